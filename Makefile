@@ -1,0 +1,85 @@
+# Every target builds .venv itself: Python 3.11 or newer and make are enough.
+# uv is used when it is on PATH. PYTHON=... chooses the interpreter.
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL: # the two installs share one .venv
+.PHONY: help demo test check bench clean
+
+PYTHON ?=
+ARGS ?=
+
+# One thread, so that timings and the last digits do not depend on the machine's cores.
+PINS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMEXPR_NUM_THREADS=1
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: .venv/.core ## run the demonstration audit
+	@.venv/bin/python -m proxyguard.demo
+
+test: .venv/.dev ## run the tests and the docstring examples; ARGS="-k name" selects
+	@$(PINS) .venv/bin/python -m pytest $(ARGS)
+
+check: .venv/.dev ## check format, lint and types
+	@.venv/bin/ruff format --check .
+	@.venv/bin/ruff check .
+	@.venv/bin/mypy
+
+bench: .venv/.dev ## run every benchmark in order
+	@set -e; for script in benchmarks/bench_*.py; do \
+	  test -e "$$script" || { echo "no benchmarks/bench_*.py"; break; }; \
+	  echo "== $$script"; $(PINS) .venv/bin/python "$$script"; \
+	done
+
+clean: ## remove .venv, caches and built files
+	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamps .venv/.core and .venv/.dev say which extras are installed; .dev covers .core.
+.venv/.core: pyproject.toml
+	@$(call install,.,.venv/.core)
+
+.venv/.dev: pyproject.toml
+	@$(call install,.[dev],.venv/.core .venv/.dev)
+
+# A stamp is not enough: an install may have been cut short (.installing is still there), the
+# interpreter replaced, the checkout moved, or another PYTHON asked for. Then start over.
+probe := import importlib.util as u, os, sys; \
+  s = u.find_spec("proxyguard"); \
+  sys.exit(not (s and os.path.samefile(list(s.submodule_search_locations)[0], "src/proxyguard")))
+usable := { test ! -e .venv/.installing && .venv/bin/python -I -c '$(probe)' && \
+  { test -z "$(PYTHON)" || test "$$(cat .venv/.python)" = "$(PYTHON)"; }; } >/dev/null 2>&1
+$(shell $(usable) || rm -f .venv/.core .venv/.dev)
+
+recent := import sys; sys.exit(sys.version_info < (3, 11))
+candidates := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python)
+
+# $(call install,REQUIREMENT,STAMPS): install this checkout, editable, into .venv. The log is
+# shown only on failure. A second make waits for the first and then finds nothing to do.
+define install
+set -e; \
+if command -v flock >/dev/null; then exec 9<pyproject.toml; flock 9; fi; \
+if $(usable) && test $@ -nt pyproject.toml; then exit 0; fi; \
+python=; for name in $(candidates); do \
+  if "$$name" -c '$(recent)' >/dev/null 2>&1; then python=$$name; break; fi; \
+done; \
+if test -z "$$python"; then \
+  echo "ProxyGuard needs Python 3.11 or newer; tried: $(candidates)." >&2; \
+  echo "Name one with: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; \
+  exit 1; \
+fi; \
+echo "installing proxyguard into .venv (once)"; \
+$(usable) || rm -rf .venv; \
+log=$$(mktemp); \
+if command -v uv >/dev/null; then \
+  { test -d .venv || uv venv --python "$$python" .venv; } && touch .venv/.installing && \
+  uv pip install --python .venv/bin/python -e "$(1)"; \
+else \
+  { test -d .venv || "$$python" -m venv .venv; } && touch .venv/.installing && \
+  { .venv/bin/python -m pip --version || .venv/bin/python -m ensurepip; } && \
+  .venv/bin/python -m pip install --disable-pip-version-check -e "$(1)"; \
+fi >"$$log" 2>&1 || { cat "$$log" >&2; rm -f "$$log"; exit 1; }; \
+rm -f "$$log"; \
+test -e .venv/.python || echo "$$python" >.venv/.python; \
+touch $(2); rm .venv/.installing
+endef

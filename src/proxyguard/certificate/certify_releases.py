@@ -1,0 +1,125 @@
+"""One call from losses to verdicts on named releases (Theorem 4)."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Unpack
+
+from proxyguard.certificate import wording
+from proxyguard.certificate.certify import AnyLosses, reading_of
+from proxyguard.certificate.decision import Decision
+from proxyguard.certificate.mechanism import evidence_frame
+from proxyguard.certificate.releases import ReleaseVerdict, decide_releases
+from proxyguard.errors import RegistryError
+from proxyguard.evidence.releases import ReleaseEvidence, gather_evidence
+from proxyguard.losses.array import as_losses
+from proxyguard.losses.records import Records
+from proxyguard.registry.claim import Choices, Claim, Mode
+from proxyguard.registry.design import Design, Iid
+from proxyguard.registry.levels import local_levels, lower_budget, upper_budget
+from proxyguard.registry.requirement import Requirement
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Member:
+    """One member of a family of named releases, with its own target and requirements."""
+
+    losses: AnyLosses
+    requirements: Sequence[Requirement]
+    design: Design = field(default_factory=Iid)
+    records: Records | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ReleaseCertificate:
+    """Verdicts on named releases: no mechanism, no reliability (Theorem 4)."""
+
+    verdicts: tuple[ReleaseVerdict, ...]
+    claim: Claim
+    evidence: Mapping[str, ReleaseEvidence]
+
+    @property
+    def validated(self) -> tuple[str, ...]:
+        """The validated releases, as ``member/release``."""
+        return tuple(
+            f"{v.member}/{v.release}" for v in self.verdicts if v.decision is Decision.VALIDATED
+        )
+
+    @property
+    def requirements(self) -> tuple[Requirement, ...]:
+        """The different requirements of the family, in order of appearance."""
+        seen = {r: None for e in self.evidence.values() for r in e.requirements}
+        return tuple(seen)
+
+    def __str__(self) -> str:
+        return wording.releases_text(self)
+
+    def _repr_html_(self) -> str:
+        return wording.as_html(str(self))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the verdicts as plain values, ready for JSON."""
+        return {
+            "mode": Mode.RELEASES.value,
+            "alpha": str(self.claim.alpha),
+            "beta": None if self.claim.beta is None else str(self.claim.beta),
+            "rests_on": "Theorem 4",
+            "basis": wording.ASSERTED,
+            "verdicts": [
+                {
+                    "member": v.member,
+                    "release": v.release,
+                    "decision": v.decision.value,
+                    "pvalue": v.pvalue,
+                    "adjusted": v.adjusted,
+                    "binding": v.binding,
+                    "violated": list(v.violated),
+                }
+                for v in self.verdicts
+            ],
+            "not_claimed": list(wording.not_claimed(self.requirements)),
+        }
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the evidence of the family, one row a release and requirement."""
+        import pandas as pd
+
+        frames = [evidence_frame(name, e) for name, e in self.evidence.items()]
+        return pd.concat(frames, ignore_index=True)
+
+
+def certify_releases(
+    members: Mapping[str, Member],
+    *,
+    seed: int | None = None,
+    **choices: Unpack[Choices],
+) -> ReleaseCertificate:
+    """Certify named releases under one Holm family, each member on its own target.
+
+    Guarantee
+    ---------
+    Paper Theorem 4: with probability at least ``1 - alpha`` every validated release meets
+    all its requirements on its registered target, under any dependence.
+    """
+    choices["mode"] = Mode.RELEASES
+    claim = Claim.of(choices)
+    if not members:
+        raise RegistryError("a family needs at least one member")
+    losses = {name: as_losses(m.losses, m.records) for name, m in members.items()}
+    for member in members.values():
+        claim.require_support(member.design, tuple(member.requirements))
+    seed = secrets.randbits(63) if seed is None else seed
+    n_releases = sum(one.shape[0] for one in losses.values())
+    evidence = {}
+    for name, member in members.items():
+        requirements = tuple(member.requirements)
+        levels = local_levels(claim, n_releases=n_releases, n_requirements=len(requirements))
+        reading = reading_of(claim, requirements, member.design, levels, seed)
+        evidence[name] = gather_evidence(losses[name], reading, bounds_level=levels.bounds)
+    verdicts = decide_releases(evidence, alpha=lower_budget(claim), beta=upper_budget(claim))
+    return ReleaseCertificate(verdicts=verdicts, claim=claim, evidence=evidence)

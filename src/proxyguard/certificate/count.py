@@ -1,0 +1,85 @@
+"""How many of these releases are valid, for all of them and for any subset (theory section 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from proxyguard.certificate.decision import ReliabilityBound
+from proxyguard.certificate.named import from_count
+from proxyguard.exact.binomial import clopper_pearson_upper, lower_tail
+from proxyguard.exact.evalues import Number, largest_invalid_count, subset_invalid_count
+from proxyguard.registry.budget import Budget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidCount:
+    """A lower count of valid releases among those at hand, from their e-values."""
+
+    releases: tuple[str, ...]
+    evalues: Sequence[Number]
+    alpha: Fraction  # alpha_Z
+
+    @property
+    def at_least(self) -> int:
+        """``K_LB = R - m*``: so many of the releases are valid, outside ``alpha_Z``."""
+        return len(self.releases) - largest_invalid_count(self.evalues, alpha=self.alpha)
+
+    def of(self, subset: Iterable[str]) -> int:
+        """Return how many releases of a subset are valid at the least.
+
+        Guarantee
+        ---------
+        Theory section 3: outside one event of probability ``alpha_Z``, for all subsets at
+        once, however they were chosen.
+        """
+        chosen = set(subset)
+        unknown = chosen - set(self.releases)
+        if unknown:
+            raise KeyError(f"no release is named {sorted(unknown)[0]!r}")
+        marks = [name in chosen for name in self.releases]
+        return len(chosen) - subset_invalid_count(self.evalues, marks, alpha=self.alpha)
+
+
+def certify_count(
+    count: ValidCount, budget: Budget, *, reliability_target: float
+) -> ReliabilityBound:
+    """Lower-bound reliability by the e-value count of valid releases.
+
+    Guarantee
+    ---------
+    Theory section 3: ``CP_lower(K_LB; R, alpha_Q)`` does not exceed the reliability with
+    probability at least ``1 - alpha_Z - alpha_Q``, under any dependence.
+    """
+    return from_count(
+        count.at_least,
+        len(count.releases),
+        budget,
+        reliability_target=reliability_target,
+        outer="alpha_Q",
+        label="valid releases at least (e-value count)",
+        rests_on="theory section 3, e-value count",
+    )
+
+
+def certify_count_violation(
+    evalues: Sequence[Number], budget: Budget, *, reliability_target: float
+) -> ReliabilityBound:
+    """Upper-bound reliability by e-values against validity (theory section 4).
+
+    Guarantee
+    ---------
+    At most ``m*`` releases are valid outside ``beta_Z``; ``CP_upper(m*; R, beta_Q)`` is at
+    least the reliability with probability at least ``1 - beta_Z - beta_Q``.
+    """
+    n_releases = len(evalues)
+    valid = largest_invalid_count(evalues, alpha=budget["beta_Z"])
+    return ReliabilityBound(
+        value=float(clopper_pearson_upper(valid, n_releases, alpha=float(budget["beta_Q"]))),
+        budget=budget,
+        rests_on="theory section 4, e-value form",
+        steps=(("valid releases at most (e-value count)", valid), ("releases", n_releases)),
+        pvalue=float(lower_tail(valid, n_releases, reliability_target)),
+        outer="beta_Q",
+    )

@@ -1,0 +1,257 @@
+"""The certificate of one mechanism, and of a family of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from proxyguard.certificate import wording
+from proxyguard.certificate.count import ValidCount
+from proxyguard.certificate.decision import Decision, ReliabilityBound
+from proxyguard.evidence.releases import ReleaseEvidence
+from proxyguard.exact.multiplicity import holm, holm_adjusted
+from proxyguard.registry.budget import Budget
+from proxyguard.registry.claim import Claim, Family
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Certificate:
+    """The verdict on one mechanism, with all that a reader needs to follow it.
+
+    ``reliability_lower`` and ``reliability_upper`` are one-sided bounds with separate
+    budgets. In a family certified for decisions they are ``eta_0`` where the decision
+    says so and trivial elsewhere, because nothing more is certified there.
+    """
+
+    mechanism: str
+    decision: Decision
+    claim: Claim
+    evidence: ReleaseEvidence
+    lower: ReliabilityBound
+    upper: ReliabilityBound | None
+    n_mechanisms: int = 1
+    adjusted_pvalue: float | None = None  # Holm over the family, where that decided
+    count: ValidCount | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def reliability_target(self) -> float:
+        """``eta_0``."""
+        return self.claim.target
+
+    @property
+    def certifies_bounds(self) -> bool:
+        """Whether the bounds themselves are certified, not only the decision."""
+        return self.n_mechanisms == 1 or self.claim.family is Family.BOUNDS
+
+    @property
+    def reliability_lower(self) -> float:
+        """A lower confidence bound on the chance that a fresh release is valid."""
+        if self.certifies_bounds:
+            return self.lower.value
+        return self.reliability_target if self.decision is Decision.VALIDATED else 0.0
+
+    @property
+    def reliability_upper(self) -> float:
+        """An upper confidence bound on the chance that a fresh release is valid."""
+        if self.upper is None:
+            return 1.0
+        if self.certifies_bounds:
+            return self.upper.value
+        return self.reliability_target if self.decision is Decision.VIOLATION else 1.0
+
+    @property
+    def joint_coverage(self) -> Fraction:
+        """The level at which the lower and the upper bound hold together, by a union bound."""
+        beta = self.claim.beta if self.upper is not None else None
+        return 1 - self.claim.alpha - (beta or 0)
+
+    @property
+    def sentence(self) -> str:
+        """The verdict as a sentence for a person who has to decide."""
+        return wording.mechanism_sentence(self)
+
+    def __str__(self) -> str:
+        return wording.mechanism_text(self)
+
+    def _repr_html_(self) -> str:
+        return wording.as_html(str(self))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the certificate as plain values, ready for JSON."""
+        return {
+            "mechanism": self.mechanism,
+            "decision": self.decision.value,
+            "sentence": self.sentence,
+            "reliability_target": self.reliability_target,
+            "reliability_lower": self.reliability_lower,
+            "reliability_upper": self.reliability_upper,
+            "joint_coverage": float(self.joint_coverage),
+            "certified": "bounds" if self.certifies_bounds else "decision",
+            "adjusted_pvalue": self.adjusted_pvalue,
+            "mode": self.claim.mode.value,
+            "bound": self.claim.bound.value,
+            "tests": {
+                r.name: t.value
+                for r, t in zip(self.evidence.requirements, self.evidence.tests, strict=True)
+            },
+            "n_releases": self.evidence.n_releases,
+            "n_records": {
+                r.name: n
+                for r, n in zip(self.evidence.requirements, self.evidence.n_records, strict=True)
+            },
+            "lower": _bound_dict(self.lower),
+            "upper": None if self.upper is None else _bound_dict(self.upper),
+            "seed": self.evidence.reading.seed,
+            "basis": wording.ASSERTED,
+            "not_claimed": list(wording.not_claimed(self.evidence.requirements)),
+            "notes": list(self.notes),
+        }
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row for each release and requirement: estimate, bounds, p-values."""
+        return evidence_frame(self.mechanism, self.evidence)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FamilyCertificate(Mapping[str, Certificate]):
+    """Certificates of several mechanisms under one registered family budget."""
+
+    members: Mapping[str, Certificate]
+
+    def __getitem__(self, name: str) -> Certificate:
+        return self.members[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.members)
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    @property
+    def decisions(self) -> dict[str, Decision]:
+        """The decision on each mechanism."""
+        return {name: certificate.decision for name, certificate in self.items()}
+
+    def __str__(self) -> str:
+        return wording.family_text(self)
+
+    def _repr_html_(self) -> str:
+        return wording.as_html(str(self))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return every certificate as plain values, ready for JSON."""
+        return {name: certificate.to_dict() for name, certificate in self.items()}
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the evidence of all mechanisms, one row a release and requirement."""
+        import pandas as pd
+
+        return pd.concat([c.to_frame() for c in self.values()], ignore_index=True)
+
+
+def decide(
+    certificates: Mapping[str, Certificate], *, outer: Budget, outer_violation: Budget | None
+) -> dict[str, Certificate]:
+    """Return the certificates with their decisions, for one mechanism or a family.
+
+    Simultaneous bounds decide by crossing the target: ``L > eta_0`` or ``U < eta_0``,
+    strictly. Familywise decisions come from Holm over the mechanisms' p-values, each
+    direction at its own family budget; bounds without a p-value keep their local levels,
+    which control the family too.
+    """
+    names = list(certificates)
+    validated = _direction([certificates[n].lower for n in names], outer)
+    uppers = [certificates[n].upper for n in names]
+    below = [
+        b is not None and b.value < certificates[n].reliability_target
+        for n, b in zip(names, uppers, strict=True)
+    ]
+    above = [certificates[n].lower.value > certificates[n].reliability_target for n in names]
+    adjusted: list[float | None] = [None] * len(names)
+    holm_used = len(names) > 1 and certificates[names[0]].claim.family is Family.DECISIONS
+    if holm_used:
+        if validated is not None:
+            above, adjusted = list(validated[0]), list(validated[1])
+        if outer_violation is not None:
+            rejected = _direction([b for b in uppers if b is not None], outer_violation)
+            if rejected is not None:
+                below = list(rejected[0])
+    decided = {}
+    for i, name in enumerate(names):
+        certificate = certificates[name]
+        notes = certificate.notes
+        if above[i] and below[i]:
+            notes = (*notes, wording.CONFLICT)
+        decided[name] = replace(
+            certificate,
+            decision=_decision(bool(above[i]), bool(below[i])),
+            adjusted_pvalue=adjusted[i],
+            n_mechanisms=len(names),
+            notes=notes,
+        )
+    return decided
+
+
+def _direction(
+    bounds: list[ReliabilityBound], family: Budget
+) -> tuple[list[bool], list[float | None]] | None:
+    """Holm across mechanisms at the family's outer level; ``None`` without p-values."""
+    pvalues = [bound.pvalue for bound in bounds]
+    outer = bounds[0].outer
+    if outer is None or any(p is None for p in pvalues):
+        return None
+    values = np.array(pvalues, dtype=np.float64)
+    rejected = holm(values, alpha=float(family[outer]))
+    return [bool(r) for r in rejected], [float(a) for a in holm_adjusted(values)]
+
+
+def _decision(above: bool, below: bool) -> Decision:
+    if above == below:
+        return Decision.UNRESOLVED
+    return Decision.VALIDATED if above else Decision.VIOLATION
+
+
+def evidence_frame(mechanism: str, evidence: ReleaseEvidence) -> pd.DataFrame:
+    """Return the evidence as a table, one row for each release and requirement."""
+    import pandas as pd
+
+    n_releases, n_requirements = evidence.pvalues.shape
+    repeat = np.repeat(np.arange(n_releases), n_requirements)
+    tile = np.tile(np.arange(n_requirements), n_releases)
+    requirements = evidence.requirements
+    return pd.DataFrame(
+        {
+            "mechanism": mechanism,
+            "release": [evidence.releases[r] for r in repeat],
+            "requirement": [requirements[j].name for j in tile],
+            "n": [evidence.n_records[j] for j in tile],
+            "estimate": evidence.estimates.ravel(),
+            "lower": evidence.lower.ravel(),
+            "upper": evidence.upper.ravel(),
+            "limit": [requirements[j].limit for j in tile],
+            "pvalue": evidence.pvalues.ravel(),
+            "violation_pvalue": evidence.violation_pvalues.ravel(),
+            "test": [evidence.tests[j].value for j in tile],
+        }
+    )
+
+
+def _bound_dict(bound: ReliabilityBound) -> dict[str, Any]:
+    return {
+        "value": bound.value,
+        "rests_on": bound.rests_on,
+        "pvalue": bound.pvalue,
+        "steps": [{"label": label, "value": value} for label, value in bound.steps],
+        "budget": [
+            {"symbol": p.symbol, "event": p.event, "amount": str(p.amount)}
+            for p in bound.budget.parts
+        ],
+    }

@@ -1,0 +1,174 @@
+"""Draw, score, look, perhaps stop: sequential direct audits (theory section 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from proxyguard.certificate.decision import Decision
+from proxyguard.certificate.direct import rescale
+from proxyguard.errors import RegistryError
+from proxyguard.exact.contamination import markov_allowance
+from proxyguard.exact.sequential import Boundary, bernoulli_lower, sharp_boundary
+from proxyguard.registry.budget import Budget, direct_budget, sharp_budget
+from proxyguard.registry.claim import Bound
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequentialPlan:
+    """What a sequential audit registers before its first draw.
+
+    ``kappa`` is the ceiling of the registered score. ``looks`` are the numbers of draws
+    at which the scores may be looked at; the last is the largest number of draws.
+    ``levels`` are further reliabilities to be tested along with the target, increasing:
+    the reported bound is the largest of them that is crossed together with all below it.
+    ``futility`` stops when no later look can cross; stopping early never costs coverage.
+    """
+
+    looks: tuple[int, ...]
+    reliability_target: float
+    kappa: float
+    alpha: Fraction = Fraction(1, 20)
+    bound: Bound = Bound.SHARP
+    target_share: Fraction = Fraction(9, 10)  # alpha_Z/alpha of the rescaled form
+    levels: tuple[float, ...] = ()
+    futility: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.looks or list(self.looks) != sorted(set(self.looks)) or self.looks[0] < 1:
+            raise RegistryError(f"looks must be increasing numbers of draws, got {self.looks}")
+        if not 0.0 < self.reliability_target < 1.0 or not 0.0 <= self.kappa < 1.0:
+            raise RegistryError(
+                "need a reliability target in (0, 1) and kappa in [0, 1), got "
+                f"{self.reliability_target} and {self.kappa}"
+            )
+        ladder = (self.reliability_target, *self.levels)
+        if list(ladder) != sorted(set(ladder)) or ladder[-1] >= 1.0:
+            raise RegistryError(
+                f"levels must increase from the target {self.reliability_target}, got {self.levels}"
+            )
+        if self.bound is Bound.PAPER:
+            raise RegistryError("sequential audits are rescaled or sharp; the paper has none")
+
+    @property
+    def budget(self) -> Budget:
+        """The error budget: undivided for the sharp form."""
+        if self.bound is Bound.SHARP:
+            return sharp_budget(self.alpha)
+        return direct_budget(self.alpha, target_share=self.target_share)
+
+    @cached_property
+    def boundaries(self) -> tuple[Boundary | None, ...]:
+        """The sharp boundary of the target and of every further level."""
+        return tuple(
+            sharp_boundary(self.looks, target=eta, kappa=self.kappa, alpha=float(self.alpha))
+            for eta in (self.reliability_target, *self.levels)
+        )
+
+
+class SequentialAudit:
+    """The scores of successive frozen-seed draws on one opened target.
+
+    Each release must be committed before it is scored, and nothing about scores or target
+    may reach the generator.
+
+    Guarantee
+    ---------
+    Theory section 5: with probability at least ``1 - alpha`` the reported bound never
+    exceeds the reliability, at any look. *Sharp*: the boundary's crossing chance at the
+    worst law of the shared target is at most ``alpha``. *Rescaled*: a time-uniform limit
+    for the score rate at ``alpha_Q`` and Markov's allowance at ``alpha_Z``.
+    """
+
+    def __init__(self, plan: SequentialPlan) -> None:
+        self.plan = plan
+        self._scores: list[bool] = []
+
+    @property
+    def draws(self) -> int:
+        """The number of draws scored so far."""
+        return len(self._scores)
+
+    @property
+    def favorable(self) -> int:
+        """The number of favorable scores so far."""
+        return sum(self._scores)
+
+    @property
+    def rests_on(self) -> str:
+        """The theorem behind the bound."""
+        return f"theory section 5, {self.plan.bound.value} form"
+
+    def add(self, favorable: ArrayLike | bool) -> Decision:
+        """Record the next scores, in the order of the draws, and return the decision so far."""
+        scores: NDArray[np.bool_] = np.atleast_1d(np.asarray(favorable))
+        if scores.dtype != np.bool_:
+            raise RegistryError(f"scores are booleans, one a draw, got dtype {scores.dtype}")
+        if self.draws + scores.size > self.plan.looks[-1]:
+            raise RegistryError(
+                f"at most {self.plan.looks[-1]} draws were registered, "
+                f"got {self.draws + scores.size}"
+            )
+        self._scores += scores.tolist()
+        return self.decision
+
+    @property
+    def decision(self) -> Decision:
+        """Validated once the bound lies above the target; there is no violation direction."""
+        crossed = (
+            self._crossed(0)
+            if self.plan.bound is Bound.SHARP
+            else (self.reliability_lower > self.plan.reliability_target)
+        )
+        return Decision.VALIDATED if crossed else Decision.UNRESOLVED
+
+    @property
+    def reliability_lower(self) -> float:
+        """The bound at the looks reached so far; it never falls.
+
+        The sharp form certifies a reliability above the value it gives.
+        """
+        if self.plan.bound is Bound.SHARP:
+            ladder = (self.plan.reliability_target, *self.plan.levels)
+            value = 0.0
+            for i, eta in enumerate(ladder):
+                if not self._crossed(i):
+                    break
+                value = eta
+            return value
+        looks, counts = self._reached()
+        if looks.size == 0:
+            return 0.0
+        budget = self.plan.budget
+        rates = bernoulli_lower(counts, looks, alpha=float(budget["alpha_Q"]))
+        allowance = markov_allowance(self.plan.kappa, float(budget["alpha_Z"]))
+        return rescale(float(rates.max()), allowance)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the audit has validated, used all draws, or become futile."""
+        if self.decision is Decision.VALIDATED or self.draws >= self.plan.looks[-1]:
+            return True
+        return self.plan.futility and self.plan.bound is Bound.SHARP and self._futile()
+
+    def _futile(self) -> bool:
+        boundary = self.plan.boundaries[0]
+        if boundary is None:
+            return True
+        later = boundary.looks > self.draws
+        best = self.favorable + (boundary.looks[later] - self.draws)
+        return bool(np.all(best < boundary.counts[later]))
+
+    def _crossed(self, index: int) -> bool:
+        boundary = self.plan.boundaries[index]
+        return boundary is not None and bool(np.any(boundary.crossed(self._reached()[1])))
+
+    def _reached(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the looks reached and the favorable counts at them."""
+        looks = np.array([look for look in self.plan.looks if look <= self.draws], dtype=np.int64)
+        totals = np.concatenate([[0], np.cumsum(np.asarray(self._scores, dtype=np.int64))])
+        return looks, totals[looks]

@@ -1,0 +1,110 @@
+"""Candidates proposed one after the other, each on a fresh batch (Proposition 19)."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from proxyguard.certificate.decision import Decision
+from proxyguard.errors import LossMismatch, TargetReused
+from proxyguard.evidence.releases import gather_evidence
+from proxyguard.exact.multiplicity import spending_level
+from proxyguard.losses.array import LossArray
+from proxyguard.losses.cell import Reading
+from proxyguard.losses.records import Records
+from proxyguard.registry.budget import Level, exact
+from proxyguard.registry.claim import Claim, Mode
+from proxyguard.registry.design import Design, Iid
+from proxyguard.registry.requirement import Requirement
+from proxyguard.registry.test import ComponentTest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """The verdict on the candidate of one round."""
+
+    number: int
+    decision: Decision  # validated or unresolved; the stream has no violation direction
+    pvalue: float
+    level: float  # 6 alpha / (pi^2 t^2)
+    rests_on: str = "Proposition 19"
+
+
+class CandidateStream:
+    """An open-ended search that may look at every earlier verdict.
+
+    Guarantee
+    ---------
+    Paper Proposition 19: the chance that an invalid candidate is ever validated is at
+    most ``alpha``, however each candidate depends on earlier rounds, because every round
+    is judged on records that no earlier round has seen. A record that comes back is
+    refused.
+    """
+
+    def __init__(
+        self,
+        requirements: Sequence[Requirement],
+        *,
+        alpha: Level = "0.05",
+        design: Design | None = None,
+        test: ComponentTest | str | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self._claim = Claim.of(
+            {"mode": Mode.RELEASES, "alpha": exact(alpha), "beta": None, "test": test}
+        )
+        self._requirements = tuple(requirements)
+        self._design = design or Iid()
+        self._claim.require_support(self._design, self._requirements)
+        self._seed = secrets.randbits(63) if seed is None else seed
+        self._used: set[Any] = set()
+        self._rounds: list[Round] = []
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """The verdicts so far."""
+        return tuple(self._rounds)
+
+    def submit(self, losses: ArrayLike, records: Records) -> Round:
+        """Judge the next candidate by its losses, (records, requirements), on a fresh batch."""
+        values = np.asarray(losses)
+        array = LossArray(values[None] if values.ndim == 2 else values, records)
+        if array.shape[0] != 1:
+            raise LossMismatch(f"one candidate a round, got {array.shape[0]}")
+        ids = records.column("ids", array.shape[1])
+        if ids is None:
+            raise LossMismatch("a stream needs records.ids, to see that every batch is fresh")
+        batch = set(ids.tolist())
+        again = batch & self._used
+        if again:
+            raise TargetReused(
+                f"{len(again)} of {len(batch)} records were seen in an earlier round, for example "
+                f"{next(iter(again))!r}; every round needs records that shaped no earlier candidate"
+            )
+        number = len(self._rounds) + 1
+        level = spending_level(number, alpha=float(self._claim.alpha))
+        reading = Reading(
+            requirements=self._requirements,
+            design=self._design,
+            tests=self._claim.tests(self._design, self._requirements),
+            level=level,
+            violation_level=level,
+            seed=self._seed + number,
+        )
+        evidence = gather_evidence(array, reading, bounds_level=level)
+        pvalue = float(evidence.release_pvalues[0])
+        verdict = Round(
+            number=number,
+            decision=Decision.VALIDATED if pvalue <= level else Decision.UNRESOLVED,
+            pvalue=pvalue,
+            level=level,
+        )
+        # Only now: a batch that was refused has been looked at by nobody.
+        self._used |= batch
+        self._rounds.append(verdict)
+        return verdict

@@ -1,0 +1,228 @@
+"""What a certificate says, in plain words, and what it does not say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from html import escape
+from math import ceil, floor
+from typing import TYPE_CHECKING
+
+from proxyguard.certificate.decision import Decision, ReliabilityBound
+from proxyguard.registry.requirement import Form, Requirement
+
+if TYPE_CHECKING:
+    from proxyguard.certificate.certify_releases import ReleaseCertificate
+    from proxyguard.certificate.mechanism import Certificate, FamilyCertificate
+
+ASSERTED = "choices asserted by the caller: nothing was registered or sealed before the losses"
+
+CONFLICT = (
+    "the lower bound lies above the target and the upper bound below it; one of the two "
+    "directions is in error, so the audit leaves the claim unresolved"
+)
+
+_NEVER = (
+    "that the release resembles the target distribution",
+    "anything about losses, limits or subgroups that were not registered",
+    "causal transport, or validity of other analyses run on the release",
+    "anything about a mechanism that was retuned after the target was opened",
+)
+
+
+def not_claimed(requirements: Sequence[Requirement]) -> tuple[str, ...]:
+    """Return what this certificate does not establish."""
+    forms = {r.form for r in requirements}
+    extra = []
+    if Form.ABSOLUTE not in forms:
+        extra.append(
+            "that the procedure is adequate: the requirements only compare with the source"
+        )
+    if Form.RELATIVE not in forms:
+        extra.append("that the release does as well as the source: no requirement compares the two")
+    return (*extra, *_NEVER)
+
+
+def requirements_phrase(requirements: Sequence[Requirement], *, plural: bool) -> str:
+    """Return "meet all 3 requirements", or the relative-only form the paper asks for."""
+    verb = "meet" if plural else "meets"
+    kind = "relative-transfer " if all(r.form is Form.RELATIVE for r in requirements) else ""
+    if len(requirements) == 1:
+        return f"{verb} the {kind}requirement {requirements[0].name!r}"
+    return f"{verb} all {len(requirements)} {kind}requirements"
+
+
+def confidence(error: Fraction | float) -> str:
+    """Return a level as a percentage: ``95 %`` for an error of 1/20."""
+    return f"{float(100 * (1 - error)):.6g} %"
+
+
+def at_least(share: float) -> str:
+    """Return a lower bound as a percentage, rounded down."""
+    return f"{floor(share * 1000) / 10:.1f} %"
+
+
+def at_most(share: float) -> str:
+    """Return an upper bound as a percentage, rounded up."""
+    return f"{ceil(share * 1000) / 10:.1f} %"
+
+
+def mechanism_sentence(certificate: Certificate) -> str:
+    """Return the verdict on a mechanism in one or two sentences."""
+    claim = certificate.claim
+    meet = requirements_phrase(certificate.evidence.requirements, plural=True)
+    target = f"{100 * certificate.reliability_target:g} %"
+    family = "" if certificate.n_mechanisms == 1 else ", for all audited mechanisms at once"
+    if certificate.decision is Decision.VALIDATED:
+        share = (
+            f"at least {at_least(certificate.reliability_lower)}"
+            if certificate.certifies_bounds
+            else f"more than {target}"
+        )
+        return (
+            f"With {confidence(claim.alpha)} confidence{family}, {share} of future releases of "
+            f"this mechanism {meet} on the registered target."
+        )
+    if certificate.decision is Decision.VIOLATION:
+        share = (
+            f"at most {at_most(certificate.reliability_upper)}"
+            if certificate.certifies_bounds
+            else f"fewer than {target}"
+        )
+        return (
+            f"With {confidence(claim.beta or Fraction(0))} confidence{family}, {share} of future "
+            f"releases of this mechanism {meet} on the registered target; {target} were required."
+        )
+    known = (
+        f" So far: at least {at_least(certificate.reliability_lower)}, "
+        f"with {confidence(claim.alpha)} confidence{family}."
+        if certificate.certifies_bounds
+        else ""
+    )
+    return (
+        f"The audit does not settle whether more than {target} of future releases of this "
+        f"mechanism {meet} on the registered target.{known} "
+        "That is not evidence of a violation."
+    )
+
+
+def mechanism_text(certificate: Certificate) -> str:
+    """Return the whole certificate as text."""
+    evidence, claim = certificate.evidence, certificate.claim
+    lines = [
+        f"{certificate.decision.value.upper()}: {certificate.mechanism}",
+        certificate.sentence,
+        "",
+        *_bound_lines(
+            "lower bound",
+            certificate.lower,
+            shown=floor(certificate.lower.value * 10_000) / 10_000,
+            certified=certificate.certifies_bounds,
+        ),
+    ]
+    if certificate.upper is not None:
+        lines += _bound_lines(
+            "upper bound",
+            certificate.upper,
+            shown=ceil(certificate.upper.value * 10_000) / 10_000,
+            certified=certificate.certifies_bounds,
+        )
+        if certificate.certifies_bounds:
+            lines.append(
+                "Shown together, the two bounds hold with "
+                f"{confidence(1 - certificate.joint_coverage)} confidence."
+            )
+    if not certificate.certifies_bounds:
+        lines.append(
+            "Certified here: the familywise decision (Holm over "
+            f"{certificate.n_mechanisms} mechanisms), not the bounds."
+        )
+    if certificate.count is not None:
+        count = certificate.count
+        lines.append(
+            f"Of these {len(count.releases)} releases at least {count.at_least} are valid, with "
+            f"{confidence(count.alpha)} confidence."
+        )
+    tests = dict.fromkeys(test.value for test in evidence.tests)
+    lines += [
+        "",
+        f"Evidence: {evidence.n_releases} releases, {_sizes(evidence.n_records)} target records, "
+        f"{evidence.n_requirements} requirement(s), test {', '.join(tests)}, "
+        f"mode {claim.mode.value}.",
+        *_requirement_lines(certificate),
+        "",
+        "Not claimed: " + "; ".join(not_claimed(evidence.requirements)) + ".",
+        f"Basis: {ASSERTED} (seed {evidence.reading.seed}).",
+        *(f"Note: {note}." for note in certificate.notes),
+    ]
+    return "\n".join(lines)
+
+
+def _bound_lines(
+    title: str, bound: ReliabilityBound, *, shown: float, certified: bool
+) -> list[str]:
+    mark = "" if certified else " (not certified)"
+    budget = " + ".join(f"{p.symbol} {float(p.amount):.4g}" for p in bound.budget.parts)
+    steps = ", ".join(f"{label} {value:.6g}" for label, value in bound.steps)
+    return [
+        f"{title}{mark}: {shown:.4f}   [{bound.rests_on}; error {budget}]",
+        f"  from {steps}",
+    ]
+
+
+def _requirement_lines(certificate: Certificate) -> Iterable[str]:
+    evidence = certificate.evidence
+    for j, requirement in enumerate(evidence.requirements):
+        yield (
+            f"  {requirement.name}: limit {requirement.limit:g}, estimates "
+            f"{evidence.estimates[:, j].min():.4f} to {evidence.estimates[:, j].max():.4f}, "
+            f"largest simultaneous upper bound {evidence.upper[:, j].max():.4f} (for reading)"
+        )
+
+
+def _sizes(n_records: Sequence[int]) -> str:
+    low, high = min(n_records), max(n_records)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def family_text(family: FamilyCertificate) -> str:
+    """Return the family's certificates one after the other, with their common statement."""
+    return "\n\n".join(str(certificate) for certificate in family.values())
+
+
+def releases_text(certificate: ReleaseCertificate) -> str:
+    """Return the verdicts on named releases as text."""
+    claim = certificate.claim
+    requirements = certificate.requirements
+    lines = [
+        f"{len(certificate.validated)} of {len(certificate.verdicts)} named releases validated",
+        f"With {confidence(claim.alpha)} confidence, every validated release "
+        f"{requirements_phrase(requirements, plural=False)} on its registered target.",
+        "",
+    ]
+    for verdict in certificate.verdicts:
+        why = (
+            f"violates {', '.join(verdict.violated)}"
+            if verdict.violated
+            else (f"least certain of {verdict.binding!r}")
+        )
+        lines.append(
+            f"  {verdict.member}/{verdict.release}: {verdict.decision.value} "
+            f"(adjusted p {verdict.adjusted:.3g}; {why})"
+        )
+    if claim.beta is not None:
+        lines.append(f"Violations are called with {confidence(claim.beta)} confidence, separately.")
+    lines += [
+        "",
+        "[Theorem 4; Holm over the registered releases]",
+        "Not claimed: anything about fresh releases of a mechanism; "
+        + "; ".join(not_claimed(requirements))
+        + ".",
+        f"Basis: {ASSERTED}.",
+    ]
+    return "\n".join(lines)
+
+
+def as_html(text: str) -> str:
+    """Return text as a notebook shows it; names written by users cannot inject anything."""
+    return f'<pre style="white-space: pre-wrap">{escape(text)}</pre>'

@@ -1,0 +1,71 @@
+"""Every exception proxyguard raises on purpose.
+
+ProxyGuardError
+  RegistryError          a declaration that cannot be honoured        (also ValueError)
+    BudgetOverspent        error levels that sum past their budget
+  UnsupportedDesign      no certificate here covers the declared design (also ValueError)
+  LossError              an array of losses is not what was declared  (also ValueError)
+    LossOutOfBounds        a loss left the interval the requirement promised
+    LossMismatch           shapes, record ids or sizes disagree
+  TargetReused           a target record was offered a second time where it must be fresh
+
+"Unresolved" is a decision, not an error; an error is never reported as
+"unresolved".
+"""
+
+from __future__ import annotations
+
+
+class ProxyGuardError(Exception):
+    """Base of every error that proxyguard raises on purpose."""
+
+
+class RegistryError(ProxyGuardError, ValueError):
+    """A declaration that cannot be honoured."""
+
+
+class BudgetOverspent(RegistryError):
+    """Error levels that sum past the budget they are taken from."""
+
+
+class UnsupportedDesign(ProxyGuardError, ValueError):
+    """No certificate here covers the declared design."""
+
+
+class LossError(ProxyGuardError, ValueError):
+    """An array of losses is not what was declared."""
+
+
+class LossOutOfBounds(LossError):
+    """A loss left the interval its requirement promised.
+
+    The facts of the message are attributes, so that a program can act on them.
+    """
+
+    def __init__(
+        self,
+        *,
+        requirement: str,
+        release: object,
+        record: object,
+        value: float,
+        promised: str,
+        remedy: str,
+    ) -> None:
+        self.requirement = requirement
+        self.release = release
+        self.record = record
+        self.value = value
+        self.promised = promised
+        super().__init__(
+            f"{requirement}: release {release}, record {record} has value {value!r}, "
+            f"promised {promised}; {remedy}"
+        )
+
+
+class LossMismatch(LossError):
+    """Shapes, record ids or sizes disagree with each other or with the declaration."""
+
+
+class TargetReused(ProxyGuardError):
+    """A target record was offered a second time where every record must be fresh."""

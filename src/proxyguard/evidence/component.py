@@ -1,0 +1,161 @@
+"""Component p-values and requirement bounds from the statistics of one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proxyguard.errors import LossMismatch
+from proxyguard.exact import mean as exact_mean
+from proxyguard.exact.rounding import pvalue_from_log
+from proxyguard.losses.cell import Column
+from proxyguard.registry.design import Design, Sampling, Stratified
+from proxyguard.registry.requirement import Requirement
+from proxyguard.registry.test import ComponentTest
+
+Array = NDArray[np.float64]
+Pair = tuple[Array, Array]  # validation, violation
+
+
+def component_pvalues(
+    column: Column, requirement: Requirement, test: ComponentTest, design: Design
+) -> Pair:
+    """Return the p-values of ``mu >= tau`` and of ``mu <= tau`` for every release (Eq. (3)).
+
+    Guarantee
+    ---------
+    Each is super-uniform under its null on the designs that `ComponentTest.samplings`
+    names (theory section 1). A requirement on which no record counts has p-value 1.
+    """
+    if column.n < test.least_records:
+        return np.ones(column.mean.size), np.ones(column.mean.size)
+    return _PVALUES[test](column, requirement.unit_limit, design)
+
+
+def _empirical_bernstein(column: Column, v: float, design: Design) -> Pair:
+    if column.variance is None:
+        raise LossMismatch("empirical_bernstein needs variances, and the moments have none")
+    variance, n = column.variance, column.n
+    return (
+        exact_mean.empirical_bernstein_pvalue(column.mean, variance, n, v),
+        exact_mean.empirical_bernstein_pvalue(1.0 - column.mean, variance, n, 1.0 - v),
+    )
+
+
+def _hoeffding(column: Column, v: float, design: Design) -> Pair:
+    n = effective_size(column, design)
+    return (
+        exact_mean.hoeffding_pvalue(column.mean, n, v),
+        exact_mean.hoeffding_pvalue(1.0 - column.mean, n, 1.0 - v),
+    )
+
+
+def _chernoff(column: Column, v: float, design: Design) -> Pair:
+    return (
+        exact_mean.chernoff_pvalue(column.mean, column.n, v),
+        exact_mean.chernoff_pvalue(1.0 - column.mean, column.n, 1.0 - v),
+    )
+
+
+def _bentkus(column: Column, v: float, design: Design) -> Pair:
+    return (
+        exact_mean.bentkus_pvalue(column.mean, column.n, v),
+        exact_mean.bentkus_pvalue(1.0 - column.mean, column.n, 1.0 - v),
+    )
+
+
+def _binomial(column: Column, v: float, design: Design) -> Pair:
+    return _counted(column.count, column.n, v, design)
+
+
+def _randomized_binomial(column: Column, v: float, design: Design) -> Pair:
+    return _counted(column.indicators, column.n, v, design)
+
+
+def _counted(count: NDArray[np.int64] | None, n: int, v: float, design: Design) -> Pair:
+    if count is None:
+        raise LossMismatch("a binomial test needs counts, and these statistics have none")
+    identical = design.sampling is Sampling.IID
+    return (
+        exact_mean.binomial_pvalue(count, n, v, identical=identical),
+        exact_mean.binomial_pvalue(n - count, n, 1.0 - v, identical=identical),
+    )
+
+
+def _betting(column: Column, v: float, design: Design) -> Pair:
+    return _from_log_capital(column.log_peak)
+
+
+def _betting_fixed(column: Column, v: float, design: Design) -> Pair:
+    return _from_log_capital(column.log_evalue)
+
+
+def _from_log_capital(log_capital: Array | None) -> Pair:
+    if log_capital is None:
+        raise LossMismatch("a betting test needs single records, and these statistics have none")
+    validation, violation = pvalue_from_log(-log_capital)
+    return validation, violation
+
+
+_PVALUES: dict[ComponentTest, Callable[[Column, float, Design], Pair]] = {
+    ComponentTest.EMPIRICAL_BERNSTEIN: _empirical_bernstein,
+    ComponentTest.HOEFFDING: _hoeffding,
+    ComponentTest.CHERNOFF: _chernoff,
+    ComponentTest.BENTKUS: _bentkus,
+    ComponentTest.BINOMIAL: _binomial,
+    ComponentTest.RANDOMIZED_BINOMIAL: _randomized_binomial,
+    ComponentTest.BETTING: _betting,
+    ComponentTest.BETTING_FIXED: _betting_fixed,
+}
+
+
+def effective_size(column: Column, design: Design) -> float:
+    """Return the sample size that Hoeffding's exponent sees."""
+    return float(design.effective_size) if isinstance(design, Stratified) else float(column.n)
+
+
+def requirement_bounds(
+    columns: Sequence[Column], requirements: Sequence[Requirement], design: Design, *, delta: float
+) -> tuple[Array, Array, tuple[str, ...]]:
+    """Return lower and upper limits of every mean, (R, J), at level ``delta`` each way.
+
+    Empirical Bernstein for iid records (the paper's tables), Bernoulli-KL where records
+    are not identically distributed or variances are unknown, weighted Hoeffding for other
+    strata; the third value names the inequality of each requirement. For reading, never
+    for deciding.
+    """
+    lows, highs, names = [], [], []
+    for column, requirement in zip(columns, requirements, strict=True):
+        upper, lower, name = _limits(column, design, delta)
+        lows.append(requirement.from_unit(1.0 - lower))
+        highs.append(requirement.from_unit(upper))
+        names.append(name)
+    return np.stack(lows, axis=1), np.stack(highs, axis=1), tuple(names)
+
+
+def _limits(column: Column, design: Design, delta: float) -> tuple[Array, Array, str]:
+    """Return the upper limit of the mean, that of the reflected mean, and the test's name."""
+    mean, n = column.mean, column.n
+    if n < 2:
+        return np.ones(mean.size), np.ones(mean.size), "none"
+    if design.sampling is Sampling.WEIGHTED:
+        size = effective_size(column, design)
+        return (
+            exact_mean.hoeffding_upper(mean, size, delta=delta),
+            exact_mean.hoeffding_upper(1.0 - mean, size, delta=delta),
+            "hoeffding",
+        )
+    if design.sampling is Sampling.IID and column.variance is not None:
+        variance = column.variance
+        return (
+            exact_mean.empirical_bernstein_upper(mean, variance, n, delta=delta),
+            exact_mean.empirical_bernstein_upper(1.0 - mean, variance, n, delta=delta),
+            "empirical_bernstein",
+        )
+    return (
+        exact_mean.chernoff_upper(mean, n, delta=delta),
+        exact_mean.chernoff_upper(1.0 - mean, n, delta=delta),
+        "chernoff",
+    )

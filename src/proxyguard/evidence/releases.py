@@ -1,0 +1,130 @@
+"""What one pass over the target says about each release of a mechanism."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proxyguard.evidence.component import component_pvalues, requirement_bounds
+from proxyguard.exact.multiplicity import intersection_union
+from proxyguard.losses.array import LossBatches, Losses
+from proxyguard.losses.cell import Column, Reading
+from proxyguard.losses.read import read_losses
+from proxyguard.registry.requirement import Requirement
+from proxyguard.registry.test import ComponentTest
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ReleaseEvidence:
+    """P-values in both directions, estimates and requirement bounds of R releases.
+
+    ``lower`` and ``upper`` hold simultaneously over releases, requirements and directions
+    at ``R J 2 bounds_level``; they are for reading and never decide.
+    """
+
+    releases: tuple[str, ...]
+    requirements: tuple[Requirement, ...]
+    tests: tuple[ComponentTest, ...]
+    reading: Reading
+    n_records: tuple[int, ...]  # (J,) records, or clusters, that count
+    columns: tuple[Column, ...]
+    pvalues: Array  # (R, J) of mu >= tau
+    violation_pvalues: Array  # (R, J) of mu <= tau
+    estimates: Array  # (R, J) on registered scales
+    lower: Array  # (R, J)
+    upper: Array  # (R, J)
+    bounds_level: float
+    bounds_tests: tuple[str, ...]  # (J,)
+
+    @property
+    def n_releases(self) -> int:
+        """``R``."""
+        return len(self.releases)
+
+    @property
+    def n_requirements(self) -> int:
+        """``J``."""
+        return len(self.requirements)
+
+    @property
+    def release_pvalues(self) -> Array:
+        """``p_r = max_j p_{r,j}``, raw, never adjusted (Eq. (7))."""
+        return intersection_union(self.pvalues)
+
+    @property
+    def release_violation_pvalues(self) -> Array:
+        """``q_r = min(1, J min_j q_{r,j})``: Bonferroni over requirements (theory section 4)."""
+        least = self.violation_pvalues.min(axis=1)
+        return np.asarray(np.minimum(1.0, self.n_requirements * least))
+
+    @property
+    def binding(self) -> NDArray[np.intp]:
+        """The requirement with the largest p-value in each release."""
+        return np.asarray(np.argmax(self.pvalues, axis=1))
+
+
+def gather_evidence(losses: Losses, reading: Reading, *, bounds_level: float) -> ReleaseEvidence:
+    """Read the losses once and return the evidence of every release."""
+    if isinstance(losses, LossBatches):
+        parts = [
+            gather_evidence(
+                batch, replace(reading, seed=reading.seed + r), bounds_level=bounds_level
+            )
+            for r, batch in enumerate(losses.batches)
+        ]
+        return _join(parts, losses.releases, reading)
+    columns = read_losses(losses, reading)
+    pairs = [
+        component_pvalues(column, requirement, test, reading.design)
+        for column, requirement, test in zip(
+            columns, reading.requirements, reading.tests, strict=True
+        )
+    ]
+    lower, upper, bounds_tests = requirement_bounds(
+        columns, reading.requirements, reading.design, delta=bounds_level
+    )
+    estimates = [
+        requirement.from_unit(column.mean)
+        for column, requirement in zip(columns, reading.requirements, strict=True)
+    ]
+    return ReleaseEvidence(
+        releases=tuple(losses.releases or ()),
+        requirements=reading.requirements,
+        tests=reading.tests,
+        reading=reading,
+        n_records=tuple(column.n for column in columns),
+        columns=columns,
+        pvalues=np.stack([p for p, _ in pairs], axis=1),
+        violation_pvalues=np.stack([q for _, q in pairs], axis=1),
+        estimates=np.stack(estimates, axis=1),
+        lower=lower,
+        upper=upper,
+        bounds_level=bounds_level,
+        bounds_tests=bounds_tests,
+    )
+
+
+def _join(
+    parts: Sequence[ReleaseEvidence], releases: tuple[str, ...], reading: Reading
+) -> ReleaseEvidence:
+    """Return the evidence of releases that were scored on separate batches."""
+    return ReleaseEvidence(
+        releases=releases,
+        requirements=reading.requirements,
+        tests=reading.tests,
+        reading=reading,
+        n_records=tuple(min(sizes) for sizes in zip(*(p.n_records for p in parts), strict=True)),
+        columns=(),  # no statistic is common to separate batches
+        pvalues=np.concatenate([p.pvalues for p in parts]),
+        violation_pvalues=np.concatenate([p.violation_pvalues for p in parts]),
+        estimates=np.concatenate([p.estimates for p in parts]),
+        lower=np.concatenate([p.lower for p in parts]),
+        upper=np.concatenate([p.upper for p in parts]),
+        bounds_level=parts[0].bounds_level,
+        bounds_tests=parts[0].bounds_tests,
+    )

@@ -1,0 +1,234 @@
+"""Tests of a bounded mean by betting (theory section 1; Waudby-Smith and Ramdas 2024).
+
+A gambler who believes the mean is below ``v`` stakes a share of the capital on every
+record; under ``mean >= v`` the capital cannot be expected to grow, so a large capital is
+evidence. `BettingCapital` adapts its stakes to the records already seen and therefore
+needs them in random order; `FixedCapital` uses registered stakes, and order does not
+matter. Both take records in tiles, so that memory does not depend on their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from proxyguard.exact.roots import bracket_switch
+from proxyguard.exact.rounding import GUARD, pvalue_from_log, weaken_upper
+
+Array = NDArray[np.float64]
+
+TRUNCATION = 0.9
+"""``c``: the largest share of the capital that one record can lose."""
+
+STAKES = tuple(float(f) for f in TRUNCATION * np.geomspace(1.0 / 64.0, 1.0, 16))
+"""Default registered grid of `FixedCapital`, as fractions of the largest admissible stake."""
+
+
+class BettingCapital:
+    """Log capital of the predictable plug-in bet, in both directions, one bet a column.
+
+    ``lambda_i = min(sqrt(2 log(1/t) / (n s2_{i-1})), c/(1 - v))`` with the running mean
+    and variance of theory section 1. The violation direction bets on ``1 - u`` against
+    ``1 - v``; its running variance is the same number, so both share one pass.
+
+    Guarantee
+    ---------
+    Under ``mean >= v`` and iid records in random order, the capital is a nonnegative
+    supermartingale from 1, so ``1/max_i K_i`` is super-uniform (Ville) and ``K_n`` is an
+    e-value; likewise the other direction under ``mean <= v``.
+    """
+
+    def __init__(
+        self, *, columns: int, n: int, v: ArrayLike, level: float, violation_level: float
+    ) -> None:
+        if n < 1:
+            raise ValueError(f"betting needs at least one record, got n = {n}")
+        for name, value in (("level", level), ("violation_level", violation_level)):
+            if not 0.0 < value < 1.0:
+                raise ValueError(f"{name} must lie in (0, 1), got {value}")
+        self._n = n
+        self._seen = 0
+        self._v = np.broadcast_to(np.asarray(v, dtype=np.float64), (columns,))[:, None]
+        if not np.all((self._v > 0.0) & (self._v < 1.0)):
+            raise ValueError(f"limits must lie in (0, 1) on the unit scale, got {self._v}")
+        self._stake = float(np.sqrt(-2.0 * np.log(level) / n))
+        self._violation_stake = float(np.sqrt(-2.0 * np.log(violation_level) / n))
+        self._sum = np.full((columns, 1), 0.5)
+        self._square = np.full((columns, 1), 0.25)
+        self._final = np.zeros((2, columns))
+        self._peak = np.zeros((2, columns))
+
+    def update(self, u: Array) -> None:
+        """Bet on the next records, ``u`` of shape (columns, records) in [0, 1]."""
+        m = u.shape[1]
+        if self._seen + m > self._n:
+            raise ValueError(f"declared {self._n} records, got at least {self._seen + m}")
+        if m == 0:
+            return
+        share = 1.0 / (self._seen + np.arange(1.0, m + 2.0))  # 1/i for i = seen+1 .. seen+m+1
+        total = np.cumsum(u, axis=1)
+        total += self._sum
+        self._sum = total[:, -1:].copy()
+        total *= share[1:]  # the running mean m_i
+        np.subtract(u, total, out=total)
+        total *= total
+        variance = np.empty((u.shape[0], m + 1))
+        variance[:, :1] = 0.0
+        np.cumsum(total, axis=1, out=variance[:, 1:])
+        variance += self._square
+        self._square = variance[:, -1:].copy()
+        variance *= share  # s2_{i-1} for the record i at hand
+        root = np.sqrt(variance[:, :-1])
+        gain = self._v - u
+        self._bet(0, self._stake / root, TRUNCATION / (1.0 - self._v), gain)
+        np.negative(gain, out=gain)
+        np.divide(self._violation_stake, root, out=root)
+        self._bet(1, root, TRUNCATION / self._v, gain)
+        self._seen += m
+
+    def _bet(self, direction: int, stake: Array, cap: Array, gain: Array) -> None:
+        np.minimum(stake, cap, out=stake)
+        stake *= gain
+        np.log1p(stake, out=stake)
+        np.cumsum(stake, axis=1, out=stake)
+        stake += self._final[direction][:, None]
+        np.maximum(self._peak[direction], stake.max(axis=1), out=self._peak[direction])
+        self._final[direction] = stake[:, -1]
+
+    def log_peak(self) -> Array:
+        """Return ``log max_i K_i``, never overstated: (2, columns), validation first."""
+        self._require_all()
+        return np.maximum(0.0, self._peak - _log_error(self._n))
+
+    def log_final(self) -> Array:
+        """Return ``log K_n``, an e-value's logarithm, never overstated: (2, columns)."""
+        self._require_all()
+        return self._final - _log_error(self._n)
+
+    def pvalues(self) -> Array:
+        """Return ``min(1, 1/max_i K_i)``: (2, columns), validation first."""
+        return pvalue_from_log(-self.log_peak())
+
+    def _require_all(self) -> None:
+        if self._seen != self._n:
+            raise ValueError(f"declared {self._n} records, got {self._seen}")
+
+
+class FixedCapital:
+    """Log capital of registered stakes, averaged over a grid, in both directions.
+
+    A record in stratum ``g`` has weight ``omega = w_g/n_g``. With fractions ``f`` of the
+    largest stake, ``E = mean over f of prod_s (1 + f (omega_s/max omega)(v - u_s)/(1 - v))``.
+
+    Guarantee
+    ---------
+    ``E`` is an e-value and ``min(1, 1/E)`` super-uniform under ``mean >= v``, for registered
+    strata with any weights, independent records, with or without replacement (theory
+    section 1: Maclaurin's inequality within strata, then ``1 + x <= e^x``).
+    """
+
+    def __init__(
+        self, *, columns: int, v: float, largest_weight: float, stakes: Sequence[float] = STAKES
+    ) -> None:
+        if not stakes or not all(0.0 < f < 1.0 for f in stakes):
+            raise ValueError(f"stakes must lie in (0, 1), got {tuple(stakes)}")
+        if not 0.0 < v < 1.0:
+            raise ValueError(f"limits must lie in (0, 1) on the unit scale, got {v}")
+        if largest_weight <= 0.0:
+            raise ValueError(f"weights must be positive, got {largest_weight}")
+        self._seen, self._v, self._largest = 0, v, largest_weight
+        self._stakes = tuple(stakes)
+        self._log = np.zeros((2, columns, len(stakes)))
+
+    def update(self, u: Array, weights: Array) -> None:
+        """Bet on the next records: ``u`` (columns, records), ``weights`` (records,)."""
+        if np.any(weights > self._largest * (1.0 + GUARD)) or np.any(weights <= 0.0):
+            raise ValueError(f"record weights must lie in (0, {self._largest}]")
+        gain = (self._v - u) * np.minimum(weights / self._largest, 1.0)
+        bet = np.empty_like(gain)
+        for direction, cap in ((0, 1.0 / (1.0 - self._v)), (1, -1.0 / self._v)):
+            for g, fraction in enumerate(self._stakes):
+                np.multiply(gain, fraction * cap, out=bet)
+                np.log1p(bet, out=bet)
+                self._log[direction, :, g] += bet.sum(axis=1)
+        self._seen += u.shape[1]
+
+    def log_evalue(self) -> Array:
+        """Return ``log E``, never overstated: (2, columns), validation first."""
+        average = special.logsumexp(self._log, axis=2) - np.log(len(self._stakes))
+        return np.asarray(average) - _log_error(self._seen)
+
+    def pvalues(self) -> Array:
+        """Return ``min(1, 1/E)``: (2, columns), validation first."""
+        return pvalue_from_log(-self.log_evalue())
+
+
+def betting_pvalue(u: ArrayLike, v: ArrayLike, *, level: float) -> Array:
+    """Return the betting p-value of ``mean >= v`` for each row of ``u`` (columns, records)."""
+    u = np.atleast_2d(np.asarray(u, dtype=np.float64))
+    capital = BettingCapital(
+        columns=u.shape[0], n=u.shape[1], v=v, level=level, violation_level=level
+    )
+    capital.update(u)
+    validation: Array = capital.pvalues()[0]
+    return validation
+
+
+def betting_upper(u: ArrayLike, *, level: float, delta: float) -> Array:
+    """Return the least limit whose betting p-value is at most ``delta``, rounded up.
+
+    The capital grows with ``v`` record by record, so bisection is exact. For the lower
+    limit of the mean take ``1 - betting_upper(1 - u, ...)``.
+    """
+    u = np.atleast_2d(np.asarray(u, dtype=np.float64))
+    return _invert(u, lambda v: betting_pvalue(u, v, level=level) <= delta)
+
+
+def betting_fixed_pvalue(
+    u: ArrayLike, v: float, weights: ArrayLike | None = None, *, stakes: Sequence[float] = STAKES
+) -> Array:
+    """Return the fixed-stake p-value of a weighted ``mean >= v`` for each row of ``u``."""
+    u = np.atleast_2d(np.asarray(u, dtype=np.float64))
+    n = u.shape[1]
+    omega = np.full(n, 1.0 / n) if weights is None else np.asarray(weights, dtype=np.float64)
+    capital = FixedCapital(
+        columns=u.shape[0], v=v, largest_weight=float(omega.max()), stakes=stakes
+    )
+    capital.update(u, omega)
+    validation: Array = capital.pvalues()[0]
+    return validation
+
+
+def betting_fixed_upper(
+    u: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    delta: float,
+    stakes: Sequence[float] = STAKES,
+) -> Array:
+    """Return the least limit whose fixed-stake p-value is at most ``delta``, rounded up."""
+    u = np.atleast_2d(np.asarray(u, dtype=np.float64))
+
+    def holds(v: Array) -> NDArray[np.bool_]:
+        rows = [
+            betting_fixed_pvalue(row, float(limit), weights, stakes=stakes)[0]
+            for row, limit in zip(u, v, strict=True)
+        ]
+        return np.asarray(rows) <= delta
+
+    return _invert(u, holds)
+
+
+def _invert(u: Array, holds: Callable[[Array], NDArray[np.bool_]]) -> Array:
+    if not np.all((u >= 0.0) & (u <= 1.0)):
+        raise ValueError("records must lie in [0, 1] on the unit scale")
+    rows = u.shape[0]
+    _, first = bracket_switch(holds, np.zeros(rows), np.ones(rows))
+    return weaken_upper(first)
+
+
+def _log_error(n: int) -> float:
+    return GUARD + 4.0 * n * float(np.finfo(np.float64).eps)

@@ -1,0 +1,145 @@
+"""Exact binomial tails and limits (paper Eqs. 9 and 13, Appendix on component tests)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from proxyguard.exact.rounding import weaken_lower, weaken_pvalue, weaken_upper
+
+Array = NDArray[np.float64]
+
+
+def lower_tail(count: ArrayLike, trials: ArrayLike, rate: ArrayLike) -> Array:
+    """Return ``P(Bin(trials, rate) <= count)``, never understated.
+
+    >>> float(lower_tail(0, 3, 0.5).round(6))
+    0.125
+    """
+    k, n, p = _counts(count, trials, rate)
+    with np.errstate(under="ignore"):
+        # I_{1-p}(n-k, k+1); the complement form keeps the digits of a small tail.
+        tail = special.betaincc(k + 1.0, np.maximum(n - k, 1e-9), p)
+    return weaken_pvalue(np.where(k >= n, 1.0, np.where(k < 0, 0.0, tail)))
+
+
+def upper_tail(count: ArrayLike, trials: ArrayLike, rate: ArrayLike) -> Array:
+    """Return ``P(Bin(trials, rate) >= count)``, never understated (paper Eq. (9)).
+
+    >>> float(upper_tail(30, 30, 0.8).round(5))
+    0.00124
+    """
+    k, n, p = _counts(count, trials, rate)
+    with np.errstate(under="ignore"):
+        tail = special.betainc(np.maximum(k, 1e-9), n - k + 1.0, p)
+    return weaken_pvalue(np.where(k <= 0, 1.0, np.where(k > n, 0.0, tail)))
+
+
+def clopper_pearson_lower(count: ArrayLike, trials: ArrayLike, *, alpha: float) -> Array:
+    """Return the exact one-sided lower limit of a binomial rate.
+
+    Guarantee
+    ---------
+    Exceeds the true rate with probability at most ``alpha`` (the binomial step of
+    paper Eq. (13)). Never overshoots: at the limit, the chance of seeing ``count`` or
+    more is at most ``alpha``.
+
+    >>> float(clopper_pearson_lower(30, 30, alpha=0.025).round(3))
+    0.884
+    """
+    _level(alpha)
+    k, n, _ = _counts(count, trials, 0.5)
+    limit = special.betaincinv(np.maximum(k, 1.0), n - np.maximum(k, 1.0) + 1.0, alpha)
+    return weaken_lower(np.where(k <= 0, 0.0, limit))
+
+
+def clopper_pearson_upper(count: ArrayLike, trials: ArrayLike, *, alpha: float) -> Array:
+    """Return the exact one-sided upper limit of a binomial rate.
+
+    Guarantee
+    ---------
+    Falls below the true rate with probability at most ``alpha``.
+    """
+    _level(alpha)
+    k, n, _ = _counts(count, trials, 0.5)
+    inner = np.minimum(k, n - 1.0)
+    limit = special.betainccinv(inner + 1.0, n - inner, alpha)
+    return weaken_upper(np.where(k >= n, 1.0, limit))
+
+
+def wilson_interval(count: int, trials: int, *, z: float = 1.959964) -> tuple[float, float]:
+    """Return Wilson's two-sided interval of a rate: approximate, for Monte Carlo tables only.
+
+    No certificate uses it.
+    """
+    if not 0 <= count <= trials or trials < 1:
+        raise ValueError(f"need 0 <= count <= trials and trials >= 1, got {count} of {trials}")
+    rate, square = count / trials, z * z / trials
+    centre = (rate + square / 2) / (1 + square)
+    half = z / (1 + square) * float(np.sqrt(rate * (1 - rate) / trials + square / (4 * trials)))
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+@dataclass(frozen=True, slots=True)
+class LowerTailTable:
+    """The lower tail of one ``Bin(n, v)`` in logarithms, for ``k = 0..n``."""
+
+    n: int
+    v: float
+    log_cdf: Array  # (n + 1,)  log F(k)
+    log_sum_cdf: Array  # (n + 1,)  log sum_{i <= k} F(i)
+    mean_below: Array  # (n + 1,)  E[Bin | Bin <= k], nondecreasing
+    log_error: float  # bound on the rounding error of the logarithms above 1e-300
+
+
+def lower_tail_table(n: int, v: float) -> LowerTailTable:
+    """Tabulate the lower tail of ``Bin(n, v)`` in logarithms.
+
+    Built from the ratios of neighbouring probabilities and the fact that they sum to
+    one, so no large factorial is ever formed and nothing underflows.
+    """
+    if n < 1 or not 0.0 < v < 1.0:
+        raise ValueError(f"need n >= 1 and 0 < v < 1, got n = {n}, v = {v}")
+    wide = np.longdouble  # 64-bit mantissa where the machine has one; log_error follows it
+    k = np.arange(n, dtype=wide)
+    log_ratio = np.log((n - k) / (k + 1)) + (np.log(wide(v)) - np.log1p(-wide(v)))
+    mode = min(n, int((n + 1) * v))
+    log_pmf = np.zeros(n + 1)
+    log_pmf[mode + 1 :] = np.cumsum(log_ratio[mode:])
+    log_pmf[:mode] = -np.cumsum(log_ratio[:mode][::-1])[::-1]
+    log_pmf -= special.logsumexp(log_pmf)
+    log_cdf = np.logaddexp.accumulate(log_pmf)
+    log_sum = np.logaddexp.accumulate(log_cdf)
+    mean_below = np.arange(n + 1, dtype=np.float64)
+    mean_below[1:] -= np.exp(log_sum[:-1] - log_cdf[1:])
+    # Tails above 1e-300 lie within 40 standard deviations of the mode, so at most that
+    # many steps of a running sum below 700 in size have been rounded.
+    steps = min(n, 40 * int(np.sqrt(n)) + 40)
+    log_error = float(700 * steps * np.finfo(wide).eps + 700 * 16 * np.finfo(np.float64).eps)
+    return LowerTailTable(
+        n,
+        v,
+        np.minimum(log_cdf, 0.0),
+        log_sum,
+        np.maximum.accumulate(mean_below),
+        log_error,
+    )
+
+
+def _counts(count: ArrayLike, trials: ArrayLike, rate: ArrayLike) -> tuple[Array, Array, Array]:
+    k, n, p = (np.asarray(x, dtype=np.float64) for x in (count, trials, rate))
+    if np.any(n < 1) or np.any(n != np.floor(n)):
+        raise ValueError(f"trials must be whole numbers of at least 1, got {n}")
+    if np.any(k != np.floor(k)) or np.any(k < 0) or np.any(k > n):
+        raise ValueError(f"counts must be whole numbers in [0, trials], got {k} of {n}")
+    if not np.all((p >= 0) & (p <= 1)):
+        raise ValueError(f"rates must lie in [0, 1], got {p}")
+    return k, n, p
+
+
+def _level(alpha: float) -> None:
+    if not 0.0 < alpha < 1.0:
+        raise ValueError(f"alpha must lie in (0, 1), got {alpha}")

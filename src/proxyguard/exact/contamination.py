@@ -1,0 +1,113 @@
+"""Ceilings on the chance that an invalid release scores favorably.
+
+Hard score: paper Eq. (11), sharpened by Bentkus and by the exact binomial; stratified:
+Eq. (17); ramp: Eqs. (18)-(19); p-value score: theory section 2. All ceilings are for one
+requirement; the mechanism's is the maximum over its requirements. ``cutoff`` and ``v``
+are on the unit scale.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proxyguard.exact import mean as tests
+from proxyguard.exact.binomial import lower_tail
+from proxyguard.exact.rounding import GUARD, MEAN_GUARD, pvalue_from_log, weaken_upper
+
+Array = NDArray[np.float64]
+
+
+def chernoff_ceiling(cutoff: float, v: float, n: int) -> float:
+    """Return ``exp(-n d_B(cutoff, v))``, the hard ceiling of paper Eq. (11)."""
+    return float(tests.chernoff_pvalue(_inside(cutoff, v), n, v))
+
+
+def bentkus_ceiling(cutoff: float, v: float, n: int) -> float:
+    """Return the Bentkus bound on ``P(mean <= cutoff)``; never above `chernoff_ceiling`."""
+    return float(tests.bentkus_pvalue(_inside(cutoff, v), n, v))
+
+
+def binomial_ceiling(cutoff: float, v: float, n: int, *, identical: bool = True) -> float:
+    """Return ``P(Bin(n, v)/n <= cutoff)`` for losses that take only their two bounds."""
+    # A count is favorable when count/n <= cutoff in floating point; the guard counts a tie.
+    count = np.floor(n * (_inside(cutoff, v) + MEAN_GUARD))
+    return float(tests.binomial_pvalue(count, n, v, identical=identical))
+
+
+def stratified_ceiling(cutoff: float, v: float, effective_n: float) -> float:
+    """Return ``exp(-2 (v - cutoff)^2 effective_n)``, paper Eq. (17).
+
+    ``effective_n`` is ``1 / sum_g(w_g^2/n_g)``.
+    """
+    return float(tests.hoeffding_pvalue(_inside(cutoff, v), effective_n, v))
+
+
+def threshold_ceiling(threshold: float, *, two_valued: tuple[int, float] | None = None) -> float:
+    """Return the ceiling of the p-value score ``1{p <= t}``: ``t`` itself.
+
+    For the exact binomial test of one two-valued requirement pass its ``(n, v)``: the
+    ceiling is then the largest attainable p-value not above ``t`` (theory section 2).
+    """
+    if not 0.0 < threshold < 1.0:
+        raise ValueError(f"a score threshold must lie in (0, 1), got {threshold}")
+    if two_valued is None:
+        return threshold
+    n, v = two_valued
+    attainable = lower_tail(np.arange(n + 1), n, v)
+    below = attainable[attainable <= threshold]
+    # No count can pass: the score is always 0, and so is its ceiling.
+    return float(below[-1]) if below.size else 0.0
+
+
+def ramp_ceiling(cutoff: float, ramp: float, v: float, n: int, *, bins: int = 4096) -> float:
+    """Return ``kappa_h`` for one requirement, paper Eq. (18), never understated.
+
+    ``ramp`` is ``h`` on the unit scale, ``0 < ramp <= cutoff``.
+    """
+    _inside(cutoff, v)
+    if not 0.0 < ramp <= cutoff * (1.0 + GUARD):
+        raise ValueError(f"need 0 < ramp <= cutoff on the unit scale, got {ramp}, {cutoff}")
+    # Right Riemann sum: the tail rises towards the cutoff, so this can only overstate the
+    # integral. The midpoint rule is closer and not safe.
+    right = cutoff - ramp + ramp * np.arange(1, bins + 1) / bins
+    tails = pvalue_from_log(tests.log_chernoff(np.clip(right + MEAN_GUARD, 0.0, v), n, v))
+    return min(1.0, float(tails.mean()) * (1.0 + GUARD))
+
+
+def ramp_score(mean: Array, cutoff: Array, ramp: Array) -> Array:
+    """Return ``S_h = prod_j phi_j(mean_j)`` over the last axis (paper Section on ramps)."""
+    return np.asarray(np.prod(np.clip((cutoff - mean) / ramp, 0.0, 1.0), axis=-1))
+
+
+def ramp_sensitivity(ramps: Array, n: int) -> float:
+    """Return ``rho_h = min(1, sum_j (B_j/h_j)/n)``, paper Eq. (19); ramps on the unit scale."""
+    return min(1.0, float(np.sum(1.0 / np.asarray(ramps))) / n * (1.0 + GUARD))
+
+
+def ramp_radius(sensitivity: float, n: int, *, alpha: float) -> float:
+    """Return ``r_h = rho_h sqrt(n/2 log(1/alpha))``, paper Eq. (19)."""
+    return float(sensitivity * np.sqrt(0.5 * n * -np.log(alpha)) * (1.0 + GUARD))
+
+
+def block_radius(n_releases: int, n_blocks: int, *, alpha: float) -> float:
+    """Return ``r_{R,B} = sqrt((1/R + 1/B) log(1/alpha) / 2)`` of Theorem 13."""
+    return float(np.sqrt(0.5 * (1.0 / n_releases + 1.0 / n_blocks) * -np.log(alpha))) * (
+        1.0 + GUARD
+    )
+
+
+def markov_allowance(kappa: float, alpha: float) -> float:
+    """Return ``min(1, kappa/alpha)``, the target-side allowance of Eq. (13).
+
+    No smaller allowance follows from the mean constraint alone (Proposition 7).
+    """
+    if not 0.0 <= kappa <= 1.0 or not 0.0 < alpha < 1.0:
+        raise ValueError(f"need 0 <= kappa <= 1 and 0 < alpha < 1, got {kappa}, {alpha}")
+    return float(weaken_upper(min(1.0, kappa / alpha)))
+
+
+def _inside(cutoff: float, v: float) -> float:
+    if not 0.0 < cutoff < v < 1.0:
+        raise ValueError(f"need 0 < cutoff < limit < 1 on the unit scale, got {cutoff}, {v}")
+    return cutoff

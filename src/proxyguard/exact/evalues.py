@@ -1,0 +1,133 @@
+"""Counts of valid releases from e-values (theory section 3).
+
+Release ``r`` has an e-value ``E_r >= 0`` with mean at most 1 over the target whenever the
+release is invalid. Large values speak for validity; dependence is arbitrary.
+
+Sums are compared in exact integer arithmetic: a tie such as ``threshold(alpha/R)``, which
+must reproduce the Bonferroni count, would otherwise be decided by rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from itertools import accumulate
+from math import inf, isinf, lcm
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Number = float | Fraction
+
+
+def mixture_evalues(pvalues: ArrayLike, *, thresholds: Sequence[Fraction]) -> list[Fraction]:
+    """Return ``E = mean over t of 1{p <= t}/t``, the mixture calibrator; exact.
+
+    One threshold gives the ``threshold(t)`` calibrator.
+
+    >>> mixture_evalues([0.001, 0.2], thresholds=[Fraction(1, 100)])
+    [Fraction(100, 1), Fraction(0, 1)]
+    """
+    if not thresholds or not all(0 < t <= 1 for t in thresholds):
+        raise ValueError(f"thresholds must lie in (0, 1], got {tuple(thresholds)}")
+    cuts = sorted(thresholds)
+    # A p-value in (t_{i-1}, t_i] meets the thresholds from t_i on.
+    value = [*accumulate((1 / t for t in reversed(cuts)), initial=Fraction(0))][::-1]
+    place = np.searchsorted([float(t) for t in cuts], np.asarray(pvalues, dtype=np.float64))
+    return [value[i] / len(cuts) for i in place.ravel()]
+
+
+def largest_invalid_count(evalues: Iterable[Number], *, alpha: Fraction) -> int:
+    """Return ``m*``: the most releases that can be invalid.
+
+    ``m* = max{m : (E_(1) + ... + E_(m))/m < 1/alpha}``, 0 if none.
+
+    Guarantee
+    ---------
+    Theory section 3: given the releases, more than ``m*`` of them are invalid with
+    probability at most ``alpha`` over the target, under any dependence.
+    """
+    return _most_below_zero(_excesses(evalues, alpha), 0)
+
+
+def subset_invalid_count(
+    evalues: Iterable[Number], subset: Iterable[bool], *, alpha: Fraction
+) -> int:
+    """Return ``k*(S)``: the most releases of a subset, chosen after looking, that can be invalid.
+
+    The largest ``k`` for which the ``k`` smallest ``E_r - 1/alpha`` inside the subset and
+    all negative ones outside sum to less than 0.
+
+    Guarantee
+    ---------
+    Theory section 3: outside one event of probability ``alpha``, at most ``k*(S)``
+    releases of ``S`` are invalid, for all subsets at once (closed testing with mean
+    e-values).
+    """
+    excesses = _excesses(evalues, alpha)
+    chosen = [bool(inside) for inside in subset]
+    if len(chosen) != len(excesses):
+        raise ValueError(f"subset marks {len(chosen)} releases, there are {len(excesses)}")
+    outside = sum(
+        int(x) for x, inside in zip(excesses, chosen, strict=True) if not inside and x < 0
+    )
+    inner = [x for x, inside in zip(excesses, chosen, strict=True) if inside]
+    return _most_below_zero(inner, outside)
+
+
+def threshold_invalid_count(
+    favorable: int, n_releases: int, *, threshold: Fraction, alpha: Fraction
+) -> int:
+    """Return ``m*`` for ``threshold(t)`` e-values, from the count of favorable scores alone.
+
+    The largest ``m <= R`` with ``(m - (R - N)) alpha < m t``.
+    """
+    if not 0 <= favorable <= n_releases:
+        raise ValueError(f"need 0 <= favorable <= releases, got {favorable} of {n_releases}")
+    if alpha <= threshold:
+        return n_releases if favorable < n_releases or alpha < threshold else 0
+    bound = (n_releases - favorable) * alpha / (alpha - threshold)  # m < bound
+    strictly_below = -(-bound.numerator // bound.denominator) - 1
+    return min(n_releases, max(n_releases - favorable, strictly_below, 0))
+
+
+def e_bh(evalues: ArrayLike, *, alpha: float) -> NDArray[np.bool_]:
+    """Return the e-BH list of releases (Wang and Ramdas 2022).
+
+    Guarantee
+    ---------
+    The expected share of invalid releases in the list is at most ``alpha`` (a false
+    discovery rate), under any dependence. It is not a confidence statement about any
+    one release and never feeds a certificate.
+    """
+    e = np.asarray(evalues, dtype=np.float64)
+    if e.size == 0 or not np.all(e >= 0.0):
+        raise ValueError("need at least one e-value, all of them nonnegative")
+    order = np.argsort(-e, kind="stable")
+    enough = e[order] >= e.size / (alpha * np.arange(1, e.size + 1))
+    chosen = np.zeros(e.size, dtype=bool)
+    if np.any(enough):
+        chosen[order[: int(np.flatnonzero(enough)[-1]) + 1]] = True
+    return chosen
+
+
+def _excesses(evalues: Iterable[Number], alpha: Fraction) -> list[int | float]:
+    """Return ``E_r - 1/alpha``, all multiplied by one common positive integer."""
+    if not 0 < alpha < 1:
+        raise ValueError(f"alpha must lie in (0, 1), got {alpha}")
+    values = list(evalues)
+    if not all(value >= 0 for value in values):
+        raise ValueError("e-values must be nonnegative numbers")
+    ratios = {value: value.as_integer_ratio() for value in set(values) if not isinf(value)}
+    scale = lcm(*(denominator for _, denominator in ratios.values()))
+    bar = alpha.denominator * scale
+    scaled = {
+        value: alpha.numerator * numerator * (scale // denominator) - bar
+        for value, (numerator, denominator) in ratios.items()
+    }
+    return [scaled.get(value, inf) for value in values]
+
+
+def _most_below_zero(excesses: list[int | float], start: int) -> int:
+    sums = accumulate(sorted(excesses), initial=start)
+    return max((k for k, total in enumerate(sums) if total < 0 and k > 0), default=0)

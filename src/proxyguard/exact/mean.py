@@ -1,0 +1,238 @@
+"""Tests of a bounded mean from its moments (paper Eqs. 3-5; theory section 1).
+
+Everything here lives on the unit scale: ``mean`` is the sample mean of
+``u = (x - a)/(b - a)`` and ``v = (tau - a)/(b - a)`` is the limit. A p-value is
+super-uniform when the true mean is at least ``v`` (the validation direction). For the
+violation direction call the same function with ``1 - mean`` and ``1 - v``; lower limits
+are ``1 - upper`` of the reflected mean.
+
+Each test is a pair of functions: ``*_pvalue(..., v)`` and ``*_upper(..., delta)``, with
+``pvalue <= delta`` exactly when ``upper < v``, up to guards that widen both.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from proxyguard.exact.binomial import clopper_pearson_upper, lower_tail, lower_tail_table
+from proxyguard.exact.roots import bracket_switch
+from proxyguard.exact.rounding import (
+    GUARD,
+    MEAN_GUARD,
+    pvalue_from_log,
+    weaken_lower,
+    weaken_upper,
+)
+
+Array = NDArray[np.float64]
+
+
+def empirical_bernstein_pvalue(
+    mean: ArrayLike, variance: ArrayLike, n: ArrayLike, v: ArrayLike
+) -> Array:
+    """Return the empirical Bernstein p-value of ``mean >= v`` (paper Eqs. (4)-(5)).
+
+    Eq. (4) is quadratic in ``x = sqrt(log(2/delta))``, so Eq. (5) has a closed form.
+
+    Guarantee
+    ---------
+    Super-uniform for iid records in [0, 1] and ``n >= 2`` (Maurer and Pontil 2009).
+    """
+    mean, variance, n, v = _moments(mean, v, n, least=2, variance=variance)
+    gap = v - mean - MEAN_GUARD
+    spread = np.sqrt(2.0 * variance / n)
+    width = 7.0 / (3.0 * (n - 1.0))
+    # The root (-a + sqrt(a^2 + 4 b g)) / (2 b) without the cancellation at small g.
+    root = 2.0 * gap / (spread + np.sqrt(spread**2 + 4.0 * width * np.maximum(gap, 0.0)))
+    log_p = np.log(2.0) - np.where(gap > 0.0, root, 0.0) ** 2
+    return np.where(gap > 0.0, pvalue_from_log(log_p), 1.0)
+
+
+def empirical_bernstein_upper(
+    mean: ArrayLike, variance: ArrayLike, n: ArrayLike, *, delta: float
+) -> Array:
+    """Return the empirical Bernstein upper limit of the mean (paper Eq. (4)), capped at 1.
+
+    Guarantee
+    ---------
+    Falls below the true mean with probability at most ``delta``.
+    """
+    mean, variance, n, _ = _moments(mean, 0.5, n, least=2, variance=variance)
+    log_term = np.log(2.0 / _level(delta))
+    radius = np.sqrt(2.0 * variance * log_term / n) + 7.0 * log_term / (3.0 * (n - 1.0))
+    return weaken_upper(mean + MEAN_GUARD + radius)
+
+
+def hoeffding_pvalue(mean: ArrayLike, effective_n: ArrayLike, v: ArrayLike) -> Array:
+    """Return Hoeffding's p-value of ``mean >= v``.
+
+    ``effective_n`` is ``n`` for an unweighted mean and ``1 / sum_g(w_g^2 / n_g)`` for
+    strata with registered weights (paper Proposition 11).
+
+    Guarantee
+    ---------
+    Super-uniform for iid records, registered strata with any weights, and sampling
+    without replacement (Hoeffding 1963).
+    """
+    mean, _, n, v = _moments(mean, v, effective_n, least=0)
+    gap = np.maximum(v - mean - MEAN_GUARD, 0.0)
+    return pvalue_from_log(-2.0 * n * gap**2)
+
+
+def hoeffding_upper(mean: ArrayLike, effective_n: ArrayLike, *, delta: float) -> Array:
+    """Return Hoeffding's upper limit of the (weighted) mean, capped at 1."""
+    mean, _, n, _ = _moments(mean, 0.5, effective_n, least=0)
+    return weaken_upper(mean + MEAN_GUARD + np.sqrt(-np.log(_level(delta)) / (2.0 * n)))
+
+
+def log_chernoff(mean: ArrayLike, n: ArrayLike, v: ArrayLike) -> Array:
+    """Return ``-n d_B(mean, v)``, never understated; the caller sees to ``mean <= v``."""
+    mean, n, v = (np.asarray(x, dtype=np.float64) for x in (mean, n, v))
+    left, right = special.rel_entr(mean, v), special.rel_entr(1.0 - mean, 1.0 - v)
+    # The two terms nearly cancel when mean is close to v.
+    error = 4.0 * np.finfo(np.float64).eps * (np.abs(left) + np.abs(right))
+    return np.asarray(-n * np.maximum(0.0, left + right - error))
+
+
+def chernoff_pvalue(mean: ArrayLike, n: ArrayLike, v: ArrayLike) -> Array:
+    """Return the Chernoff p-value ``exp(-n d_B(mean, v))``, 1 when ``mean >= v``.
+
+    Guarantee
+    ---------
+    Super-uniform for iid or independent records with average mean at least ``v``,
+    proportional strata, and sampling without replacement (Hoeffding 1963); it is the
+    exponential inside paper Eq. (11).
+    """
+    mean, _, n, v = _moments(mean, v, n, least=1)
+    return pvalue_from_log(log_chernoff(np.minimum(mean + MEAN_GUARD, v), n, v))
+
+
+def chernoff_upper(mean: ArrayLike, n: ArrayLike, *, delta: float) -> Array:
+    """Return the largest ``v >= mean`` with ``n d_B(mean, v) <= log(1/delta)``."""
+    mean, _, n, _ = _moments(mean, 0.5, n, least=1)
+    safe = np.minimum(mean + MEAN_GUARD, 1.0)
+    budget = -np.log(_level(delta)) / n
+    safe, budget = np.broadcast_arrays(safe, budget)
+    _, first = bracket_switch(
+        lambda v: -log_chernoff(safe, 1.0, v) > budget, safe, np.ones(safe.shape)
+    )
+    return weaken_upper(first)
+
+
+def kl_mean_lower(mean: ArrayLike, n: ArrayLike, *, alpha: float) -> Array:
+    """Return the Bernoulli-KL lower limit of the mean of iid [0, 1] scores.
+
+    The reflected `chernoff_upper`: the smooth certificate's ``pi_h`` (Theorem 12).
+
+    Guarantee
+    ---------
+    Exceeds the true mean with probability at most ``alpha``.
+    """
+    reflected = 1.0 - np.asarray(mean, dtype=np.float64)
+    return weaken_lower(1.0 - chernoff_upper(reflected, n, delta=alpha))
+
+
+def bentkus_pvalue(mean: ArrayLike, n: int, v: float) -> Array:
+    """Return the Bentkus p-value of ``mean >= v`` for one sample size and one limit.
+
+    With ``s = n mean`` and ``F`` the distribution function of ``Bin(n, v)``:
+    ``min over integers h > s of sum_{k<h} F(k) / (h - s)``. The best ``h`` is the least
+    one above ``s`` with ``E[Bin | Bin <= h] >= s``, found by one sorted search.
+
+    Guarantee
+    ---------
+    Super-uniform wherever `chernoff_pvalue` is, and never above it (theory section 1).
+    """
+    mean = np.asarray(mean, dtype=np.float64)
+    _moments(mean, v, n, least=1)
+    table = lower_tail_table(int(n), float(v))
+    s = np.minimum((mean + MEAN_GUARD) * n, float(n))
+    h = np.maximum(np.searchsorted(table.mean_below, s), np.floor(s) + 1.0)
+    beyond = h > n  # the bound is above 1 - o(1) there; chernoff has p = 1 as well
+    inner = np.where(beyond, 1.0, h).astype(np.int64)
+    log_p = table.log_sum_cdf[inner - 1] - np.log(np.where(beyond, 1.0, inner - s))
+    return np.where(beyond | (s >= n * v), 1.0, pvalue_from_log(log_p + table.log_error))
+
+
+def bentkus_upper(mean: ArrayLike, n: int, *, delta: float) -> Array:
+    """Return the least ``v`` whose Bentkus p-value is at most ``delta``, rounded up.
+
+    Notes
+    -----
+    Each trial value of ``v`` has its own table, so this costs about 40 tables a mean. It
+    is for reading a single limit, not for deciding; decisions use `bentkus_pvalue`.
+    """
+    mean = np.asarray(mean, dtype=np.float64)
+    _level(delta)
+    high = chernoff_upper(mean, n, delta=delta)  # never below the Bentkus limit
+
+    def limit(one: float, top: float) -> float:
+        _, first = bracket_switch(
+            lambda v: np.asarray(bentkus_pvalue(one, n, float(v)) <= delta),
+            np.asarray(one),
+            np.asarray(top),
+            steps=48,
+        )
+        return float(first)
+
+    inside = (mean < 1.0) & (high < 1.0)
+    limits = [
+        limit(float(m), float(t)) if ok else 1.0
+        for m, t, ok in zip(mean.ravel(), high.ravel(), inside.ravel(), strict=True)
+    ]
+    return weaken_upper(np.reshape(limits, mean.shape))
+
+
+def binomial_pvalue(
+    count: ArrayLike, n: ArrayLike, v: ArrayLike, *, identical: bool = True
+) -> Array:
+    """Return ``P(Bin(n, v) <= count)`` for losses that take only their two bounds.
+
+    ``identical=False`` is for designs whose records are not identically distributed:
+    there the p-value is 1 whenever ``count > n v - 1`` (Hoeffding 1956).
+
+    Guarantee
+    ---------
+    Super-uniform for iid two-valued records; with ``identical=False`` also for
+    independent records with average mean at least ``v``, proportional strata, and
+    sampling without replacement.
+    """
+    count, n, v = (np.asarray(x, dtype=np.float64) for x in (count, n, v))
+    pvalue = lower_tail(count, n, v)
+    if identical:
+        return pvalue
+    return np.where(count > n * v * (1.0 - GUARD) - 1.0, 1.0, pvalue)
+
+
+def binomial_upper(
+    count: ArrayLike, n: ArrayLike, *, delta: float, identical: bool = True
+) -> Array:
+    """Return the upper limit that `binomial_pvalue` inverts to."""
+    limit = clopper_pearson_upper(count, n, alpha=_level(delta))
+    if identical:
+        return limit
+    count, n = np.asarray(count, dtype=np.float64), np.asarray(n, dtype=np.float64)
+    return np.maximum(limit, weaken_upper(np.minimum(1.0, (count + 1.0) / n)))
+
+
+def _moments(
+    mean: ArrayLike, v: ArrayLike, n: ArrayLike, *, least: int, variance: ArrayLike = 0.0
+) -> tuple[Array, Array, Array, Array]:
+    mean, variance, n, v = (np.asarray(x, dtype=np.float64) for x in (mean, variance, n, v))
+    if not np.all((mean >= 0.0) & (mean <= 1.0)):
+        raise ValueError(f"means must lie in [0, 1] on the unit scale, got {mean}")
+    if not np.all((v > 0.0) & (v < 1.0)):
+        raise ValueError(f"limits must lie in (0, 1) on the unit scale, got {v}")
+    if not np.all(n >= least) or not np.all(n > 0):
+        raise ValueError(f"this test needs at least {max(least, 1)} records, got {n}")
+    if not np.all(variance >= 0.0):
+        raise ValueError(f"variances cannot be negative, got {variance}")
+    return mean, variance, n, v
+
+
+def _level(delta: float) -> float:
+    if not 0.0 < delta < 1.0:
+        raise ValueError(f"an error level must lie in (0, 1), got {delta}")
+    return delta

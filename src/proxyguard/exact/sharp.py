@@ -1,0 +1,241 @@
+"""The sharp direct certificate's p-value, limit and threshold rule (theory section 2).
+
+``g(b) = P(Bin(R, 1 - (1 - eta_0)(1 - b)) >= N)`` is the chance of at least ``N`` favorable
+scores when a share ``b`` of the invalid releases scores favorably on the target at hand.
+That share is random with mean at most ``kappa``; the worst law puts it on two points, and
+the chance under it is the least concave majorant of ``g`` at ``kappa``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from math import ceil
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import optimize, special
+
+from proxyguard.exact.rounding import GUARD, weaken_lower, weaken_pvalue
+
+Array = NDArray[np.float64]
+
+
+def score_tail(
+    favorable: ArrayLike, n_releases: ArrayLike, *, target: ArrayLike, b: ArrayLike
+) -> Array:
+    """Return ``g(b)`` for ``N`` favorable scores out of ``R`` at reliability ``target``."""
+    k, n = np.asarray(favorable, dtype=np.float64), np.asarray(n_releases, dtype=np.float64)
+    # (1 - eta_0)(1 - b) is the failure rate; the complement form keeps its digits.
+    fail = (1.0 - np.asarray(target)) * (1.0 - np.asarray(b))
+    with np.errstate(under="ignore"):
+        return np.where(k > 0, special.betaincc(n - k + 1.0, np.maximum(k, 1.0), fail), 1.0)
+
+
+def sharp_pvalue(
+    favorable: ArrayLike, n_releases: ArrayLike, *, target: ArrayLike, kappa: ArrayLike
+) -> Array:
+    """Return ``p_sharp(N; eta_0)``, the p-value of "reliability is at most ``target``".
+
+    Guarantee
+    ---------
+    Theory section 2: super-uniform whenever ``eta <= target``, at every number of
+    releases and records, whatever dependence the shared target creates; and no smaller
+    p-value that is nonincreasing in ``N`` follows from ``E B <= kappa`` alone.
+
+    >>> float(sharp_pvalue(999, 1000, target=0.29, kappa=0.024).round(4))
+    0.024
+    """
+    k, n, eta, kap = np.broadcast_arrays(
+        *(np.asarray(x, dtype=np.float64) for x in (favorable, n_releases, target, kappa))
+    )
+    if np.any(n < 1) or not np.all((k >= 0) & (k <= n)):
+        raise ValueError(f"need 0 <= favorable <= releases, got {k} of {n}")
+    if not np.all((eta >= 0.0) & (eta <= 1.0) & (kap >= 0.0) & (kap <= 1.0)):
+        raise ValueError(f"target and kappa must lie in [0, 1], got {eta} and {kap}")
+    base = score_tail(k, n, target=eta, b=0.0)
+    chord = base + kap * _chord_slope(k, n, eta, kap, base)
+    envelope = np.maximum(score_tail(k, n, target=eta, b=kap), chord)
+    trivial = (k == 0) | (kap >= 1.0) | (eta >= 1.0)
+    return np.where(trivial, 1.0, weaken_pvalue(np.where(kap > 0.0, envelope, base)))
+
+
+def _chord_slope(k: Array, n: Array, eta: Array, kappa: Array, base: Array) -> Array:
+    """Return an upper bound of ``sup_{b >= kappa} (g(b) - g(0))/b``, tight to about 1e-11.
+
+    ``g`` is convex, then concave, along ``b``; the supremum lies in the concave part at
+    the root of ``b g'(b) = g(b) - g(0)``, which bisection brackets.
+    """
+    inner = np.clip(k, 1.0, np.maximum(n - 1.0, 1.0))
+    miss = np.maximum(1.0 - eta, 1e-300)
+    inflection = ((inner - 1.0) / np.maximum(n - 1.0, 1.0) - eta) / miss
+    log_scale = np.log(miss) - special.betaln(inner, n - inner + 1.0)
+
+    def tail(b: Array) -> Array:
+        return score_tail(inner, n, target=eta, b=b)
+
+    def slope(b: Array) -> Array:
+        fail = np.maximum(miss * (1.0 - b), 1e-300)
+        exponent = log_scale + (inner - 1.0) * np.log1p(-fail) + (n - inner) * np.log(fail)
+        with np.errstate(under="ignore"):
+            return np.asarray(np.exp(exponent))
+
+    # Start at the inflection, never at kappa alone: g and g' may both underflow there.
+    low = np.clip(np.maximum(kappa, inflection), 1e-12, 1.0 - 1e-15)
+    high = np.ones_like(low)
+    for _ in range(26):
+        middle = 0.5 * (low + high)
+        rising = middle * slope(middle) > tail(middle) - base
+        low = np.where(rising, middle, low)
+        high = np.where(rising, high, middle)
+    # g lies below its tangent at low throughout its concave part, so on the bracket
+    # (g(b) - g(0))/b is at most g' + (g - g(0) - low g')/b: take the larger end.
+    offset = tail(low) * (1.0 + GUARD) - base - low * slope(low)
+    bound = slope(low) * (1.0 + GUARD) + np.maximum(offset / low, offset / high)
+    # At N = R the tail is convex throughout: the chord ends at b = 1, where g = 1.
+    return np.where(k >= n, 1.0 - base, np.maximum(bound, 0.0))
+
+
+def smooth_pvalue(
+    favorable: int,
+    n_releases: int,
+    *,
+    target: float,
+    kappa: float,
+    sensitivity: float,
+    n_records: int,
+    atoms: int = 1000,
+) -> float:
+    """Return the sharp p-value of ramp scores rounded to 0/1 (theory section 2, "Smooth, sharp").
+
+    ``integral of g(min(1, kappa_h + rho_h sqrt(n x/2))) e^{-x} dx``, bounded from above.
+
+    Guarantee
+    ---------
+    Super-uniform whenever ``eta <= target`` for iid targets: by McDiarmid the share of
+    invalid releases that score is stochastically at most the law integrated here.
+    """
+    # Each slice of x takes the value at its right end, the tail beyond takes 1.
+    edges = np.linspace(0.0, 25.0, atoms + 1)
+    mass = -np.diff(np.exp(-edges))
+    share = np.minimum(1.0, kappa + sensitivity * np.sqrt(0.5 * n_records * edges[1:]))
+    inside = float(mass @ score_tail(favorable, n_releases, target=target, b=share))
+    return float(weaken_pvalue(inside + np.exp(-edges[-1])))
+
+
+def sharp_lower(favorable: int, n_releases: int, *, kappa: float, alpha: float) -> float:
+    """Return ``L_sharp = sup{eta_0 : p_sharp(N; eta_0) <= alpha}``, rounded down.
+
+    Guarantee
+    ---------
+    Theory section 2: exceeds the reliability with probability at most ``alpha``, with no
+    split between draws and target. Never below the rescaled or the paper's bound.
+
+    >>> round(sharp_lower(30, 30, kappa=0.005, alpha=0.05), 3)
+    0.902
+    """
+    return largest_rejected(
+        lambda eta: float(sharp_pvalue(favorable, n_releases, target=eta, kappa=kappa)),
+        alpha=alpha,
+    )
+
+
+def smooth_lower(
+    favorable: int,
+    n_releases: int,
+    *,
+    kappa: float,
+    sensitivity: float,
+    n_records: int,
+    alpha: float,
+) -> float:
+    """Return the largest reliability that `smooth_pvalue` rejects, rounded down."""
+    return largest_rejected(
+        lambda eta: smooth_pvalue(
+            favorable,
+            n_releases,
+            target=eta,
+            kappa=kappa,
+            sensitivity=sensitivity,
+            n_records=n_records,
+        ),
+        alpha=alpha,
+    )
+
+
+def largest_rejected(pvalue: Callable[[float], float], *, alpha: float) -> float:
+    """Return ``sup{eta in [0, 1] : pvalue(eta) <= alpha}``, rounded down; 0 if there is none.
+
+    ``pvalue`` is nondecreasing and reaches 1 at ``eta = 1``.
+    """
+    if not 0.0 < alpha < 1.0:
+        raise ValueError(f"alpha must lie in (0, 1), got {alpha}")
+    if pvalue(0.0) > alpha:
+        return 0.0
+    limit = float(
+        optimize.brentq(lambda eta: np.log(pvalue(eta) / alpha), 0.0, 1.0, xtol=1e-11, rtol=1e-11)
+    )
+    while limit > 0.0 and pvalue(limit) > alpha:
+        limit = max(0.0, limit - 1e-10)
+    return float(weaken_lower(limit))
+
+
+def critical_count(
+    n_releases: ArrayLike, *, target: float, kappa: float, alpha: float
+) -> NDArray[np.int64]:
+    """Return the least count of favorable scores that validates, ``R + 1`` if none does.
+
+    ``kappa = 0`` gives the oracle count, for releases whose validity is known.
+
+    >>> int(critical_count(1000, target=0.8, kappa=0.01, alpha=0.05))
+    830
+    """
+    n = np.asarray(n_releases, dtype=np.int64)
+    low, high = np.zeros_like(n), n + 1  # the p-value falls as the count grows
+    while np.any(high - low > 1):
+        middle = np.clip((low + high) // 2, 0, n)
+        passes = sharp_pvalue(middle, n, target=target, kappa=kappa) <= alpha
+        high = np.where(passes, middle, high)
+        low = np.where(passes, low, np.maximum(low, middle))
+    return high
+
+
+def default_threshold(n_releases: int, *, target: float, alpha: float) -> float | None:
+    """Return the default score threshold ``t`` (theory section 2, "Choosing t").
+
+    With ``k_0`` the oracle count, aim at ``k = k_0 + m`` favorable scores, ``m`` the
+    largest whole number strictly below ``R (1 - eta_0)/10`` (0 if there is none), and
+    take the largest threshold at which ``k`` scores validate. ``None`` when not even
+    ``R`` favorable scores can validate.
+
+    >>> [round(default_threshold(r, target=0.8, alpha=0.05), 4) for r in (30, 100, 250, 1000)]
+    [0.0055, 0.0157, 0.0194, 0.0151]
+    """
+    oracle = int(critical_count(n_releases, target=target, kappa=0.0, alpha=alpha))
+    if oracle > n_releases:
+        return None
+    # In decimals: 100 (1 - .8)/10 is 2, not 1.9999999999999996.
+    extra = max(0, ceil(n_releases * (1 - Fraction(str(target))) / 10) - 1)
+    count = min(n_releases, oracle + extra)
+    return largest_threshold(count, n_releases, target=target, alpha=alpha)
+
+
+def largest_threshold(favorable: int, n_releases: int, *, target: float, alpha: float) -> float:
+    """Return ``sup{t : p_sharp(k; R, eta_0, t) <= alpha}``, rounded down; 0 if none.
+
+    In ``kappa`` the envelope is a chord from ``g(0)`` up to its touching point and ``g``
+    itself after it, so both inverses have closed forms.
+    """
+    k, n, eta = (np.asarray(float(x)) for x in (favorable, n_releases, target))
+    base = score_tail(k, n, target=eta, b=0.0)
+    if favorable < 1 or base >= alpha:
+        return 0.0
+    threshold = float((alpha - base) / _chord_slope(k, n, eta, np.asarray(0.0), base))
+    if favorable < n_releases:
+        # The envelope is the larger of chord and curve, so its inverse is the smaller.
+        rate = float(special.betaincinv(k, n - k + 1.0, alpha))
+        threshold = min(threshold, (rate - target) / (1.0 - target))
+    threshold = float(weaken_lower(threshold))
+    while sharp_pvalue(k, n, target=eta, kappa=threshold) > alpha:
+        threshold *= 1.0 - 1e-10
+    return threshold

@@ -1,0 +1,191 @@
+"""The losses themselves: a dense array, a stream of chunks, separate batches, or moments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from proxyguard.errors import LossMismatch
+from proxyguard.losses.records import Records
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class LossArray:
+    """Per-record quantities, releases x records x requirements, and their records.
+
+    Values are never copied whole, clipped or repaired. A draw that failed is an invalid
+    release: give it a row with every loss at its upper bound, so that it stays in the
+    denominator.
+    """
+
+    values: NDArray[Any]  # (R, n, J)
+    records: Records = field(default_factory=Records)
+    releases: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        values = np.asarray(self.values)
+        if values.ndim == 2:
+            # One requirement: (releases, records).
+            values = values[:, :, None]
+        if values.ndim != 3 or values.shape[0] < 1:
+            raise LossMismatch(
+                "losses must be an array of releases x records x requirements, got shape "
+                f"{np.shape(self.values)}"
+            )
+        if values.dtype.kind not in "fiub":
+            raise LossMismatch(f"losses must be real numbers, got dtype {values.dtype}")
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "releases", release_names(self.releases, values.shape[0]))
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """``(R, n, J)``."""
+        n_releases, n_records, n_requirements = self.values.shape
+        return n_releases, n_records, n_requirements
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LossStream:
+    """Losses in chunks over records, read once; memory does not depend on their number.
+
+    Each chunk is an array (releases, some records, requirements) or a `LossArray` that
+    brings the records' own columns. The total number of records is declared here and
+    checked at the end.
+    """
+
+    chunks: Iterable[ArrayLike | LossArray]
+    n_releases: int
+    n_records: int
+    n_requirements: int
+    random_order: bool = False
+    releases: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "releases", release_names(self.releases, self.n_releases))
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """``(R, n, J)`` as declared."""
+        return self.n_releases, self.n_records, self.n_requirements
+
+    def __iter__(self) -> Iterator[LossArray]:
+        seen = 0
+        for index, chunk in enumerate(self.chunks):
+            block = chunk if isinstance(chunk, LossArray) else LossArray(np.asarray(chunk))
+            n_releases, n, n_requirements = block.shape
+            if (n_releases, n_requirements) != (self.n_releases, self.n_requirements):
+                raise LossMismatch(
+                    f"chunk {index} has {n_releases} releases and {n_requirements} requirements, "
+                    f"declared were {self.n_releases} and {self.n_requirements}"
+                )
+            seen += n
+            if seen > self.n_records:
+                raise LossMismatch(f"declared {self.n_records} records, the chunks have more")
+            yield block
+        if seen != self.n_records:
+            raise LossMismatch(f"declared {self.n_records} records, the chunks have {seen}")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Moments:
+    """Sample means and Bessel variances with the number of records they came from.
+
+    The number travels with the moments and nothing else states it, so nobody can pair
+    them with a larger sample. ``n`` is per requirement; all values on registered scales.
+    """
+
+    n: ArrayLike  # (J,) or one number
+    mean: ArrayLike  # (R, J)
+    variance: ArrayLike | None = None  # (R, J); empirical Bernstein needs it
+    releases: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        mean = np.asarray(self.mean, dtype=np.float64)
+        if mean.ndim != 2 or mean.size == 0:
+            raise LossMismatch(f"means must be releases x requirements, got shape {mean.shape}")
+        n = np.asarray(self.n)
+        if n.dtype.kind not in "iu" or n.ndim > 1 or np.any(n < 0):
+            raise LossMismatch(f"n must be whole numbers of records, got {self.n!r}")
+        object.__setattr__(self, "mean", mean)
+        object.__setattr__(self, "n", np.broadcast_to(n, mean.shape[1:]).astype(np.int64))
+        if self.variance is not None:
+            variance = np.asarray(self.variance, dtype=np.float64)
+            if variance.shape != mean.shape or not np.all(variance >= 0.0):
+                raise LossMismatch(
+                    f"variances must be nonnegative and of shape {mean.shape}, got {variance.shape}"
+                )
+            object.__setattr__(self, "variance", variance)
+        object.__setattr__(self, "releases", release_names(self.releases, mean.shape[0]))
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """``(R, n, J)``, ``n`` the largest sample among the requirements."""
+        mean = np.asarray(self.mean)
+        return mean.shape[0], int(np.max(np.asarray(self.n))), mean.shape[1]
+
+
+@dataclass(frozen=True, eq=False)
+class LossBatches:
+    """Releases scored on separate batches of target records, one array a release.
+
+    Batches may differ in size and share no record. This is what independence between
+    release p-values means (paper Theorem 9).
+    """
+
+    batches: Sequence[LossArray]
+
+    def __post_init__(self) -> None:
+        batches = tuple(self.batches)
+        if not batches or any(b.shape[0] != 1 for b in batches):
+            raise LossMismatch("each batch scores one release: shape (1, records, requirements)")
+        if len({b.shape[2] for b in batches}) > 1:
+            raise LossMismatch("every batch must have the same requirements")
+        seen: dict[Any, int] = {}
+        for index, batch in enumerate(batches):
+            ids = batch.records.column("ids", batch.shape[1])
+            for record in () if ids is None else set(ids.tolist()):
+                if record in seen:
+                    raise LossMismatch(
+                        f"record {record!r} is in batch {seen[record]} and in batch {index}; "
+                        "separate batches share no record"
+                    )
+                seen[record] = index
+        object.__setattr__(self, "batches", batches)
+
+    @property
+    def releases(self) -> tuple[str, ...]:
+        """The releases' names, numbered where they are not all different."""
+        names = [str((batch.releases or ("0",))[0]) for batch in self.batches]
+        return release_names(names if len(set(names)) == len(names) else None, len(names))
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """``(R, n, J)``, ``n`` the smallest batch."""
+        return len(self.batches), min(b.shape[1] for b in self.batches), self.batches[0].shape[2]
+
+
+Losses = LossArray | LossStream | LossBatches | Moments
+
+
+def as_losses(losses: ArrayLike | Losses, records: Records | None = None) -> Losses:
+    """Return losses as one of the four types; ``records`` describe a plain array."""
+    if isinstance(losses, LossArray | LossStream | LossBatches | Moments):
+        if records is not None:
+            raise LossMismatch("give the records with the losses or beside them, not both")
+        return losses
+    return LossArray(np.asarray(losses), records or Records())
+
+
+def release_names(names: Sequence[str] | None, n_releases: int) -> tuple[str, ...]:
+    """Return the releases' names, ``0, 1, ...`` where none are given."""
+    if names is None:
+        return tuple(str(r) for r in range(n_releases))
+    if len(names) != n_releases or len(set(names)) != n_releases:
+        raise LossMismatch(f"need {n_releases} different release names, got {len(set(names))}")
+    return tuple(str(name) for name in names)

@@ -1,0 +1,281 @@
+"""One pass over the losses: check every value, keep only what tests may look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proxyguard.errors import LossMismatch, LossOutOfBounds, UnsupportedDesign
+from proxyguard.losses.array import LossArray, LossBatches, Losses, LossStream, Moments
+from proxyguard.losses.cell import Cell, Column, Reading, join_columns
+from proxyguard.losses.records import (
+    check_ids,
+    check_size,
+    check_strata,
+    needs,
+    stratum_counts,
+    stratum_weights,
+)
+from proxyguard.losses.units import Clusters, Units, random_order
+from proxyguard.registry.design import Clustered, Stratified
+from proxyguard.registry.test import ComponentTest
+
+Array = NDArray[np.float64]
+
+TILE = 1 << 16
+"""Values handled at once: half a megabyte, so that a tile and its workspace stay in cache."""
+
+
+def read_losses(losses: Losses, reading: Reading) -> tuple[Column, ...]:
+    """Return one `Column` a requirement, after checking every loss that counts.
+
+    A value outside its bounds, a NaN, or any mismatch of shapes, sizes, strata or record
+    ids is an error that names its place; nothing is clipped, dropped or repaired.
+    """
+    if losses.shape[2] != len(reading.requirements):
+        raise LossMismatch(
+            f"the losses have {losses.shape[2]} requirements, {len(reading.requirements)} are "
+            "registered"
+        )
+    if isinstance(losses, Moments):
+        return _from_moments(losses, reading)
+    if isinstance(losses, LossBatches):
+        raise UnsupportedDesign("separate batches are read one by one")
+    check_size(losses.shape[1], reading.design)
+    _check_order(losses, reading)
+    reader = _Reader(losses, reading)
+    for chunk in [losses] if isinstance(losses, LossArray) else losses:
+        reader.add(chunk)
+    return reader.finish()
+
+
+def _check_order(losses: LossArray | LossStream, reading: Reading) -> None:
+    if isinstance(losses, LossStream) and not losses.random_order:
+        unordered = [t.value for t in reading.tests if t.order_dependent]
+        if unordered:
+            raise UnsupportedDesign(
+                f"{unordered[0]} reads the records one after the other, and a sorted table would "
+                "validate anything: state random_order=True if the chunks come in an order that "
+                "was drawn at random when the target was sealed, or choose another test"
+            )
+
+
+class _Reader:
+    """State of the pass: one `Cell` for each block of releases and requirement."""
+
+    def __init__(self, losses: LossArray | LossStream, reading: Reading) -> None:
+        self._reading = reading
+        self._names = losses.releases or ()
+        self._n_releases, self._n, _ = losses.shape
+        self._dense = isinstance(losses, LossArray)
+        self._rng = {
+            j: np.random.default_rng([reading.seed, 1, j])
+            for j, test in enumerate(reading.tests)
+            if test is ComponentTest.RANDOMIZED_BINOMIAL
+        }
+        self._blocks = _partition(self._n, reading)
+        self._cells: dict[tuple[int, int], Cell] = {}
+        self._width = 0
+        self._seen = 0
+        self._ids: list[NDArray[Any]] = []
+        self._clusters: set[Any] = set()
+        self._strata: dict[Any, int] = {}
+
+    def add(self, chunk: LossArray) -> None:
+        reading, (n_releases, m, _) = self._reading, chunk.shape
+        if m == 0:
+            return
+        self._width = self._width or max(1, TILE // m)
+        ids = chunk.records.column("ids", m)
+        if ids is not None:
+            self._ids.append(ids)
+        column = needs(reading.design)
+        labels = chunk.records.column(column, m) if column else None
+        if column and labels is None:
+            raise LossMismatch(f"the design needs records.{column}, one label a record")
+        if isinstance(reading.design, Clustered) and labels is not None:
+            self._whole_clusters(labels)
+        uniforms = {j: rng.random(m) for j, rng in self._rng.items()}
+        units = [self._units(j, chunk, labels) for j in range(len(reading.requirements))]
+        for start in range(0, n_releases, self._width):
+            releases = slice(start, min(start + self._width, n_releases))
+            for j, unit in enumerate(units):
+                cell = self._cell(start, j, releases.stop - start, unit)
+                raw = chunk.values[releases, :, j]
+                tile = np.ascontiguousarray(
+                    raw if unit.positions is None else raw.take(unit.positions, axis=1),
+                    dtype=np.float64,
+                )
+                if tile.size:
+                    self._check(tile, j, start, unit, ids)
+                    cell.add(tile, unit, uniforms.get(j))
+        self._seen += m
+
+    def _whole_clusters(self, labels: NDArray[Any]) -> None:
+        found = set(np.unique(labels).tolist())
+        split = found & self._clusters
+        if split:
+            raise LossMismatch(
+                f"cluster {split.pop()!r} is spread over two chunks; a chunk must hold whole "
+                "clusters"
+            )
+        self._clusters |= found
+
+    def _units(self, j: int, chunk: LossArray, labels: NDArray[Any] | None) -> Units:
+        """Say which records of a chunk count for requirement ``j``, and as what."""
+        reading, m = self._reading, chunk.shape[1]
+        requirement = reading.requirements[j]
+        shuffle = (
+            reading.tests[j].order_dependent and self._dense and not (chunk.records.random_order)
+        )
+        order = random_order(m, reading.seed) if shuffle else None
+        weights, clusters = None, None
+        if isinstance(reading.design, Stratified) and labels is not None:
+            if j == 0:
+                for stratum, count in stratum_counts(labels).items():
+                    self._strata[stratum] = self._strata.get(stratum, 0) + count
+            weights = stratum_weights(labels, reading.design)
+        elif isinstance(reading.design, Clustered) and labels is not None:
+            clusters = Clusters.of(labels, reading.design, requirement, shuffle, reading.seed)
+            order = clusters.order
+        if requirement.group is not None:
+            member = chunk.records.group(requirement.group, m)
+            order = np.flatnonzero(member) if order is None else order[member[order]]
+        blocks = self._blocks
+        if blocks is not None:
+            blocks = blocks[self._seen : self._seen + m]
+        return Units(order, weights, clusters, blocks)
+
+    def _cell(self, start: int, j: int, columns: int, unit: Units) -> Cell:
+        key = (start, j)
+        if key not in self._cells:
+            if self._dense:
+                n = unit.size(self._n)
+            elif self._reading.requirements[j].group is not None or unit.clusters is not None:
+                if self._reading.tests[j] is ComponentTest.BETTING:
+                    raise UnsupportedDesign(
+                        "betting needs the number of records in advance, which chunks of a "
+                        "subgroup or of clusters do not tell: pass an array, or choose another test"
+                    )
+                n = -1  # told only by the last chunk
+            else:
+                n = self._n
+            n_blocks = 0 if self._blocks is None else int(self._blocks.max()) + 1
+            self._cells[key] = Cell(self._reading, j, columns, n, n_blocks)
+        return self._cells[key]
+
+    def _check(
+        self, tile: Array, j: int, start: int, unit: Units, ids: NDArray[Any] | None
+    ) -> None:
+        requirement = self._reading.requirements[j]
+        if tile.min() >= requirement.low and tile.max() <= requirement.high:
+            if not requirement.two_valued:
+                return
+            wrong = (tile != requirement.low) & (tile != requirement.high)
+            promised = f"one of {requirement.low!r} and {requirement.high!r}"
+            remedy = "drop two_valued from the declaration or mend the loss"
+        else:
+            wrong = ~((tile >= requirement.low) & (tile <= requirement.high))
+            promised = f"a value in [{requirement.low!r}, {requirement.high!r}]"
+            remedy = "mend or rescale the loss: values are never clipped"
+        if not wrong.any():
+            return
+        r, i = (int(k) for k in np.argwhere(wrong)[0])
+        position = i if unit.positions is None else int(unit.positions[i])
+        raise LossOutOfBounds(
+            requirement=requirement.name,
+            release=self._names[start + r],
+            record=self._seen + position if ids is None else ids[position].item(),
+            value=float(tile[r, i]),
+            promised=promised,
+            remedy=remedy,
+        )
+
+    def finish(self) -> tuple[Column, ...]:
+        if self._ids:
+            ids = np.concatenate(self._ids)
+            if ids.size != self._n:
+                raise LossMismatch(f"{ids.size} record ids for {self._n} records")
+            check_ids(ids, self._reading.design)
+        if isinstance(self._reading.design, Stratified):
+            check_strata(self._strata, self._reading.design)
+        starts = sorted({start for start, _ in self._cells})
+        return tuple(
+            join_columns([self._cells[start, j].column() for start in starts])
+            for j in range(len(self._reading.requirements))
+        )
+
+
+def _partition(n: int, reading: Reading) -> NDArray[np.int64] | None:
+    """Return each record's block (Theorem 13), -1 for the remainder that fills none."""
+    if reading.block_size is None:
+        return None
+    n_blocks = n // reading.block_size
+    if n_blocks < 1:
+        raise LossMismatch(f"no block of {reading.block_size} records fits into {n}")
+    chosen = np.random.default_rng([reading.seed, 2]).permutation(n)[
+        : n_blocks * reading.block_size
+    ]
+    blocks = np.full(n, -1, dtype=np.int64)
+    blocks[chosen] = np.repeat(np.arange(n_blocks), reading.block_size)
+    return blocks
+
+
+def _from_moments(moments: Moments, reading: Reading) -> tuple[Column, ...]:
+    lacking = sorted({t.value for t in reading.tests if t.needs_records})
+    if lacking:
+        raise UnsupportedDesign(
+            f"{', '.join(lacking)} reads single records, which moments do not have; choose "
+            "empirical_bernstein, hoeffding, chernoff, bentkus or binomial"
+        )
+    if isinstance(reading.design, Stratified | Clustered):
+        raise UnsupportedDesign(
+            "moments carry no strata and no clusters, and the design is "
+            f"{type(reading.design).__name__}"
+        )
+    if reading.block_size is not None:
+        raise UnsupportedDesign("block mode reads single records, which moments do not have")
+    return tuple(_moment_columns(moments, reading))
+
+
+def _moment_columns(moments: Moments, reading: Reading) -> Iterator[Column]:
+    means = np.asarray(moments.mean)
+    for j, (requirement, test) in enumerate(zip(reading.requirements, reading.tests, strict=True)):
+        n = int(np.asarray(moments.n)[j])
+        check_size(max(n, 1), reading.design)
+        mean = means[:, j]
+        wrong = np.flatnonzero(~((mean >= requirement.low) & (mean <= requirement.high)))
+        if wrong.size:
+            raise LossOutOfBounds(
+                requirement=requirement.name,
+                release=(moments.releases or ())[wrong[0]],
+                record="mean",
+                value=float(mean[wrong[0]]),
+                promised=f"a mean in [{requirement.low!r}, {requirement.high!r}]",
+                remedy="mend the moments: values are never clipped",
+            )
+        unit = (mean - requirement.low) / requirement.width
+        variance = None
+        if moments.variance is not None:
+            variance = np.asarray(moments.variance)[:, j] / requirement.width**2
+            # A variance above that of two points at the bounds has another n behind it.
+            most = unit * (1.0 - unit) * n / max(n - 1, 1)
+            if np.any(variance > most * (1.0 + 1e-9) + 1e-12):
+                raise LossMismatch(
+                    f"{requirement.name}: a variance exceeds what {n} values in the registered "
+                    "bounds with that mean can have"
+                )
+        elif test is ComponentTest.EMPIRICAL_BERNSTEIN:
+            raise LossMismatch("empirical_bernstein needs variances, and the moments have none")
+        count = None
+        if requirement.two_valued:
+            count = np.rint(unit * n).astype(np.int64)
+            if np.any(np.abs(unit * n - count) > 1e-6):
+                raise LossMismatch(
+                    f"{requirement.name}: declared two_valued, but a mean is no whole number of "
+                    f"losses out of {n}"
+                )
+        yield Column(n=n, mean=unit, variance=variance, count=count)

@@ -1,0 +1,82 @@
+"""Which records count for a requirement, and what one unit of inference is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proxyguard.errors import LossMismatch
+from proxyguard.registry.design import Clustered
+from proxyguard.registry.requirement import Requirement
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """The records of a chunk that count for one requirement."""
+
+    positions: NDArray[np.intp] | None  # None: all, in the order given
+    weights: Array | None
+    clusters: Clusters | None
+    blocks: NDArray[np.int64] | None
+
+    def size(self, n: int) -> int:
+        if self.clusters is not None:
+            return self.clusters.sizes.size
+        return n if self.positions is None else self.positions.size
+
+    def select(self, values: NDArray[Any]) -> NDArray[Any]:
+        return values if self.positions is None else values[self.positions]
+
+
+@dataclass(frozen=True, slots=True)
+class Clusters:
+    """Whole clusters, one after the other, and how their means become one value each."""
+
+    order: NDArray[np.intp]
+    starts: NDArray[np.intp]
+    sizes: Array
+    shares: Array | None  # m_c/m_max for record-weighted claims
+    limit: float
+
+    @classmethod
+    def of(
+        cls,
+        labels: NDArray[Any],
+        design: Clustered,
+        requirement: Requirement,
+        shuffle: bool,
+        seed: int,
+    ) -> Clusters:
+        _, place, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+        if shuffle:
+            place = random_order(sizes.size, seed)[place]
+        order = np.argsort(place, kind="stable")
+        sizes = np.bincount(place)
+        shares = None
+        if design.weighting == "record":
+            assert design.max_size is not None  # a record-weighted design has one
+            if sizes.max() > design.max_size:
+                raise LossMismatch(
+                    f"a cluster has {sizes.max()} records, the registered max_size is "
+                    f"{design.max_size}"
+                )
+            shares = sizes / design.max_size
+        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        return cls(order, starts, sizes.astype(np.float64), shares, requirement.unit_limit)
+
+    def reduce(self, u: Array) -> Array:
+        means = np.minimum(np.add.reduceat(u, self.starts, axis=1) / self.sizes, 1.0)
+        if self.shares is None:
+            return means
+        # Y_c = (m_c/m_max)(mean_c - tau) against 0, put back on [0, 1]: theory section 1.
+        return np.clip(self.limit + self.shares * (means - self.limit), 0.0, 1.0)
+
+
+def random_order(n: int, seed: int) -> NDArray[np.intp]:
+    """Return the permutation in which order-dependent tests read the records."""
+    return np.random.default_rng([seed, 0]).permutation(n)

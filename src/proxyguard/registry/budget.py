@@ -1,0 +1,197 @@
+"""Error budgets under the paper's names (its error-budget table), as exact fractions.
+
+Fractions make a union bound add up exactly and keep ``0.05`` from becoming
+``0.05000000000000001``. A budget cannot be overspent: the parts are checked against the
+total when it is made, and shares of a family against 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from proxyguard.errors import BudgetOverspent, RegistryError
+
+Level = Fraction | float | int | str
+
+
+def exact(level: Level) -> Fraction:
+    """Read a level as it was written: ``Fraction(1, 20)`` for ``0.05`` or ``"0.05"``.
+
+    >>> exact(0.05)
+    Fraction(1, 20)
+    """
+    try:
+        return Fraction(str(level)) if isinstance(level, float) else Fraction(level)
+    except (ValueError, TypeError, ZeroDivisionError) as error:
+        raise RegistryError(f"a level must be a number, got {level!r}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One error event and the probability that a budget sets aside for it."""
+
+    symbol: str
+    event: str
+    amount: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Error levels that pay for one directional claim."""
+
+    parts: tuple[Part, ...]
+
+    def __post_init__(self) -> None:
+        if not self.parts or any(part.amount <= 0 for part in self.parts):
+            raise RegistryError(
+                "every part of an error budget must be positive, got "
+                + ", ".join(f"{p.symbol} = {p.amount}" for p in self.parts)
+            )
+        if self.total >= 1:
+            raise BudgetOverspent(f"an error budget must stay below 1, got {float(self.total):g}")
+
+    @property
+    def total(self) -> Fraction:
+        """The union bound over the parts."""
+        return sum((part.amount for part in self.parts), Fraction(0))
+
+    def __getitem__(self, symbol: str) -> Fraction:
+        for part in self.parts:
+            if part.symbol == symbol:
+                return part.amount
+        raise KeyError(symbol)
+
+    def scaled(self, share: Fraction) -> Budget:
+        """Return a mechanism's local budget: every part times its share of the family."""
+        return Budget(
+            tuple(Part(symbol=p.symbol, event=p.event, amount=p.amount * share) for p in self.parts)
+        )
+
+
+def named_budget(alpha: Level, *, release_share: Level = "1/2") -> Budget:
+    """Return ``alpha_R + alpha_M = alpha`` of the named lower bound (Theorem 5)."""
+    total, share = exact(alpha), _share(release_share)
+    return Budget(
+        (
+            Part(
+                symbol="alpha_R",
+                event="false recognition among named releases",
+                amount=total * share,
+            ),
+            Part(
+                symbol="alpha_M",
+                event="false validation among mechanisms",
+                amount=total * (1 - share),
+            ),
+        )
+    )
+
+
+def direct_budget(alpha: Level, *, target_share: Level = "1/2") -> Budget:
+    """Return ``alpha_Q + alpha_Z = alpha`` of the direct lower bound (Theorem 6)."""
+    total, share = exact(alpha), _share(target_share)
+    return Budget(
+        (
+            Part(
+                symbol="alpha_Q",
+                event="conditional score-probability coverage",
+                amount=total * (1 - share),
+            ),
+            Part(
+                symbol="alpha_Z",
+                event="shared-target false-pass contamination",
+                amount=total * share,
+            ),
+        )
+    )
+
+
+def sharp_budget(alpha: Level) -> Budget:
+    """Return the undivided budget of the sharp and block certificates."""
+    return Budget((Part(symbol="alpha", event="reliability overstated", amount=exact(alpha)),))
+
+
+def release_budget(alpha: Level) -> Budget:
+    """Return the budget of Theorem 4: named releases without a mechanism."""
+    return Budget(
+        (
+            Part(
+                symbol="alpha",
+                event="an invalid release among the validated ones",
+                amount=exact(alpha),
+            ),
+        )
+    )
+
+
+def violation_budget(beta: Level, *, release_share: Level = "1/2") -> Budget:
+    """Return ``beta_R + beta_M = beta`` of the Holm violation bound (Theorem 8)."""
+    total, share = exact(beta), _share(release_share)
+    return Budget(
+        (
+            Part(symbol="beta_R", event="false release-level violation", amount=total * share),
+            Part(
+                symbol="beta_M", event="false mechanism-level violation", amount=total * (1 - share)
+            ),
+        )
+    )
+
+
+def direct_violation_budget(beta: Level) -> Budget:
+    """Return the undivided budget of the direct violation bound (theory section 4)."""
+    return Budget((Part(symbol="beta", event="reliability understated", amount=exact(beta)),))
+
+
+def count_violation_budget(beta: Level, *, target_share: Level = "1/2") -> Budget:
+    """Return ``beta_Q + beta_Z = beta`` of the e-value violation count (theory section 4)."""
+    total, share = exact(beta), _share(target_share)
+    return Budget(
+        (
+            Part(symbol="beta_Q", event="too few draws", amount=total * (1 - share)),
+            Part(symbol="beta_Z", event="an unlucky shared target", amount=total * share),
+        )
+    )
+
+
+def hybrid_budget(named: Budget, direct: Budget, *, alpha: Level) -> Budget:
+    """Return ``alpha_N + alpha_D``, checked against ``alpha`` (Proposition 16)."""
+    if named.total + direct.total > exact(alpha):
+        raise BudgetOverspent(
+            f"alpha_N + alpha_D = {float(named.total + direct.total):g} exceeds the registered "
+            f"{float(exact(alpha)):g}"
+        )
+    return Budget(
+        (
+            Part(symbol="alpha_N", event="named component coverage", amount=named.total),
+            Part(symbol="alpha_D", event="direct component coverage", amount=direct.total),
+        )
+    )
+
+
+def family_shares(
+    names: Sequence[str], shares: Mapping[str, Level] | None = None
+) -> dict[str, Fraction]:
+    """Return each mechanism's share of the family budgets; equal unless registered otherwise."""
+    if shares is None:
+        return {name: Fraction(1, len(names)) for name in names}
+    given = {name: exact(share) for name, share in shares.items()}
+    if set(given) != set(names):
+        raise RegistryError(
+            f"shares name {sorted(given)}, the family is {sorted(names)}; both must agree"
+        )
+    if any(share <= 0 for share in given.values()):
+        raise RegistryError(f"shares must be positive, got {shares}")
+    if sum(given.values()) > 1:
+        raise BudgetOverspent(
+            f"local levels sum to {float(sum(given.values())):g} times the budget; at most 1"
+        )
+    return given
+
+
+def _share(share: Level) -> Fraction:
+    value = exact(share)
+    if not 0 < value < 1:
+        raise RegistryError(f"a share of the error budget must lie in (0, 1), got {share!r}")
+    return value

@@ -1,0 +1,268 @@
+"""The registered choices of one claim: mode, bound, tests, levels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from enum import Enum
+from fractions import Fraction
+from typing import TypedDict
+
+from proxyguard.errors import RegistryError, UnsupportedDesign
+from proxyguard.exact.betting import STAKES
+from proxyguard.exact.multiplicity import Dependence
+from proxyguard.registry.budget import Level, exact
+from proxyguard.registry.design import Clustered, Design, Iid, Sampling
+from proxyguard.registry.requirement import Requirement
+from proxyguard.registry.test import ComponentTest, default_test
+
+
+class Mode(Enum):
+    """Which theorem the claim rests on."""
+
+    RELEASES = "releases"  # named releases, no mechanism: Theorem 4
+    NAMED = "named"  # Theorem 5
+    DIRECT = "direct"  # Theorem 6; theory section 2
+    SMOOTH = "smooth"  # Theorem 12
+    BLOCK = "block"  # Theorem 13
+    HYBRID = "hybrid"  # Proposition 16
+    COLLECTIVE = "collective"  # Theorem 9: independent batches only
+    COUNT = "count"  # theory section 3
+
+
+class Bound(Enum):
+    """How contamination by invalid releases is accounted for."""
+
+    PAPER = "paper"  # as published
+    RESCALED = "rescaled"  # only invalid releases contaminate
+    SHARP = "sharp"  # no split between draws and target
+
+
+class Score(Enum):
+    """What makes a release score favorably."""
+
+    PVALUE = "pvalue"  # its p-value is at most the threshold
+    SLACK = "slack"  # every mean is at most its cutoff, Eq. (10)
+
+
+class Family(Enum):
+    """What is certified for several mechanisms at once."""
+
+    DECISIONS = "decisions"  # familywise decisions, by Holm
+    BOUNDS = "bounds"  # simultaneous bounds, at local levels that sum to the budget
+
+
+class Choices(TypedDict, total=False):
+    """The keywords of `Claim`, with numbers and names as a caller writes them."""
+
+    mode: Mode | str
+    bound: Bound | str
+    score: Score | str
+    test: ComponentTest | str | Mapping[str, ComponentTest | str] | None
+    threshold: Level | None
+    violation_threshold: Level | None
+    reliability_target: Level | None
+    alpha: Level
+    beta: Level | None
+    release_share: Level
+    target_share: Level
+    named_share: Level
+    family: Family | str
+    shares: Mapping[str, Level] | None
+    dependence: Dependence | str
+    combination: str
+    calibrator: str
+    thresholds: Sequence[Level]
+    block_size: int | None
+    bounds_level: Level | None
+    pooled_violations: bool
+    stakes: Sequence[float]
+
+
+_ENUMS = {
+    "mode": Mode, "bound": Bound, "score": Score, "family": Family, "dependence": Dependence,
+}  # fmt: skip
+_LEVELS = (
+    "alpha", "beta", "threshold", "violation_threshold", "reliability_target",
+    "release_share", "target_share", "named_share", "bounds_level",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """What is claimed and at which error levels; frozen before any loss is read."""
+
+    mode: Mode = Mode.DIRECT
+    bound: Bound = Bound.SHARP
+    score: Score = Score.PVALUE
+    test: ComponentTest | Mapping[str, ComponentTest] | None = None  # None: by declaration
+    threshold: Fraction | None = None  # t of the validation score; None: the default rule
+    violation_threshold: Fraction | None = None
+    reliability_target: Fraction | None = None  # eta_0
+    alpha: Fraction = Fraction(1, 20)
+    beta: Fraction | None = Fraction(1, 20)  # None: no violation direction
+    release_share: Fraction = Fraction(1, 2)  # lambda: alpha_R / alpha
+    target_share: Fraction = Fraction(1, 2)  # alpha_Z / alpha
+    named_share: Fraction = Fraction(1, 2)  # alpha_N / alpha of the hybrid
+    family: Family = Family.DECISIONS
+    shares: Mapping[str, Level] | None = None  # of the family budgets; None: equal
+    dependence: Dependence = Dependence.ARBITRARY
+    combination: str = "simes"  # or "fisher", for collective mode
+    calibrator: str = "threshold"  # or "capital", for the e-value count
+    thresholds: tuple[Fraction, ...] = ()  # of the calibrator; empty: one, by the default rule
+    block_size: int | None = None  # m of Theorem 13
+    bounds_level: Fraction | None = None  # of the requirement bounds, which never decide
+    pooled_violations: bool = True  # one Holm family over all mechanisms, as in the paper
+    stakes: tuple[float, ...] = STAKES  # registered grid of betting_fixed
+
+    @classmethod
+    def of(cls, choices: Choices) -> Claim:
+        """Read a claim from what a caller wrote; unknown keys and names are refused."""
+        known = {field.name for field in fields(cls)}
+        unknown = set(choices) - known
+        if unknown:
+            raise RegistryError(
+                f"unknown choices {sorted(unknown)}; the registered choices are {sorted(known)}"
+            )
+        values: dict[str, object] = dict(choices)
+        for key, kind in _ENUMS.items():
+            if key in values:
+                values[key] = _member(kind, key, values[key])
+        for key in _LEVELS:
+            if values.get(key) is not None:
+                values[key] = exact(values[key])  # type: ignore[arg-type]  # checked there
+        if "thresholds" in values:
+            values["thresholds"] = tuple(exact(t) for t in choices["thresholds"])
+        if "stakes" in values:
+            values["stakes"] = tuple(float(f) for f in choices["stakes"])
+        test = values.get("test")
+        if isinstance(test, Mapping):
+            values["test"] = {k: _member(ComponentTest, "test", v) for k, v in test.items()}
+        elif test is not None:
+            values["test"] = _member(ComponentTest, "test", test)
+        return cls(**values)  # type: ignore[arg-type]  # every field was converted above
+
+    def __post_init__(self) -> None:
+        if self.mode is not Mode.RELEASES and self.reliability_target is None:
+            raise RegistryError(
+                "a claim about a mechanism needs reliability_target, the share of fresh releases "
+                'that must be valid; for named releases alone use mode="releases"'
+            )
+        for name in ("alpha", "beta", "threshold", "violation_threshold", "reliability_target"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < 1:
+                raise RegistryError(f"{name} must lie in (0, 1), got {float(value):g}")
+        if self.combination not in ("simes", "fisher"):
+            raise RegistryError(f'combination is "simes" or "fisher", got {self.combination!r}')
+        if self.calibrator not in ("threshold", "capital"):
+            raise RegistryError(f'calibrator is "threshold" or "capital", got {self.calibrator!r}')
+        if self.mode is Mode.BLOCK and (self.block_size is None or self.block_size < 1):
+            raise RegistryError(f"block mode needs block_size >= 1, got {self.block_size!r}")
+
+    @property
+    def target(self) -> float:
+        """``eta_0`` as a float; an error for claims about releases alone."""
+        if self.reliability_target is None:
+            raise RegistryError("this claim is about named releases and has no reliability target")
+        return float(self.reliability_target)
+
+    def tests(
+        self, design: Design, requirements: Sequence[Requirement]
+    ) -> tuple[ComponentTest, ...]:
+        """Return the component test of each requirement."""
+        if isinstance(self.test, Mapping):
+            names = {r.name for r in requirements}
+            if set(self.test) != names:
+                raise RegistryError(
+                    f"tests name {sorted(self.test)}, the requirements are {sorted(names)}"
+                )
+            return tuple(self.test[r.name] for r in requirements)
+        return tuple(self.test or default_test(design, r) for r in requirements)
+
+    def supports(self, design: Design, requirements: Sequence[Requirement]) -> list[str]:
+        """Return every reason why this claim is not covered on this design; empty if it is.
+
+        Walks the checks that certification relies on, before any loss is read.
+        """
+        reasons = _requirement_objections(design, requirements)
+        for requirement, test in zip(requirements, self.tests(design, requirements), strict=True):
+            reasons += test.objections(design, requirement)
+        reasons += self._score_objections(design, requirements)
+        if self.mode is Mode.COLLECTIVE and self.dependence is Dependence.ARBITRARY:
+            reasons.append(
+                "collective mode needs release p-values stated to be independent or PRDS, which "
+                "means a separate batch of target records for each release (Theorem 9)"
+            )
+        if (
+            self.mode is Mode.COLLECTIVE
+            and self.combination == "fisher"
+            and self.dependence is Dependence.PRDS
+        ):
+            reasons.append("tail-Fisher needs independent release p-values; PRDS is not enough")
+        if self.mode is not Mode.COLLECTIVE and self.dependence is not Dependence.ARBITRARY:
+            reasons.append(
+                f"mode {self.mode.value} does not use independence between releases; "
+                "leave dependence unstated or choose collective mode"
+            )
+        return reasons
+
+    def require_support(self, design: Design, requirements: Sequence[Requirement]) -> None:
+        """Raise `UnsupportedDesign` with every reason when the claim is not covered."""
+        reasons = self.supports(design, requirements)
+        if reasons:
+            raise UnsupportedDesign("; ".join(dict.fromkeys(reasons)))
+
+    def _score_objections(self, design: Design, requirements: Sequence[Requirement]) -> list[str]:
+        slack = self.mode in (Mode.SMOOTH, Mode.BLOCK) or (
+            self.mode in (Mode.DIRECT, Mode.HYBRID) and self.score is Score.SLACK
+        )
+        if not slack:
+            return []
+        reasons = [
+            f"{r.name!r} needs a slack for this score" for r in requirements if r.slack is None
+        ]
+        if self.mode is Mode.SMOOTH:
+            reasons += [f"{r.name!r} needs a ramp" for r in requirements if r.ramp is None]
+        if self.mode in (Mode.SMOOTH, Mode.BLOCK) and design.sampling is not Sampling.IID:
+            reasons.append(
+                f"{self.mode.value} mode needs iid records (Theorems 12 and 13), and the design "
+                f"is {type(design).__name__}"
+            )
+        if isinstance(design, Clustered) and design.weighting == "record":
+            reasons.append(
+                "record-weighted clusters are tested through their excess over the limit, to "
+                "which a slack does not apply: use the p-value score"
+            )
+        if any(r.group is not None for r in requirements) and (
+            self.mode in (Mode.SMOOTH, Mode.BLOCK) or self.bound is Bound.SHARP
+        ):
+            reasons.append(
+                "a slack score on a subgroup of random size has a ceiling that depends on the "
+                'data: use the p-value score, or bound="paper" or "rescaled"'
+            )
+        return reasons
+
+
+def _requirement_objections(design: Design, requirements: Sequence[Requirement]) -> list[str]:
+    names = [r.name for r in requirements]
+    reasons = []
+    if not names:
+        reasons.append("at least one requirement is needed")
+    if len(set(names)) < len(names):
+        reasons.append(f"requirement names must differ, got {names}")
+    if any(r.group is not None for r in requirements) and not isinstance(design, Iid):
+        reasons.append(
+            "subgroup requirements condition on which records belong to the group, which is "
+            f"covered for iid records; the design is {type(design).__name__}"
+        )
+    return reasons
+
+
+def _member(kind: type[Enum], key: str, value: object) -> Enum:
+    if isinstance(value, kind):
+        return value
+    try:
+        return kind(value)
+    except ValueError:
+        options = ", ".join(repr(member.value) for member in kind)
+        raise RegistryError(f"{key} is one of {options}; got {value!r}") from None

@@ -1,0 +1,143 @@
+"""How the target records were sampled: what the component tests may rely on.
+
+Four kinds of sampling decide which tests are valid (theory section 1):
+
+ * iid                   independent records of one law (also: drawn with replacement
+                         from a sealed population; also: clusters, one value a cluster)
+ * independent           independent records, not identically distributed; the claim is
+                         about the average of their means. Strata sampled in proportion
+                         to their weights, and simple random sampling without replacement
+                         from a pool disjoint from development, behave alike
+ * weighted              fixed strata whose weights are not proportional to their sizes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+
+from proxyguard.errors import RegistryError
+
+
+class Sampling(Enum):
+    """The part of a design that decides which component tests are valid."""
+
+    IID = "iid"
+    INDEPENDENT = "independent"
+    WEIGHTED = "weighted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Iid:
+    """Independent records of one law.
+
+    ``with_replacement`` states that the records were drawn with replacement from a sealed
+    population, so that a record id may occur more than once.
+    """
+
+    with_replacement: bool = False
+    sampling = Sampling.IID
+
+
+@dataclass(frozen=True, slots=True)
+class Independent:
+    """Independent records that need not share a law; the claim is about their average mean."""
+
+    sampling = Sampling.INDEPENDENT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithoutReplacement:
+    """A simple random sample without replacement from a finite pool.
+
+    The pool must be disjoint from development and sampled after it. A random split of one
+    table into development and reserve is not that: given the development part the reserve
+    is fixed; declare its rows as `Iid`.
+    """
+
+    pool: int
+    sampling = Sampling.INDEPENDENT
+
+    def __post_init__(self) -> None:
+        if self.pool < 1:
+            raise RegistryError(f"the pool needs at least one record, got {self.pool}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stratified:
+    """Fixed stratum sizes and registered target weights (paper Proposition 11).
+
+    Each stratum is an iid or a without-replacement sample. The estimand is the weighted
+    mean; with weights in proportion to the sizes it is the plain mean of the records.
+    """
+
+    sizes: Mapping[Hashable, int]
+    weights: Mapping[Hashable, Fraction]
+
+    def __post_init__(self) -> None:
+        weights = {key: _fraction(value) for key, value in self.weights.items()}
+        object.__setattr__(self, "weights", weights)
+        if set(self.sizes) != set(weights):
+            raise RegistryError(
+                f"strata sizes name {sorted(map(str, self.sizes))}, "
+                f"weights name {sorted(map(str, weights))}; both must name every stratum"
+            )
+        if any(size < 1 for size in self.sizes.values()):
+            raise RegistryError(f"every stratum needs at least one record, got {dict(self.sizes)}")
+        if any(weight <= 0 for weight in weights.values()) or sum(weights.values()) != 1:
+            raise RegistryError(
+                "stratum weights must be positive and sum to exactly 1 (write them as decimal "
+                f"strings or fractions), got { ({k: str(v) for k, v in weights.items()}) }"
+            )
+
+    @property
+    def n_records(self) -> int:
+        """The registered total size."""
+        return sum(self.sizes.values())
+
+    @property
+    def proportional(self) -> bool:
+        """Whether ``w_g/n_g`` is the same in every stratum."""
+        return len({self.weights[g] / self.sizes[g] for g in self.sizes}) == 1
+
+    @property
+    def sampling(self) -> Sampling:
+        """Proportional strata behave like independent records; others are weighted."""
+        return Sampling.INDEPENDENT if self.proportional else Sampling.WEIGHTED
+
+    @property
+    def effective_size(self) -> Fraction:
+        """``1 / sum_g(w_g^2/n_g)``, at most the number of records."""
+        return 1 / sum((self.weights[g] ** 2 / self.sizes[g] for g in self.sizes), Fraction(0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clustered:
+    """Independent clusters of dependent records; the cluster is the unit of inference.
+
+    ``weighting="cluster"`` makes a claim about the mean of cluster means;
+    ``weighting="record"`` about the mean over records, which needs a registered bound
+    ``max_size`` on a cluster's size.
+    """
+
+    weighting: str = "cluster"
+    max_size: int | None = None
+    sampling = Sampling.IID
+
+    def __post_init__(self) -> None:
+        if self.weighting not in ("cluster", "record"):
+            raise RegistryError(f'weighting is "cluster" or "record", got {self.weighting!r}')
+        if self.weighting == "record" and (self.max_size is None or self.max_size < 1):
+            raise RegistryError(
+                "a record-weighted claim over clusters needs max_size, a bound on the size of "
+                f"every cluster that could be sampled; got {self.max_size!r}"
+            )
+
+
+Design = Iid | Independent | WithoutReplacement | Stratified | Clustered
+
+
+def _fraction(value: Fraction | int | str | float) -> Fraction:
+    return Fraction(str(value)) if isinstance(value, float) else Fraction(value)
