@@ -41,9 +41,7 @@ def write(topic: str, rows: list[dict[str, Any]], source: str = SOURCE) -> None:
     print(f"{path.name}: {len(rows)} rows")
 
 
-def bisect(
-    below: Callable[[mpf], bool], low: mpf, high: mpf, digits_kept: int = 40
-) -> mpf:
+def bisect(below: Callable[[mpf], bool], low: mpf, high: mpf, digits_kept: int = 40) -> mpf:
     """Return the point of [low, high] at which `below` turns from true to false."""
     low, high = mpf(low), mpf(high)
     tolerance = mpf(10) ** -digits_kept

@@ -68,9 +68,7 @@ def smooth(draws: int, favourable: int, eta0: mpf, k: mpf, rho: mpf, n: int) -> 
     end = (1 - k) / step
     panels = int(2 * end) + 2
     cuts = [end * i / panels for i in range(panels + 1)]
-    value, error = mp.quad(
-        lambda z: g(k + step * z) * 2 * z * mp.exp(-z * z), cuts, error=True
-    )
+    value, error = mp.quad(lambda z: g(k + step * z) * 2 * z * mp.exp(-z * z), cuts, error=True)
     assert error < mpf("1e-25") * value, error
     return value + mp.exp(-end * end)
 

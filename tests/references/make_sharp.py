@@ -73,9 +73,7 @@ def highest(f: Callable[[mpf], mpf], low: mpf, points: int, width: mpf) -> mpf:
     return max(best, fx, fy)
 
 
-def p_sharp(
-    draws: int, favourable: int, eta0: mpf, kappa: mpf, points: int, width: mpf
-) -> mpf:
+def p_sharp(draws: int, favourable: int, eta0: mpf, kappa: mpf, points: int, width: mpf) -> mpf:
     """Return the concave majorant of g at kappa."""
 
     def g(b: mpf) -> mpf:
