@@ -4,11 +4,11 @@
 mechanism that made them; `certify_releases` validates named releases.
 """
 
-from proxyguard.certificate.certify import certify
+from proxyguard.certificate.certify import certify, supports
 from proxyguard.certificate.certify_releases import Member, ReleaseCertificate, certify_releases
 from proxyguard.certificate.decision import Decision
 from proxyguard.certificate.mechanism import Certificate, FamilyCertificate
-from proxyguard.certificate.sequential import SequentialAudit, SequentialPlan
+from proxyguard.certificate.sequential import FavorableScore, SequentialAudit, SequentialPlan
 from proxyguard.certificate.stream import CandidateStream
 from proxyguard.errors import (
     LossMismatch,
@@ -33,6 +33,7 @@ __all__ = [
     "Clustered",
     "Decision",
     "FamilyCertificate",
+    "FavorableScore",
     "Form",
     "Iid",
     "Independent",
@@ -56,4 +57,5 @@ __all__ = [
     "WithoutReplacement",
     "certify",
     "certify_releases",
+    "supports",
 ]

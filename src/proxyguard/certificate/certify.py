@@ -158,6 +158,20 @@ def certify(
     return FamilyCertificate(decided) if isinstance(losses, Mapping) else decided["mechanism"]
 
 
+def supports(
+    requirements: Sequence[Requirement], *, design: Design | None = None, **choices: Unpack[Choices]
+) -> list[str]:
+    """Return why these choices are not covered on this design; an empty list if they are.
+
+    Walks the very checks of `certify`, before anything is drawn or read.
+
+    >>> error = Requirement(name="error", low=0, high=1, limit=0.10)
+    >>> supports([error], reliability_target=0.8, test="binomial")
+    ["binomial needs losses declared two_valued, and 'error' is not"]
+    """
+    return Claim.of(choices).supports(design or Iid(), tuple(requirements))
+
+
 Audit = tuple[ReleaseEvidence, Levels]
 
 

@@ -9,7 +9,12 @@ from fractions import Fraction
 from proxyguard.certificate.decision import ReliabilityBound
 from proxyguard.certificate.named import from_count
 from proxyguard.exact.binomial import clopper_pearson_upper, lower_tail
-from proxyguard.exact.evalues import Number, largest_invalid_count, subset_invalid_count
+from proxyguard.exact.evalues import (
+    Number,
+    e_bh,
+    largest_invalid_count,
+    subset_invalid_count,
+)
 from proxyguard.registry.budget import Budget
 
 
@@ -40,6 +45,24 @@ class ValidCount:
             raise KeyError(f"no release is named {sorted(unknown)[0]!r}")
         marks = [name in chosen for name in self.releases]
         return len(chosen) - subset_invalid_count(self.evalues, marks, alpha=self.alpha)
+
+    def discovery_list(self, *, rate: float) -> FalseDiscoveryList:
+        """Return the e-BH list at a false discovery rate, labelled as what it is."""
+        chosen = e_bh([float(e) for e in self.evalues], alpha=rate)
+        names = tuple(name for name, one in zip(self.releases, chosen, strict=True) if one)
+        return FalseDiscoveryList(releases=names, rate=rate)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FalseDiscoveryList:
+    """Releases picked so that few of them are invalid on average: not a certificate."""
+
+    releases: tuple[str, ...]
+    rate: float
+    label: str = (
+        "false discovery rate list (e-BH): on average over targets at most this share of the "
+        "listed releases is invalid; no statement about any one release or about this list"
+    )
 
 
 def certify_count(

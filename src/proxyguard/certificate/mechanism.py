@@ -37,6 +37,7 @@ class Certificate:
     lower: ReliabilityBound
     upper: ReliabilityBound | None
     n_mechanisms: int = 1
+    certified: Family = Family.BOUNDS
     adjusted_pvalue: float | None = None  # Holm over the family, where that decided
     count: ValidCount | None = None
     notes: tuple[str, ...] = ()
@@ -49,7 +50,7 @@ class Certificate:
     @property
     def certifies_bounds(self) -> bool:
         """Whether the bounds themselves are certified, not only the decision."""
-        return self.n_mechanisms == 1 or self.claim.family is Family.BOUNDS
+        return self.certified is Family.BOUNDS
 
     @property
     def reliability_lower(self) -> float:
@@ -94,7 +95,7 @@ class Certificate:
             "reliability_lower": self.reliability_lower,
             "reliability_upper": self.reliability_upper,
             "joint_coverage": float(self.joint_coverage),
-            "certified": "bounds" if self.certifies_bounds else "decision",
+            "certified": self.certified.value,
             "adjusted_pvalue": self.adjusted_pvalue,
             "mode": self.claim.mode.value,
             "bound": self.claim.bound.value,
@@ -164,53 +165,43 @@ def decide(
 
     Simultaneous bounds decide by crossing the target: ``L > eta_0`` or ``U < eta_0``,
     strictly. Familywise decisions come from Holm over the mechanisms' p-values, each
-    direction at its own family budget; bounds without a p-value keep their local levels,
-    which control the family too.
+    direction at its own family budget. Bounds without a p-value hold simultaneously as
+    they are, at their local levels, and decide as bounds.
     """
-    names = list(certificates)
-    validated = _direction([certificates[n].lower for n in names], outer)
-    uppers = [certificates[n].upper for n in names]
-    below = [
-        b is not None and b.value < certificates[n].reliability_target
-        for n, b in zip(names, uppers, strict=True)
-    ]
-    above = [certificates[n].lower.value > certificates[n].reliability_target for n in names]
-    adjusted: list[float | None] = [None] * len(names)
-    holm_used = len(names) > 1 and certificates[names[0]].claim.family is Family.DECISIONS
-    if holm_used:
-        if validated is not None:
-            above, adjusted = list(validated[0]), list(validated[1])
-        if outer_violation is not None:
-            rejected = _direction([b for b in uppers if b is not None], outer_violation)
-            if rejected is not None:
-                below = list(rejected[0])
-    decided = {}
-    for i, name in enumerate(names):
-        certificate = certificates[name]
-        notes = certificate.notes
-        if above[i] and below[i]:
-            notes = (*notes, wording.CONFLICT)
-        decided[name] = replace(
+    lowers = [certificate.lower for certificate in certificates.values()]
+    uppers = [c.upper for c in certificates.values() if c.upper is not None]
+    wanted = next(iter(certificates.values())).claim.family
+    by_holm = len(lowers) > 1 and wanted is Family.DECISIONS and lowers[0].outer is not None
+    adjusted: list[float | None] = [None] * len(lowers)
+    if by_holm:
+        above, adjusted = _holm(lowers, outer)
+        below = _holm(uppers, outer_violation)[0] if outer_violation else [False] * len(lowers)
+    else:
+        above = [c.lower.value > c.reliability_target for c in certificates.values()]
+        below = [
+            c.upper is not None and c.upper.value < c.reliability_target
+            for c in certificates.values()
+        ]
+    return {
+        name: replace(
             certificate,
-            decision=_decision(bool(above[i]), bool(below[i])),
+            decision=_decision(above[i], below[i]),
             adjusted_pvalue=adjusted[i],
-            n_mechanisms=len(names),
-            notes=notes,
+            n_mechanisms=len(lowers),
+            certified=Family.DECISIONS if by_holm else Family.BOUNDS,
+            notes=(*certificate.notes, *((wording.CONFLICT,) if above[i] and below[i] else ())),
         )
-    return decided
+        for i, (name, certificate) in enumerate(certificates.items())
+    }
 
 
-def _direction(
-    bounds: list[ReliabilityBound], family: Budget
-) -> tuple[list[bool], list[float | None]] | None:
-    """Holm across mechanisms at the family's outer level; ``None`` without p-values."""
-    pvalues = [bound.pvalue for bound in bounds]
+def _holm(bounds: list[ReliabilityBound], family: Budget) -> tuple[list[bool], list[float | None]]:
+    """Return Holm's rejections at the family's outer level, and adjusted p-values."""
     outer = bounds[0].outer
-    if outer is None or any(p is None for p in pvalues):
-        return None
-    values = np.array(pvalues, dtype=np.float64)
-    rejected = holm(values, alpha=float(family[outer]))
-    return [bool(r) for r in rejected], [float(a) for a in holm_adjusted(values)]
+    assert outer is not None  # the caller checked that the bounds have p-values
+    pvalues = np.array([bound.pvalue for bound in bounds], dtype=np.float64)
+    rejected = holm(pvalues, alpha=float(family[outer]))
+    return [bool(r) for r in rejected], [float(a) for a in holm_adjusted(pvalues)]
 
 
 def _decision(above: bool, below: bool) -> Decision:

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.certificate.decision import Decision
 from proxyguard.certificate.direct import rescale
-from proxyguard.errors import RegistryError
+from proxyguard.errors import LossMismatch, RegistryError
+from proxyguard.evidence.releases import gather_evidence
 from proxyguard.exact.contamination import markov_allowance
 from proxyguard.exact.sequential import Boundary, bernoulli_lower, sharp_boundary
-from proxyguard.registry.budget import Budget, direct_budget, sharp_budget
-from proxyguard.registry.claim import Bound
+from proxyguard.losses.array import LossArray
+from proxyguard.losses.cell import Reading
+from proxyguard.registry.budget import Budget, Level, direct_budget, exact, sharp_budget
+from proxyguard.registry.claim import Bound, Claim, Mode
+from proxyguard.registry.design import Design, Iid
+from proxyguard.registry.requirement import Requirement
+from proxyguard.registry.test import ComponentTest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +77,59 @@ class SequentialPlan:
             sharp_boundary(self.looks, target=eta, kappa=self.kappa, alpha=float(self.alpha))
             for eta in (self.reliability_target, *self.levels)
         )
+
+
+class FavorableScore:
+    """One fixed score for all releases: is the release p-value at most ``threshold``?
+
+    The order of the records, and the uniforms of a randomised test, are part of the
+    target: they stay the same for every release that this object scores, and a release
+    scored on other records is refused.
+
+    Guarantee
+    ---------
+    Theory section 2: an invalid release scores with probability at most ``threshold``,
+    which is the plan's ``kappa``.
+    """
+
+    def __init__(
+        self,
+        requirements: Sequence[Requirement],
+        *,
+        threshold: Level,
+        design: Design | None = None,
+        test: ComponentTest | str | None = None,
+        seed: int | None = None,
+    ) -> None:
+        level = float(exact(threshold))
+        claim = Claim.of({"mode": Mode.RELEASES, "test": test, "beta": None})
+        design, requirements = design or Iid(), tuple(requirements)
+        claim.require_support(design, requirements)
+        self._reading = Reading(
+            requirements=requirements,
+            design=design,
+            tests=claim.tests(design, requirements),
+            level=level,
+            violation_level=level,
+            seed=secrets.randbits(63) if seed is None else seed,
+        )
+        self._n: int | None = None
+        self._ids: NDArray[Any] | None = None
+
+    def __call__(self, losses: ArrayLike | LossArray) -> NDArray[np.bool_]:
+        """Return which of these releases, (R, n, J), score favorably on the target."""
+        array = losses if isinstance(losses, LossArray) else LossArray(np.asarray(losses))
+        n = array.shape[1]
+        ids = array.records.column("ids", n)
+        other_ids = ids is not None and self._ids is not None and not np.array_equal(ids, self._ids)
+        if self._n is not None and (n != self._n or other_ids):
+            raise LossMismatch(
+                f"these releases were scored on other records than the first ones ({n} against "
+                f"{self._n} records, or other ids); one target serves the whole audit"
+            )
+        evidence = gather_evidence(array, self._reading, bounds_level=self._reading.level)
+        self._n, self._ids = n, ids
+        return np.asarray(evidence.release_pvalues <= self._reading.level)
 
 
 class SequentialAudit:

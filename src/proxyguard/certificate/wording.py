@@ -146,7 +146,7 @@ def mechanism_text(certificate: Certificate) -> str:
     tests = dict.fromkeys(test.value for test in evidence.tests)
     lines += [
         "",
-        f"Evidence: {evidence.n_releases} releases, {_sizes(evidence.n_records)} target records, "
+        f"Evidence: {evidence.n_releases} release(s), {_sizes(evidence.n_records)} target records, "
         f"{evidence.n_requirements} requirement(s), test {', '.join(tests)}, "
         f"mode {claim.mode.value}.",
         *_requirement_lines(certificate),

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import accumulate
-from math import inf, isinf, lcm
+from math import inf, lcm
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,7 +34,8 @@ def mixture_evalues(pvalues: ArrayLike, *, thresholds: Sequence[Fraction]) -> li
     # A p-value in (t_{i-1}, t_i] meets the thresholds from t_i on.
     value = [*accumulate((1 / t for t in reversed(cuts)), initial=Fraction(0))][::-1]
     place = np.searchsorted([float(t) for t in cuts], np.asarray(pvalues, dtype=np.float64))
-    return [value[i] / len(cuts) for i in place.ravel()]
+    shares = [one / len(cuts) for one in value]
+    return [shares[i] for i in place.ravel()]
 
 
 def largest_invalid_count(evalues: Iterable[Number], *, alpha: Fraction) -> int:
@@ -116,16 +117,15 @@ def _excesses(evalues: Iterable[Number], alpha: Fraction) -> list[int | float]:
     if not 0 < alpha < 1:
         raise ValueError(f"alpha must lie in (0, 1), got {alpha}")
     values = list(evalues)
-    if not all(value >= 0 for value in values):
+    ratios = [(1, 0) if value == inf else value.as_integer_ratio() for value in values]
+    if any(numerator < 0 for numerator, _ in ratios):
         raise ValueError("e-values must be nonnegative numbers")
-    ratios = {value: value.as_integer_ratio() for value in set(values) if not isinf(value)}
-    scale = lcm(*(denominator for _, denominator in ratios.values()))
+    scale = lcm(*({denominator for _, denominator in ratios} - {0}))
     bar = alpha.denominator * scale
-    scaled = {
-        value: alpha.numerator * numerator * (scale // denominator) - bar
-        for value, (numerator, denominator) in ratios.items()
-    }
-    return [scaled.get(value, inf) for value in values]
+    return [
+        alpha.numerator * numerator * (scale // denominator) - bar if denominator else inf
+        for numerator, denominator in ratios
+    ]
 
 
 def _most_below_zero(excesses: list[int | float], start: int) -> int:

@@ -10,7 +10,7 @@ from enum import Enum
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy import special
 
 from proxyguard.exact.rounding import TINY, weaken_lower, weaken_pvalue
 
@@ -85,8 +85,9 @@ def tail_simes_count(pvalues: ArrayLike, *, alpha: float, dependence: Dependence
     p = np.sort(_pvalues(pvalues))
     # Eq. (15) at k is at most alpha when some p_(j) <= (j-k+1) alpha/(R-k+1); the term
     # j = k is Holm's own comparison, so Proposition 10 holds to the last bit.
+    rank = np.arange(1.0, p.size + 1.0)
     for k, level in enumerate(_holm_levels(p.size, alpha)):
-        if not np.any(p[k:] <= level * np.arange(1, p.size - k + 1)):
+        if not (p[k:] <= level * rank[: p.size - k]).any():
             return k
     return p.size
 
@@ -105,7 +106,8 @@ def tail_fisher_count(pvalues: ArrayLike, *, alpha: float, dependence: Dependenc
         )
     p = np.maximum(np.sort(_pvalues(pvalues)), TINY)
     statistic = -2.0 * np.cumsum(np.log(p)[::-1])[::-1]
-    values = weaken_pvalue(stats.chi2.sf(statistic, 2 * np.arange(p.size, 0, -1)))
+    # The chi-square tail with 2k degrees of freedom is a gamma tail with k.
+    values = weaken_pvalue(special.gammaincc(np.arange(p.size, 0, -1), 0.5 * statistic))
     return int(np.count_nonzero(np.maximum.accumulate(values) <= alpha))
 
 

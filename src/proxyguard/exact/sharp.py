@@ -10,15 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from math import ceil
+from math import ceil, log
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize, special
+from scipy import special
 
+from proxyguard.exact.binomial import clopper_pearson_lower
 from proxyguard.exact.rounding import GUARD, weaken_lower, weaken_pvalue
 
 Array = NDArray[np.float64]
+
+CHORD_STEPS = 22
+"""Bisections towards the chord's touching point; the bound errs by the square of what is left."""
 
 
 def score_tail(
@@ -54,44 +58,46 @@ def sharp_pvalue(
     if not np.all((eta >= 0.0) & (eta <= 1.0) & (kap >= 0.0) & (kap <= 1.0)):
         raise ValueError(f"target and kappa must lie in [0, 1], got {eta} and {kap}")
     base = score_tail(k, n, target=eta, b=0.0)
+    trivial = (k == 0) | (kap >= 1.0) | (eta >= 1.0)
+    if not np.any(kap > 0.0):
+        return np.where(trivial, 1.0, weaken_pvalue(base))
     chord = base + kap * _chord_slope(k, n, eta, kap, base)
     envelope = np.maximum(score_tail(k, n, target=eta, b=kap), chord)
-    trivial = (k == 0) | (kap >= 1.0) | (eta >= 1.0)
     return np.where(trivial, 1.0, weaken_pvalue(np.where(kap > 0.0, envelope, base)))
 
 
 def _chord_slope(k: Array, n: Array, eta: Array, kappa: Array, base: Array) -> Array:
-    """Return an upper bound of ``sup_{b >= kappa} (g(b) - g(0))/b``, tight to about 1e-11.
+    """Return an upper bound of ``sup_{b >= kappa} (g(b) - g(0))/b``, tight to about 1e-10.
 
     ``g`` is convex, then concave, along ``b``; the supremum lies in the concave part at
     the root of ``b g'(b) = g(b) - g(0)``, which bisection brackets.
     """
     inner = np.clip(k, 1.0, np.maximum(n - 1.0, 1.0))
-    miss = np.maximum(1.0 - eta, 1e-300)
-    inflection = ((inner - 1.0) / np.maximum(n - 1.0, 1.0) - eta) / miss
-    log_scale = np.log(miss) - special.betaln(inner, n - inner + 1.0)
+    wins, fails, miss = inner - 1.0, n - inner, np.maximum(1.0 - eta, 1e-300)
+    log_scale = np.log(miss) - special.betaln(inner, fails + 1.0)
 
-    def tail(b: Array) -> Array:
-        return score_tail(inner, n, target=eta, b=b)
-
-    def slope(b: Array) -> Array:
+    def tail_and_slope(b: Array) -> tuple[Array, Array]:
+        """Return ``g(b)`` and ``g'(b)``."""
         fail = np.maximum(miss * (1.0 - b), 1e-300)
-        exponent = log_scale + (inner - 1.0) * np.log1p(-fail) + (n - inner) * np.log(fail)
-        with np.errstate(under="ignore"):
-            return np.asarray(np.exp(exponent))
+        slope = np.exp(log_scale + wins * np.log1p(-fail) + fails * np.log(fail))
+        return np.asarray(special.betaincc(fails + 1.0, inner, fail), dtype=np.float64), slope
 
     # Start at the inflection, never at kappa alone: g and g' may both underflow there.
+    inflection = (wins / np.maximum(n - 1.0, 1.0) - eta) / miss
     low = np.clip(np.maximum(kappa, inflection), 1e-12, 1.0 - 1e-15)
     high = np.ones_like(low)
-    for _ in range(26):
-        middle = 0.5 * (low + high)
-        rising = middle * slope(middle) > tail(middle) - base
-        low = np.where(rising, middle, low)
-        high = np.where(rising, high, middle)
+    with np.errstate(under="ignore"):
+        for _ in range(CHORD_STEPS):
+            middle = 0.5 * (low + high)
+            tail, slope = tail_and_slope(middle)
+            rising = middle * slope > tail - base
+            low = np.where(rising, middle, low)
+            high = np.where(rising, high, middle)
+        tail, slope = tail_and_slope(low)
     # g lies below its tangent at low throughout its concave part, so on the bracket
     # (g(b) - g(0))/b is at most g' + (g - g(0) - low g')/b: take the larger end.
-    offset = tail(low) * (1.0 + GUARD) - base - low * slope(low)
-    bound = slope(low) * (1.0 + GUARD) + np.maximum(offset / low, offset / high)
+    offset = tail * (1.0 + GUARD) - base - low * slope
+    bound = slope * (1.0 + GUARD) + np.maximum(offset / low, offset / high)
     # At N = R the tail is convex throughout: the chord ends at b = 1, where g = 1.
     return np.where(k >= n, 1.0 - base, np.maximum(bound, 0.0))
 
@@ -134,10 +140,19 @@ def sharp_lower(favorable: int, n_releases: int, *, kappa: float, alpha: float) 
     >>> round(sharp_lower(30, 30, kappa=0.005, alpha=0.05), 3)
     0.902
     """
+    if favorable == n_releases and kappa < alpha:
+        # p_sharp = g(0) + kappa (1 - g(0)) with g(0) = eta^R.
+        return float(weaken_lower(((alpha - kappa) / (1.0 - kappa)) ** (1.0 / n_releases)))
     return largest_rejected(
         lambda eta: float(sharp_pvalue(favorable, n_releases, target=eta, kappa=kappa)),
         alpha=alpha,
+        guess=_oracle_lower(favorable, n_releases, alpha),
     )
+
+
+def _oracle_lower(favorable: int, n_releases: int, alpha: float) -> float:
+    """Return where the bound would lie without contamination: never below the sharp one."""
+    return float(clopper_pearson_lower(favorable, n_releases, alpha=alpha))
 
 
 def smooth_lower(
@@ -160,24 +175,51 @@ def smooth_lower(
             n_records=n_records,
         ),
         alpha=alpha,
+        guess=_oracle_lower(favorable, n_releases, alpha),
     )
 
 
-def largest_rejected(pvalue: Callable[[float], float], *, alpha: float) -> float:
+def largest_rejected(
+    pvalue: Callable[[float], float], *, alpha: float, guess: float = 1.0
+) -> float:
     """Return ``sup{eta in [0, 1] : pvalue(eta) <= alpha}``, rounded down; 0 if there is none.
 
-    ``pvalue`` is nondecreasing and reaches 1 at ``eta = 1``.
+    ``pvalue`` is nondecreasing and reaches 1 at ``eta = 1``; ``guess`` is a reliability
+    that is probably a little too large. The logarithm of the p-value is nearly straight
+    around the root, so false position with halved ends (Illinois) takes few evaluations;
+    the bracket's lower end is returned.
     """
     if not 0.0 < alpha < 1.0:
         raise ValueError(f"alpha must lie in (0, 1), got {alpha}")
-    if pvalue(0.0) > alpha:
+
+    def excess(eta: float) -> float:
+        return log(pvalue(eta) / alpha)
+
+    low, high = 0.0, 1.0
+    below, above = excess(low), -log(alpha)
+    if below > 0.0:
         return 0.0
-    limit = float(
-        optimize.brentq(lambda eta: np.log(pvalue(eta) / alpha), 0.0, 1.0, xtol=1e-11, rtol=1e-11)
-    )
-    while limit > 0.0 and pvalue(limit) > alpha:
-        limit = max(0.0, limit - 1e-10)
-    return float(weaken_lower(limit))
+    step = 0.1 * (1.0 - guess) + 1e-9
+    for trial in (guess, guess - step, guess - 8.0 * step):
+        if low < trial < high:
+            value = excess(trial)
+            if value <= 0.0:
+                low, below = trial, value
+                break
+            high, above = trial, value
+    side = 0
+    while high - low > 1e-12:
+        # Keep off the ends, so that both of them move.
+        share = min(max(below / (below - above), 1e-3), 1.0 - 1e-3)
+        middle = low + (high - low) * share
+        value = excess(middle)
+        if value <= 0.0:
+            low, below, above = middle, value, above / (2.0 if side < 0 else 1.0)
+            side = -1
+        else:
+            high, above, below = middle, value, below / (2.0 if side > 0 else 1.0)
+            side = 1
+    return float(weaken_lower(low))
 
 
 def critical_count(

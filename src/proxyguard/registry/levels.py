@@ -119,7 +119,7 @@ def _threshold(claim: Claim, local: Budget, n_releases: int) -> tuple[float, tup
     if chosen is not None:
         return chosen, ()
     return float(local.total) / 10, (
-        f"{n_releases} releases cannot validate a reliability above {claim.target:g} at error "
+        f"{n_releases} release(s) cannot validate a reliability above {claim.target:g} at error "
         f"{float(local.total):g}, whatever they score; draw more releases",
     )
 
@@ -127,10 +127,10 @@ def _threshold(claim: Claim, local: Budget, n_releases: int) -> tuple[float, tup
 def _violation_threshold(claim: Claim, local: Budget | None, n_releases: int) -> float:
     if claim.violation_threshold is not None:
         return float(claim.violation_threshold)
-    if local is None or claim.reliability_target is None:
-        return float(claim.alpha)
+    if local is None or claim.mode in (*_NAMED, Mode.RELEASES):
+        return float(claim.alpha)  # not used there
     if claim.mode is Mode.COUNT:
         return float(local["beta_Z"] / 5)
     beta = float(local.total)
-    target = float(1 - claim.reliability_target)
+    target = 1.0 - claim.target
     return default_threshold(n_releases, target=target, alpha=beta) or beta / 10
