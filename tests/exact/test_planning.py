@@ -119,7 +119,7 @@ def test_the_direct_bound_keeps_within_its_shortfall_as_often_as_promised() -> N
             width=1,
             budget=(0.025, 0.025),
             failure=(0.1, 0.1),
-        ),  # fmt: skip
+        ),
     ],
 )
 def test_a_margin_that_is_none_is_refused(call: object) -> None:

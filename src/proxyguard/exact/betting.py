@@ -13,10 +13,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
+from proxyguard.exact import checks
 from proxyguard.exact.roots import bracket_switch
 from proxyguard.exact.rounding import GUARD, pvalue_from_log, weaken_upper
+from proxyguard.exact.special import special
 
 Array = NDArray[np.float64]
 
@@ -46,9 +47,8 @@ class BettingCapital:
     ) -> None:
         if n < 1:
             raise ValueError(f"betting needs at least one record, got n = {n}")
-        for name, value in (("level", level), ("violation_level", violation_level)):
-            if not 0.0 < value < 1.0:
-                raise ValueError(f"{name} must lie in (0, 1), got {value}")
+        checks.level(level, "level")
+        checks.level(violation_level, "violation_level")
         self._n = n
         self._seen = 0
         self._v = np.broadcast_to(np.asarray(v, dtype=np.float64), (columns,))[:, None]
@@ -146,7 +146,10 @@ class FixedCapital:
     def update(self, u: Array, weights: Array) -> None:
         """Bet on the next records: ``u`` (columns, records), ``weights`` (records,)."""
         if np.any(weights > self._largest * (1.0 + GUARD)) or np.any(weights <= 0.0):
-            raise ValueError(f"record weights must lie in (0, {self._largest}]")
+            raise ValueError(
+                f"record weights must lie in (0, {self._largest}], got {weights.min()} to "
+                f"{weights.max()}"
+            )
         gain = (self._v - u) * np.minimum(weights / self._largest, 1.0)
         bet = np.empty_like(gain)
         for direction, cap in ((0, 1.0 / (1.0 - self._v)), (1, -1.0 / self._v)):
@@ -168,7 +171,7 @@ class FixedCapital:
 
 def betting_pvalue(u: ArrayLike, v: ArrayLike, *, level: float) -> Array:
     """Return the betting p-value of ``mean >= v`` for each row of ``u`` (columns, records)."""
-    u = np.atleast_2d(np.asarray(u, dtype=np.float64))
+    u = checks.unit_records(u)
     capital = BettingCapital(
         columns=u.shape[0], n=u.shape[1], v=v, level=level, violation_level=level
     )
@@ -183,7 +186,8 @@ def betting_upper(u: ArrayLike, *, level: float, delta: float) -> Array:
     The capital grows with ``v`` record by record, so bisection is exact. For the lower
     limit of the mean take ``1 - betting_upper(1 - u, ...)``.
     """
-    u = np.atleast_2d(np.asarray(u, dtype=np.float64))
+    u = checks.unit_records(u)
+    checks.level(delta, "delta")
     return _invert(u, lambda v: betting_pvalue(u, v, level=level) <= delta)
 
 
@@ -191,7 +195,7 @@ def betting_fixed_pvalue(
     u: ArrayLike, v: float, weights: ArrayLike | None = None, *, stakes: Sequence[float] = STAKES
 ) -> Array:
     """Return the fixed-stake p-value of a weighted ``mean >= v`` for each row of ``u``."""
-    u = np.atleast_2d(np.asarray(u, dtype=np.float64))
+    u = checks.unit_records(u)
     n = u.shape[1]
     omega = np.full(n, 1.0 / n) if weights is None else np.asarray(weights, dtype=np.float64)
     capital = FixedCapital(
@@ -210,7 +214,9 @@ def betting_fixed_upper(
     stakes: Sequence[float] = STAKES,
 ) -> Array:
     """Return the least limit whose fixed-stake p-value is at most ``delta``, rounded up."""
-    u = np.atleast_2d(np.asarray(u, dtype=np.float64))
+    u = checks.unit_records(u)
+
+    checks.level(delta, "delta")
 
     def holds(v: Array) -> NDArray[np.bool_]:
         rows = [
@@ -223,8 +229,6 @@ def betting_fixed_upper(
 
 
 def _invert(u: Array, holds: Callable[[Array], NDArray[np.bool_]]) -> Array:
-    if not np.all((u >= 0.0) & (u <= 1.0)):
-        raise ValueError("records must lie in [0, 1] on the unit scale")
     rows = u.shape[0]
     _, first = bracket_switch(holds, np.zeros(rows), np.ones(rows))
     return weaken_upper(first)

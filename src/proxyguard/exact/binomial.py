@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
+from proxyguard.exact import checks
 from proxyguard.exact.rounding import weaken_lower, weaken_pvalue, weaken_upper
+from proxyguard.exact.special import special
 
 Array = NDArray[np.float64]
 
@@ -19,11 +20,11 @@ def lower_tail(count: ArrayLike, trials: ArrayLike, rate: ArrayLike) -> Array:
     >>> float(lower_tail(0, 3, 0.5).round(6))
     0.125
     """
-    k, n, p = _counts(count, trials, rate)
+    k, n = checks.counts(count, trials)
+    p = _rates(rate)
     with np.errstate(under="ignore"):
-        # I_{1-p}(n-k, k+1); the complement form keeps the digits of a small tail.
-        tail = special.betaincc(k + 1.0, np.maximum(n - k, 1e-9), p)
-    return weaken_pvalue(np.where(k >= n, 1.0, np.where(k < 0, 0.0, tail)))
+        tail = special.betaincc(k + 1.0, np.maximum(n - k, 1.0), p)
+    return _weaken_tail(np.where(k < n, tail, 1.0), n)
 
 
 def upper_tail(count: ArrayLike, trials: ArrayLike, rate: ArrayLike) -> Array:
@@ -32,10 +33,23 @@ def upper_tail(count: ArrayLike, trials: ArrayLike, rate: ArrayLike) -> Array:
     >>> float(upper_tail(30, 30, 0.8).round(5))
     0.00124
     """
-    k, n, p = _counts(count, trials, rate)
+    k, n = checks.counts(count, trials)
+    p = _rates(rate)
+    some = np.maximum(k, 1.0)
     with np.errstate(under="ignore"):
-        tail = special.betainc(np.maximum(k, 1e-9), n - k + 1.0, p)
-    return weaken_pvalue(np.where(k <= 0, 1.0, np.where(k > n, 0.0, tail)))
+        # Two forms of one number. For large rates the first underflows far too early, for
+        # small ones 1 - p has lost the digits of p.
+        tail = np.where(
+            p < 0.5,
+            special.betainc(some, n - some + 1.0, p),
+            special.betaincc(n - some + 1.0, some, 1.0 - p),
+        )
+    return _weaken_tail(np.where(k > 0, tail, 1.0), n)
+
+
+def _weaken_tail(tail: Array, n: Array) -> Array:
+    """Move a tail up by the guard and by the beta functions' error, which grows with ``n``."""
+    return weaken_pvalue(tail * (1.0 + 4.0 * n * np.finfo(np.float64).eps))
 
 
 def clopper_pearson_lower(count: ArrayLike, trials: ArrayLike, *, alpha: float) -> Array:
@@ -50,8 +64,8 @@ def clopper_pearson_lower(count: ArrayLike, trials: ArrayLike, *, alpha: float) 
     >>> float(clopper_pearson_lower(30, 30, alpha=0.025).round(3))
     0.884
     """
-    _level(alpha)
-    k, n, _ = _counts(count, trials, 0.5)
+    checks.level(alpha)
+    k, n = checks.counts(count, trials)
     limit = special.betaincinv(np.maximum(k, 1.0), n - np.maximum(k, 1.0) + 1.0, alpha)
     return weaken_lower(np.where(k <= 0, 0.0, limit))
 
@@ -63,8 +77,8 @@ def clopper_pearson_upper(count: ArrayLike, trials: ArrayLike, *, alpha: float) 
     ---------
     Falls below the true rate with probability at most ``alpha``.
     """
-    _level(alpha)
-    k, n, _ = _counts(count, trials, 0.5)
+    checks.level(alpha)
+    k, n = checks.counts(count, trials)
     inner = np.minimum(k, n - 1.0)
     limit = special.betainccinv(inner + 1.0, n - inner, alpha)
     return weaken_upper(np.where(k >= n, 1.0, limit))
@@ -129,17 +143,8 @@ def lower_tail_table(n: int, v: float) -> LowerTailTable:
     )
 
 
-def _counts(count: ArrayLike, trials: ArrayLike, rate: ArrayLike) -> tuple[Array, Array, Array]:
-    k, n, p = (np.asarray(x, dtype=np.float64) for x in (count, trials, rate))
-    if np.any(n < 1) or np.any(n != np.floor(n)):
-        raise ValueError(f"trials must be whole numbers of at least 1, got {n}")
-    if np.any(k != np.floor(k)) or np.any(k < 0) or np.any(k > n):
-        raise ValueError(f"counts must be whole numbers in [0, trials], got {k} of {n}")
+def _rates(rate: ArrayLike) -> Array:
+    p = np.asarray(rate, dtype=np.float64)
     if not np.all((p >= 0) & (p <= 1)):
         raise ValueError(f"rates must lie in [0, 1], got {p}")
-    return k, n, p
-
-
-def _level(alpha: float) -> None:
-    if not 0.0 < alpha < 1.0:
-        raise ValueError(f"alpha must lie in (0, 1), got {alpha}")
+    return p

@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.exact import mean as tests
+from proxyguard.exact import checks
+from proxyguard.exact import mean as mean_tests
 from proxyguard.exact.binomial import lower_tail
 from proxyguard.exact.rounding import GUARD, MEAN_GUARD, pvalue_from_log, weaken_upper
 
@@ -20,19 +21,19 @@ Array = NDArray[np.float64]
 
 def chernoff_ceiling(cutoff: float, v: float, n: int) -> float:
     """Return ``exp(-n d_B(cutoff, v))``, the hard ceiling of paper Eq. (11)."""
-    return float(tests.chernoff_pvalue(_inside(cutoff, v), n, v))
+    return float(mean_tests.chernoff_pvalue(_inside(cutoff, v), n, v))
 
 
 def bentkus_ceiling(cutoff: float, v: float, n: int) -> float:
     """Return the Bentkus bound on ``P(mean <= cutoff)``; never above `chernoff_ceiling`."""
-    return float(tests.bentkus_pvalue(_inside(cutoff, v), n, v))
+    return float(mean_tests.bentkus_pvalue(_inside(cutoff, v), n, v))
 
 
 def binomial_ceiling(cutoff: float, v: float, n: int, *, identical: bool = True) -> float:
     """Return ``P(Bin(n, v)/n <= cutoff)`` for losses that take only their two bounds."""
     # A count is favorable when count/n <= cutoff in floating point; the guard counts a tie.
     count = np.floor(n * (_inside(cutoff, v) + MEAN_GUARD))
-    return float(tests.binomial_pvalue(count, n, v, identical=identical))
+    return float(mean_tests.binomial_pvalue(count, n, v, identical=identical))
 
 
 def stratified_ceiling(cutoff: float, v: float, effective_n: float) -> float:
@@ -40,7 +41,7 @@ def stratified_ceiling(cutoff: float, v: float, effective_n: float) -> float:
 
     ``effective_n`` is ``1 / sum_g(w_g^2/n_g)``.
     """
-    return float(tests.hoeffding_pvalue(_inside(cutoff, v), effective_n, v))
+    return float(mean_tests.hoeffding_pvalue(_inside(cutoff, v), effective_n, v))
 
 
 def threshold_ceiling(threshold: float, *, two_valued: tuple[int, float] | None = None) -> float:
@@ -69,10 +70,12 @@ def ramp_ceiling(cutoff: float, ramp: float, v: float, n: int, *, bins: int = 40
     if not 0.0 < ramp <= cutoff * (1.0 + GUARD):
         raise ValueError(f"need 0 < ramp <= cutoff on the unit scale, got {ramp}, {cutoff}")
     # Right Riemann sum: the tail rises towards the cutoff, so this can only overstate the
-    # integral. The midpoint rule is closer and not safe.
-    right = cutoff - ramp + ramp * np.arange(1, bins + 1) / bins
-    tails = pvalue_from_log(tests.log_chernoff(np.clip(right + MEAN_GUARD, 0.0, v), n, v))
-    return min(1.0, float(tails.mean()) * (1.0 + GUARD))
+    # integral. The midpoint rule is closer and not safe. Slices shrink towards the cutoff,
+    # where nearly all of the mass lies when n is large.
+    depth = ramp * np.linspace(0.0, 1.0, bins + 1) ** 3
+    right = np.clip(cutoff - depth[:-1] + MEAN_GUARD, 0.0, v)
+    tails = pvalue_from_log(mean_tests.log_chernoff(right, n, v))
+    return min(1.0, float(tails @ np.diff(depth)) / ramp * (1.0 + GUARD))
 
 
 def ramp_score(mean: Array, cutoff: Array, ramp: Array) -> Array:
@@ -87,14 +90,14 @@ def ramp_sensitivity(ramps: Array, n: int) -> float:
 
 def ramp_radius(sensitivity: float, n: int, *, alpha: float) -> float:
     """Return ``r_h = rho_h sqrt(n/2 log(1/alpha))``, paper Eq. (19)."""
-    return float(sensitivity * np.sqrt(0.5 * n * -np.log(alpha)) * (1.0 + GUARD))
+    return float(sensitivity * np.sqrt(0.5 * n * -np.log(checks.level(alpha))) * (1.0 + GUARD))
 
 
 def block_radius(n_releases: int, n_blocks: int, *, alpha: float) -> float:
     """Return ``r_{R,B} = sqrt((1/R + 1/B) log(1/alpha) / 2)`` of Theorem 13."""
-    return float(np.sqrt(0.5 * (1.0 / n_releases + 1.0 / n_blocks) * -np.log(alpha))) * (
-        1.0 + GUARD
-    )
+    return float(
+        np.sqrt(0.5 * (1.0 / n_releases + 1.0 / n_blocks) * -np.log(checks.level(alpha)))
+    ) * (1.0 + GUARD)
 
 
 def markov_allowance(kappa: float, alpha: float) -> float:

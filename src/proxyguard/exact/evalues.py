@@ -17,6 +17,8 @@ from math import inf, lcm
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from proxyguard.exact import checks
+
 Number = float | Fraction
 
 
@@ -31,6 +33,7 @@ def mixture_evalues(pvalues: ArrayLike, *, thresholds: Sequence[Fraction]) -> li
     if not thresholds or not all(0 < t <= 1 for t in thresholds):
         raise ValueError(f"thresholds must lie in (0, 1], got {tuple(thresholds)}")
     cuts = sorted(thresholds)
+    # The double next to t may lie an ulp above it; p-values carry a far larger guard.
     # A p-value in (t_{i-1}, t_i] meets the thresholds from t_i on.
     value = [*accumulate((1 / t for t in reversed(cuts)), initial=Fraction(0))][::-1]
     place = np.searchsorted([float(t) for t in cuts], np.asarray(pvalues, dtype=np.float64))
@@ -103,7 +106,8 @@ def e_bh(evalues: ArrayLike, *, alpha: float) -> NDArray[np.bool_]:
     """
     e = np.asarray(evalues, dtype=np.float64)
     if e.size == 0 or not np.all(e >= 0.0):
-        raise ValueError("need at least one e-value, all of them nonnegative")
+        raise ValueError(f"need at least one e-value, all of them nonnegative, got {e}")
+    checks.level(alpha)
     order = np.argsort(-e, kind="stable")
     enough = e[order] >= e.size / (alpha * np.arange(1, e.size + 1))
     chosen = np.zeros(e.size, dtype=bool)
@@ -114,12 +118,12 @@ def e_bh(evalues: ArrayLike, *, alpha: float) -> NDArray[np.bool_]:
 
 def _excesses(evalues: Iterable[Number], alpha: Fraction) -> list[int | float]:
     """Return ``E_r - 1/alpha``, all multiplied by one common positive integer."""
-    if not 0 < alpha < 1:
-        raise ValueError(f"alpha must lie in (0, 1), got {alpha}")
+    checks.level(float(alpha))
     values = list(evalues)
+    wrong = [value for value in values if not value >= 0]
+    if wrong:
+        raise ValueError(f"e-values must be nonnegative numbers, got {wrong[0]}")
     ratios = [(1, 0) if value == inf else value.as_integer_ratio() for value in values]
-    if any(numerator < 0 for numerator, _ in ratios):
-        raise ValueError("e-values must be nonnegative numbers")
     scale = lcm(*({denominator for _, denominator in ratios} - {0}))
     bar = alpha.denominator * scale
     return [

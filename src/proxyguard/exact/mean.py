@@ -14,17 +14,17 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
+from proxyguard.exact import checks
 from proxyguard.exact.binomial import clopper_pearson_upper, lower_tail, lower_tail_table
 from proxyguard.exact.roots import bracket_switch
 from proxyguard.exact.rounding import (
-    GUARD,
     MEAN_GUARD,
     pvalue_from_log,
     weaken_lower,
     weaken_upper,
 )
+from proxyguard.exact.special import special
 
 Array = NDArray[np.float64]
 
@@ -41,13 +41,13 @@ def empirical_bernstein_pvalue(
     Super-uniform for iid records in [0, 1] and ``n >= 2`` (Maurer and Pontil 2009).
     """
     mean, variance, n, v = _moments(mean, v, n, least=2, variance=variance)
-    gap = v - mean - MEAN_GUARD
+    gap = np.maximum(v - mean - MEAN_GUARD, 0.0)
     spread = np.sqrt(2.0 * variance / n)
     width = 7.0 / (3.0 * (n - 1.0))
     # The root (-a + sqrt(a^2 + 4 b g)) / (2 b) without the cancellation at small g.
-    root = 2.0 * gap / (spread + np.sqrt(spread**2 + 4.0 * width * np.maximum(gap, 0.0)))
-    log_p = np.log(2.0) - np.where(gap > 0.0, root, 0.0) ** 2
-    return np.where(gap > 0.0, pvalue_from_log(log_p), 1.0)
+    below = spread + np.sqrt(spread**2 + 4.0 * width * gap)
+    root = 2.0 * gap / np.where(gap > 0.0, below, 1.0)
+    return np.where(gap > 0.0, pvalue_from_log(np.log(2.0) - root**2), 1.0)
 
 
 def empirical_bernstein_upper(
@@ -60,7 +60,7 @@ def empirical_bernstein_upper(
     Falls below the true mean with probability at most ``delta``.
     """
     mean, variance, n, _ = _moments(mean, 0.5, n, least=2, variance=variance)
-    log_term = np.log(2.0 / _level(delta))
+    log_term = np.log(2.0 / checks.level(delta, "delta"))
     radius = np.sqrt(2.0 * variance * log_term / n) + 7.0 * log_term / (3.0 * (n - 1.0))
     return weaken_upper(mean + MEAN_GUARD + radius)
 
@@ -84,7 +84,9 @@ def hoeffding_pvalue(mean: ArrayLike, effective_n: ArrayLike, v: ArrayLike) -> A
 def hoeffding_upper(mean: ArrayLike, effective_n: ArrayLike, *, delta: float) -> Array:
     """Return Hoeffding's upper limit of the (weighted) mean, capped at 1."""
     mean, _, n, _ = _moments(mean, 0.5, effective_n, least=0)
-    return weaken_upper(mean + MEAN_GUARD + np.sqrt(-np.log(_level(delta)) / (2.0 * n)))
+    return weaken_upper(
+        mean + MEAN_GUARD + np.sqrt(-np.log(checks.level(delta, "delta")) / (2.0 * n))
+    )
 
 
 def log_chernoff(mean: ArrayLike, n: ArrayLike, v: ArrayLike) -> Array:
@@ -113,7 +115,7 @@ def chernoff_upper(mean: ArrayLike, n: ArrayLike, *, delta: float) -> Array:
     """Return the largest ``v >= mean`` with ``n d_B(mean, v) <= log(1/delta)``."""
     mean, _, n, _ = _moments(mean, 0.5, n, least=1)
     safe = np.minimum(mean + MEAN_GUARD, 1.0)
-    budget = -np.log(_level(delta)) / n
+    budget = -np.log(checks.level(delta, "delta")) / n
     safe, budget = np.broadcast_arrays(safe, budget)
     _, first = bracket_switch(
         lambda v: -log_chernoff(safe, 1.0, v) > budget, safe, np.ones(safe.shape)
@@ -130,7 +132,7 @@ def kl_mean_lower(mean: ArrayLike, n: ArrayLike, *, alpha: float) -> Array:
     ---------
     Exceeds the true mean with probability at most ``alpha``.
     """
-    reflected = 1.0 - np.asarray(mean, dtype=np.float64)
+    reflected = 1.0 - checks.unit_records(mean).reshape(np.shape(mean))
     return weaken_lower(1.0 - chernoff_upper(reflected, n, delta=alpha))
 
 
@@ -165,7 +167,7 @@ def bentkus_upper(mean: ArrayLike, n: int, *, delta: float) -> Array:
     is for reading a single limit, not for deciding; decisions use `bentkus_pvalue`.
     """
     mean = np.asarray(mean, dtype=np.float64)
-    _level(delta)
+    checks.level(delta, "delta")
     high = chernoff_upper(mean, n, delta=delta)  # never below the Bentkus limit
 
     def limit(one: float, top: float) -> float:
@@ -203,14 +205,14 @@ def binomial_pvalue(
     pvalue = lower_tail(count, n, v)
     if identical:
         return pvalue
-    return np.where(count > n * v * (1.0 - GUARD) - 1.0, 1.0, pvalue)
+    return np.where((count + 1.0) / n > v, 1.0, pvalue)
 
 
 def binomial_upper(
     count: ArrayLike, n: ArrayLike, *, delta: float, identical: bool = True
 ) -> Array:
     """Return the upper limit that `binomial_pvalue` inverts to."""
-    limit = clopper_pearson_upper(count, n, alpha=_level(delta))
+    limit = clopper_pearson_upper(count, n, alpha=checks.level(delta, "delta"))
     if identical:
         return limit
     count, n = np.asarray(count, dtype=np.float64), np.asarray(n, dtype=np.float64)
@@ -230,9 +232,3 @@ def _moments(
     if not np.all(variance >= 0.0):
         raise ValueError(f"variances cannot be negative, got {variance}")
     return mean, variance, n, v
-
-
-def _level(delta: float) -> float:
-    if not 0.0 < delta < 1.0:
-        raise ValueError(f"an error level must lie in (0, 1), got {delta}")
-    return delta

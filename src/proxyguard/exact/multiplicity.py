@@ -10,9 +10,10 @@ from enum import Enum
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
+from proxyguard.exact import checks
 from proxyguard.exact.rounding import TINY, weaken_lower, weaken_pvalue
+from proxyguard.exact.special import special
 
 Array = NDArray[np.float64]
 
@@ -31,13 +32,13 @@ class Dependence(Enum):
 
 def intersection_union(pvalues: ArrayLike) -> Array:
     """Return the release p-value ``max_j p_j`` over the last axis (paper Eqs. (6), (7))."""
-    return np.asarray(_pvalues(pvalues).max(axis=-1))
+    return np.asarray(checks.pvalues(pvalues).max(axis=-1))
 
 
 def bonferroni(pvalues: ArrayLike, *, alpha: float) -> NDArray[np.bool_]:
     """Return which p-values are at most ``alpha / m``."""
-    p = _pvalues(pvalues)
-    return p <= alpha / p.size
+    p = checks.pvalues(pvalues)
+    return p <= checks.level(alpha) / p.size
 
 
 def holm(pvalues: ArrayLike, *, alpha: float) -> NDArray[np.bool_]:
@@ -47,7 +48,7 @@ def holm(pvalues: ArrayLike, *, alpha: float) -> NDArray[np.bool_]:
     ---------
     Rejects a true null with probability at most ``alpha`` under any dependence.
     """
-    p = _pvalues(pvalues)
+    p = checks.pvalues(pvalues)
     order = np.argsort(p, kind="stable")
     passes = p[order] <= _holm_levels(p.size, alpha)
     rejected = np.zeros(p.size, dtype=bool)
@@ -61,7 +62,7 @@ def holm_adjusted(pvalues: ArrayLike) -> Array:
     >>> holm_adjusted([0.01, 0.04, 0.03]).round(2).tolist()
     [0.03, 0.06, 0.06]
     """
-    p = _pvalues(pvalues)
+    p = checks.pvalues(pvalues)
     order = np.argsort(p, kind="stable")
     adjusted = np.empty(p.size)
     adjusted[order] = np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1)))
@@ -82,7 +83,7 @@ def tail_simes_count(pvalues: ArrayLike, *, alpha: float, dependence: Dependence
             "tail-Simes needs independent or PRDS release p-values, which means a separate "
             f"batch of target records for each release; dependence was stated as {dependence.value}"
         )
-    p = np.sort(_pvalues(pvalues))
+    p = np.sort(checks.pvalues(pvalues))
     # Eq. (15) at k is at most alpha when some p_(j) <= (j-k+1) alpha/(R-k+1); the term
     # j = k is Holm's own comparison, so Proposition 10 holds to the last bit.
     rank = np.arange(1.0, p.size + 1.0)
@@ -104,7 +105,8 @@ def tail_fisher_count(pvalues: ArrayLike, *, alpha: float, dependence: Dependenc
             "tail-Fisher needs independent release p-values (separate batches); "
             f"dependence was stated as {dependence.value}"
         )
-    p = np.maximum(np.sort(_pvalues(pvalues)), TINY)
+    checks.level(alpha)
+    p = np.maximum(np.sort(checks.pvalues(pvalues)), TINY)
     statistic = -2.0 * np.cumsum(np.log(p)[::-1])[::-1]
     # The chi-square tail with 2k degrees of freedom is a gamma tail with k.
     values = weaken_pvalue(special.gammaincc(np.arange(p.size, 0, -1), 0.5 * statistic))
@@ -118,18 +120,9 @@ def spending_level(round_number: int, *, alpha: float) -> float:
     """
     if round_number < 1:
         raise ValueError(f"rounds are counted from 1, got {round_number}")
-    return float(weaken_lower(6.0 * alpha / (np.pi**2 * round_number**2)))
+    return float(weaken_lower(6.0 * checks.level(alpha) / (np.pi**2 * round_number**2)))
 
 
 def _holm_levels(m: int, alpha: float) -> Array:
     """Return Holm's levels ``alpha/m, alpha/(m-1), ..., alpha``."""
-    return alpha / np.arange(m, 0, -1)
-
-
-def _pvalues(pvalues: ArrayLike) -> Array:
-    p = np.asarray(pvalues, dtype=np.float64)
-    if p.size == 0:
-        raise ValueError("need at least one p-value")
-    if not np.all((p >= 0.0) & (p <= 1.0)):
-        raise ValueError("p-values must lie in [0, 1]")
-    return p
+    return checks.level(alpha) / np.arange(m, 0, -1)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 GUARD = 1e-12
-"""Relative guard on limits and p-values; scipy's beta functions err by about 1e-14."""
+"""Relative guard on limits and p-values; functions whose error grows with n add their own."""
 
 MEAN_GUARD = 1e-13
 """Absolute guard on a mean of values in [0, 1]; summing a million of them errs by about 1e-15."""
@@ -44,7 +44,7 @@ def pvalue_from_log(log_pvalue: ArrayLike) -> NDArray[np.float64]:
     A logarithm ``x`` carries an absolute error of about ``|x| eps``, which becomes the
     relative error of the p-value; the guard is widened accordingly.
     """
-    log_pvalue = np.minimum(0.0, np.asarray(log_pvalue, dtype=np.float64))
+    log_pvalue = np.clip(np.asarray(log_pvalue, dtype=np.float64), -1e6, 0.0)
     widened = log_pvalue + GUARD + 8.0 * np.finfo(np.float64).eps * np.abs(log_pvalue)
     with np.errstate(under="ignore"):
-        return np.clip(np.exp(np.minimum(0.0, widened)), TINY, 1.0)
+        return np.asarray(np.clip(np.exp(np.minimum(0.0, widened)), TINY, 1.0))

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
+from proxyguard.exact import checks
 from proxyguard.exact.roots import bracket_switch
 from proxyguard.exact.rounding import GUARD, weaken_lower, weaken_pvalue
 from proxyguard.exact.sharp import critical_count
+from proxyguard.exact.special import special
 
 Array = NDArray[np.float64]
 
@@ -38,15 +39,12 @@ def bernoulli_lower(count: ArrayLike, trials: ArrayLike, *, alpha: float) -> Arr
     ``M`` decreases in ``p`` up to ``S/(n + 1)``, where the search stops; beyond it the
     limit could only be larger.
     """
-    if not 0.0 < alpha < 1.0:
-        raise ValueError(f"alpha must lie in (0, 1), got {alpha}")
-    s, n = np.broadcast_arrays(
-        np.asarray(count, dtype=np.float64), np.asarray(trials, dtype=np.float64)
-    )
-    if np.any(n < 1) or not np.all((s >= 0) & (s <= n)):
-        raise ValueError(f"need 0 <= count <= trials, got {s} of {n}")
+    checks.level(alpha)
+    s, n = np.broadcast_arrays(*checks.counts(count, trials))
     some = np.maximum(s, 1.0)
     log_whole = special.betaln(1.0 + some, 1.0 + n - some)
+    # betaln subtracts log factorials of size n log n.
+    error = GUARD + 4.0 * np.finfo(np.float64).eps * n * np.log(n + 1.0)
 
     def below(p: Array) -> NDArray[np.bool_]:
         with np.errstate(divide="ignore"):
@@ -57,7 +55,7 @@ def bernoulli_lower(count: ArrayLike, trials: ArrayLike, *, alpha: float) -> Arr
                 - some * np.log(p)
                 - (n - some) * np.log1p(-p)
             )
-        return np.asarray(log_m < -np.log(alpha) + GUARD)
+        return np.asarray(log_m < -np.log(alpha) + error)
 
     last, _ = bracket_switch(below, np.zeros(s.shape), some / (n + 1.0))
     return np.where(s > 0, weaken_lower(last), 0.0)
@@ -88,7 +86,9 @@ def crossing_paths(
     """
     looks, counts = np.asarray(looks, dtype=np.int64), np.asarray(counts, dtype=np.int64)
     if looks.size == 0 or looks.shape != counts.shape or np.any(np.diff(looks, prepend=0) < 1):
-        raise ValueError("looks must be increasing numbers of draws, one count for each")
+        raise ValueError(
+            f"looks must be increasing numbers of draws, one count for each, got {looks}, {counts}"
+        )
     alive = np.zeros(1)  # log number of paths with s successes that have not crossed
     found: list[tuple[Array, Array, Array]] = []
     drawn = 0
@@ -160,6 +160,7 @@ def sharp_boundary(
     Theory section 5: a mechanism with reliability at most ``target`` crosses at any look
     with probability at most ``alpha``, whatever the shared target did.
     """
+    checks.level(alpha)
     grid = np.asarray(looks, dtype=np.int64)
     best: Boundary | None = None
     low, high = min(kappa, alpha), alpha  # no count passes at a level of kappa or less

@@ -14,10 +14,11 @@ from math import ceil, log
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
+from proxyguard.exact import checks
 from proxyguard.exact.binomial import clopper_pearson_lower
 from proxyguard.exact.rounding import GUARD, weaken_lower, weaken_pvalue
+from proxyguard.exact.special import special
 
 Array = NDArray[np.float64]
 
@@ -51,10 +52,10 @@ def sharp_pvalue(
     0.024
     """
     k, n, eta, kap = np.broadcast_arrays(
-        *(np.asarray(x, dtype=np.float64) for x in (favorable, n_releases, target, kappa))
+        *checks.counts(favorable, n_releases),
+        np.asarray(target, dtype=np.float64),
+        np.asarray(kappa, dtype=np.float64),
     )
-    if np.any(n < 1) or not np.all((k >= 0) & (k <= n)):
-        raise ValueError(f"need 0 <= favorable <= releases, got {k} of {n}")
     if not np.all((eta >= 0.0) & (eta <= 1.0) & (kap >= 0.0) & (kap <= 1.0)):
         raise ValueError(f"target and kappa must lie in [0, 1], got {eta} and {kap}")
     base = score_tail(k, n, target=eta, b=0.0)
@@ -121,6 +122,7 @@ def smooth_pvalue(
     Super-uniform whenever ``eta <= target`` for iid targets: by McDiarmid the share of
     invalid releases that score is stochastically at most the law integrated here.
     """
+    checks.counts(favorable, n_releases)
     # Each slice of x takes the value at its right end, the tail beyond takes 1.
     edges = np.linspace(0.0, 25.0, atoms + 1)
     mass = -np.diff(np.exp(-edges))
@@ -140,7 +142,9 @@ def sharp_lower(favorable: int, n_releases: int, *, kappa: float, alpha: float) 
     >>> round(sharp_lower(30, 30, kappa=0.005, alpha=0.05), 3)
     0.902
     """
-    if favorable == n_releases and kappa < alpha:
+    checks.level(alpha)
+    checks.counts(favorable, n_releases)
+    if favorable == n_releases and 0.0 <= kappa < alpha:
         # p_sharp = g(0) + kappa (1 - g(0)) with g(0) = eta^R.
         return float(weaken_lower(((alpha - kappa) / (1.0 - kappa)) ** (1.0 / n_releases)))
     return largest_rejected(
@@ -184,13 +188,12 @@ def largest_rejected(
 ) -> float:
     """Return ``sup{eta in [0, 1] : pvalue(eta) <= alpha}``, rounded down; 0 if there is none.
 
-    ``pvalue`` is nondecreasing and reaches 1 at ``eta = 1``; ``guess`` is a reliability
+    ``pvalue`` is positive, nondecreasing and reaches 1 at ``eta = 1``; ``guess`` is a reliability
     that is probably a little too large. The logarithm of the p-value is nearly straight
     around the root, so false position with halved ends (Illinois) takes few evaluations;
     the bracket's lower end is returned.
     """
-    if not 0.0 < alpha < 1.0:
-        raise ValueError(f"alpha must lie in (0, 1), got {alpha}")
+    checks.level(alpha)
 
     def excess(eta: float) -> float:
         return log(pvalue(eta) / alpha)
