@@ -51,15 +51,31 @@ class LossOutOfBounds(LossError):
         value: float,
         promised: str,
         remedy: str,
+        mechanism: str | None = None,
     ) -> None:
         self.requirement = requirement
         self.release = release
         self.record = record
         self.value = value
         self.promised = promised
+        self.remedy = remedy
+        self.mechanism = mechanism
+        place = f"release {release}, record {record}"
         super().__init__(
-            f"{requirement}: release {release}, record {record} has value {value!r}, "
+            f"{requirement}: {f'{mechanism}, ' if mechanism else ''}{place} has value {value!r}, "
             f"promised {promised}; {remedy}"
+        )
+
+    def within(self, mechanism: str) -> LossOutOfBounds:
+        """Return the same error, saying in which mechanism of a family it happened."""
+        return LossOutOfBounds(
+            requirement=self.requirement,
+            release=self.release,
+            record=self.record,
+            value=self.value,
+            promised=self.promised,
+            remedy=self.remedy,
+            mechanism=mechanism,
         )
 
 

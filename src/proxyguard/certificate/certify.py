@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.certificate.block import certify_block
 from proxyguard.certificate.collective import certify_collective
@@ -29,7 +30,7 @@ from proxyguard.certificate.smooth import (
     certify_smooth_sharp,
 )
 from proxyguard.certificate.violation import certify_violation
-from proxyguard.errors import LossMismatch, RegistryError, UnsupportedDesign
+from proxyguard.errors import LossMismatch, LossOutOfBounds, RegistryError, UnsupportedDesign
 from proxyguard.evidence.direct import (
     DirectEvidence,
     score_by_pvalue,
@@ -134,12 +135,15 @@ def certify(
         raise RegistryError("a family needs at least one mechanism")
     arrays = {name: as_losses(one, records) for name, one in family.items()}
     _check_batches(arrays, claim)
-    _same_records(arrays)
+    _same_sizes(arrays)
     shares = family_shares(list(arrays), claim.shares)
-    audits = {
-        name: _gather(one, claim, requirements, design, seed, shares[name])
-        for name, one in arrays.items()
-    }
+    audits = {}
+    for name, one in arrays.items():
+        try:
+            audits[name] = _gather(one, claim, requirements, design, seed, shares[name])
+        except LossOutOfBounds as error:
+            raise (error.within(name) if isinstance(losses, Mapping) else error) from None
+    _same_ids({name: evidence.ids for name, (evidence, _) in audits.items()})
     uppers = _upper_bounds(claim, audits)
     certificates = {}
     for name, (evidence, levels) in audits.items():
@@ -344,8 +348,8 @@ def _check_batches(arrays: Mapping[str, Losses], claim: Claim) -> None:
             )
 
 
-def _same_records(arrays: Mapping[str, Losses]) -> None:
-    """Refuse a family whose members were not scored on the same records in the same order."""
+def _same_sizes(arrays: Mapping[str, Losses]) -> None:
+    """Refuse a family whose members were not scored on equally many records."""
     arrays = {n: one for n, one in arrays.items() if not isinstance(one, LossBatches)}
     sizes = {name: one.shape[1] for name, one in arrays.items()}
     if len(set(sizes.values())) > 1:
@@ -353,16 +357,17 @@ def _same_records(arrays: Mapping[str, Losses]) -> None:
             f"mechanisms of one family share the target, but have {sizes} records; audits on "
             "different targets belong to certify_releases or to separate certificates"
         )
-    seen: tuple[str, Any] | None = None
-    for name, one in arrays.items():
-        records = getattr(one, "records", None)
-        ids = None if records is None else records.column("ids", one.shape[1])
-        if ids is None:
-            continue
-        if seen is not None and not (ids == seen[1]).all():
-            place = int((ids != seen[1]).argmax())
+
+
+def _same_ids(family: Mapping[str, NDArray[Any] | None]) -> None:
+    """Refuse a family whose members list other records, or the same ones in another order."""
+    given = [(name, ids) for name, ids in family.items() if ids is not None]
+    for name, ids in given[1:]:
+        first, expected = given[0]
+        if not np.array_equal(ids, expected):
+            place = int(np.argmax(ids != expected))
             raise LossMismatch(
-                f"record {place} is {ids[place]!r} in {name!r} and {seen[1][place]!r} in "
-                f"{seen[0]!r}; mechanisms of one family must list the same records in one order"
+                f"record {place} is {ids.tolist()[place]!r} in {name!r} and "
+                f"{expected.tolist()[place]!r} in {first!r}; mechanisms of one family must list "
+                "the same records in one order"
             )
-        seen = (name, ids)

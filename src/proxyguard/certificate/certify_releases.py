@@ -12,7 +12,7 @@ from proxyguard.certificate.certify import AnyLosses, reading_of
 from proxyguard.certificate.decision import Decision
 from proxyguard.certificate.mechanism import evidence_frame
 from proxyguard.certificate.releases import ReleaseVerdict, decide_releases
-from proxyguard.errors import RegistryError
+from proxyguard.errors import LossOutOfBounds, RegistryError
 from proxyguard.evidence.releases import ReleaseEvidence, gather_evidence
 from proxyguard.losses.array import as_losses
 from proxyguard.losses.records import Records
@@ -42,6 +42,7 @@ class ReleaseCertificate:
     verdicts: tuple[ReleaseVerdict, ...]
     claim: Claim
     evidence: Mapping[str, ReleaseEvidence]
+    seed: int
 
     @property
     def validated(self) -> tuple[str, ...]:
@@ -69,6 +70,7 @@ class ReleaseCertificate:
             "alpha": str(self.claim.alpha),
             "beta": None if self.claim.beta is None else str(self.claim.beta),
             "rests_on": "Theorem 4",
+            "seed": self.seed,
             "basis": wording.ASSERTED,
             "verdicts": [
                 {
@@ -120,6 +122,9 @@ def certify_releases(
         requirements = tuple(member.requirements)
         levels = local_levels(claim, n_releases=n_releases, n_requirements=len(requirements))
         reading = reading_of(claim, requirements, member.design, levels, seed)
-        evidence[name] = gather_evidence(losses[name], reading, bounds_level=levels.bounds)
+        try:
+            evidence[name] = gather_evidence(losses[name], reading, bounds_level=levels.bounds)
+        except LossOutOfBounds as error:
+            raise error.within(name) from None
     verdicts = decide_releases(evidence, alpha=lower_budget(claim), beta=upper_budget(claim))
-    return ReleaseCertificate(verdicts=verdicts, claim=claim, evidence=evidence)
+    return ReleaseCertificate(verdicts=verdicts, claim=claim, evidence=evidence, seed=seed)

@@ -110,6 +110,8 @@ class Certificate:
             },
             "lower": _bound_dict(self.lower),
             "upper": None if self.upper is None else _bound_dict(self.upper),
+            "design": repr(self.evidence.reading.design),
+            "dependence": self.claim.dependence.value,
             "seed": self.evidence.reading.seed,
             "basis": wording.ASSERTED,
             "not_claimed": list(wording.not_claimed(self.evidence.requirements)),

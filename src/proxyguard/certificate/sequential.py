@@ -60,6 +60,8 @@ class SequentialPlan:
             raise RegistryError(
                 f"levels must increase from the target {self.reliability_target}, got {self.levels}"
             )
+        sharp_budget(self.alpha)
+        direct_budget(self.alpha, target_share=self.target_share)
         if self.bound is Bound.PAPER:
             raise RegistryError("sequential audits are rescaled or sharp; the paper has none")
 
@@ -128,7 +130,8 @@ class FavorableScore:
                 f"{self._n} records, or other ids); one target serves the whole audit"
             )
         evidence = gather_evidence(array, self._reading, bounds_level=self._reading.level)
-        self._n, self._ids = n, ids
+        self._n = n
+        self._ids = ids if self._ids is None else self._ids
         return np.asarray(evidence.release_pvalues <= self._reading.level)
 
 
@@ -168,8 +171,11 @@ class SequentialAudit:
     def add(self, favorable: ArrayLike | bool) -> Decision:
         """Record the next scores, in the order of the draws, and return the decision so far."""
         scores: NDArray[np.bool_] = np.atleast_1d(np.asarray(favorable))
-        if scores.dtype != np.bool_:
-            raise RegistryError(f"scores are booleans, one a draw, got dtype {scores.dtype}")
+        if scores.dtype != np.bool_ or scores.ndim != 1:
+            raise RegistryError(
+                f"scores are booleans in one row, one a draw, got {scores.dtype} of shape "
+                f"{scores.shape}"
+            )
         if self.draws + scores.size > self.plan.looks[-1]:
             raise RegistryError(
                 f"at most {self.plan.looks[-1]} draws were registered, "

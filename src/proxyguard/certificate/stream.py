@@ -62,8 +62,13 @@ class CandidateStream:
         self._design = design or Iid()
         self._claim.require_support(self._design, self._requirements)
         self._seed = secrets.randbits(63) if seed is None else seed
-        self._used: set[Any] = set()
+        self._used: set[Any] = set()  # ids of every record that a round was judged on
         self._rounds: list[Round] = []
+
+    @property
+    def seed(self) -> int:
+        """The seed behind the random orders and uniforms of all rounds."""
+        return self._seed
 
     @property
     def rounds(self) -> tuple[Round, ...]:

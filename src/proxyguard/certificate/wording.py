@@ -9,11 +9,14 @@ from math import ceil, floor
 from typing import TYPE_CHECKING
 
 from proxyguard.certificate.decision import Decision, ReliabilityBound
+from proxyguard.exact.multiplicity import Dependence
+from proxyguard.registry.claim import Claim
 from proxyguard.registry.requirement import Form, Requirement
 
 if TYPE_CHECKING:
     from proxyguard.certificate.certify_releases import ReleaseCertificate
     from proxyguard.certificate.mechanism import Certificate, FamilyCertificate
+    from proxyguard.evidence.releases import ReleaseEvidence
 
 ASSERTED = "choices asserted by the caller: nothing was registered or sealed before the losses"
 
@@ -148,14 +151,19 @@ def mechanism_text(certificate: Certificate) -> str:
         "",
         f"Evidence: {evidence.n_releases} release(s), {_sizes(evidence.n_records)} target records, "
         f"{evidence.n_requirements} requirement(s), test {', '.join(tests)}, "
-        f"mode {claim.mode.value}.",
+        f"mode {claim.mode.value}, {_design_phrase(evidence)}.",
         *_requirement_lines(certificate),
         "",
         "Not claimed: " + "; ".join(not_claimed(evidence.requirements)) + ".",
         f"Basis: {ASSERTED} (seed {evidence.reading.seed}).",
+        *_dependence_lines(claim),
         *(f"Note: {note}." for note in certificate.notes),
     ]
     return "\n".join(lines)
+
+
+def _design_phrase(evidence: ReleaseEvidence) -> str:
+    return f"target declared as {evidence.reading.design!r}"
 
 
 def _bound_lines(
@@ -167,6 +175,16 @@ def _bound_lines(
     return [
         f"{title}{mark}: {shown:.4f}   [{bound.rests_on}; error {budget}]",
         f"  from {steps}",
+    ]
+
+
+def _dependence_lines(claim: Claim) -> list[str]:
+    if claim.dependence is Dependence.ARBITRARY:
+        return []
+    stated = {Dependence.INDEPENDENT: "independent", Dependence.PRDS: "PRDS"}[claim.dependence]
+    return [
+        f"Asserted: release p-values are {stated}, each release having its own batch of target "
+        "records."
     ]
 
 
@@ -197,7 +215,7 @@ def releases_text(certificate: ReleaseCertificate) -> str:
     lines = [
         f"{len(certificate.validated)} of {len(certificate.verdicts)} named releases validated",
         f"With {confidence(claim.alpha)} confidence, every validated release "
-        f"{requirements_phrase(requirements, plural=False)} on its registered target.",
+        f"{_own_requirements(certificate)} on its registered target.",
         "",
     ]
     for verdict in certificate.verdicts:
@@ -218,9 +236,22 @@ def releases_text(certificate: ReleaseCertificate) -> str:
         "Not claimed: anything about fresh releases of a mechanism; "
         + "; ".join(not_claimed(requirements))
         + ".",
-        f"Basis: {ASSERTED}.",
+        f"Basis: {ASSERTED} (seed {certificate.seed}).",
     ]
     return "\n".join(lines)
+
+
+def _own_requirements(certificate: ReleaseCertificate) -> str:
+    sets = {evidence.requirements for evidence in certificate.evidence.values()}
+    if len(sets) == 1:
+        return requirements_phrase(next(iter(sets)), plural=False)
+    relative = [
+        name
+        for name, evidence in certificate.evidence.items()
+        if all(r.form is Form.RELATIVE for r in evidence.requirements)
+    ]
+    only = f" (relative transfer only: {', '.join(relative)})" if relative else ""
+    return f"meets all its own requirements{only}"
 
 
 def as_html(text: str) -> str:

@@ -128,14 +128,48 @@ def requirement_bounds(
     """
     lows, highs, names = [], [], []
     for column, requirement in zip(columns, requirements, strict=True):
-        upper, lower, name = _limits(column, design, delta)
+        limits = _limits if column.size_share is None else _ratio_limits
+        upper, lower, name = limits(column, requirement, design, delta)
         lows.append(requirement.from_unit(1.0 - lower))
         highs.append(requirement.from_unit(upper))
         names.append(name)
     return np.stack(lows, axis=1), np.stack(highs, axis=1), tuple(names)
 
 
-def _limits(column: Column, design: Design, delta: float) -> tuple[Array, Array, str]:
+def estimated_mean(column: Column, requirement: Requirement) -> Array:
+    """Return the estimate of each release's mean on the unit scale.
+
+    Record-weighted clusters were tested through ``v + (m_c/m_max)(mean_c - v)``; the mean
+    over records is the mass of their losses over the mass of their sizes.
+    """
+    if column.size_share is None:
+        return column.mean
+    return np.clip(_mass(column, requirement) / column.size_share, 0.0, 1.0)
+
+
+def _mass(column: Column, requirement: Requirement) -> Array:
+    """Return the mean over clusters of ``(m_c/m_max) mean_c``."""
+    share = column.size_share or 0.0
+    return np.clip(column.mean - requirement.unit_limit * (1.0 - share), 0.0, share)
+
+
+def _ratio_limits(
+    column: Column, requirement: Requirement, design: Design, delta: float
+) -> tuple[Array, Array, str]:
+    """Limits of a ratio of two means over clusters, half of ``delta`` for each of them."""
+    half, n, share = delta / 2.0, column.n, column.size_share or 0.0
+    mass = _mass(column, requirement)
+    mass_high = exact_mean.chernoff_upper(mass, n, delta=half)
+    mass_low = 1.0 - exact_mean.chernoff_upper(1.0 - mass, n, delta=half)
+    share_high = exact_mean.chernoff_upper(share, n, delta=half)
+    share_low = 1.0 - exact_mean.chernoff_upper(1.0 - share, n, delta=half)
+    upper = np.minimum(1.0, mass_high / np.maximum(share_low, 1e-300))
+    return upper, 1.0 - mass_low / share_high, "chernoff, ratio"
+
+
+def _limits(
+    column: Column, requirement: Requirement, design: Design, delta: float
+) -> tuple[Array, Array, str]:
     """Return the upper limit of the mean, that of the reflected mean, and the test's name."""
     mean, n = column.mean, column.n
     if n < 2:

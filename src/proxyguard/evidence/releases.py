@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.evidence.component import component_pvalues, requirement_bounds
+from proxyguard.evidence.component import component_pvalues, estimated_mean, requirement_bounds
 from proxyguard.exact.multiplicity import intersection_union
-from proxyguard.losses.array import LossBatches, Losses
+from proxyguard.losses.array import LossArray, LossBatches, Losses
 from proxyguard.losses.cell import Column, Reading
 from proxyguard.losses.read import read_losses
 from proxyguard.registry.requirement import Requirement
@@ -33,6 +34,7 @@ class ReleaseEvidence:
     reading: Reading
     n_records: tuple[int, ...]  # (J,) records, or clusters, that count
     columns: tuple[Column, ...]
+    ids: NDArray[Any] | None  # of the records, where they were given
     pvalues: Array  # (R, J) of mu >= tau
     violation_pvalues: Array  # (R, J) of mu <= tau
     estimates: Array  # (R, J) on registered scales
@@ -73,12 +75,15 @@ def gather_evidence(losses: Losses, reading: Reading, *, bounds_level: float) ->
     if isinstance(losses, LossBatches):
         parts = [
             gather_evidence(
-                batch, replace(reading, seed=reading.seed + r), bounds_level=bounds_level
+                LossArray(batch.values, batch.records, (name,)),
+                replace(reading, seed=reading.seed + r),
+                bounds_level=bounds_level,
             )
-            for r, batch in enumerate(losses.batches)
+            for r, (name, batch) in enumerate(zip(losses.releases, losses.batches, strict=True))
         ]
         return _join(parts, losses.releases, reading)
-    columns = read_losses(losses, reading)
+    read = read_losses(losses, reading)
+    columns = read.columns
     pairs = [
         component_pvalues(column, requirement, test, reading.design)
         for column, requirement, test in zip(
@@ -89,7 +94,7 @@ def gather_evidence(losses: Losses, reading: Reading, *, bounds_level: float) ->
         columns, reading.requirements, reading.design, delta=bounds_level
     )
     estimates = [
-        requirement.from_unit(column.mean)
+        requirement.from_unit(estimated_mean(column, requirement))
         for column, requirement in zip(columns, reading.requirements, strict=True)
     ]
     return ReleaseEvidence(
@@ -99,6 +104,7 @@ def gather_evidence(losses: Losses, reading: Reading, *, bounds_level: float) ->
         reading=reading,
         n_records=tuple(column.n for column in columns),
         columns=columns,
+        ids=read.ids,
         pvalues=np.stack([p for p, _ in pairs], axis=1),
         violation_pvalues=np.stack([q for _, q in pairs], axis=1),
         estimates=np.stack(estimates, axis=1),
@@ -119,7 +125,8 @@ def _join(
         tests=reading.tests,
         reading=reading,
         n_records=tuple(min(sizes) for sizes in zip(*(p.n_records for p in parts), strict=True)),
-        columns=(),  # no statistic is common to separate batches
+        columns=(),  # no statistic and no record is common to separate batches
+        ids=None,
         pvalues=np.concatenate([p.pvalues for p in parts]),
         violation_pvalues=np.concatenate([p.violation_pvalues for p in parts]),
         estimates=np.concatenate([p.estimates for p in parts]),

@@ -112,6 +112,8 @@ class Moments:
         n = np.asarray(self.n)
         if n.dtype.kind not in "iu" or n.ndim > 1 or np.any(n < 0):
             raise LossMismatch(f"n must be whole numbers of records, got {self.n!r}")
+        if n.ndim == 1 and n.shape != mean.shape[1:]:
+            raise LossMismatch(f"{n.size} sample sizes for {mean.shape[1]} requirements")
         object.__setattr__(self, "mean", mean)
         object.__setattr__(self, "n", np.broadcast_to(n, mean.shape[1:]).astype(np.int64))
         if self.variance is not None:

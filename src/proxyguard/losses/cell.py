@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from proxyguard.exact.betting import STAKES, BettingCapital, FixedCapital
 from proxyguard.losses.units import Units
-from proxyguard.registry.design import Clustered, Design, Stratified
+from proxyguard.registry.design import Clustered, Design, Sampling, Stratified
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest
 
@@ -41,6 +41,7 @@ class Column:
     variance: Array | None  # (R,) Bessel; None when moments came without it
     count: NDArray[np.int64] | None = None  # (R,) losses at the upper bound, if two-valued
     indicators: NDArray[np.int64] | None = None  # (R,) of randomized_binomial
+    size_share: float | None = None  # mean of m_c/m_max, for record-weighted clusters
     log_peak: Array | None = None  # (2, R) of betting
     log_final: Array | None = None  # (2, R) of betting: log e-values
     log_evalue: Array | None = None  # (2, R) of betting_fixed
@@ -57,6 +58,7 @@ class Cell:
         self._sum = np.zeros(columns)
         self._square = np.zeros(columns)
         self._weighted: Array | None = None
+        self._size_sum = 0.0
         self._counts = self._requirement.two_valued and not isinstance(reading.design, Clustered)
         self._count = np.zeros(columns, dtype=np.int64)
         self._indicators = np.zeros(columns, dtype=np.int64)
@@ -75,7 +77,8 @@ class Cell:
             )
         if self._test is ComponentTest.BETTING_FIXED:
             largest = 1.0
-            if isinstance(reading.design, Stratified):
+            if reading.design.sampling is Sampling.WEIGHTED:
+                assert isinstance(reading.design, Stratified)  # the only weighted design
                 largest = float(
                     max(
                         reading.design.weights[g] / reading.design.sizes[g]
@@ -95,15 +98,15 @@ class Cell:
             tile /= requirement.width
         if unit.clusters is not None:
             tile = unit.clusters.reduce(tile)
+            if unit.clusters.shares is not None:
+                self._size_sum += float(unit.clusters.shares.sum())
         self._merge(tile)
         weights = None if unit.weights is None else unit.select(unit.weights)
         if weights is not None:
             part = tile @ weights
             self._weighted = part if self._weighted is None else self._weighted + part
         if uniforms is not None:
-            drawn = (
-                uniforms[: tile.shape[1]] if unit.clusters is not None else unit.select(uniforms)
-            )
+            drawn = uniforms if unit.clusters is not None else unit.select(uniforms)
             self._indicators += np.count_nonzero(drawn < tile, axis=1)
         if self._betting is not None:
             for start in range(0, tile.shape[1], 8192):
@@ -148,6 +151,7 @@ class Cell:
             indicators=(
                 self._indicators if self._test is ComponentTest.RANDOMIZED_BINOMIAL else None
             ),
+            size_share=self._size_sum / n if self._size_sum else None,
             log_peak=None if betting is None else betting.log_peak(),
             log_final=None if betting is None else betting.log_final(),
             log_evalue=None if fixed is None else fixed.log_evalue(),
@@ -163,5 +167,7 @@ def join_columns(parts: Sequence[Column]) -> Column:
         axis = 1 if name in ("log_peak", "log_final", "log_evalue") else 0
         return np.concatenate(values, axis=axis)
 
-    names = [name for name in Column.__dataclass_fields__ if name != "n"]
-    return Column(n=parts[0].n, **{name: stack(name) for name in names})
+    alike = ("n", "size_share")
+    names = [name for name in Column.__dataclass_fields__ if name not in alike]
+    stacked = {name: stack(name) for name in names}
+    return Column(n=parts[0].n, size_share=parts[0].size_share, **stacked)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from proxyguard.losses.records import (
     stratum_weights,
 )
 from proxyguard.losses.units import Clusters, Units, random_order
-from proxyguard.registry.design import Clustered, Stratified
+from proxyguard.registry.design import Clustered, Sampling, Stratified
 from proxyguard.registry.test import ComponentTest
 
 Array = NDArray[np.float64]
@@ -29,7 +30,15 @@ TILE = 1 << 15
 """Values handled at once: a quarter megabyte, so that a tile and its workspace stay in cache."""
 
 
-def read_losses(losses: Losses, reading: Reading) -> tuple[Column, ...]:
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What one pass over the losses leaves behind."""
+
+    columns: tuple[Column, ...]
+    ids: NDArray[Any] | None  # of the records, where they were given
+
+
+def read_losses(losses: Losses, reading: Reading) -> Pass:
     """Return one `Column` a requirement, after checking every loss that counts.
 
     A value outside its bounds, a NaN, or any mismatch of shapes, sizes, strata or record
@@ -41,25 +50,34 @@ def read_losses(losses: Losses, reading: Reading) -> tuple[Column, ...]:
             "registered"
         )
     if isinstance(losses, Moments):
-        return _from_moments(losses, reading)
+        return Pass(_from_moments(losses, reading), None)
     if isinstance(losses, LossBatches):
         raise UnsupportedDesign("separate batches are read one by one")
     check_size(losses.shape[1], reading.design)
-    _check_order(losses, reading)
+    if isinstance(losses, LossStream):
+        _check_stream(losses, reading)
     reader = _Reader(losses, reading)
     for chunk in [losses] if isinstance(losses, LossArray) else losses:
         reader.add(chunk)
     return reader.finish()
 
 
-def _check_order(losses: LossArray | LossStream, reading: Reading) -> None:
-    if isinstance(losses, LossStream) and not losses.random_order:
-        unordered = [t.value for t in reading.tests if t.order_dependent]
-        if unordered:
+def _check_stream(stream: LossStream, reading: Reading) -> None:
+    """Refuse order-dependent tests on chunks that cannot serve them, before any is read."""
+    for requirement, test in zip(reading.requirements, reading.tests, strict=True):
+        if not test.order_dependent:
+            continue
+        if not stream.random_order:
             raise UnsupportedDesign(
-                f"{unordered[0]} reads the records one after the other, and a sorted table would "
+                f"{test.value} reads the records one after the other, and a sorted table would "
                 "validate anything: state random_order=True if the chunks come in an order that "
                 "was drawn at random when the target was sealed, or choose another test"
+            )
+        if requirement.group is not None or isinstance(reading.design, Clustered):
+            raise UnsupportedDesign(
+                f"{test.value} needs to know in advance how many records or clusters count for "
+                f"{requirement.name!r}, which chunks do not tell: pass an array, or choose "
+                "another test"
             )
 
 
@@ -98,8 +116,12 @@ class _Reader:
             raise LossMismatch(f"the design needs records.{column}, one label a record")
         if isinstance(reading.design, Clustered) and labels is not None:
             self._whole_clusters(labels)
-        uniforms = {j: rng.random(m) for j, rng in self._rng.items()}
         units = [self._units(j, chunk, labels) for j in range(len(reading.requirements))]
+        # One uniform a unit, drawn in order: independent of how records fall into chunks.
+        uniforms = {
+            j: rng.random(m if units[j].clusters is None else units[j].size(m))
+            for j, rng in self._rng.items()
+        }
         for start in range(0, n_releases, self._width):
             releases = slice(start, min(start + self._width, n_releases))
             for j, unit in enumerate(units):
@@ -137,7 +159,8 @@ class _Reader:
             if j == 0:
                 for stratum, count in stratum_counts(labels).items():
                     self._strata[stratum] = self._strata.get(stratum, 0) + count
-            weights = stratum_weights(labels, reading.design)
+            if reading.design.sampling is Sampling.WEIGHTED:
+                weights = stratum_weights(labels, reading.design)
         elif isinstance(reading.design, Clustered) and labels is not None:
             clusters = Clusters.of(labels, reading.design, requirement, shuffle, reading.seed)
             order = clusters.order
@@ -152,17 +175,7 @@ class _Reader:
     def _cell(self, start: int, j: int, columns: int, unit: Units) -> Cell:
         key = (start, j)
         if key not in self._cells:
-            if self._dense:
-                n = unit.size(self._n)
-            elif self._reading.requirements[j].group is not None or unit.clusters is not None:
-                if self._reading.tests[j] is ComponentTest.BETTING:
-                    raise UnsupportedDesign(
-                        "betting needs the number of records in advance, which chunks of a "
-                        "subgroup or of clusters do not tell: pass an array, or choose another test"
-                    )
-                n = -1  # told only by the last chunk
-            else:
-                n = self._n
+            n = unit.size(self._n) if self._dense else self._n
             n_blocks = 0 if self._blocks is None else int(self._blocks.max()) + 1
             self._cells[key] = Cell(self._reading, j, columns, n, n_blocks)
         return self._cells[key]
@@ -188,13 +201,14 @@ class _Reader:
         raise LossOutOfBounds(
             requirement=requirement.name,
             release=self._names[start + r],
-            record=self._seen + position if ids is None else ids[position].item(),
+            record=self._seen + position if ids is None else ids.tolist()[position],
             value=float(tile[r, i]),
             promised=promised,
             remedy=remedy,
         )
 
-    def finish(self) -> tuple[Column, ...]:
+    def finish(self) -> Pass:
+        ids = None
         if self._ids:
             ids = np.concatenate(self._ids)
             if ids.size != self._n:
@@ -203,10 +217,11 @@ class _Reader:
         if isinstance(self._reading.design, Stratified):
             check_strata(self._strata, self._reading.design)
         starts = sorted({start for start, _ in self._cells})
-        return tuple(
+        columns = tuple(
             join_columns([self._cells[start, j].column() for start in starts])
             for j in range(len(self._reading.requirements))
         )
+        return Pass(columns, ids)
 
 
 def _partition(n: int, reading: Reading) -> NDArray[np.int64] | None:

@@ -50,9 +50,10 @@ def check_ids(ids: NDArray[Any] | None, design: Design) -> None:
         return
     values, counts = np.unique(ids, return_counts=True)
     if np.any(counts > 1):
+        often = values.tolist()[np.argmax(counts)]
         raise LossMismatch(
-            f"record id {values[np.argmax(counts)]!r} occurs {counts.max()} times; repeated "
-            "records are legal only in a target declared Iid(with_replacement=True)"
+            f"record id {often!r} occurs {counts.max()} times; repeated records are legal only "
+            "in a target declared Iid(with_replacement=True)"
         )
 
 
@@ -71,7 +72,7 @@ def check_size(n: int, design: Design) -> None:
 def stratum_counts(strata: NDArray[Any]) -> dict[Any, int]:
     """Return how many records each stratum has."""
     values, counts = np.unique(strata, return_counts=True)
-    return {value.item(): int(count) for value, count in zip(values, counts, strict=True)}
+    return dict(zip(values.tolist(), counts.tolist(), strict=True))
 
 
 def check_strata(counts: Mapping[Any, int], design: Stratified) -> None:
@@ -88,7 +89,7 @@ def stratum_weights(strata: NDArray[Any], design: Stratified) -> NDArray[np.floa
     weight = {g: float(design.weights[g] / design.sizes[g]) for g in design.sizes}
     values, place = np.unique(strata, return_inverse=True)
     try:
-        return np.array([weight[value.item()] for value in values])[place]
+        return np.array([weight[value] for value in values.tolist()])[place]
     except KeyError as error:
         raise LossMismatch(
             f"stratum {error} is not registered; the design names {list(design.sizes)}"

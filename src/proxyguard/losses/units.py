@@ -52,20 +52,19 @@ class Clusters:
         shuffle: bool,
         seed: int,
     ) -> Clusters:
-        _, place, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+        _, first, place = np.unique(labels, return_index=True, return_inverse=True)
+        # Clusters in the order in which they first appear, or in a random one.
+        rank = np.argsort(np.argsort(first))
         if shuffle:
-            place = random_order(sizes.size, seed)[place]
+            rank = random_order(first.size, seed)
+        place = rank[place]
         order = np.argsort(place, kind="stable")
         sizes = np.bincount(place)
-        shares = None
-        if design.weighting == "record":
-            assert design.max_size is not None  # a record-weighted design has one
-            if sizes.max() > design.max_size:
-                raise LossMismatch(
-                    f"a cluster has {sizes.max()} records, the registered max_size is "
-                    f"{design.max_size}"
-                )
-            shares = sizes / design.max_size
+        if design.max_size is not None and sizes.max() > design.max_size:
+            raise LossMismatch(
+                f"a cluster has {sizes.max()} records, the registered max_size is {design.max_size}"
+            )
+        shares = None if design.weighting == "cluster" else sizes / (design.max_size or 1)
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
         return cls(order, starts, sizes.astype(np.float64), shares, requirement.unit_limit)
 

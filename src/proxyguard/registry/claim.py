@@ -148,10 +148,16 @@ class Claim:
                 "a claim about a mechanism needs reliability_target, the share of fresh releases "
                 'that must be valid; for named releases alone use mode="releases"'
             )
-        for name in ("alpha", "beta", "threshold", "violation_threshold", "reliability_target"):
+        for name in _LEVELS:
             value = getattr(self, name)
             if value is not None and not 0 < value < 1:
                 raise RegistryError(f"{name} must lie in (0, 1), got {float(value):g}")
+        if not all(0 < t <= 1 for t in self.thresholds):
+            raise RegistryError(f"thresholds must lie in (0, 1], got {self.thresholds}")
+        if not self.stakes or not all(0.0 < f < 1.0 for f in self.stakes):
+            raise RegistryError(
+                f"stakes are fractions of the largest one, in (0, 1), got {self.stakes}"
+            )
         if self.combination not in ("simes", "fisher"):
             raise RegistryError(f'combination is "simes" or "fisher", got {self.combination!r}')
         if self.calibrator not in ("threshold", "capital"):
@@ -188,6 +194,13 @@ class Claim:
         for requirement, test in zip(requirements, self.tests(design, requirements), strict=True):
             reasons += test.objections(design, requirement)
         reasons += self._score_objections(design, requirements)
+        if self.mode is Mode.COUNT and self.calibrator == "capital":
+            reasons += [
+                f"{test.value} has no betting capital: register thresholds for the e-value count, "
+                "or use betting or betting_fixed"
+                for test in self.tests(design, requirements)
+                if test not in (ComponentTest.BETTING, ComponentTest.BETTING_FIXED)
+            ]
         if self.mode is Mode.COLLECTIVE and self.dependence is Dependence.ARBITRARY:
             reasons.append(
                 "collective mode needs release p-values stated to be independent or PRDS, which "
@@ -228,6 +241,8 @@ class Claim:
                 f"{self.mode.value} mode needs iid records (Theorems 12 and 13), and the design "
                 f"is {type(design).__name__}"
             )
+        if isinstance(design, Clustered) and self.mode is Mode.BLOCK:
+            reasons.append("block mode partitions single records, and the design is Clustered")
         if isinstance(design, Clustered) and design.weighting == "record":
             reasons.append(
                 "record-weighted clusters are tested through their excess over the limit, to "

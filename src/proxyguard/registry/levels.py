@@ -98,7 +98,11 @@ def local_levels(
         violation_threshold=violation,
         betting=betting,
         betting_violation=betting_violation,
-        bounds=float(claim.bounds_level or reading / (2 * n_releases * n_requirements)),
+        bounds=float(
+            reading / (2 * n_releases * n_requirements)
+            if claim.bounds_level is None
+            else claim.bounds_level
+        ),
         notes=notes,
     )
 

@@ -43,7 +43,11 @@ class Requirement:
     def __post_init__(self) -> None:
         if not self.name:
             raise RegistryError("a requirement needs a name")
-        object.__setattr__(self, "form", Form(self.form))
+        try:
+            object.__setattr__(self, "form", Form(self.form))
+        except ValueError:
+            options = " or ".join(repr(form.value) for form in Form)
+            raise RegistryError(f"{self.name}: form is {options}, got {self.form!r}") from None
         if not -np.inf < self.low < self.limit < self.high < np.inf:
             raise RegistryError(
                 f"{self.name}: need finite low < limit < high, got "
@@ -66,7 +70,7 @@ class Requirement:
     def cutoff(self) -> float:
         """The stricter empirical cutoff ``tau_j - s_j`` of Eq. (10), subtracted in decimals.
 
-        ``0.2 - 0.042`` in doubles is below ``0.158``, so 158 of 1,000 would not pass.
+        ``0.3 - 0.1`` in doubles is below ``0.2``, so a mean of 20 in 100 would not pass.
         """
         if self.slack is None:
             raise RegistryError(f"{self.name}: this score needs a slack, and none is registered")

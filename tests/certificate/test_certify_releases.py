@@ -1,0 +1,172 @@
+"""Named releases, each member on its own target, one Holm family (Theorem 4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import proxyguard as pg
+from proxyguard.exact.multiplicity import holm, holm_adjusted
+
+HIT = pg.Requirement(name="hit", low=0, high=1, limit=0.2, two_valued=True)
+REGRET = pg.Requirement(name="regret", low=-1, high=1, limit=0.1, form="relative")
+VALIDATED, UNRESOLVED, VIOLATION = (
+    pg.Decision.VALIDATED, pg.Decision.UNRESOLVED, pg.Decision.VIOLATION,
+)  # fmt: skip
+
+LOSS = pg.Requirement(name="loss", low=0, high=1, limit=0.2)
+
+
+def hits(*rates: float, n: int = 300, seed: int = 1) -> NDArray[np.float64]:
+    rng = np.random.default_rng(seed)
+    return (rng.random((len(rates), n, 1)) < np.array(rates)[:, None, None]).astype(float)
+
+
+def members() -> dict[str, pg.Member]:
+    regret = np.clip(np.random.default_rng(2).normal(-0.1, 0.1, (2, 500)), -1, 1)
+    strata = pg.Stratified(sizes={"a": 100, "b": 150}, weights={"a": "1/2", "b": "1/2"})
+    return {
+        "table": pg.Member(hits(0.05, 0.19, 0.5), [HIT]),
+        "paired": pg.Member(
+            np.stack([hits(0.05, 0.05, n=500)[:, :, 0], regret], axis=2), [HIT, REGRET]
+        ),
+        "survey": pg.Member(
+            hits(0.01, n=250),
+            [HIT],
+            design=strata,
+            records=pg.Records(strata=np.repeat(["a", "b"], [100, 150])),
+        ),
+        "tiny": pg.Member(hits(0.0, n=5), [HIT]),
+    }
+
+
+def test_one_holm_family_over_all_members() -> None:
+    certificate = pg.certify_releases(members(), seed=3)
+    pvalues = [v.pvalue for v in certificate.verdicts]
+    assert [v.decision is VALIDATED for v in certificate.verdicts] == holm(
+        pvalues, alpha=0.05
+    ).tolist()
+    np.testing.assert_allclose(
+        [v.adjusted for v in certificate.verdicts], holm_adjusted(pvalues), rtol=1e-12
+    )
+    assert [(v.member, v.release, v.decision) for v in certificate.verdicts] == [
+        ("table", "0", VALIDATED),
+        ("table", "1", UNRESOLVED),
+        ("table", "2", VIOLATION),
+        ("paired", "0", VALIDATED),
+        ("paired", "1", VALIDATED),
+        ("survey", "0", VALIDATED),
+        ("tiny", "0", UNRESOLVED),
+    ]
+    assert certificate.validated == ("table/0", "paired/0", "paired/1", "survey/0")
+
+
+def test_each_member_keeps_its_design_size_and_requirements() -> None:
+    evidence = pg.certify_releases(members(), seed=3).evidence
+    assert {name: e.n_records for name, e in evidence.items()} == {
+        "table": (300,),
+        "paired": (500, 500),
+        "survey": (250,),
+        "tiny": (5,),
+    }
+    assert [t.value for t in evidence["survey"].tests] == ["betting_fixed"]
+    assert [t.value for t in evidence["paired"].tests] == ["binomial", "betting"]
+
+
+def test_a_release_is_only_as_certain_as_its_worst_requirement() -> None:
+    certificate = pg.certify_releases(members(), seed=3)
+    for verdict, row in zip(
+        certificate.verdicts[3:5], certificate.evidence["paired"].pvalues, strict=True
+    ):
+        assert verdict.pvalue == row.max()
+        assert verdict.binding == ("hit", "regret")[int(row.argmax())]
+
+
+def test_violations_are_one_holm_family_over_releases_and_requirements() -> None:
+    certificate = pg.certify_releases(members(), seed=3, beta="0.01")
+    q = np.concatenate([e.violation_pvalues.ravel() for e in certificate.evidence.values()])
+    assert holm(q, alpha=0.01).sum() == 1
+    assert [v.violated for v in certificate.verdicts if v.violated] == [("hit",)]
+    silent = pg.certify_releases(members(), seed=3, beta=None)
+    assert not any(v.violated for v in silent.verdicts)
+    assert silent.verdicts[2].decision is UNRESOLVED
+
+
+def test_the_text_says_theorem_family_and_what_is_not_claimed() -> None:
+    text = str(pg.certify_releases(members(), seed=3))
+    for part in (
+        "4 of 7 named releases validated",
+        "With 95 % confidence, every validated release",
+        "Theorem 4",
+        "Holm",
+        "table/2: violation",
+        "violates hit",
+        "Violations are called with 95 % confidence, separately.",
+        "Not claimed: anything about fresh releases of a mechanism",
+        "choices asserted by the caller",
+    ):
+        assert part in text, part
+    assert "reliab" not in text
+
+
+def test_relative_only_releases_meet_the_relative_transfer_requirements() -> None:
+    values = np.full((1, 400, 1), -0.2)
+    text = str(pg.certify_releases({"t": pg.Member(values, [REGRET])}, seed=1))
+    assert "meets the relative-transfer requirement 'regret'" in text
+
+
+def test_a_release_found_both_valid_and_violated_is_unresolved() -> None:
+    # Rows called random that are not.
+    drift = np.ones((1, 2000, 1))
+    drift[:, :100] = 0.0
+    plain = pg.Requirement(name="x", low=0, high=1, limit=0.5)
+    member = pg.Member(drift, [plain], records=pg.Records(random_order=True))
+    verdict = pg.certify_releases({"t": member}).verdicts[0]
+    assert verdict.adjusted < 0.05
+    assert verdict.violated == ("x",)
+    assert verdict.decision is UNRESOLVED
+
+
+@pytest.mark.parametrize("field", ["to_dict", "to_frame"])
+def test_verdicts_convert(field: str) -> None:
+    certificate = pg.certify_releases(members(), seed=3)
+    made: Any = getattr(certificate, field)()
+    if field == "to_frame":
+        assert made.groupby("mechanism").size().to_dict() == {
+            "paired": 4, "survey": 1, "table": 3, "tiny": 1,
+        }  # fmt: skip
+    else:
+        assert [v["decision"] for v in made["verdicts"]] == [
+            v.decision.value for v in certificate.verdicts
+        ]
+        assert made["rests_on"] == "Theorem 4"
+
+
+def test_a_family_needs_a_member() -> None:
+    with pytest.raises(pg.RegistryError, match="at least one member"):
+        pg.certify_releases({})
+
+
+def test_the_same_seed_gives_the_same_verdicts() -> None:
+    plain = {"t": pg.Member(hits(0.1, 0.1), [pg.Requirement(name="x", low=0, high=1, limit=0.2)])}
+    a, b, c = (pg.certify_releases(plain, seed=s).verdicts for s in (5, 5, 6))
+    assert a == b
+    assert a != c
+
+
+def test_the_seed_of_named_releases_is_recorded() -> None:
+    certificate = pg.certify_releases({"t": pg.Member(np.full((1, 50, 1), 0.1), [LOSS])}, seed=77)
+    assert "seed 77" in str(certificate)
+    assert certificate.to_dict()["seed"] == 77
+
+
+def test_members_with_different_requirements_are_said_to_meet_all_their_own() -> None:
+    other = pg.Requirement(name="other", low=0, high=1, limit=0.3)
+    values = np.full((1, 200, 1), 0.01)
+    text = str(
+        pg.certify_releases({"a": pg.Member(values, [LOSS]), "b": pg.Member(values, [other])})
+    )
+    assert "all 2 requirements" not in text  # no release has two

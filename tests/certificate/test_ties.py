@@ -1,0 +1,275 @@
+"""One tie for each convention of studies.md E1."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import binom
+
+import proxyguard as pg
+from proxyguard.certificate import stream as stream_module
+
+HIT = pg.Requirement(name="hit", low=0, high=1, limit=0.2, two_valued=True, slack=0.042)
+LOSS = pg.Requirement(name="loss", low=0, high=1, limit=0.2, slack=0.042)
+VALIDATED = pg.Decision.VALIDATED
+UNRESOLVED = pg.Decision.UNRESOLVED
+VIOLATION = pg.Decision.VIOLATION
+
+
+def below(x: float) -> Fraction:
+    """The next double below, exactly."""
+    return Fraction(float(np.nextafter(x, 0.0)))
+
+
+def counts(*hits: int, n: int = 1000) -> NDArray[np.float64]:
+    """Releases with so many losses of 1 out of n, spread over the records."""
+    values = np.zeros((len(hits), n, 1))
+    for r, k in enumerate(hits):
+        values[r, np.random.default_rng(r).choice(n, k, replace=False)] = 1.0
+    return values
+
+
+def certify(losses: Any, requirement: pg.Requirement = HIT, **choices: Any) -> pg.Certificate:
+    choices = {"reliability_target": 0.8, "seed": 4} | choices
+    return pg.certify(losses, [requirement], **choices)
+
+
+def steps(certificate: pg.Certificate) -> dict[str, float]:
+    return {label.split(" (")[0]: value for label, value in certificate.lower.steps}
+
+
+@pytest.mark.parametrize(
+    "test",
+    ["empirical_bernstein", "hoeffding", "chernoff", "bentkus", "betting", "betting_fixed"],
+)
+@pytest.mark.parametrize(
+    ("low", "high", "limit"), [(0, 1, 0.2), (-1, 1, 0.02), (-0.3, 0.9, 0.1)], ids=str
+)
+def test_a_mean_on_its_limit_is_not_valid_and_no_violation(
+    test: str, low: float, high: float, limit: float
+) -> None:
+    on = pg.Requirement(name="on", low=low, high=high, limit=limit)
+    evidence = certify(np.full((3, 1000, 1), limit), on, test=test).evidence
+    # One ulp of rounding in 1,000 bets: far from any level, and 1 for the moment tests.
+    least = 1.0 if not test.startswith("betting") else 1.0 - 1e-9
+    assert np.all(evidence.pvalues >= least)
+    assert np.all(evidence.violation_pvalues >= least)
+
+
+@pytest.mark.parametrize("test", ["empirical_bernstein", "hoeffding", "chernoff", "bentkus"])
+def test_two_hundred_of_a_thousand_are_not_below_a_fifth(test: str) -> None:
+    evidence = certify(counts(199, 200, 201), test=test, design=pg.Iid()).evidence
+    assert evidence.pvalues[1, 0] == evidence.pvalues[2, 0] == 1.0
+    assert evidence.violation_pvalues[0, 0] == evidence.violation_pvalues[1, 0] == 1.0
+    if test in ("hoeffding", "chernoff"):  # the others need more than one record's difference
+        assert evidence.pvalues[0, 0] < 1.0
+
+
+def test_exact_counts_on_the_limit_validate_nothing() -> None:
+    certificate = certify(counts(*[200] * 50), test="binomial")
+    assert np.all(certificate.evidence.pvalues > 0.5)
+    assert certificate.decision is UNRESOLVED
+    assert certificate.reliability_lower == 0.0
+
+
+@pytest.mark.parametrize(
+    ("n", "on", "requirement"),
+    [
+        (1000, 158, HIT),
+        (1000, 158, LOSS),
+        (500, 79, HIT),
+        # 0.3 - 0.1 and 0.24 - 0.082 fall below 0.2 and 0.158 in doubles.
+        (10, 2, pg.Requirement(name="d", low=0, high=1, limit=0.3, slack=0.1)),
+        (1000, 158, pg.Requirement(name="d", low=0, high=1, limit=0.24, slack=0.082)),
+    ],
+    ids=lambda x: getattr(x, "name", str(x)),
+)
+@pytest.mark.parametrize("form", ["array", "stream", "moments"])
+def test_a_mean_on_its_cutoff_scores_favorably(
+    form: str, n: int, on: int, requirement: pg.Requirement
+) -> None:
+    values = counts(on - 1, on, on + 1, n=n)
+    given: Any = values
+    if form == "stream":
+        parts = [values[:, i : i + 7] for i in range(0, n, 7)]
+        given = pg.LossStream(chunks=parts, n_releases=3, n_records=n, n_requirements=1)
+    if form == "moments":
+        given = pg.Moments(n=n, mean=values.mean(axis=1))
+    certificate = certify(given, requirement, score="slack", test="bentkus")
+    assert steps(certificate)["favorable scores"] == 2
+
+
+@pytest.mark.parametrize("value", [1.0, 0.5])
+def test_a_mean_on_its_cutoff_scores_on_a_scale_from_minus_one(value: float) -> None:
+    # 158 losses of 1 (or 316 of one half) and zeros: the mean over [-1, 1] is the cutoff.
+    wide = pg.Requirement(name="wide", low=-1, high=1, limit=0.2, slack=0.042)
+    values = np.zeros((2, 1000, 1))
+    values[:, : round(158 / value)] = value
+    values[1, -1] = 0.001
+    assert steps(certify(values, wide, score="slack"))["favorable scores"] == 1
+
+
+def test_the_ceiling_counts_the_tie() -> None:
+    # scipy's binomial distribution function at the tie itself, not one below it.
+    certificate = certify(counts(158), score="slack")
+    assert steps(certificate)["kappa"] == pytest.approx(binom.cdf(158, 1000, 0.2), rel=1e-9)
+
+
+def test_a_pvalue_on_the_threshold_scores_favorably() -> None:
+    values = counts(*range(120, 200, 4))
+    pvalues = certify(values).evidence.release_pvalues
+    for r in (3, 8, 15):
+        t = float(pvalues[r])
+        on, under = (
+            steps(certify(values, threshold=x))["favorable scores"] for x in (Fraction(t), below(t))
+        )
+        assert (on, under) == (r + 1, r)
+
+
+def test_a_violation_pvalue_on_the_threshold_scores_too() -> None:
+    values = counts(*range(200, 280, 4))
+    t = float(certify(values).evidence.release_violation_pvalues[-5])
+    seen = []
+    for x in (Fraction(t), below(t)):
+        upper = certify(values, violation_threshold=x).upper
+        assert upper is not None
+        seen.append(upper.steps[0][1])
+    assert seen == [5, 4]
+
+
+def test_holm_rejects_a_pvalue_on_its_level() -> None:
+    # Powers of two divide exactly: alpha/2 is the p-value itself.
+    two = pg.Member(counts(150, 150), [HIT])
+    p = pg.certify_releases({"t": two}).verdicts[0].pvalue
+    assert 0.0 < p < 0.01
+    on = pg.certify_releases({"t": two}, alpha=Fraction(2 * p))
+    assert on.validated == ("t/0", "t/1")
+    assert pg.certify_releases({"t": two}, alpha=2 * below(p)).validated == ()
+
+
+def test_holm_over_violations_rejects_on_its_level_too() -> None:
+    two = pg.Member(counts(260, 260), [HIT])
+    q = float(pg.certify_releases({"t": two}).evidence["t"].violation_pvalues[0, 0])
+    for beta, decision in ((2 * Fraction(q), VIOLATION), (2 * below(q), UNRESOLVED)):
+        verdicts = pg.certify_releases({"t": two}, beta=beta).verdicts
+        assert [v.decision for v in verdicts] == [decision] * 2
+
+
+def test_holm_over_mechanisms_rejects_on_its_level() -> None:
+    family = {"a": counts(*[150] * 20), "b": counts(*[150] * 20)}
+    choices: dict[str, Any] = {"reliability_target": 0.8, "threshold": "0.001", "beta": None}
+    p = pg.certify(family, [HIT], **choices)["a"].lower.pvalue
+    assert p is not None
+    assert p < 0.02
+    on = pg.certify(family, [HIT], alpha=2 * Fraction(p), **choices)
+    assert set(on.decisions.values()) == {VALIDATED}
+    assert on["a"].adjusted_pvalue == 2 * p
+    under = pg.certify(family, [HIT], alpha=2 * below(p), **choices)
+    assert set(under.decisions.values()) == {UNRESOLVED}
+
+
+def test_a_round_of_the_stream_validates_on_its_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    def judge(level: float | None) -> Any:
+        if level is not None:
+            monkeypatch.setattr(stream_module, "spending_level", lambda number, *, alpha: level)
+        stream = pg.CandidateStream([HIT], seed=1)
+        return stream.submit(counts(160)[0], pg.Records(ids=np.arange(1000)))
+
+    p = judge(None).pvalue
+    assert judge(p).decision is VALIDATED
+    assert judge(float(np.nextafter(p, 0.0))).decision is UNRESOLVED
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {"threshold": "0.001"},
+        {"threshold": "0.001", "bound": "paper"},
+        {"threshold": "0.001", "bound": "rescaled"},
+        {"score": "slack"},
+        {"mode": "named"},
+        {"mode": "count", "threshold": "0.001"},
+    ],
+    ids=str,
+)
+def test_validated_means_a_bound_strictly_above_the_target(choices: dict[str, Any]) -> None:
+    values = counts(*[130] * 60)
+    bound = certify(values, **choices).reliability_lower
+    assert 0.5 < bound < 1.0
+    on = certify(values, **(choices | {"reliability_target": Fraction(bound)}))
+    assert on.reliability_lower == on.reliability_target == bound
+    assert on.decision is UNRESOLVED
+    under = certify(values, **(choices | {"reliability_target": below(bound)}))
+    assert under.decision is VALIDATED
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {"violation_threshold": "0.001"},
+        {"mode": "named"},
+        {"mode": "count", "violation_threshold": "0.001"},
+    ],
+    ids=str,
+)
+def test_a_violation_means_a_bound_strictly_below_the_target(choices: dict[str, Any]) -> None:
+    values = counts(*[300] * 60)
+    bound = certify(values, **choices).reliability_upper
+    assert 0.0 < bound < 0.5
+    on = certify(values, **(choices | {"reliability_target": Fraction(bound)}))
+    assert on.reliability_upper == on.reliability_target == bound
+    assert on.decision is UNRESOLVED
+    above = Fraction(float(np.nextafter(bound, 1.0)))
+    over = certify(values, **(choices | {"reliability_target": above}))
+    assert over.decision is VIOLATION
+
+
+@pytest.mark.parametrize(
+    "test", ["empirical_bernstein", "binomial", "betting", "bentkus", "betting_fixed"]
+)
+def test_a_failed_draw_stays_in_the_denominator(test: str) -> None:
+    good = counts(*[100] * 40)
+    failed = np.concatenate([good, np.full((2, 1000, 1), HIT.high)])
+    with_failures = certify(failed, test=test, threshold="0.001")
+    without = certify(good, test=test, threshold="0.001")
+    assert np.all(with_failures.evidence.pvalues[-2:] == 1.0)
+    seen = steps(with_failures)
+    assert (seen["favorable scores"], seen["releases"]) == (40, 42)
+    assert with_failures.reliability_lower < without.reliability_lower
+    named = certify(failed, test=test, mode="named")
+    assert named.lower.steps == (("recognized releases (Holm)", 40), ("releases", 42))
+
+
+def test_a_failed_relative_draw_has_its_regret_at_the_upper_bound() -> None:
+    relative = pg.Requirement(name="regret", low=-1, high=1, limit=0.05, form="relative")
+    values = np.concatenate([np.full((9, 300, 1), -0.1), np.full((1, 300, 1), relative.high)])
+    evidence = certify(values, relative).evidence
+    assert evidence.pvalues[-1, 0] == 1.0
+    assert evidence.estimates[-1, 0] == 1.0
+    assert evidence.n_releases == 10
+
+
+def test_a_failed_draw_has_pvalue_one_under_empirical_bernstein() -> None:
+    evidence = pg.certify(
+        np.ones((2, 50, 1)), [LOSS], test="empirical_bernstein", reliability_target=0.5
+    ).evidence
+    assert np.all(evidence.pvalues == 1.0)
+
+
+def test_a_mean_on_its_cutoff_scores_in_proportional_strata() -> None:
+    values = np.zeros((3, 1000, 1))
+    for r, k in enumerate((157, 158, 159)):
+        values[r, np.random.default_rng(r).choice(1000, k, replace=False)] = 1.0
+    certificate = pg.certify(
+        values,
+        [HIT],
+        score="slack",
+        design=pg.Stratified(sizes={"a": 700, "b": 300}, weights={"a": "0.7", "b": "0.3"}),
+        records=pg.Records(strata=np.repeat(["a", "b"], [700, 300])),
+        reliability_target=0.8,
+    )
+    assert certificate.lower.steps[0][1] == 2

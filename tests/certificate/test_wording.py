@@ -1,0 +1,250 @@
+"""What a certificate says: the sentence, what lies behind it, and what it does not say."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import proxyguard as pg
+
+LOSS = pg.Requirement(name="loss", low=0, high=1, limit=0.2)
+
+ABSOLUTE = pg.Requirement(name="error", low=0, high=1, limit=0.2, two_valued=True)
+RELATIVE = pg.Requirement(name="regret", low=-1, high=1, limit=0.1, form="relative")
+BRIER = pg.Requirement(name="Brier", low=0, high=1, limit=0.3)
+R, N = 60, 500
+
+
+def losses(rate: float, *requirements: pg.Requirement) -> NDArray[np.float64]:
+    rng = np.random.default_rng(51)
+    one = (rng.random((R, N)) < rate).astype(float)
+    return np.stack([one if r.low == 0 else one - 0.5 for r in requirements], axis=2)
+
+
+def certify(rate: float = 0.05, *requirements: pg.Requirement, **choices: Any) -> pg.Certificate:
+    requirements = requirements or (ABSOLUTE, RELATIVE, BRIER)
+    choices = {"reliability_target": 0.8, "seed": 99} | choices
+    return pg.certify(losses(rate, *requirements), requirements, **choices)
+
+
+def test_the_sentence_of_a_validation_can_be_read_by_a_steward() -> None:
+    certificate = certify()
+    share = re.fullmatch(
+        r"With 95 % confidence, at least (\d+\.\d) % of future releases of this mechanism meet "
+        r"all 3 requirements on the registered target\.",
+        certificate.sentence,
+    )
+    assert share is not None
+    # Rounded down, never up.
+    assert float(share[1]) / 100 <= certificate.reliability_lower < float(share[1]) / 100 + 0.001
+
+
+def test_the_sentence_of_a_violation_rounds_up() -> None:
+    certificate = certify(0.5, beta="0.1")
+    share = re.fullmatch(
+        r"With 90 % confidence, at most (\d+\.\d) % of future releases of this mechanism meet "
+        r"all 3 requirements on the registered target; 80 % were required\.",
+        certificate.sentence,
+    )
+    assert share is not None
+    assert float(share[1]) / 100 - 0.001 < certificate.reliability_upper <= float(share[1]) / 100
+
+
+def test_the_sentence_of_an_open_question_claims_no_violation() -> None:
+    certificate = certify(reliability_target="0.99")
+    assert certificate.decision is pg.Decision.UNRESOLVED
+    assert certificate.sentence.startswith("The audit does not settle whether more than 99 %")
+    assert certificate.sentence.endswith("That is not evidence of a violation.")
+
+
+def test_relative_claims_are_called_relative_transfer() -> None:
+    other = pg.Requirement(name="second", low=-1, high=1, limit=0.2, form="relative")
+    assert "meet all 2 relative-transfer requirements" in certify(0.05, RELATIVE, other).sentence
+    assert "meet the relative-transfer requirement 'regret'" in certify(0.05, RELATIVE).sentence
+    assert "relative-transfer" not in certify(0.05, RELATIVE, ABSOLUTE).sentence
+    assert "meet the requirement 'error'" in certify(0.05, ABSOLUTE).sentence
+
+
+def test_what_is_not_claimed_follows_from_the_forms() -> None:
+    adequate, as_good = "that the procedure is adequate", "does as well as the source"
+    both, relative, absolute = (
+        str(certify(0.05, *r)) for r in ((ABSOLUTE, RELATIVE), (RELATIVE,), (ABSOLUTE,))
+    )
+    assert adequate in relative
+    assert as_good not in relative
+    assert as_good in absolute
+    assert adequate not in absolute
+    assert adequate not in both
+    assert as_good not in both
+
+
+def test_the_text_holds_all_that_stands_behind_the_sentence() -> None:
+    certificate = certify()
+    text = str(certificate)
+    assert text.splitlines()[0] == "VALIDATED: mechanism"
+    assert certificate.sentence in text
+    favorable = certificate.lower.steps[0][1]
+    for part in (
+        f"{favorable}, releases 60, kappa",  # counts
+        "error alpha 0.05",  # budgets
+        "error beta 0.05",
+        "theory section 2, sharp p-value",  # the theorem
+        "theory section 4, direct violation",
+        "Not claimed: ",
+        "resembles the target distribution",
+        "causal transport",
+        "retuned after the target was opened",
+        "choices asserted by the caller",
+        "seed 99",
+        "60 release",
+        "500 target records",
+        "test binomial, betting",
+        "mode direct",
+        "error: limit 0.2",
+        "(for reading)",
+    ):
+        assert part in text, part
+
+
+@pytest.mark.parametrize(
+    ("choices", "parts"),
+    [
+        (
+            {"mode": "named"},
+            ["recognized releases (Holm)", "alpha_R 0.025 + alpha_M 0.025", "Theorem 5"],
+        ),
+        (
+            {"bound": "paper", "threshold": "0.0005"},
+            ["favorable scores", "alpha_Q 0.025 + alpha_Z 0.025", "Theorem 6"],
+        ),
+        ({"mode": "hybrid"}, ["alpha_N 0.025 + alpha_D 0.025", "Proposition 16"]),
+        (
+            {"mode": "collective", "dependence": "independent"},
+            ["valid releases at least (tail-Simes)", "Theorem 9"],
+        ),
+        ({"mode": "count"}, ["Of these 60 releases at least", "97.5 % confidence"]),
+    ],
+    ids=lambda x: str(x)[:40],
+)
+def test_each_mode_names_its_count_budget_and_theorem(
+    choices: dict[str, Any], parts: list[str]
+) -> None:
+    text = str(certify(**choices))
+    assert all(part in text for part in parts)
+
+
+def test_the_vocabulary_of_the_modes_is_kept_apart() -> None:
+    # Recognized, favorable and valid are three things in the paper.
+    named, direct = str(certify(mode="named")), str(certify())
+    assert "recognized" in named
+    assert "favorabl" not in named
+    assert "favorable" in direct
+    assert "recognized" not in direct
+
+
+@pytest.mark.parametrize(
+    ("alpha", "beta", "said"), [(0.05, 0.05, "90 %"), ("0.01", "0.05", "94 %")]
+)
+def test_two_bounds_shown_together_say_their_joint_coverage(
+    alpha: Any, beta: Any, said: str
+) -> None:
+    certificate = certify(alpha=alpha, beta=beta)
+    assert f"Shown together, the two bounds hold with {said} confidence." in str(certificate)
+    assert float(certificate.joint_coverage) == pytest.approx(float(said[:2]) / 100)
+    assert "Shown together" not in str(certify(beta=None))
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [{}, {"mode": "named"}, {"mode": "hybrid"}, {"mode": "count"}, {"bound": "paper"},
+     {"beta": None}, {"test": "betting_fixed"}],
+    ids=str,
+)  # fmt: skip
+def test_a_certificate_converts_to_json_and_back(choices: dict[str, Any]) -> None:
+    certificate = certify(**choices)
+    plain = certificate.to_dict()
+    assert json.loads(json.dumps(plain, allow_nan=False)) == plain
+    assert plain["decision"] == certificate.decision.value
+    assert plain["reliability_lower"] == certificate.reliability_lower
+    assert plain["reliability_upper"] == certificate.reliability_upper
+    assert plain["seed"] == 99
+    assert plain["sentence"] == certificate.sentence
+    assert "choices asserted by the caller" in plain["basis"]
+    assert plain["n_records"] == {"error": N, "regret": N, "Brier": N}
+    amounts = [part["amount"] for part in plain["lower"]["budget"]]
+    assert all(re.fullmatch(r"\d+/\d+", amount) for amount in amounts)
+
+
+def test_numpy_numbers_do_not_hide_in_the_dict() -> None:
+    family = {"a": losses(0.05, ABSOLUTE), "b": losses(0.5, ABSOLUTE)}
+    for kind in ("decisions", "bounds"):
+        made = pg.certify(family, [ABSOLUTE], reliability_target=0.8, family=kind)
+        assert json.loads(json.dumps(made.to_dict(), allow_nan=False)) == made.to_dict()
+    releases = pg.certify_releases({"t": pg.Member(family["a"], [ABSOLUTE])})
+    assert json.loads(json.dumps(releases.to_dict(), allow_nan=False)) == releases.to_dict()
+
+
+def test_the_frame_has_one_row_a_release_and_requirement() -> None:
+    certificate = certify()
+    frame = certificate.to_frame()
+    assert frame.shape == (R * 3, 11)
+    row = frame[(frame.release == "17") & (frame.requirement == "regret")].iloc[0]
+    evidence = certificate.evidence
+    assert row.estimate == evidence.estimates[17, 1]
+    assert row.pvalue == evidence.pvalues[17, 1]
+    assert row.violation_pvalue == evidence.violation_pvalues[17, 1]
+    assert (row.lower, row.upper) == (evidence.lower[17, 1], evidence.upper[17, 1])
+    assert (row.limit, row.n, row.test) == (0.1, N, "betting")
+    assert row.mechanism == "mechanism"
+
+
+HOSTILE = "<script>alert('x')</script>&"
+
+
+def test_a_hostile_name_cannot_act_in_a_notebook() -> None:
+    requirement = pg.Requirement(name=HOSTILE, low=0, high=1, limit=0.2)
+    values = losses(0.05, requirement)
+    shown = [
+        pg.certify(values, [requirement], reliability_target=0.8)._repr_html_(),
+        pg.certify({HOSTILE: values}, [requirement], reliability_target=0.8)._repr_html_(),
+        pg.certify_releases(
+            {HOSTILE: pg.Member(pg.LossArray(values[:1], releases=[HOSTILE]), [requirement])}
+        )._repr_html_(),
+    ]
+    for html in shown:
+        assert "<script" not in html
+        assert "&lt;script&gt;" in html
+        assert html.startswith("<pre")
+        assert html.endswith("</pre>")
+
+
+def test_the_notebook_shows_the_text() -> None:
+    certificate = certify()
+    assert certificate.sentence in certificate._repr_html_()
+
+
+def test_estimates_of_different_sizes_are_said() -> None:
+    group = pg.Requirement(name="g", low=0, high=1, limit=0.2, group="g")
+    mask = np.arange(N) < 123
+    certificate = pg.certify(
+        losses(0.05, ABSOLUTE, group),
+        [ABSOLUTE, group],
+        records=pg.Records(groups={"g": mask}),
+        reliability_target=0.8,
+    )
+    assert "123 to 500 target records" in str(certificate)
+
+
+def test_a_collective_certificate_says_what_was_asserted_about_dependence() -> None:
+    text = str(
+        pg.certify(
+            np.zeros((30, 50, 1)), [LOSS], mode="collective", dependence="independent",
+            reliability_target=0.8,
+        )
+    )  # fmt: skip
+    assert "independent" in text

@@ -1,0 +1,59 @@
+"""Clusters are read in a random order, and reported on the scale of their records."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import proxyguard as pg
+
+LOSS = pg.Requirement(name="loss", low=0, high=1, limit=0.2, slack=0.042)
+
+
+def test_clusters_in_random_order_are_read_in_that_order() -> None:
+    rng = np.random.default_rng(120)
+    false = 0
+    for _ in range(200):
+        cluster_losses = np.sort(rng.random(200) < 0.2).astype(float)  # labels carry the rank
+        order = rng.permutation(200)
+        records = pg.Records(clusters=order, random_order=True)
+        certificate = pg.certify(
+            cluster_losses[order][None, :, None], [LOSS], design=pg.Clustered(), records=records,
+            reliability_target=0.5, test="betting", threshold="0.05", seed=1,
+        )  # fmt: skip
+        false += certificate.lower.steps[0][1] > 0
+    assert false <= 30  # Bin(200, .05) exceeds 30 with probability 1e-8
+
+
+def test_record_weighted_estimates_and_bounds_are_about_the_mean_over_records() -> None:
+    values = np.full((1, 500, 1), 0.9)
+    evidence = pg.certify(
+        values,
+        [LOSS],
+        design=pg.Clustered(weighting="record", max_size=50),
+        records=pg.Records(clusters=np.repeat(np.arange(100), 5)),
+        reliability_target=0.8,
+    ).evidence
+    assert evidence.estimates[0, 0] == pytest.approx(0.9)
+    assert evidence.lower[0, 0] <= 0.9 <= evidence.upper[0, 0]
+
+
+def test_clusters_in_chunks_keep_their_uniforms() -> None:
+    values = np.random.default_rng(0).random((3, 60, 1)) * 0.4
+    labels = np.repeat(np.arange(12), 5)
+
+    def part(rows: slice) -> pg.LossArray:
+        return pg.LossArray(values[:, rows], pg.Records(clusters=labels[rows]))
+
+    stream = pg.LossStream(
+        chunks=[part(slice(0, 10)), part(slice(10, 60))],
+        n_releases=3, n_records=60, n_requirements=1,
+    )  # fmt: skip
+    dense, streamed = (
+        pg.certify(
+            x, [LOSS], design=pg.Clustered(), test="randomized_binomial", seed=1,
+            reliability_target=0.8,
+        ).evidence.pvalues
+        for x in (part(slice(0, 60)), stream)
+    )  # fmt: skip
+    np.testing.assert_array_equal(streamed, dense)

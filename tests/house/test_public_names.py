@@ -1,0 +1,86 @@
+"""The names that users may rely on, and what importing them costs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import proxyguard as pg
+
+ROOT = Path(pg.__file__).parent.parent
+
+NAMES = [
+    "CandidateStream",
+    "Certificate",
+    "Claim",
+    "Clustered",
+    "Decision",
+    "FamilyCertificate",
+    "FavorableScore",
+    "Form",
+    "Iid",
+    "Independent",
+    "LossArray",
+    "LossBatches",
+    "LossMismatch",
+    "LossOutOfBounds",
+    "LossStream",
+    "Member",
+    "Moments",
+    "ProxyGuardError",
+    "Records",
+    "RegistryError",
+    "ReleaseCertificate",
+    "Requirement",
+    "SequentialAudit",
+    "SequentialPlan",
+    "Stratified",
+    "TargetReused",
+    "UnsupportedDesign",
+    "WithoutReplacement",
+    "certify",
+    "certify_releases",
+    "supports",
+]
+
+
+def test_the_public_names_are_these() -> None:
+    assert pg.__all__ == NAMES
+    assert all(hasattr(pg, name) for name in NAMES)
+
+
+def test_importing_the_package_does_not_import_what_only_some_need() -> None:
+    heavy = {"pandas", "sklearn", "matplotlib", "rich", "IPython"}
+    code = f"import sys, proxyguard; print(*sorted({heavy!r} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == []
+
+
+def test_importing_the_package_takes_less_than_half_a_second_of_processor_time() -> None:
+    # A busy machine slows single runs; one quick run shows that the work is that small.
+    spent = []
+    for _ in range(6):
+        spent.append(import_seconds())
+        if spent[-1] < 0.5:
+            return
+    pytest.fail(f"every run took half a second or more: {spent}")
+
+
+def import_seconds() -> float:
+    """User and system time of a fresh interpreter that imports the package."""
+    code = "import time, proxyguard; print(time.process_time())"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True
+    )
+    return float(done.stdout)
+
+
+def environment() -> dict[str, str]:
+    # A child does not inherit sys.path, and warnings of this run are not its own.
+    return {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
