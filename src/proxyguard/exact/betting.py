@@ -51,9 +51,11 @@ class BettingCapital:
         checks.level(violation_level, "violation_level")
         self._n = n
         self._seen = 0
-        self._v = np.broadcast_to(np.asarray(v, dtype=np.float64), (columns,))[:, None]
+        self._v = np.asarray(v, dtype=np.float64)
         if not np.all((self._v > 0.0) & (self._v < 1.0)):
             raise ValueError(f"limits must lie in (0, 1) on the unit scale, got {self._v}")
+        if self._v.ndim:  # one limit a column
+            self._v = self._v[:, None]
         self._stake = float(np.sqrt(-2.0 * np.log(level) / n))
         self._violation_stake = float(np.sqrt(-2.0 * np.log(violation_level) / n))
         self._sum = np.full((columns, 1), 0.5)
@@ -69,34 +71,38 @@ class BettingCapital:
         if m == 0:
             return
         share = 1.0 / (self._seen + np.arange(1.0, m + 2.0))  # 1/i for i = seen+1 .. seen+m+1
-        total = np.cumsum(u, axis=1)
-        total += self._sum
-        self._sum = total[:, -1:].copy()
-        total *= share[1:]  # the running mean m_i
-        np.subtract(u, total, out=total)
-        total *= total
-        variance = np.empty((u.shape[0], m + 1))
-        variance[:, :1] = 0.0
-        np.cumsum(total, axis=1, out=variance[:, 1:])
-        variance += self._square
-        self._square = variance[:, -1:].copy()
-        variance *= share  # s2_{i-1} for the record i at hand
-        root = np.sqrt(variance[:, :-1])
-        gain = self._v - u
-        self._bet(0, self._stake / root, TRUNCATION / (1.0 - self._v), gain)
-        np.negative(gain, out=gain)
-        np.divide(self._violation_stake, root, out=root)
-        self._bet(1, root, TRUNCATION / self._v, gain)
+        work = np.cumsum(u, axis=1)
+        work += self._sum
+        self._sum = work[:, -1:].copy()
+        work *= share[1:]  # the running mean m_i
+        np.subtract(u, work, out=work)
+        work *= work
+        total = np.cumsum(work, axis=1)
+        total += self._square
+        rate = np.empty_like(total)
+        rate[:, :1] = self._square
+        rate[:, 1:] = total[:, :-1]
+        self._square = total[:, -1:].copy()
+        rate *= share[:-1]  # s2_{i-1} for the record i at hand
+        np.sqrt(rate, out=rate)
+        np.divide(1.0, rate, out=rate)
+        gain = np.subtract(self._v, u, out=work)
+        stake = np.multiply(rate, self._stake, out=total)
+        np.minimum(stake, TRUNCATION / (1.0 - self._v), out=stake)
+        self._bet(0, stake, gain)
+        # The other direction gains what this one loses: the same bet with negative stakes.
+        rate *= -self._violation_stake
+        np.maximum(rate, -TRUNCATION / self._v, out=rate)
+        self._bet(1, rate, gain)
         self._seen += m
 
-    def _bet(self, direction: int, stake: Array, cap: Array, gain: Array) -> None:
-        np.minimum(stake, cap, out=stake)
+    def _bet(self, direction: int, stake: Array, gain: Array) -> None:
         stake *= gain
         np.log1p(stake, out=stake)
         np.cumsum(stake, axis=1, out=stake)
-        stake += self._final[direction][:, None]
-        np.maximum(self._peak[direction], stake.max(axis=1), out=self._peak[direction])
-        self._final[direction] = stake[:, -1]
+        start = self._final[direction]
+        np.maximum(self._peak[direction], start + stake.max(axis=1), out=self._peak[direction])
+        self._final[direction] = start + stake[:, -1]
 
     def log_peak(self) -> Array:
         """Return ``log max_i K_i``, never overstated: (2, columns), validation first."""

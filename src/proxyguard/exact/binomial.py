@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -109,6 +110,7 @@ class LowerTailTable:
     log_error: float  # bound on the rounding error of the logarithms above 1e-300
 
 
+@lru_cache(maxsize=8)
 def lower_tail_table(n: int, v: float) -> LowerTailTable:
     """Tabulate the lower tail of ``Bin(n, v)`` in logarithms.
 

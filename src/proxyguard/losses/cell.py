@@ -17,6 +17,9 @@ from proxyguard.registry.test import ComponentTest
 
 Array = NDArray[np.float64]
 
+BETS = 2048
+"""Records bet on at once, so that the workspace of a tile stays in cache."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
@@ -109,8 +112,8 @@ class Cell:
             drawn = uniforms if unit.clusters is not None else unit.select(uniforms)
             self._indicators += np.count_nonzero(drawn < tile, axis=1)
         if self._betting is not None:
-            for start in range(0, tile.shape[1], 8192):
-                self._betting.update(tile[:, start : start + 8192])
+            for start in range(0, tile.shape[1], BETS):
+                self._betting.update(tile[:, start : start + BETS])
         if self._fixed is not None:
             self._fixed.update(tile, np.ones(tile.shape[1]) if weights is None else weights)
         if self._block_sums is not None and unit.blocks is not None:

@@ -26,8 +26,8 @@ from proxyguard.registry.test import ComponentTest
 
 Array = NDArray[np.float64]
 
-TILE = 1 << 15
-"""Values handled at once: a quarter megabyte, so that a tile and its workspace stay in cache."""
+TILE = 1 << 16
+"""Values handled at once: half a megabyte, so that a tile and its workspace stay in cache."""
 
 
 @dataclass(frozen=True, slots=True)

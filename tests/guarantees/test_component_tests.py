@@ -1,0 +1,276 @@
+"""Component tests: p-values of a mean at its limit are super-uniform (theory section 1)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import proxyguard as pg
+from proxyguard.evidence.releases import ReleaseEvidence, gather_evidence
+from proxyguard.exact.betting import FixedCapital
+from proxyguard.exact.mean import hoeffding_pvalue
+from proxyguard.losses.cell import Reading
+from proxyguard.registry.test import ComponentTest
+
+pytestmark = pytest.mark.guarantee
+
+LEVEL = 0.05
+
+# Laws on the unit scale whose mean is exactly the limit: (limit, sampler).
+LAWS = {
+    "Bernoulli .10": (0.1, lambda rng, shape: (rng.random(shape) < 0.1).astype(float)),
+    "Bernoulli .50": (0.5, lambda rng, shape: (rng.random(shape) < 0.5).astype(float)),
+    "Beta(.4, 2.6)": (0.4 / 3.0, lambda rng, shape: rng.beta(0.4, 2.6, shape)),
+    "three values": (0.5, lambda rng, shape: rng.choice([0, 0.5, 1], shape, p=[0.1, 0.8, 0.1])),
+    "rare and large": (0.02, lambda rng, shape: 0.8 * (rng.random(shape) < 0.025)),
+}  # fmt: skip
+MEAN_TESTS = [t.value for t in ComponentTest if t is not ComponentTest.BINOMIAL]
+# Without an own batch of uniforms for each trial, trials of this test would share them.
+PER_TRIAL = "randomized_binomial"
+
+
+def read(
+    values: np.ndarray,
+    limit: float,
+    test: str,
+    *,
+    design: object = None,
+    records: pg.Records | None = None,
+    seed: int = 1,
+    two_valued: bool = False,
+) -> ReleaseEvidence:
+    """Read trials as if each were one release, by the real reader and the real tests."""
+    requirement = pg.Requirement(name="loss", low=0, high=1, limit=limit, two_valued=two_valued)
+    reading = Reading(
+        requirements=(requirement,),
+        design=design or pg.Iid(),
+        tests=(ComponentTest(test),),
+        level=LEVEL,
+        violation_level=LEVEL,
+        seed=seed,
+    )
+    return gather_evidence(pg.LossArray(values, records or pg.Records()), reading, bounds_level=0.5)
+
+
+def both(values: np.ndarray, limit: float, test: str, **how: object) -> tuple[int, int]:
+    """Count false validations and false violations among trials, (trials, records)."""
+    if test == PER_TRIAL:
+        found = [read(row[None], limit, test, seed=s, **how) for s, row in enumerate(values)]
+    else:
+        found = [read(values, limit, test, **how)]
+    return (
+        sum(int(np.sum(e.pvalues <= LEVEL)) for e in found),
+        sum(int(np.sum(e.violation_pvalues <= LEVEL)) for e in found),
+    )
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("test", MEAN_TESTS)
+def test_iid_records_at_the_limit(test, law, within_budget):
+    limit, sample = LAWS[law]
+    trials, n = (800, 150) if test == PER_TRIAL else (3000, 150)
+    rng = np.random.default_rng(101)
+    validated, violated = both(sample(rng, (trials, n)), limit, test)
+    assert within_budget(validated, trials, LEVEL)
+    assert within_budget(violated, trials, LEVEL)
+
+
+@pytest.mark.parametrize("n", [2, 17, 150, 900])
+def test_binomial_at_the_limit(n, within_budget):
+    values = (np.random.default_rng(102).random((4000, n)) < 0.1).astype(float)
+    validated, violated = both(values, 0.1, "binomial", two_valued=True)
+    assert within_budget(validated, 4000, LEVEL)
+    assert within_budget(violated, 4000, LEVEL)
+
+
+def test_the_exact_test_spends_its_level(within_budget):
+    # The size is the largest attainable p-value that does not exceed the level.
+    counts = np.arange(451)
+    attainable = stats.binom.cdf(counts, 450, 0.5)
+    size = attainable[attainable <= LEVEL].max()
+    values = (np.random.default_rng(103).random((6000, 450)) < 0.5).astype(float)
+    validated, _ = both(values, 0.5, "binomial", two_valued=True)
+    assert within_budget(validated, 6000, LEVEL)
+    assert stats.binomtest(validated, 6000, size).pvalue > 1e-4
+
+
+def test_betting_spends_most_of_its_level(within_budget):
+    values = np.random.default_rng(104).beta(0.4, 2.6, (4000, 400))
+    validated, _ = both(values, 0.4 / 3.0, "betting")
+    assert within_budget(validated, 4000, LEVEL)
+    assert validated > 0.4 * LEVEL * 4000
+
+
+def test_twin_betting_on_sorted_rows(within_budget, beyond_doubt):
+    # A table sorted by class: the losses of one class come first.
+    values = np.sort((np.random.default_rng(105).random((800, 200)) < 0.5).astype(float), axis=1)
+    # The reader's own random order, one for each trial.
+    honest = sum(
+        int(read(row[None], 0.5, "betting", seed=s).pvalues[0, 0] <= LEVEL)
+        for s, row in enumerate(values)
+    )
+    claimed, _ = both(values, 0.5, "betting", records=pg.Records(random_order=True))
+    assert within_budget(honest, 800, LEVEL)
+    assert beyond_doubt(claimed, 800, LEVEL)
+
+
+def test_twin_empirical_bernstein_without_its_second_term(within_budget, beyond_doubt):
+    n = 20
+    values = (np.random.default_rng(106).random((4000, n)) < 0.1).astype(float)
+    validated, _ = both(values, 0.1, "empirical_bernstein")
+    gap, spread = 0.1 - values.mean(axis=1), 2 * values.var(axis=1, ddof=1) / n
+    with np.errstate(divide="ignore"):
+        dropped = np.where(gap > 0, 2 * np.exp(-(gap**2) / spread), 1.0)
+    assert within_budget(validated, 4000, LEVEL)
+    assert beyond_doubt(int(np.sum(dropped <= LEVEL)), 4000, LEVEL)  # .9^20 = .12 have no error
+
+
+def test_twin_binomial_without_its_clause(within_budget, beyond_doubt):
+    # Nine records always err and one errs half the time: an average mean of .95, and
+    # P(Bin(10, .95) <= 9) = .401 although nine errors come half the time.
+    level = 0.41
+    values = np.ones((4000, 10))
+    values[:, 9] = np.random.default_rng(107).random(4000) < 0.5
+    how = {"design": pg.Independent(), "two_valued": True}
+    clause = int(np.sum(read(values, 0.95, "binomial", **how).pvalues <= level))
+    none = int(np.sum(read(values, 0.95, "binomial", two_valued=True).pvalues <= level))
+    assert within_budget(clause, 4000, level)
+    assert beyond_doubt(none, 4000, level)
+
+
+STRATA = np.repeat(["rare", "common"], [10, 190])
+UNEQUAL = pg.Stratified(sizes={"rare": 10, "common": 190}, weights={"rare": "1/2", "common": "1/2"})
+
+
+@pytest.mark.parametrize("rare", [0.5, 0.1, 0.9])
+@pytest.mark.parametrize("test", ["hoeffding", "betting_fixed"])
+def test_unequal_strata_at_the_limit(test, rare, within_budget):
+    rng = np.random.default_rng(108)
+    risk = np.where(STRATA == "rare", rare, 1.0 - rare)  # the weighted mean is .5
+    values = (rng.random((4000, 200)) < risk).astype(float)
+    how = {"design": UNEQUAL, "records": pg.Records(strata=STRATA)}
+    validated, violated = both(values, 0.5, test, **how)
+    assert within_budget(validated, 4000, LEVEL)
+    assert within_budget(violated, 4000, LEVEL)
+
+
+def test_twin_hoeffding_with_all_records_as_effective_size(beyond_doubt):
+    assert float(UNEQUAL.effective_size) == 38.0
+    values = (np.random.default_rng(109).random((4000, 200)) < 0.5).astype(float)
+    how = {"design": UNEQUAL, "records": pg.Records(strata=STRATA)}
+    mean = read(values, 0.5, "hoeffding", **how).columns[0].mean
+    wrong = int(np.sum(hoeffding_pvalue(mean, 200, 0.5) <= LEVEL))
+    assert beyond_doubt(wrong, 4000, LEVEL)
+
+
+def test_twin_fixed_stakes_with_equal_weights(beyond_doubt):
+    # The weighted mean is .5; the plain mean of the records is .14.
+    risk = np.where(STRATA == "rare", 0.9, 0.1)
+    values = (np.random.default_rng(110).random((1000, 200)) < risk).astype(float)
+    ignored, _ = both(values, 0.5, "betting_fixed")
+    assert beyond_doubt(ignored, 1000, LEVEL)
+
+
+def test_twin_a_stake_beyond_the_admissible_one(beyond_doubt):
+    with pytest.raises(ValueError, match="stakes must lie in"):
+        FixedCapital(columns=1, v=0.5, largest_weight=1.0, stakes=(3.0,))
+    # Mean 1, but it is no longer nonnegative: half of the products are huge.
+    values = (np.random.default_rng(111).random((2000, 40)) < 0.5).astype(float)
+    capital = np.prod(1.0 + 3.0 * (0.5 - values) / 0.5, axis=1)
+    assert beyond_doubt(int(np.sum(capital >= 1 / LEVEL)), 2000, LEVEL)
+
+
+@pytest.mark.parametrize("test", ["hoeffding", "chernoff", "bentkus", "binomial", PER_TRIAL])
+@pytest.mark.parametrize("rare", [0.02, 0.5])
+def test_records_that_are_not_identically_distributed(test, rare, within_budget):
+    # Proportional strata: 60 and 140 records with a plain mean of .3.
+    risk = np.repeat([rare, (60 - 60 * rare) / 140], [60, 140])
+    strata = np.repeat([1, 2], [60, 140])
+    design = pg.Stratified(sizes={1: 60, 2: 140}, weights={1: "0.3", 2: "0.7"})
+    trials = 300 if test == PER_TRIAL else 4000
+    values = (np.random.default_rng(112).random((trials, 200)) < risk).astype(float)
+    how = {"design": design, "records": pg.Records(strata=strata)}
+    validated, violated = both(values, 0.3, test, two_valued=test == "binomial", **how)
+    assert within_budget(validated, trials, LEVEL)
+    assert within_budget(violated, trials, LEVEL)
+
+
+@pytest.mark.parametrize("test", ["hoeffding", "bentkus", "binomial", "betting_fixed"])
+def test_a_sample_without_replacement(test, within_budget):
+    # 60 of a pool of 200 records, 20 of which err.
+    rng = np.random.default_rng(113)
+    order = rng.random((4000, 200)).argsort(axis=1)[:, :60]
+    values = (order < 20).astype(float)
+    how = {"design": pg.WithoutReplacement(pool=200), "two_valued": test == "binomial"}
+    validated, violated = both(values, 0.1, test, **how)
+    assert within_budget(validated, 4000, LEVEL)
+    assert within_budget(violated, 4000, LEVEL)
+
+
+def clustered(rng: np.random.Generator, trials: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return (losses, labels, sizes): 40 clusters of 1 or 9 records that err together."""
+    sizes = np.tile([1, 9], 20)
+    labels = np.repeat(np.arange(40), sizes)
+    return (rng.random((trials, 40)) < 0.3)[:, labels].astype(float), labels, sizes
+
+
+@pytest.mark.parametrize(
+    "design",
+    [pg.Clustered(), pg.Clustered(weighting="record", max_size=9)],
+    ids=["cluster-weighted", "record-weighted"],
+)
+@pytest.mark.parametrize("test", ["empirical_bernstein", "bentkus", "betting"])
+def test_clusters_at_the_limit(test, design, within_budget):
+    values, labels, _ = clustered(np.random.default_rng(114), 3000)
+    how = {"design": design, "records": pg.Records(clusters=labels)}
+    validated, violated = both(values, 0.3, test, **how)
+    assert within_budget(validated, 3000, LEVEL)
+    assert within_budget(violated, 3000, LEVEL)
+
+
+def test_twin_clusters_taken_for_records(beyond_doubt):
+    values, _, _ = clustered(np.random.default_rng(115), 3000)
+    validated, _ = both(values, 0.3, "bentkus")
+    assert beyond_doubt(validated, 3000, LEVEL)
+
+
+@pytest.mark.parametrize("test", ["bentkus", "binomial", "betting"])
+def test_a_subgroup_of_random_size(test, within_budget):
+    rng = np.random.default_rng(116)
+    wrong = np.zeros(2, dtype=int)
+    requirement = pg.Requirement(
+        name="loss", low=0, high=1, limit=0.5, two_valued=test == "binomial", group="rare"
+    )
+    reading = Reading(
+        requirements=(requirement,),
+        design=pg.Iid(),
+        tests=(ComponentTest(test),),
+        level=LEVEL,
+        violation_level=LEVEL,
+        seed=3,
+    )
+    for _ in range(600):
+        member = rng.random(100) < 0.1
+        # Outside the group nothing errs, which must not help.
+        values = (rng.random(100) < np.where(member, 0.5, 0.0)).astype(float)
+        losses = pg.LossArray(values[None], pg.Records(groups={"rare": member}))
+        found = gather_evidence(losses, reading, bounds_level=0.5)
+        wrong += [found.pvalues[0, 0] <= LEVEL, found.violation_pvalues[0, 0] <= LEVEL]
+    assert within_budget(int(wrong[0]), 600, LEVEL)
+    assert within_budget(int(wrong[1]), 600, LEVEL)
+
+
+def test_twin_a_searched_seed(within_budget, beyond_doubt):
+    # Losses that all equal the limit leave everything to the uniforms.
+    values = np.full((1, 60), 0.5)
+    first = searched = 0
+    for trial in range(200):
+        found = [
+            bool(read(values, 0.5, PER_TRIAL, seed=10 * trial + s).pvalues[0, 0] <= LEVEL)
+            for s in range(10)
+        ]
+        first += found[0]
+        searched += any(found)
+    assert within_budget(first, 200, LEVEL)
+    assert beyond_doubt(searched, 200, LEVEL)
