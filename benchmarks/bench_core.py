@@ -19,41 +19,54 @@ REQUIREMENTS = [pg.Requirement(name=f"loss {j}", low=0, high=1, limit=0.55) for 
 CLAIM = {"reliability_target": "0.8", "alpha": "0.05", "seed": 1}
 
 
-def best(action: Callable[[], object], times: int = 5) -> float:
-    """Return the least CPU time of several runs; one thread, so CPU time is the work done."""
-    spent = []
+def best(*actions: Callable[[], object], times: int = 5) -> list[float]:
+    """Return the least CPU time of each action over several rounds.
+
+    The actions take turns, so that a change of the processor's clock meets all of them;
+    there is one thread, so CPU time is the work done.
+    """
+    spent: list[list[float]] = [[] for _ in actions]
     for _ in range(times):
-        start = time.process_time()
-        action()
-        spent.append(time.process_time() - start)
-    return min(spent)
+        for action, times_spent in zip(actions, spent, strict=True):
+            start = time.process_time()
+            action()
+            times_spent.append(time.process_time() - start)
+    return [min(one) for one in spent]
 
 
 def main() -> None:
     """Print the ratios for an array in memory, the certificates alone, and the import."""
     losses = np.random.default_rng(0).random((R, N, J))
-    print(f"float64 losses in memory, R = {R}, n = {N}, J = {J}")
-    plain = best(lambda: (losses.mean(axis=1), losses.var(axis=1, ddof=1)))
-    print(f"  one mean and var pass           {plain * 1e3:8.1f} ms   ratio 1.00")
     cases = {
+        "one mean and var pass": None,
         "named, empirical_bernstein (1.5)": {"mode": "named", "test": "empirical_bernstein"},
         "direct sharp, betting (3)": {"mode": "direct", "test": "betting"},
         "direct sharp, bentkus": {"mode": "direct", "test": "bentkus"},
         "direct sharp, betting_fixed": {"mode": "direct", "test": "betting_fixed"},
         "direct sharp, randomized_binomial": {"mode": "direct", "test": "randomized_binomial"},
     }
-    for name, choices in cases.items():
-        spent = best(lambda c=choices: pg.certify(losses, REQUIREMENTS, **CLAIM, **c), 3)
-        print(f"  {name:<33} {spent * 1e3:6.1f} ms   ratio {spent / plain:.2f}")
+    actions = [
+        (lambda: (losses.mean(axis=1), losses.var(axis=1, ddof=1)))
+        if choices is None
+        else (lambda c=choices: pg.certify(losses, REQUIREMENTS, **CLAIM, **c))
+        for choices in cases.values()
+    ]
+    # Alone, the plain pass finds its workspace already mapped; that is the harder rival.
+    alone = best(actions[0])[0]
+    spent = best(*actions)
+    spent[0] = min(spent[0], alone)
+    print(f"float64 losses in memory, R = {R}, n = {N}, J = {J}; limits in brackets")
+    for name, seconds in zip(cases, spent, strict=True):
+        print(f"  {name:<33} {seconds * 1e3:8.1f} ms   ratio {seconds / spent[0]:.2f}")
     print(f"from moments to a certificate, R = {R} (10 ms)")
-    for name, spent in certificates(losses).items():
-        print(f"  {name:<33} {spent * 1e3:6.2f} ms")
+    for name, seconds in certificates(losses).items():
+        print(f"  {name:<33} {seconds * 1e3:8.2f} ms")
     code = "import time; t = time.process_time(); import proxyguard; print(time.process_time() - t)"
-    spent = min(
+    seconds = min(
         float(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout)
         for _ in range(3)
     )
-    print(f"import proxyguard                   {spent:6.2f} s CPU (0.5)")
+    print(f"import proxyguard                     {seconds:8.2f} s CPU (0.5)")
 
 
 def certificates(losses: np.ndarray) -> dict[str, float]:
@@ -77,10 +90,11 @@ def certificates(losses: np.ndarray) -> dict[str, float]:
         "smooth paper": (slack, {"mode": "smooth", "bound": "paper", **eb}),
         "smooth sharp": (slack, {"mode": "smooth", **eb}),
     }
-    return {
-        name: best(lambda r=reqs, c=choices: pg.certify(moments, r, **CLAIM, **c))
-        for name, (reqs, choices) in cases.items()
-    }
+    actions = [
+        lambda r=reqs, c=choices: pg.certify(moments, r, **CLAIM, **c)
+        for reqs, choices in cases.values()
+    ]
+    return dict(zip(cases, best(*actions), strict=True))
 
 
 if __name__ == "__main__":

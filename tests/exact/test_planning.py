@@ -66,9 +66,8 @@ def test_a_sufficient_named_size_recognizes_every_release_with_the_promised_chan
     passes = hoeffding_pvalue(counts / n, n, 0.5) <= alpha / n_releases
     missed = 1 - binom.pmf(counts, n, 0.5 - margin)[passes].sum()
     assert n_releases * n_requirements * missed <= beta
-    assert n == pytest.approx(2 / margin**2 * log(n_releases * n_requirements / beta), abs=1, rel=0) or (
-        n == pytest.approx(2 / margin**2 * log(n_releases / alpha), abs=1, rel=0)
-    )
+    need = max(log(n_releases / alpha), log(n_releases * n_requirements / beta))
+    assert 0 <= n - 2 / margin**2 * need < 1
 
 
 def test_the_direct_shortfall_has_the_five_terms_of_equation_20() -> None:
