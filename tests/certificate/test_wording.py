@@ -248,3 +248,36 @@ def test_a_collective_certificate_says_what_was_asserted_about_dependence() -> N
         )
     )  # fmt: skip
     assert "independent" in text
+
+
+def test_a_sequential_audit_tells_its_story_at_every_stage() -> None:
+    plan = pg.SequentialPlan(looks=(20, 40), reliability_target=0.8, kappa=0.005)
+    audit = pg.SequentialAudit(plan)
+    assert "open whether more than 80 %" in str(audit)
+    audit.add(np.zeros(20, dtype=bool))
+    assert audit.finished  # no later look can cross
+    assert "not evidence of a violation" in audit.sentence
+    good = pg.SequentialAudit(plan)
+    good.add(np.ones(20, dtype=bool))
+    assert good.sentence.startswith(
+        "With 95 % confidence, at every look at once, more than 80.0 % of future releases"
+    )
+    assert "theory section 5" in str(good)
+    assert json.loads(json.dumps(good.to_dict()))["budget"] == [
+        {"symbol": "alpha", "event": "reliability overstated", "amount": "1/20"}
+    ]
+
+
+def test_a_stream_lists_its_rounds_and_what_holds_for_all_of_them() -> None:
+    stream = pg.CandidateStream([LOSS], seed=5)
+    stream.submit(np.zeros((200, 1)), pg.Records(ids=np.arange(200)))
+    stream.submit(np.ones((200, 1)), pg.Records(ids=np.arange(200, 400)))
+    text = str(stream)
+    assert "round 1: validated" in text
+    assert "round 2: unresolved" in text
+    assert "Proposition 19" in text
+    assert "seed 5" in text
+    assert [r["decision"] for r in json.loads(json.dumps(stream.to_dict()))["rounds"]] == [
+        "validated",
+        "unresolved",
+    ]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from proxyguard.certificate import wording
 from proxyguard.certificate.decision import Decision
 from proxyguard.certificate.direct import rescale
 from proxyguard.errors import LossMismatch, RegistryError
@@ -215,6 +216,38 @@ class SequentialAudit:
         rates = bernoulli_lower(counts, looks, alpha=float(budget["alpha_Q"]))
         allowance = markov_allowance(self.plan.kappa, float(budget["alpha_Z"]))
         return rescale(float(rates.max()), allowance)
+
+    @property
+    def sentence(self) -> str:
+        """The verdict so far as a sentence."""
+        return wording.sequential_sentence(self)
+
+    def __str__(self) -> str:
+        return wording.sequential_text(self)
+
+    def _repr_html_(self) -> str:
+        return wording.as_html(str(self))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the audit so far as plain values, ready for JSON."""
+        return {
+            "decision": self.decision.value,
+            "sentence": self.sentence,
+            "reliability_target": self.plan.reliability_target,
+            "reliability_lower": self.reliability_lower,
+            "draws": self.draws,
+            "favorable": self.favorable,
+            "finished": self.finished,
+            "largest_number_of_draws": self.plan.looks[-1],
+            "kappa": self.plan.kappa,
+            "bound": self.plan.bound.value,
+            "rests_on": self.rests_on,
+            "budget": [
+                {"symbol": p.symbol, "event": p.event, "amount": str(p.amount)}
+                for p in self.plan.budget.parts
+            ],
+            "basis": wording.ASSERTED,
+        }
 
     @property
     def finished(self) -> bool:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from proxyguard.certificate import wording
 from proxyguard.certificate.decision import Decision
 from proxyguard.errors import LossMismatch, TargetReused
 from proxyguard.evidence.releases import gather_evidence
@@ -74,6 +76,40 @@ class CandidateStream:
     def rounds(self) -> tuple[Round, ...]:
         """The verdicts so far."""
         return tuple(self._rounds)
+
+    def __str__(self) -> str:
+        return wording.stream_text(self)
+
+    def _repr_html_(self) -> str:
+        return wording.as_html(str(self))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all rounds as plain values, ready for JSON."""
+        return {
+            "alpha": str(self._claim.alpha),
+            "rests_on": "Proposition 19",
+            "seed": self._seed,
+            "basis": wording.ASSERTED,
+            "rounds": [
+                {
+                    "number": r.number,
+                    "decision": r.decision.value,
+                    "pvalue": r.pvalue,
+                    "level": r.level,
+                }
+                for r in self._rounds
+            ],
+        }
+
+    @property
+    def alpha(self) -> Fraction:
+        """The error budget of the whole stream."""
+        return self._claim.alpha
+
+    @property
+    def requirements(self) -> tuple[Requirement, ...]:
+        """What every candidate must satisfy."""
+        return self._requirements
 
     def submit(self, losses: ArrayLike, records: Records) -> Round:
         """Judge the next candidate by its losses, (records, requirements), on a fresh batch."""

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 from proxyguard.certificate.decision import Decision, ReliabilityBound
 from proxyguard.exact.multiplicity import Dependence
-from proxyguard.registry.claim import Claim
+from proxyguard.registry.claim import Bound, Claim
 from proxyguard.registry.requirement import Form, Requirement
 
 if TYPE_CHECKING:
     from proxyguard.certificate.certify_releases import ReleaseCertificate
     from proxyguard.certificate.mechanism import Certificate, FamilyCertificate
+    from proxyguard.certificate.sequential import SequentialAudit
+    from proxyguard.certificate.stream import CandidateStream
     from proxyguard.evidence.releases import ReleaseEvidence
 
 ASSERTED = "choices asserted by the caller: nothing was registered or sealed before the losses"
@@ -237,6 +239,65 @@ def releases_text(certificate: ReleaseCertificate) -> str:
         + "; ".join(not_claimed(requirements))
         + ".",
         f"Basis: {ASSERTED} (seed {certificate.seed}).",
+    ]
+    return "\n".join(lines)
+
+
+def sequential_sentence(audit: SequentialAudit) -> str:
+    """Return the verdict of a sequential audit so far."""
+    plan = audit.plan
+    sure = f"With {confidence(plan.alpha)} confidence, at every look at once,"
+    target = f"{100 * plan.reliability_target:g} %"
+    if audit.decision is Decision.VALIDATED:
+        word = "more than" if plan.bound is Bound.SHARP else "at least"
+        return (
+            f"{sure} {word} {at_least(audit.reliability_lower)} of future releases of this "
+            "mechanism meet the requirements on the registered target."
+        )
+    if audit.finished:
+        return (
+            f"The audit ended after {audit.draws} draws without settling whether more than "
+            f"{target} of future releases meet the requirements on the registered target. "
+            "That is not evidence of a violation."
+        )
+    return (
+        f"After {audit.draws} of at most {plan.looks[-1]} draws it is open whether more than "
+        f"{target} of future releases meet the requirements on the registered target."
+    )
+
+
+def sequential_text(audit: SequentialAudit) -> str:
+    """Return a sequential audit as text."""
+    plan = audit.plan
+    budget = " + ".join(f"{p.symbol} {float(p.amount):.4g}" for p in plan.budget.parts)
+    shown = floor(audit.reliability_lower * 10_000) / 10_000
+    return "\n".join(
+        [
+            f"{audit.decision.value.upper()} after {audit.draws} draws",
+            audit.sentence,
+            f"lower bound: {shown:.4f}   [{audit.rests_on}; error {budget}]",
+            f"  from favorable scores {audit.favorable}, draws {audit.draws}, kappa "
+            f"{plan.kappa:g}, {len(plan.looks)} registered looks up to {plan.looks[-1]} draws",
+            f"Basis: {ASSERTED}.",
+        ]
+    )
+
+
+def stream_text(stream: CandidateStream) -> str:
+    """Return a candidate stream as text, one line a round."""
+    lines = [
+        f"With {confidence(stream.alpha)} confidence, every candidate validated in this stream "
+        f"{requirements_phrase(stream.requirements, plural=False)} on the registered target, "
+        "however long the search goes on.",
+    ]
+    lines += [
+        f"  round {r.number}: {r.decision.value} (p {r.pvalue:.3g}, level {r.level:.3g})"
+        for r in stream.rounds
+    ]
+    lines += [
+        "[Proposition 19; a fresh batch of target records each round]",
+        "Not claimed: " + "; ".join(not_claimed(stream.requirements)) + ".",
+        f"Basis: {ASSERTED} (seed {stream.seed}).",
     ]
     return "\n".join(lines)
 
