@@ -7,6 +7,9 @@ ProxyGuardError
   LossError              an array of losses is not what was declared  (also ValueError)
     LossOutOfBounds        a loss left the interval the requirement promised
     LossMismatch           shapes, record ids or sizes disagree
+  SealError              the record of what was promised is broken or was not kept
+    DigestMismatch         a value differs from the one that was sealed
+    StageError             a step was attempted before the step it rests on, or twice
   TargetReused           a target record was offered a second time where it must be fresh
 
 "Unresolved" is a decision, not an error; an error is never reported as
@@ -81,6 +84,25 @@ class LossOutOfBounds(LossError):
 
 class LossMismatch(LossError):
     """Shapes, record ids or sizes disagree with each other or with the declaration."""
+
+
+class SealError(ProxyGuardError):
+    """The record of what was promised is broken or was not kept."""
+
+
+class DigestMismatch(SealError):
+    """A value differs from the one that was sealed."""
+
+    def __init__(self, what: str, *, sealed: str, found: str) -> None:
+        self.what, self.sealed, self.found = what, sealed, found
+        super().__init__(
+            f"{what} was sealed with digest {sealed[:16]}..., found {found[:16]}...; "
+            "restore the sealed value, nothing else can repair this"
+        )
+
+
+class StageError(SealError):
+    """A step was attempted before the step it rests on, or twice."""
 
 
 class TargetReused(ProxyGuardError):

@@ -1,0 +1,63 @@
+"""One sequence of bytes for one value, on every machine (RFC 8785).
+
+The digest covers the value, not the file, so line endings, indentation and key order
+cannot break a seal, and NaN cannot enter one. Numbers that decide are written as decimal
+strings, so that ``1`` and ``1.0`` cannot differ.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import rfc8785
+
+from proxyguard.errors import SealError
+
+LARGEST = 2**53 - 1
+"""Largest whole number that every JSON reader keeps exactly."""
+
+
+def canonical_bytes(value: Any) -> bytes:
+    """Return the RFC 8785 bytes of a value made of mappings, lists, text and plain numbers.
+
+    >>> canonical_bytes({"b": 1, "a": "0.05"})
+    b'{"a":"0.05","b":1}'
+    """
+    try:
+        return rfc8785.dumps(_plain(value, "value"))
+    except (rfc8785.CanonicalizationError, UnicodeEncodeError) as error:
+        raise SealError(f"this value cannot be sealed: {error}") from error
+
+
+def digest(value: Any) -> str:
+    """Return the SHA-256 of the canonical bytes, in hexadecimal."""
+    return hashlib.sha256(canonical_bytes(value)).hexdigest()
+
+
+def _plain(value: Any, place: str) -> Any:
+    """Return the value with mappings and sequences as dicts and lists, or say what is none."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int):
+        if abs(value) > LARGEST:
+            raise SealError(f"{place} is {value}, too large a number for JSON: write it as text")
+        return value
+    if isinstance(value, float):
+        if value != value or value in (float("inf"), float("-inf")):
+            raise SealError(f"{place} is {value}, which is no number and cannot be sealed")
+        if LARGEST < abs(value) < 1e21:  # written as digits, and read back as a whole number
+            raise SealError(f"{place} is {value}, too large a number for JSON: write it as text")
+        return value
+    if isinstance(value, Mapping):
+        wrong = [key for key in value if not isinstance(key, str)]
+        if wrong:
+            raise SealError(f"{place} has a key {wrong[0]!r} that is no text")
+        return {key: _plain(item, f"{place}.{key}") for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, bytes):
+        return [_plain(item, f"{place}[{i}]") for i, item in enumerate(value)]
+    raise SealError(
+        f"{place} is a {type(value).__name__}, which cannot be sealed: use mappings, lists, text "
+        "and plain numbers"
+    )
