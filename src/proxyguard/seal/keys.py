@@ -1,0 +1,72 @@
+"""Ed25519 keys that sign the ledger: made once, kept outside the audit folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from proxyguard.errors import SealError
+
+
+class SigningKey:
+    """A private key; its public half names the signer."""
+
+    def __init__(self, private: Ed25519PrivateKey) -> None:
+        self._private = private
+
+    @classmethod
+    def create(cls) -> SigningKey:
+        """Make a new key from the operating system's randomness."""
+        return cls(Ed25519PrivateKey.generate())
+
+    @classmethod
+    def load(cls, path: Path) -> SigningKey:
+        """Read a key written by `save`."""
+        try:
+            key = serialization.load_pem_private_key(path.read_bytes(), password=None)
+        except FileNotFoundError:
+            raise SealError(f"there is no key at {path}; name the key made at init") from None
+        except (ValueError, TypeError) as error:
+            raise SealError(f"{path} is no private key that this version reads") from error
+        if not isinstance(key, Ed25519PrivateKey):
+            raise SealError(f"{path} is a {type(key).__name__}, expected an Ed25519 key")
+        return cls(key)
+
+    def save(self, path: Path) -> None:
+        """Write the key, readable by its owner alone; an existing file is never replaced."""
+        content = self._private.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            raise SealError(f"{path} exists; a key is never replaced") from None
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+
+    @property
+    def public(self) -> str:
+        """The public key in hexadecimal: who signed."""
+        return self._private.public_key().public_bytes_raw().hex()
+
+    def sign(self, message: bytes) -> str:
+        """Return the signature in hexadecimal; the same message gives the same one."""
+        return self._private.sign(message).hex()
+
+
+def signed_by(public: str, signature: str, message: bytes) -> bool:
+    """Return whether ``signature`` is this key's signature of the message."""
+    try:
+        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
+        key.verify(bytes.fromhex(signature), message)
+    except (ValueError, InvalidSignature):
+        return False
+    return True
