@@ -1,8 +1,9 @@
-"""One thread and one hypothesis profile, so that a test means the same on every machine."""
+"""One thread, one hypothesis profile and fixed seeds: a test means the same on every machine."""
 
 from __future__ import annotations
 
 import os
+import random
 
 # Read when the libraries are loaded, so this precedes the first import of numpy.
 for _name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR"):
@@ -23,3 +24,9 @@ def one_thread() -> Iterator[None]:
     """Hold libraries to one thread even if a plugin imported numpy before this file."""
     with threadpool_limits(limits=1):
         yield
+
+
+@pytest.fixture(autouse=True)
+def repeatable_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seeds that a caller did not give come from a fixed sequence, still one after the other."""
+    monkeypatch.setattr("secrets.randbits", random.Random(20260801).getrandbits)

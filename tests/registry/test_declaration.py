@@ -1,0 +1,159 @@
+"""`audit.toml` is read as written, refused by key, and sealed with its defaults."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from proxyguard.errors import RegistryError
+from proxyguard.registry.claim import Bound, Mode
+from proxyguard.registry.declaration import (
+    LimitRule,
+    StratifiedDesign,
+    declaration_schema,
+    read_declaration,
+)
+from proxyguard.registry.test import ComponentTest
+from proxyguard.seal.canonical import digest
+
+TEXT = """
+format = 1
+name = "magic-bootstrap"
+purpose = "May bootstrap releases stand in for the table?"
+[target]
+table = "magic04.data"
+reserve = { rows = 5706, seed = 27072701 }
+design = "iid"
+outcome = "class"
+positive = "h"
+[development]
+validation = { fraction = "0.2", stratify = true, seed = 27072702 }
+[procedure]
+library = ["logistic", "forest", "boosting"]
+choose = { loss = "cost", false_negative = "5", thresholds = 501 }
+[[requirement]]
+name = "Brier transfer"
+loss = "brier"
+form = "relative"
+limit = "0.04"
+[[requirement]]
+name = "Brier risk"
+loss = "brier"
+form = "absolute"
+limit = { source_validation_plus = "0.05", round_up = "0.001" }
+[[mechanism]]
+name = "row bootstrap"
+generator = "bootstrap"
+draws = 30
+seeds = { first = 127001 }
+[claim]
+mode = "direct"
+test = "betting"
+reliability = "0.8"
+"""
+
+
+def test_a_whole_declaration_is_read_as_written() -> None:
+    declared = read_declaration(TEXT)
+    assert declared.target.reserve is not None
+    assert declared.target.reserve.rows == 5706
+    assert declared.requirement[0].limit == "0.04"
+    assert declared.requirement[1].limit == LimitRule(
+        source_validation_plus="0.05", round_up="0.001"
+    )
+    assert declared.mechanism[0].seed_list == tuple(range(127001, 127031))
+    assert declared.claim.mode is Mode.DIRECT
+    assert declared.claim.bound is Bound.SHARP
+    assert declared.claim.test is ComponentTest.BETTING
+
+
+def test_the_digest_covers_the_value_and_its_defaults_not_the_file() -> None:
+    declared = read_declaration(TEXT)
+    windows = read_declaration(TEXT.replace("\n", "\r\n"))
+    spelt_out = read_declaration(TEXT.replace('mode = "direct"', 'mode = "direct"\nalpha = "0.05"'))
+    other = read_declaration(TEXT.replace('limit = "0.04"', 'limit = "0.05"'))
+    assert digest(windows.to_dict()) == digest(declared.to_dict())
+    assert digest(spelt_out.to_dict()) == digest(declared.to_dict())
+    assert digest(other.to_dict()) != digest(declared.to_dict())
+
+
+def test_a_declaration_cannot_be_changed_once_read() -> None:
+    declared = read_declaration(TEXT)
+    with pytest.raises(ValueError, match="frozen"):
+        declared.claim.alpha = "0.5"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ("format = 1", "format = 2", "format: this version reads format = 1, found 2"),
+        ("format = 1\n", "", "found None"),
+        ('limit = "0.04"', 'limit = "0.04"\nslakc = "0.01"', "requirement.0.slakc: unknown key"),
+        ('limit = "0.04"', "limit = 0.04", "requirement.0.limit"),
+        ('limit = "0.04"', 'limit = "four"', "such as \"0.05\", got 'four'"),
+        ('reliability = "0.8"', 'reliability = "1.8"', "claim.reliability: expected a number"),
+        ('reliability = "0.8"', "", "needs reliability"),
+        ('mode = "direct"', 'mode = "direkt"', "claim.mode"),
+        ('name = "Brier risk"', 'name = "Brier transfer"', "requirement names must differ"),
+        ("draws = 30", "draws = 0", "mechanism.0.draws"),
+        ("draws = 30", "draws = true", "mechanism.0.draws"),
+        ("seeds = { first = 127001 }", "seeds = [1, 2]", "30 draws need as many seeds, got 2"),
+        ("draws = 30\nseeds = { first = 127001 }", "draws = 2\nseeds = [7, 7]", "repeated"),
+        ("reserve = { rows = 5706, seed = 27072701 }", "", "name one source"),
+        ('table = "magic04.data"', 'table = "a"\nfile = "b"', "name one source"),
+        ("[claim]", "[claim", "no TOML"),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused_by_key(old: str, new: str, named: str) -> None:
+    assert old in TEXT
+    with pytest.raises(RegistryError, match=re.escape(named)):
+        read_declaration(TEXT.replace(old, new))
+
+
+def test_all_problems_are_named_at_once() -> None:
+    text = TEXT.replace("draws = 30", "draws = -1").replace('loss = "brier"', "")
+    with pytest.raises(RegistryError) as caught:
+        read_declaration(text)
+    assert str(caught.value).count("\n") == 3
+    assert "requirement.0.loss: missing" in str(caught.value)
+
+
+def test_two_mechanisms_cannot_share_a_seed() -> None:
+    second = """
+[[mechanism]]
+name = "other"
+generator = "bootstrap"
+draws = 5
+seeds = { first = 127030 }
+"""
+    with pytest.raises(RegistryError, match="seed 127030 is registered for 'row bootstrap'"):
+        read_declaration(TEXT + second)
+
+
+def test_strata_name_their_sizes_and_weights() -> None:
+    design = 'design = { by = "class", sizes = { h = 500, g = 500 }, weights = %s }'
+    good = TEXT.replace('design = "iid"', design % '{ h = "0.3", g = "0.7" }')
+    assert isinstance(read_declaration(good).target.design, StratifiedDesign)
+    for weights in ('{ h = "0.3", g = "0.6" }', '{ h = "0.3" }'):
+        with pytest.raises(RegistryError, match=r"target\.design"):
+            read_declaration(TEXT.replace('design = "iid"', design % weights))
+
+
+def test_named_releases_have_no_mechanism_and_no_reliability() -> None:
+    text = TEXT.replace('reliability = "0.8"', 'level = "releases"')
+    assert read_declaration(text).claim.reliability is None
+    with pytest.raises(RegistryError, match="has none"):
+        read_declaration(TEXT.replace('mode = "direct"', 'level = "releases"'))
+
+
+def test_the_published_schema_names_every_key_and_refuses_others() -> None:
+    schema = declaration_schema()
+    parts: list[dict[str, Any]] = [schema, *schema["$defs"].values()]
+    objects = [part for part in parts if part.get("type") == "object"]
+    assert len(objects) > 10
+    assert all(part["additionalProperties"] is False for part in objects)
+    assert set(schema["required"]) == {
+        "format", "name", "purpose", "target", "requirement", "claim",
+    }  # fmt: skip
