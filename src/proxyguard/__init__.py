@@ -11,6 +11,8 @@ from proxyguard.certificate.mechanism import Certificate, FamilyCertificate
 from proxyguard.certificate.sequential import FavorableScore, SequentialAudit, SequentialPlan
 from proxyguard.certificate.stream import CandidateStream
 from proxyguard.errors import (
+    BudgetOverspent,
+    LossError,
     LossMismatch,
     LossOutOfBounds,
     ProxyGuardError,
@@ -27,6 +29,7 @@ from proxyguard.registry.requirement import Form, Requirement
 __version__ = "0.1.0"
 
 __all__ = [
+    "BudgetOverspent",
     "CandidateStream",
     "Certificate",
     "Claim",
@@ -39,6 +42,7 @@ __all__ = [
     "Independent",
     "LossArray",
     "LossBatches",
+    "LossError",
     "LossMismatch",
     "LossOutOfBounds",
     "LossStream",

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard import Form, Requirement, certify
+from proxyguard.certificate.wording import at_least, at_most
 
 SEED = 20260801
 N_RELEASES = 60
@@ -50,10 +51,9 @@ def main() -> None:
         print(f"\n=== {name} ===\n{certificate}")
     print("\nIn short:")
     for name, certificate in family.items():
-        low, high = certificate.reliability_lower, certificate.reliability_upper
-        print(
-            f"  {certificate.decision.value:<10} {name:<20} reliability in [{low:.3f}, {high:.3f}]"
-        )
+        low = at_least(certificate.reliability_lower)
+        high = at_most(certificate.reliability_upper)
+        print(f"  {certificate.decision.value:<10} {name:<20} reliability {low} to {high}")
 
 
 if __name__ == "__main__":

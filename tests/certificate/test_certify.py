@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 
 import proxyguard as pg
+from proxyguard.certificate import wording
 from proxyguard.certificate.block import certify_block
 from proxyguard.certificate.collective import certify_collective
 from proxyguard.certificate.count import ValidCount, certify_count, certify_count_violation
@@ -54,9 +55,16 @@ def losses(rate: float = 0.06, seed: int = 41) -> NDArray[np.float64]:
     return np.stack([error, cost], axis=2)
 
 
+def batches() -> pg.LossBatches:
+    """The same releases, each said to have its own records."""
+    return pg.LossBatches([pg.LossArray(one[None]) for one in losses()])
+
+
 def certify(given: Any = None, **choices: Any) -> pg.Certificate:
     choices = {"reliability_target": 0.8, "seed": 6} | choices
-    return pg.certify(losses() if given is None else given, REQUIREMENTS, **choices)
+    if given is None:
+        given = batches() if choices.get("mode") == "collective" else losses()
+    return pg.certify(given, REQUIREMENTS, **choices)
 
 
 def smooth(evidence: ReleaseEvidence) -> Any:
@@ -330,10 +338,12 @@ def test_the_same_seed_gives_the_same_certificate_and_is_recorded(choices: dict[
     free = certify(**choices, seed=None)
     seed = free.evidence.reading.seed
     assert free.to_dict()["seed"] == seed
-    assert f"seed {seed}" in str(free)
+    assert f"(seed {seed}, drawn afresh)" in str(free)
     again = certify(**choices, seed=seed)
-    assert again.to_dict() == free.to_dict()
-    assert str(again) == str(free)
+    # Only who chose the seed differs.
+    assert free.to_dict()["seed_given_by_caller"] is False
+    assert again.to_dict() == free.to_dict() | {"seed_given_by_caller": True}
+    assert str(again) == str(free).replace("drawn afresh", "given by the caller")
     # A seed that is not given is fresh: of two calls not both can have the same.
     assert certify(**choices, seed=None).evidence.reading.seed != seed
 
@@ -366,11 +376,11 @@ def test_an_impossible_threshold_is_noted_and_not_hidden() -> None:
 
 def test_separate_batches_belong_to_collective_mode() -> None:
     values = losses()
-    batches = pg.LossBatches([pg.LossArray(values[r : r + 1, : 700 + r]) for r in range(R)])
+    given = pg.LossBatches([pg.LossArray(values[r : r + 1, : 700 + r]) for r in range(R)])
     for mode in ("direct", "named", "hybrid", "count"):
         with pytest.raises(pg.UnsupportedDesign, match="separate batches"):
-            certify(batches, mode=mode)
-    certificate = certify(batches, mode="collective", dependence="independent", test="bentkus")
+            certify(given, mode=mode)
+    certificate = certify(given, mode="collective", dependence="independent", test="bentkus")
     assert certificate.evidence.pvalues.shape == (R, 2)
     for r in (0, 7, 59):
         alone = certify(values[r : r + 1, : 700 + r], test="bentkus", threshold=T).evidence
@@ -382,16 +392,27 @@ def test_separate_batches_belong_to_collective_mode() -> None:
     assert by_hand.steps[0][1] == 56
 
 
-def test_releases_scored_on_the_same_record_ids_are_not_independent() -> None:
-    shared = pg.LossArray(losses(), pg.Records(ids=np.arange(N)))
-    with pytest.raises(pg.UnsupportedDesign, match="same record ids"):
-        certify(shared, mode="collective", dependence="independent")
+@pytest.mark.parametrize(
+    "shared",
+    [
+        losses(),
+        pg.LossArray(losses(), pg.Records(ids=np.arange(N))),
+        pg.LossStream(chunks=[losses()], n_releases=R, n_records=N, n_requirements=2),
+    ],
+    ids=["array", "array with ids", "stream"],
+)
+@pytest.mark.parametrize("dependence", ["independent", "prds"])
+def test_releases_on_one_shared_target_are_not_independent(shared: Any, dependence: str) -> None:
+    with pytest.raises(pg.UnsupportedDesign, match="one shared target"):
+        certify(shared, mode="collective", dependence=dependence, test="bentkus")
 
 
 def test_simes_recognizes_at_least_what_holm_does() -> None:
-    named = certify(mode="named", test="bentkus").lower.steps[0][1]
-    simes = certify(mode="collective", dependence="prds", test="bentkus").lower.steps[0][1]
-    assert simes >= named > 0
+    moments = pg.Moments(n=N, mean=losses().mean(axis=1))
+    named = certify(moments, mode="named", test="bentkus").lower.steps[0][1]
+    for dependence in ("prds", "independent"):
+        simes = certify(moments, mode="collective", dependence=dependence, test="bentkus")
+        assert simes.lower.steps[0][1] >= named > 0
 
 
 def test_plain_arrays_records_and_typed_losses_agree() -> None:
@@ -411,6 +432,19 @@ def test_a_conflict_of_the_two_bounds_is_unresolved_and_says_why() -> None:
     )
     assert certificate.lower.value > 0.5 > certificate.reliability_upper
     assert certificate.decision is pg.Decision.UNRESOLVED
-    assert any("one of the two directions is in error" in note for note in certificate.notes)
-    assert "one of the two directions is in error" in str(certificate)
-    assert not any("in error" in note for note in certify().notes)
+    assert wording.CONFLICT in certificate.notes
+    assert "the two directions contradict each other" in str(certificate)
+    assert wording.CONFLICT not in certify().notes
+
+
+def test_bounds_that_cross_on_one_side_of_the_target_are_a_conflict_too() -> None:
+    # Half the releases drift as above: L is about .95, U about .6, and the target .3.
+    drift = np.zeros((R, 1500, 1))
+    drift[: R // 2, 80:] = 1.0
+    plain = pg.Requirement(name="x", low=0, high=1, limit=0.5)
+    certificate = pg.certify(
+        drift, [plain], records=pg.Records(random_order=True), reliability_target=0.3
+    )
+    assert certificate.reliability_lower > certificate.reliability_upper > 0.3
+    assert certificate.decision is pg.Decision.UNRESOLVED
+    assert certificate.notes == (wording.CONFLICT,)

@@ -61,7 +61,7 @@ def test_all_none_and_one() -> None:
 
 def test_a_subset_is_named_by_releases_at_hand() -> None:
     count = made([Fraction(1), Fraction(50)])
-    with pytest.raises(KeyError, match="'z'"):
+    with pytest.raises(pg.RegistryError, match="'z'"):
         count.of(["a", "z"])
     assert count.of(["b", "b"]) == count.of(["b"])
 
@@ -101,6 +101,16 @@ def test_at_the_bonferroni_threshold_it_is_the_bonferroni_count() -> None:
     expected = int((p <= 0.025 / 50).sum())
     assert 0 < expected < 50
     assert certificate.count.at_least == expected
+
+
+def test_one_perfect_release_at_the_bonferroni_threshold_is_counted() -> None:
+    # E = 400 and nine zeros have mean 40 = 1/alpha_Z: the tie is decided exactly.
+    certificate = certify(counts(0, *[400] * 9), threshold=Fraction(1, 400))
+    assert certificate.count is not None
+    assert certificate.count.alpha == Fraction(1, 40)
+    assert certificate.count.evalues == [400, *[0] * 9]
+    assert certificate.count.at_least == 1
+    assert certificate.count.of(["0"]) == 1
 
 
 def test_the_count_grows_with_better_releases() -> None:

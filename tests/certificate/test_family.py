@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 import proxyguard as pg
+from proxyguard.certificate import wording
 from proxyguard.exact.multiplicity import holm, holm_adjusted
 from proxyguard.exact.sharp import sharp_lower
 
@@ -33,7 +34,9 @@ FAMILY = {"best": hits(50), "good": hits(47), "middling": hits(40), "bad": hits(
 
 
 def certify(losses: Any = None, **choices: Any) -> pg.FamilyCertificate:
-    choices = {"reliability_target": 0.8, "threshold": "0.001"} | choices
+    if choices.get("mode") != "named":  # which has no threshold
+        choices = {"threshold": "0.001"} | choices
+    choices = {"reliability_target": 0.8} | choices
     return pg.certify(FAMILY if losses is None else losses, [ERROR], seed=1, **choices)
 
 
@@ -148,7 +151,16 @@ def test_bounds_without_a_pvalue_are_certified_as_bounds(choices: dict[str, Any]
         assert certificate.certifies_bounds
         assert certificate.lower.budget.total == Fraction(1, 80)
         assert "familywise decision" not in str(certificate)
+        assert wording.BOUNDS_INSTEAD in certificate.notes
+        assert wording.BOUNDS_INSTEAD in str(certificate)
     assert family["best"].decision is VALIDATED
+
+
+def test_only_a_family_that_lost_its_decisions_is_told_so() -> None:
+    asked = certify(bound="paper", family="bounds")
+    alone = certify({"only": hits(50)}, bound="paper")
+    for certificate in (*certify().values(), *asked.values(), *alone.values()):
+        assert wording.BOUNDS_INSTEAD not in certificate.notes
 
 
 def test_violations_form_one_holm_family_unless_registered_otherwise() -> None:
@@ -162,6 +174,26 @@ def test_violations_form_one_holm_family_unless_registered_otherwise() -> None:
         own = holm(certificate.evidence.violation_pvalues.ravel(), alpha=0.025 / 4).sum()
         assert certificate.upper is not None
         assert certificate.upper.steps[0][1] == own
+
+
+def test_pooled_violations_spend_their_inner_part_once_for_all_mechanisms() -> None:
+    for pooled, inner in ((True, Fraction(1, 40)), (False, Fraction(1, 160))):
+        for certificate in certify(mode="named", pooled_violations=pooled).values():
+            assert certificate.upper is not None
+            assert certificate.upper.budget["beta_R"] == inner
+            assert certificate.upper.budget["beta_M"] == Fraction(1, 160)
+
+
+def test_a_familywise_pvalue_names_its_level_and_no_joint_coverage_is_given() -> None:
+    for mode, level in (("direct", "alpha"), ("named", "alpha_M")):
+        for certificate in certify(mode=mode).values():
+            plain = certificate.to_dict()
+            assert plain["adjusted_pvalue_level"] == level
+            assert plain["joint_coverage"] is None
+    for certificate in certify(family="bounds").values():
+        plain = certificate.to_dict()
+        assert plain["adjusted_pvalue_level"] is None
+        assert plain["joint_coverage"] == 0.9
 
 
 def test_a_family_of_one_is_certified_like_one_mechanism() -> None:
@@ -185,7 +217,7 @@ def test_mechanisms_of_a_family_share_their_records() -> None:
 
 
 def test_an_empty_family_is_refused() -> None:
-    with pytest.raises(pg.RegistryError, match="at least one mechanism"):
+    with pytest.raises(pg.RegistryError, match="names of mechanisms"):
         certify({})
 
 

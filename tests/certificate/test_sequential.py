@@ -167,6 +167,8 @@ def test_the_rescaled_form_validates_strictly_above_its_target() -> None:
         {"levels": (0.9, 0.85)},
         {"levels": (1.0,)},
         {"bound": Bound.PAPER},
+        {"bound": "paper"},
+        {"bound": "sharpest"},
     ],
     ids=str,
 )
@@ -222,13 +224,57 @@ def test_a_score_that_no_theorem_covers_is_refused_at_its_making() -> None:
         pg.FavorableScore([LOSS], threshold="0.01", test="binomial")
 
 
-def test_the_first_ids_are_remembered() -> None:
+@pytest.mark.parametrize("first", [[], [None, None]], ids=["at once", "later"])
+def test_once_ids_were_given_every_release_shows_the_same(first: list[None]) -> None:
     score = pg.FavorableScore([HIT], threshold="0.01", seed=8)
     zeros = np.zeros((1, 30, 1))
-    score(pg.LossArray(zeros, pg.Records(ids=np.arange(30))))
-    score(zeros)
-    with pytest.raises(pg.LossMismatch, match="other records"):
-        score(pg.LossArray(zeros, pg.Records(ids=np.arange(1, 31))))
+
+    def scored(ids: Any) -> Any:
+        return score(pg.LossArray(zeros, pg.Records(ids=ids)))
+
+    for ids in (*first, np.arange(30), np.arange(30)):
+        assert scored(ids).shape == (1,)
+    for other in (None, np.arange(1, 31), np.arange(30)[::-1]):
+        with pytest.raises(pg.LossMismatch, match="other records"):
+            scored(other)
+    assert scored(np.arange(30)).shape == (1,)
+
+
+def test_a_score_tells_its_threshold_and_seed() -> None:
+    score = pg.FavorableScore([HIT], threshold="1/100", seed=8)
+    assert (score.threshold, score.seed) == (0.01, 8)
+    fresh = pg.FavorableScore([HIT], threshold="1/100")
+    assert fresh.seed != pg.FavorableScore([HIT], threshold="1/100").seed
+
+
+@pytest.mark.parametrize("threshold", [0, 1, "-0.1", 1.5, "small"], ids=repr)
+def test_the_threshold_of_a_score_lies_in_the_unit_interval(threshold: Any) -> None:
+    with pytest.raises(RegistryError):
+        pg.FavorableScore([HIT], threshold=threshold)
+
+
+def test_an_audit_refuses_a_score_above_the_ceiling_of_its_plan() -> None:
+    for threshold in ("0.005", "0.001"):
+        pg.SequentialAudit(plan(kappa=0.005), pg.FavorableScore([HIT], threshold=threshold))
+    with pytest.raises(RegistryError, match=r"kappa of 0\.005, and this score has 0\.0051"):
+        pg.SequentialAudit(plan(kappa=0.005), pg.FavorableScore([HIT], threshold="0.0051"))
+
+
+def test_an_audit_with_a_score_reads_losses_itself() -> None:
+    values, scored = draws(40), pg.FavorableScore([HIT], threshold="0.005", seed=8)
+    audit = pg.SequentialAudit(plan(), pg.FavorableScore([HIT], threshold="0.005", seed=8))
+    by_hand = pg.SequentialAudit(plan())
+    for part in (values[:25], values[25:]):
+        assert audit.add_losses(part) is by_hand.add(scored(part))
+    assert (audit.draws, audit.favorable) == (40, by_hand.favorable)
+    assert 0 < audit.favorable < 40
+    with pytest.raises(RegistryError, match="no score"):
+        by_hand.add_losses(values)
+
+
+def test_the_bound_of_a_plan_may_be_written_as_a_string() -> None:
+    assert plan(bound="sharp") == plan()
+    assert plan(bound="rescaled") == plan(bound=Bound.RESCALED)
 
 
 def test_scores_come_in_one_row() -> None:

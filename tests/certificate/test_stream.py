@@ -44,7 +44,7 @@ def test_a_bad_candidate_is_unresolved_and_never_a_violation() -> None:
 def test_a_record_that_comes_back_is_refused_and_the_state_is_kept() -> None:
     stream = pg.CandidateStream([HIT], seed=1)
     stream.submit(*batch(0))
-    with pytest.raises(pg.TargetReused, match="1 of 200 records were seen in an earlier round"):
+    with pytest.raises(pg.TargetReused, match="earlier round, 1 of them, for example record 199"):
         stream.submit(*batch(199))
     assert len(stream.rounds) == 1
     # Nothing of the refused batch was consumed: its fresh records are still fresh.
@@ -79,6 +79,26 @@ def test_a_target_with_replacement_may_repeat_within_a_round_only() -> None:
     assert stream.submit(losses, pg.Records(ids=np.arange(200) % 150)).number == 1
     with pytest.raises(pg.TargetReused):
         stream.submit(losses, pg.Records(ids=np.arange(149, 349)))
+
+
+def test_a_cluster_that_comes_back_is_refused_even_with_fresh_records() -> None:
+    def part(ids: int, clusters: int) -> tuple[Any, pg.Records]:
+        labels = np.repeat(np.arange(clusters, clusters + 40), 5)
+        return np.zeros((200, 1)), pg.Records(ids=np.arange(ids, ids + 200), clusters=labels)
+
+    stream = pg.CandidateStream([BRIER], design=pg.Clustered(), seed=1)
+    stream.submit(*part(0, 0))
+    with pytest.raises(pg.TargetReused, match="for example cluster 39"):
+        stream.submit(*part(1000, 39))
+    # A record and a cluster may have one label: they are not the same thing.
+    assert stream.submit(*part(1000, 40)).number == 2
+    plain = pg.CandidateStream([BRIER], seed=1)
+    assert [plain.submit(*part(1000 * k, 0)).number for k in (0, 1)] == [1, 2]
+
+
+def test_batches_drawn_without_replacement_from_one_pool_are_no_stream() -> None:
+    with pytest.raises(pg.UnsupportedDesign, match="independent batch"):
+        pg.CandidateStream([HIT], design=pg.WithoutReplacement(pool=10_000))
 
 
 def test_a_stream_refuses_what_it_does_not_cover_at_its_making() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import proxyguard as pg
+from proxyguard.certificate import wording
 
 LOSS = pg.Requirement(name="loss", low=0, high=1, limit=0.2)
 
@@ -29,7 +31,10 @@ def losses(rate: float, *requirements: pg.Requirement) -> NDArray[np.float64]:
 def certify(rate: float = 0.05, *requirements: pg.Requirement, **choices: Any) -> pg.Certificate:
     requirements = requirements or (ABSOLUTE, RELATIVE, BRIER)
     choices = {"reliability_target": 0.8, "seed": 99} | choices
-    return pg.certify(losses(rate, *requirements), requirements, **choices)
+    values: Any = losses(rate, *requirements)
+    if choices.get("mode") == "collective":
+        values = pg.LossBatches([pg.LossArray(one[None]) for one in values])
+    return pg.certify(values, requirements, **choices)
 
 
 def test_the_sentence_of_a_validation_can_be_read_by_a_steward() -> None:
@@ -59,6 +64,11 @@ def test_the_sentence_of_an_open_question_claims_no_violation() -> None:
     certificate = certify(reliability_target="0.99")
     assert certificate.decision is pg.Decision.UNRESOLVED
     assert certificate.sentence.startswith("The audit does not settle whether more than 99 %")
+    shown = re.search(
+        r" It shows at least (\d+\.\d) %, with 95 % confidence\.", certificate.sentence
+    )
+    assert shown is not None
+    assert 0.9 < float(shown[1]) / 100 <= certificate.reliability_lower
     assert certificate.sentence.endswith("That is not evidence of a violation.")
 
 
@@ -100,13 +110,12 @@ def test_the_text_holds_all_that_stands_behind_the_sentence() -> None:
         "causal transport",
         "retuned after the target was opened",
         "choices asserted by the caller",
-        "seed 99",
-        "60 release",
-        "500 target records",
+        "(seed 99, given by the caller)",
+        "Evidence: 60 releases, 500 target records, 3 requirements,",
         "test binomial, betting",
         "mode direct",
         "error: limit 0.2",
-        "(for reading)",
+        "(for reading: 95 % simultaneous, empirical_bernstein)",
     ):
         assert part in text, part
 
@@ -157,6 +166,79 @@ def test_two_bounds_shown_together_say_their_joint_coverage(
     assert f"Shown together, the two bounds hold with {said} confidence." in str(certificate)
     assert float(certificate.joint_coverage) == pytest.approx(float(said[:2]) / 100)
     assert "Shown together" not in str(certify(beta=None))
+
+
+def test_two_bounds_that_cannot_hold_together_promise_nothing() -> None:
+    for alpha, beta in (("0.4", "0.6"), ("0.5", "0.6")):
+        text = str(certify(alpha=alpha, beta=beta))
+        assert "Nothing is claimed about the two bounds together." in text
+        assert "Shown together" not in text
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (Fraction(1, 20), "95 %"),
+        (Fraction(1, 40), "97.5 %"),
+        (Fraction(1, 60), "98.33 %"),  # 98.333..., down
+        (Fraction(1, 150), "99.333 %"),
+        (Fraction(1, 1000), "99.9 %"),
+        (Fraction(1, 30_000), "99.99666 %"),
+        (Fraction("1e-7"), "99.99999 %"),
+        (Fraction("1e-30"), f"99.{'9' * 28} %"),
+        (Fraction(1), "0 %"),
+    ],
+    ids=str,
+)
+def test_a_confidence_is_rounded_down_and_never_certain(error: Fraction, said: str) -> None:
+    assert wording.confidence(error) == said
+
+
+def test_the_confidence_of_a_certificate_is_never_a_hundred_percent() -> None:
+    certificate = certify(0.0, alpha="1e-7", reliability_target="0.5")
+    assert certificate.sentence.startswith("With 99.99999 % confidence")
+    assert "100 %" not in str(certificate)
+
+
+def test_the_bounds_for_reading_say_the_level_of_their_family() -> None:
+    family = {name: losses(0.05, BRIER) for name in "abc"}
+    certificate = pg.certify(family, [BRIER], reliability_target=0.8)["b"]
+    text = str(certificate)
+    assert "(for reading: 98.33 % simultaneous, empirical_bernstein)" in text
+    worst = re.search(r"largest upper bound (\d\.\d{4}) ", text)
+    assert worst is not None
+    assert 0 <= float(worst[1]) - certificate.evidence.upper.max() < 1e-4  # rounded up
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(0, "0 releases"), (1, "1 release"), (2, "2 releases"), (1234, "1,234 releases")],
+)
+def test_one_is_singular(number: int, said: str) -> None:
+    assert wording.counted(number, "release") == said
+
+
+def test_clusters_are_counted_as_clusters() -> None:
+    text = str(
+        pg.certify(
+            np.full((1, 60, 1), 0.1), [LOSS], design=pg.Clustered(), reliability_target=0.8,
+            records=pg.Records(clusters=np.repeat(np.arange(12), 5)),
+        )
+    )  # fmt: skip
+    assert "Evidence: 1 release, 12 clusters, 1 requirement," in text
+    assert "target record" not in text
+
+
+def test_a_subgroup_without_a_record_has_no_estimates_to_show() -> None:
+    group = pg.Requirement(name="g", low=0, high=1, limit=0.2, group="g")
+    text = str(
+        pg.certify(
+            losses(0.05, ABSOLUTE, group), [ABSOLUTE, group], reliability_target=0.8,
+            records=pg.Records(groups={"g": np.zeros(N, dtype=bool)}),
+        )
+    )  # fmt: skip
+    assert "  g: limit 0.2, no record counts" in text.splitlines()
+    assert "nan" not in text
 
 
 @pytest.mark.parametrize(
@@ -241,13 +323,11 @@ def test_estimates_of_different_sizes_are_said() -> None:
 
 
 def test_a_collective_certificate_says_what_was_asserted_about_dependence() -> None:
-    text = str(
-        pg.certify(
-            np.zeros((30, 50, 1)), [LOSS], mode="collective", dependence="independent",
-            reliability_target=0.8,
-        )
-    )  # fmt: skip
-    assert "independent" in text
+    stated = {"independent": "independent", "prds": "PRDS"}
+    for dependence, word in stated.items():
+        text = str(certify(mode="collective", dependence=dependence))
+        assert f"Asserted: release p-values are {word}, each release having its own batch" in text
+    assert "Asserted:" not in str(certify())
 
 
 def test_a_sequential_audit_tells_its_story_at_every_stage() -> None:

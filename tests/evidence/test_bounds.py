@@ -27,7 +27,11 @@ def losses() -> NDArray[np.float64]:
 
 def certify(given: Any = None, **choices: Any) -> pg.Certificate:
     choices = {"reliability_target": 0.5, "seed": 2} | choices
-    return pg.certify(losses() if given is None else given, REQUIREMENTS, **choices)
+    if given is None:
+        given = losses()
+        if choices.get("mode") == "collective":
+            given = pg.LossBatches([pg.LossArray(one[None]) for one in given])
+    return pg.certify(given, REQUIREMENTS, **choices)
 
 
 @pytest.mark.parametrize(

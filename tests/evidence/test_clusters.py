@@ -25,6 +25,26 @@ def test_clusters_in_random_order_are_read_in_that_order() -> None:
     assert false <= 30  # Bin(200, .05) exceeds 30 with probability 1e-8
 
 
+@pytest.mark.guarantee
+def test_records_in_random_order_do_not_put_large_clusters_first() -> None:
+    # The cluster mean is .5 * 0 + .5 * .62 = .31, above the limit. In a random order of
+    # records nearly all large clusters, whose loss is 0, show up before the small ones.
+    rng = np.random.default_rng(121)
+    limit = pg.Requirement(name="loss", low=0, high=1, limit=0.30)
+    labels = np.repeat(np.arange(300), np.repeat([60, 1], 150))
+    false = 0
+    for seed in range(200):
+        loss = np.concatenate([np.zeros(150), rng.random(150) < 0.62])
+        order = rng.permutation(labels.size)
+        certificate = pg.certify(
+            loss[labels][order][None, :, None], [limit], design=pg.Clustered(),
+            records=pg.Records(clusters=labels[order], random_order=True),
+            reliability_target=0.5, test="betting", threshold="0.05", seed=seed,
+        )  # fmt: skip
+        false += certificate.evidence.release_pvalues[0] <= 0.05
+    assert false <= 24  # Bin(200, .05) exceeds 24 with probability 3e-5; it was 200
+
+
 def test_record_weighted_estimates_and_bounds_are_about_the_mean_over_records() -> None:
     values = np.full((1, 500, 1), 0.9)
     evidence = pg.certify(

@@ -281,7 +281,7 @@ def test_certify_permutes_sorted_rows_by_itself() -> None:
     false = []
     for seed in range(300):
         rate = 0.1 + 0.2 * np.sort(rng.random(400))  # rows by date, the loss drifting upwards
-        losses = (rng.random((1, 400)) < rate).astype(float)
+        losses = (rng.random((1, 400)) < rate).astype(float)[:, :, None]
         certificate = pg.certify(
             losses, [LOSS], reliability_target=0.5, test="betting", threshold=ALPHA, seed=seed
         )
@@ -333,7 +333,10 @@ def test_one_shared_target_is_not_a_set_of_separate_batches() -> None:
         batches = rng.random((releases, 1, 150, 1)) < LIMIT
         own = pg.LossBatches([pg.LossArray(batch) for batch in batches])
         separate.append(pg.certify(own, [HIT], **choices).lower.steps[0][1] > 0)
-        one = np.repeat(batches[0], releases, axis=0)
-        shared.append(pg.certify(one, [HIT], **choices).lower.steps[0][1] > 0)
+        # One array cannot be passed off as batches; copies without ids can.
+        copies = pg.LossBatches([pg.LossArray(batches[0])] * releases)
+        shared.append(pg.certify(copies, [HIT], **choices).lower.steps[0][1] > 0)
     assert holds(separate, level)
     assert broken(shared, level)
+    with pytest.raises(pg.UnsupportedDesign, match="one shared target"):
+        pg.certify(np.repeat(batches[0], releases, axis=0), [HIT], **choices)

@@ -248,6 +248,7 @@ def test_the_table_is_monotone_for_the_sorted_search() -> None:
         (lambda: clopper_pearson_upper(1, 2, alpha=1.0), "1.0"),
         (lambda: clopper_pearson_upper(1, 2, alpha=float("nan")), "nan"),
         (lambda: lower_tail_table(0, 0.5), "n = 0"),
+        (lambda: lower_tail_table(20_000_001, 0.5), "n = 20000001"),
         (lambda: lower_tail_table(4, 1.0), "v = 1.0"),
         (lambda: wilson_interval(7, 6), "7 of 6"),
         (lambda: wilson_interval(0, 0), "0 of 0"),

@@ -18,7 +18,6 @@ from proxyguard.exact.evalues import (
     largest_invalid_count,
     mixture_evalues,
     subset_invalid_count,
-    threshold_invalid_count,
 )
 from proxyguard.exact.multiplicity import bonferroni
 from proxyguard.exact.rounding import TINY
@@ -71,15 +70,19 @@ def test_the_subset_of_all_releases_gives_the_overall_count(evalues: list[Fracti
     st.data(),
     st.fractions(min_value=Fraction(1, 400), max_value=Fraction(1, 4), max_denominator=400),
 )
-def test_the_threshold_count_is_the_general_count(
+def test_the_threshold_count_depends_on_the_favorable_scores_alone(
     size: int, data: st.DataObject, threshold: Fraction
 ) -> None:
     favorable = data.draw(st.integers(0, size))
     alpha = data.draw(st.sampled_from([threshold, TWENTIETH, Fraction(1, 7), Fraction(9, 10)]))
-    evalues = [1 / threshold] * favorable + [Fraction(0)] * (size - favorable)
-    general = largest_invalid_count(evalues, alpha=alpha)
-    short = threshold_invalid_count(favorable, size, threshold=threshold, alpha=alpha)
-    assert short == general
+    pvalues = [0.0] * favorable + [1.0] * (size - favorable)
+    evalues = mixture_evalues(pvalues, thresholds=[threshold])
+    # Theory section 3: the m smallest hold max(0, m - (R - N)) favorable scores, 1/t each.
+    most = max(
+        (m for m in range(1, size + 1) if max(0, m - size + favorable) * alpha < m * threshold),
+        default=0,
+    )
+    assert largest_invalid_count(evalues, alpha=alpha) == most
 
 
 @given(
@@ -139,7 +142,7 @@ def test_at_most_alpha_of_any_joint_law_counts_an_invalid_release_as_valid() -> 
             wrong = sum(
                 p
                 for p, x in zip(law, patterns, strict=True)
-                if threshold_invalid_count(sum(x), 4, threshold=threshold, alpha=alpha) < 4
+                if largest_invalid_count([s / threshold for s in x], alpha=alpha) < 4
             )
             assert wrong <= alpha
             exceeded += wrong > 0
@@ -148,8 +151,10 @@ def test_at_most_alpha_of_any_joint_law_counts_an_invalid_release_as_valid() -> 
 
 def test_the_markov_step_is_attained() -> None:
     # All invalid releases score together with probability t = alpha: exactly alpha is spent.
-    assert threshold_invalid_count(5, 5, threshold=TWENTIETH, alpha=TWENTIETH) == 0
-    assert threshold_invalid_count(4, 5, threshold=TWENTIETH, alpha=TWENTIETH) == 5
+    together = mixture_evalues([0.0] * 5, thresholds=[TWENTIETH])
+    one_short = mixture_evalues([0.0] * 4 + [1.0], thresholds=[TWENTIETH])
+    assert largest_invalid_count(together, alpha=TWENTIETH) == 0
+    assert largest_invalid_count(one_short, alpha=TWENTIETH) == 5
 
 
 def test_the_mixture_calibrator_is_the_average_of_thresholds() -> None:
@@ -215,7 +220,6 @@ def test_the_e_bh_list_is_the_largest_self_consistent_one(evalues: list[float]) 
         (lambda: largest_invalid_count([-1.0], alpha=TWENTIETH), "nonnegative"),
         (lambda: largest_invalid_count([float("nan")], alpha=TWENTIETH), "NaN|nonnegative"),
         (lambda: subset_invalid_count([1.0, 2.0], [True], alpha=TWENTIETH), "1 .* 2"),
-        (lambda: threshold_invalid_count(5, 4, threshold=TWENTIETH, alpha=TWENTIETH), "5 of 4"),
         (lambda: e_bh([], alpha=0.05), "at least one"),
         (lambda: e_bh([-1.0], alpha=0.05), "nonnegative"),
     ],

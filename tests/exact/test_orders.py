@@ -21,7 +21,7 @@ from proxyguard.exact.betting import (
     betting_upper,
 )
 from proxyguard.exact.binomial import clopper_pearson_lower
-from proxyguard.exact.evalues import threshold_invalid_count
+from proxyguard.exact.evalues import largest_invalid_count
 from proxyguard.exact.mean import (
     bentkus_pvalue,
     bentkus_upper,
@@ -171,6 +171,13 @@ def rescaled_lower(k: int, n: int, kappa: float, draws: float, target: float) ->
     return 0.0 if c >= 1.0 else max(0.0, (rate - c) / (1.0 - c))
 
 
+def e_value_lower(k: int, n: int, kappa: float, draws: float, target: float) -> float:
+    """Return the bound from the e-value count with ``E = S/kappa``, theory section 3."""
+    evalues = [1 / Fraction(kappa)] * k + [Fraction(0)] * (n - k)
+    invalid = largest_invalid_count(evalues, alpha=Fraction(target))
+    return float(clopper_pearson_lower(n - invalid, n, alpha=draws))
+
+
 audits = st.tuples(
     st.sampled_from([1, 2, 10, 30, 100, 1000]),
     st.floats(0.0, 1.0),
@@ -204,8 +211,7 @@ def test_sharp_is_at_least_the_e_value_bound_at_the_same_threshold_at_every_spli
     sharp = sharp_lower(k, n, kappa=kappa, alpha=alpha)
     for share in SPLITS:
         draws, target = alpha * (1.0 - share), alpha * share
-        invalid = threshold_invalid_count(k, n, threshold=Fraction(kappa), alpha=Fraction(target))
-        count_bound = float(clopper_pearson_lower(n - invalid, n, alpha=draws))
+        count_bound = e_value_lower(k, n, kappa, draws, target)
         assert sharp >= count_bound - 1e-9
 
 
@@ -217,10 +223,7 @@ def test_the_e_value_bound_is_at_least_the_papers_bound_when_the_draws_have_half
     # alpha_Q <= 1/2 as a level, at every split; E = S/kappa.
     for draws in (alpha / 50, alpha / 2, 0.5):
         for target in (alpha / 50, alpha / 2, 0.5):
-            invalid = threshold_invalid_count(
-                k, n, threshold=Fraction(kappa), alpha=Fraction(target)
-            )
-            count_bound = float(clopper_pearson_lower(n - invalid, n, alpha=draws))
+            count_bound = e_value_lower(k, n, kappa, draws, target)
             assert count_bound >= paper_lower(k, n, kappa, draws, target) - 1e-12
 
 

@@ -40,7 +40,7 @@ def read(
     seed: int = 1,
     two_valued: bool = False,
 ) -> ReleaseEvidence:
-    """Read trials as if each were one release, by the real reader and the real tests."""
+    """Read trials, (trials, records), as one release each by the real reader and tests."""
     requirement = pg.Requirement(name="loss", low=0, high=1, limit=limit, two_valued=two_valued)
     reading = Reading(
         requirements=(requirement,),
@@ -50,7 +50,8 @@ def read(
         violation_level=LEVEL,
         seed=seed,
     )
-    return gather_evidence(pg.LossArray(values, records or pg.Records()), reading, bounds_level=0.5)
+    losses = pg.LossArray(values[:, :, None], records or pg.Records())
+    return gather_evidence(losses, reading, bounds_level=0.5)
 
 
 def both(values: np.ndarray, limit: float, test: str, **how: object) -> tuple[int, int]:
@@ -254,7 +255,7 @@ def test_a_subgroup_of_random_size(test, within_budget):
         member = rng.random(100) < 0.1
         # Outside the group nothing errs, which must not help.
         values = (rng.random(100) < np.where(member, 0.5, 0.0)).astype(float)
-        losses = pg.LossArray(values[None], pg.Records(groups={"rare": member}))
+        losses = pg.LossArray(values[None, :, None], pg.Records(groups={"rare": member}))
         found = gather_evidence(losses, reading, bounds_level=0.5)
         wrong += [found.pvalues[0, 0] <= LEVEL, found.violation_pvalues[0, 0] <= LEVEL]
     assert within_budget(int(wrong[0]), 600, LEVEL)

@@ -129,7 +129,7 @@ def test_certify_on_losses(choices, within_budget):
     trials, n_releases = 150, 40
     overcounted = overstated = misled = 0
     for trial in range(trials):
-        losses = (rng.random((2, 120)) < 0.3)[rng.integers(2, size=n_releases)]
+        losses = (rng.random((2, 120, 1)) < 0.3)[rng.integers(2, size=n_releases)]
         valid = rng.random(n_releases) < TARGET
         losses[valid] = False
         found = pg.certify(

@@ -68,7 +68,7 @@ ERROR = pg.Requirement(name="error", low=0, high=1, limit=0.3, two_valued=True)
 
 def losses(rng: np.random.Generator, n_releases: int, etas: np.ndarray) -> dict[str, np.ndarray]:
     """Return losses of mechanisms on 100 shared records; invalid releases err at the limit."""
-    shared = rng.random((2, 100)) < 0.3
+    shared = rng.random((2, 100, 1)) < 0.3
     found = {}
     for h, eta in enumerate(etas):
         one = shared[rng.integers(2, size=n_releases)]

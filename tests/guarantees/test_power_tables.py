@@ -22,7 +22,7 @@ from proxyguard.evidence.releases import gather_evidence
 from proxyguard.evidence.smooth import SmoothEvidence
 from proxyguard.exact.binomial import clopper_pearson_lower
 from proxyguard.exact.contamination import chernoff_ceiling, ramp_ceiling, ramp_sensitivity
-from proxyguard.exact.evalues import threshold_invalid_count
+from proxyguard.exact.evalues import largest_invalid_count, mixture_evalues
 from proxyguard.exact.mean import (
     bentkus_pvalue,
     binomial_pvalue,
@@ -86,7 +86,7 @@ def test_component_table(column, test, row, two_sample):
             violation_level=0.01,
             seed=seed,
         )
-        found = gather_evidence(pg.LossArray(part), reading, bounds_level=0.5)
+        found = gather_evidence(pg.LossArray(part[:, :, None]), reading, bounds_level=0.5)
         return int(np.sum(found.pvalues <= 0.01))
 
     if test == "randomized_binomial":  # its uniforms are shared by the releases of one call
@@ -114,7 +114,7 @@ def test_two_strata_table(two_sample):
             violation_level=0.01,
         )
         found = gather_evidence(
-            pg.LossArray(values, pg.Records(strata=strata)), reading, bounds_level=0.5
+            pg.LossArray(values[:, :, None], pg.Records(strata=strata)), reading, bounds_level=0.5
         )
         rates[test] = int(np.sum(found.pvalues <= 0.01))
     assert two_sample(rates["hoeffding"], 400, 0.00, 400) > DIFFERENT
@@ -297,9 +297,8 @@ def test_confirmation(eta, sharp, count, direct, named, oracle, two_sample):
         errors = np.searchsorted(np.sort(rng.random(size)), risk)
         pvalues = table[errors]
         favorable = int(np.sum(pvalues <= 0.01))
-        invalid = threshold_invalid_count(
-            favorable, size, threshold=exact("0.01"), alpha=exact("0.045")
-        )
+        evalues = mixture_evalues(pvalues, thresholds=[exact("0.01")])
+        invalid = largest_invalid_count(evalues, alpha=exact("0.045"))
         passing = int(np.sum(errors <= 158))
         recognized = int(holm(pvalues, alpha=0.025).sum())
 
@@ -324,8 +323,8 @@ def test_confirmation_through_certify(two_sample):
         valid = rng.random(1000) < 0.9
         risk = np.where(valid, rng.uniform(0.135, 0.145, 1000), rng.uniform(0.205, 0.220, 1000))
         found = pg.certify(
-            rng.random(1000) < risk[:, None], [error], reliability_target=0.8, alpha="0.05",
-            threshold="0.01", beta=None, seed=trial,
+            rng.random((1000, 1)) < risk[:, None, None], [error], reliability_target=0.8,
+            alpha="0.05", threshold="0.01", beta=None, seed=trial,
         )  # fmt: skip
         hits += found.decision is pg.Decision.VALIDATED
     assert two_sample(hits, 40, 0.990, 1000) > DIFFERENT

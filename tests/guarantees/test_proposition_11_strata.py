@@ -30,7 +30,7 @@ def losses(rng: np.random.Generator, n_releases: int, rare: float, weight: float
     group = rng.integers(4, size=n_releases)
     found = (rng.random((4, STRATA.size)) < risk)[group]
     found[rng.random(n_releases) < TARGET] = False
-    return found
+    return found[:, :, None]
 
 
 def errors_of(trials: int, rare: float, weight: float, seed: int, **choices: object) -> int:
@@ -81,8 +81,8 @@ def test_without_replacement_from_each_stratum(within_budget):
         found = pool[np.array(rows)][rng.integers(4, size=60)]
         found[rng.random(60) < TARGET] = False
         errors += pg.certify(
-            found, [LOSS], design=UNEQUAL, records=pg.Records(strata=STRATA), test="hoeffding",
-            reliability_target=TARGET, alpha=ALPHA, beta=None, seed=trial,
+            found[:, :, None], [LOSS], design=UNEQUAL, records=pg.Records(strata=STRATA),
+            test="hoeffding", reliability_target=TARGET, alpha=ALPHA, beta=None, seed=trial,
         ).decision is pg.Decision.VALIDATED  # fmt: skip
     assert within_budget(errors, 100, ALPHA)
 

@@ -106,7 +106,7 @@ def test_certify_on_losses(within_budget):
     trials = 250
     errors = 0
     for trial in range(trials):
-        losses = (rng.random((GROUPS, n)) < 0.3)[rng.integers(GROUPS, size=100)]
+        losses = (rng.random((GROUPS, n, 1)) < 0.3)[rng.integers(GROUPS, size=100)]
         losses[rng.random(100) < TARGET] = False
         found = pg.certify(
             losses, [error], mode="hybrid", bound="sharp", named_share="0.5", release_share="0.02",

@@ -105,14 +105,14 @@ def test_an_audit_of_losses(bound, one_record_losses, within_budget):
     )  # fmt: skip
     rng = np.random.default_rng(507)
     trials = 600 if bound is Bound.SHARP else 40
+    # Limit .9901 on one record: p = .0099 without an error, 1 with one.
+    error = pg.Requirement(name="error", low=0, high=1, limit=0.9901, two_valued=True)
     errors = 0
-    for _ in range(trials):
-        audit = pg.SequentialAudit(plan)
-        losses = one_record_losses(rng, rng.random(200) < TARGET, kappa=KAPPA, share=0.4)
-        # limit .99 on one record: p = .01 without an error, 1 with one.
-        scores = ~losses[:, 0, 0]
+    for trial in range(trials):
+        audit = pg.SequentialAudit(plan, pg.FavorableScore([error], threshold=KAPPA, seed=trial))
+        losses = one_record_losses(rng, rng.random(200) < TARGET, kappa=0.0099, share=0.4)
         for start in range(0, 200, 40):
-            audit.add(scores[start : start + 40])
+            audit.add_losses(losses[start : start + 40])
             if audit.finished:
                 break
         errors += audit.reliability_lower > TARGET or audit.decision is pg.Decision.VALIDATED

@@ -86,7 +86,7 @@ def test_certify_with_releases_at_their_limits(test, within_budget):
     errors = 0
     for trial in range(trials):
         group = rng.integers(10, size=n_releases)
-        losses = (rng.random((10, n)) < 0.2)[group]
+        losses = (rng.random((10, n, 1)) < 0.2)[group]
         losses[rng.random(n_releases) < TARGET] = False
         found = pg.certify(
             losses, [error], test=test, reliability_target=TARGET, alpha=ALPHA, beta=None,

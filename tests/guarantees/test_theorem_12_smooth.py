@@ -106,7 +106,7 @@ def test_certify_on_losses(bound, within_budget):
     for trial in range(trials):
         risk = np.where(rng.random(300) < TARGET, 0.1, 0.8)
         found = pg.certify(
-            rng.random(200) <= risk[:, None], [loss], mode="smooth", bound=bound,
+            rng.random((200, 1)) <= risk[:, None, None], [loss], mode="smooth", bound=bound,
             reliability_target=TARGET, alpha=ALPHA, beta=None, seed=trial,
         )  # fmt: skip
         errors += found.decision is pg.Decision.VALIDATED

@@ -97,7 +97,7 @@ def test_certify_on_losses(within_budget):
     errors = 0
     for trial in range(trials):
         group = rng.integers(5, size=100)
-        losses = (rng.random((5, 600)) < 0.5)[group]
+        losses = (rng.random((5, 600, 1)) < 0.5)[group]
         losses[rng.random(100) < TARGET] = False
         found = pg.certify(
             losses, [loss], mode="block", block_size=20, reliability_target=TARGET, alpha=ALPHA,

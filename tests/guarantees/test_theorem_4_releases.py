@@ -68,7 +68,7 @@ def test_certify_releases_on_one_shared_target(within_budget):
     errors = 0
     for trial in range(trials):
         risk = np.r_[np.full(4, 0.3), rng.uniform(0.3, 0.33, 4), np.full(4, 0.1)]
-        losses = rng.random(500) < risk[:, None]
+        losses = rng.random((500, 1)) < risk[:, None, None]
         found = pg.certify_releases(
             {"m": pg.Member(losses, [requirement(0.3)])}, alpha=ALPHA, seed=trial
         )

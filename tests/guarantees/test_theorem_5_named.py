@@ -86,7 +86,7 @@ def test_certify_named_on_losses(shared, within_budget):
     errors = 0
     for trial in range(trials):
         risk = np.where(rng.random(n_releases) < TARGET, 0.0, 0.1)
-        losses = rng.random(n if shared else (n_releases, n)) < risk[:, None]
+        losses = rng.random((n, 1) if shared else (n_releases, n, 1)) < risk[:, None, None]
         found = pg.certify(
             losses, [ERROR], mode="named", reliability_target=TARGET, alpha=ALPHA, seed=trial
         )

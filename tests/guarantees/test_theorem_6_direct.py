@@ -100,9 +100,9 @@ def test_certify_on_the_false_pass_losses(bound, within_budget):
     for trial in range(trials):
         _, risk, target = false_pass_scores(rng)
         found = pg.certify(
-            target <= risk[:, None], [loss], mode="direct", bound=bound, score="slack",
-            test="chernoff", target_share="0.9", reliability_target=TARGET, alpha=ALPHA,
-            beta=None, seed=trial,
+            target[:, None] <= risk[:, None, None], [loss], mode="direct", bound=bound,
+            score="slack", test="chernoff", target_share="0.9", reliability_target=TARGET,
+            alpha=ALPHA, beta=None, seed=trial,
         )  # fmt: skip
         errors += found.decision is pg.Decision.VALIDATED
     assert within_budget(errors, trials, ALPHA)

@@ -87,7 +87,7 @@ def test_certify_names_violations_on_losses(within_budget):
     errors = 0
     for trial in range(trials):
         risk = np.where(rng.random(n_releases) < TARGET, 0.2999, 1.0)
-        losses = rng.random((n_releases, n)) < risk[:, None]
+        losses = rng.random((n_releases, n, 1)) < risk[:, None, None]
         found = pg.certify(
             losses, [error], mode="named", reliability_target=TARGET, beta=BETA, seed=trial
         )

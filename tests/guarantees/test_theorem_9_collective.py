@@ -52,9 +52,10 @@ def test_twin_no_valid_release_and_uncorrected_counts(combination, within_budget
     assert beyond_doubt(int((pvalues <= ALPHA_R).any(axis=1).sum()), trials, ALPHA_R)
 
 
-def batches(rng: np.random.Generator, risk: np.ndarray, n: int) -> pg.LossBatches:
-    losses = rng.random((risk.size, 1, n)) < risk[:, None, None]
-    return pg.LossBatches([pg.LossArray(one) for one in losses])
+def batches(uniforms: np.ndarray, risk: np.ndarray) -> pg.LossBatches:
+    """Return one batch a release, from (releases, records) or from shared (records,) uniforms."""
+    losses = uniforms < risk[:, None]
+    return pg.LossBatches([pg.LossArray(one[None, :, None]) for one in losses])
 
 
 @pytest.mark.parametrize("combination", COUNTS)
@@ -65,8 +66,9 @@ def test_certify_on_separate_batches(combination, within_budget):
     for trial in range(trials):
         risk = np.where(rng.random(n_releases) < TARGET, 0.0, 0.3)
         found = pg.certify(
-            batches(rng, risk, 60), [ERROR], mode="collective", dependence="independent",
-            combination=combination, reliability_target=TARGET, alpha=ALPHA, beta=None, seed=trial,
+            batches(rng.random((n_releases, 60)), risk), [ERROR], mode="collective",
+            dependence="independent", combination=combination, reliability_target=TARGET,
+            alpha=ALPHA, beta=None, seed=trial,
         )  # fmt: skip
         errors += found.decision is pg.Decision.VALIDATED
     assert within_budget(errors, trials, ALPHA)
@@ -74,18 +76,27 @@ def test_certify_on_separate_batches(combination, within_budget):
 
 def test_twin_fisher_on_one_shared_target(beyond_doubt):
     # One uniform a record drives every release; the p-values of invalid ones are equal, and
-    # Fisher adds up the same evidence again and again.
+    # Fisher adds up the same evidence again and again. Without record ids nothing shows that
+    # the batches are one and the same.
     rng = np.random.default_rng(904)
     trials, n_releases, n = 200, 48, 100
     errors = 0
     for trial in range(trials):
         risk = np.where(rng.random(n_releases) < TARGET, 0.0, 0.3)
         found = pg.certify(
-            rng.random(n) < risk[:, None], [ERROR], mode="collective", dependence="independent",
+            batches(rng.random(n), risk), [ERROR], mode="collective", dependence="independent",
             combination="fisher", reliability_target=TARGET, alpha=ALPHA, beta=None, seed=trial,
         )  # fmt: skip
         errors += found.decision is pg.Decision.VALIDATED
     assert beyond_doubt(errors, trials, ALPHA)
+    shared = pg.LossArray(np.zeros((1, n, 1)), pg.Records(ids=np.arange(n)))
+    with pytest.raises(pg.LossMismatch, match="is in batch 0 and in batch 1"):
+        pg.LossBatches([shared, shared])
+    with pytest.raises(pg.UnsupportedDesign, match="one shared target"):
+        pg.certify(
+            np.zeros((2, n, 1)), [ERROR], mode="collective", dependence="independent",
+            reliability_target=TARGET,
+        )  # fmt: skip
 
 
 def test_twin_simes_on_one_shared_target(beyond_doubt):

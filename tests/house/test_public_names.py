@@ -14,6 +14,7 @@ import proxyguard as pg
 ROOT = Path(pg.__file__).parent.parent
 
 NAMES = [
+    "BudgetOverspent",
     "CandidateStream",
     "Certificate",
     "Claim",
@@ -26,6 +27,7 @@ NAMES = [
     "Independent",
     "LossArray",
     "LossBatches",
+    "LossError",
     "LossMismatch",
     "LossOutOfBounds",
     "LossStream",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import proxyguard as pg
-from proxyguard.losses.array import as_losses
 
 ERROR = pg.Requirement(name="error", low=0, high=1, limit=0.2, two_valued=True)
 BRIER = pg.Requirement(name="Brier", low=0, high=1, limit=0.2)
@@ -56,15 +56,38 @@ def test_nested_lists_and_strided_views_are_arrays_too() -> None:
     np.testing.assert_array_equal(certify(fortran).evidence.pvalues, whole)
 
 
-def test_two_dimensions_are_releases_by_records_of_one_requirement() -> None:
-    losses = np.random.default_rng(5).random((6, 40)) * 0.2
-    assert as_losses(losses).shape == (6, 40, 1)
-    np.testing.assert_array_equal(
-        certify(losses).evidence.pvalues, certify(losses[:, :, None]).evidence.pvalues
-    )
+MASKED = np.ma.masked_array(np.zeros((2, 9, 1)), mask=np.arange(18).reshape(2, 9, 1) == 4)
 
 
-@pytest.mark.parametrize("shape", [(), (5,), (1, 2, 3, 4), (0, 5, 1)], ids=str)
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: certify(MASKED),
+        lambda: pg.LossArray(MASKED),
+        lambda: pg.Moments(n=9, mean=MASKED[:, 0]),
+        lambda: pg.Moments(n=9, mean=np.zeros((2, 1)), variance=MASKED[:, 0]),
+        lambda: certify(
+            pg.LossStream(
+                chunks=[MASKED], n_releases=2, n_records=9, n_requirements=1, random_order=True
+            )
+        ),
+    ],
+    ids=["certify", "array", "mean", "variance", "chunk"],
+)
+def test_a_mask_is_refused_and_not_lost(make: Callable[[], Any]) -> None:
+    with pytest.raises(pg.LossMismatch, match="masked array"):
+        make()
+
+
+def test_ragged_rows_are_a_mismatch() -> None:
+    ragged = [[[0.1], [0.1]], [[0.1]]]
+    with pytest.raises(pg.LossMismatch, match="no rectangular array"):
+        certify(ragged)
+    with pytest.raises(pg.LossMismatch, match="no rectangular array"):
+        pg.Moments(n=2, mean=[[0.1], [0.1, 0.2]])
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (6, 40), (1, 2, 3, 4), (0, 5, 1)], ids=str)
 def test_another_shape_is_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(pg.LossMismatch, match=r"shape \("):
         pg.LossArray(np.zeros(shape))
@@ -224,3 +247,17 @@ def test_separate_batches_hold_one_release_each_and_share_no_record() -> None:
     batches = pg.LossBatches([first, small])
     assert batches.shape == (2, 2, 1)
     assert batches.releases == ("0", "1")
+
+
+@pytest.mark.parametrize("column", ["ids", "clusters"])
+def test_separate_batches_share_no_label_and_give_it_all_or_none(column: str) -> None:
+    def batch(labels: Any) -> pg.LossArray:
+        return pg.LossArray(np.zeros((1, 4, 1)), pg.Records(**{column: labels}))
+
+    first, second = batch([1, 2, 3, 4]), batch([5, 6, 7, 8])
+    assert pg.LossBatches([first, second]).shape == (2, 4, 1)
+    with pytest.raises(pg.LossMismatch, match="4 is in batch 0 and in batch 1"):
+        pg.LossBatches([first, batch([4, 5, 6, 7])])
+    for some in ([first, batch(None)], [batch(None), first]):
+        with pytest.raises(pg.LossMismatch, match=f"records.{column} with every batch or with"):
+            pg.LossBatches(some)

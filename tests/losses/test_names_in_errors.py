@@ -47,3 +47,13 @@ def test_the_error_names_the_mechanism_of_a_family() -> None:
     bad[1, 2] = 3.0
     with pytest.raises(pg.LossOutOfBounds, match="second"):
         pg.certify({"first": np.zeros((3, 20, 1)), "second": bad}, [LOSS], reliability_target=0.8)
+
+
+def test_a_mismatch_names_its_mechanism_or_member() -> None:
+    good, wide = np.zeros((3, 20, 1)), np.zeros((3, 20, 2))
+    with pytest.raises(pg.LossMismatch, match=r"^second: .*2 requirements, 1 are registered"):
+        pg.certify({"first": good, "second": wide}, [LOSS], reliability_target=0.8)
+    with pytest.raises(pg.LossMismatch, match=r"^second: .*2 requirements, 1 are registered"):
+        pg.certify_releases({"first": pg.Member(good, [LOSS]), "second": pg.Member(wide, [LOSS])})
+    with pytest.raises(pg.LossMismatch, match=r"^the losses have 2 requirements"):
+        pg.certify(wide, [LOSS], reliability_target=0.8)

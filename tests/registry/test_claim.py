@@ -11,7 +11,7 @@ import pytest
 
 import proxyguard as pg
 from proxyguard.errors import RegistryError, UnsupportedDesign
-from proxyguard.registry.claim import Bound, Claim, Family, Mode, Score
+from proxyguard.registry.claim import _USED_BY, Bound, Claim, Family, Mode, Score
 from proxyguard.registry.test import ComponentTest, default_test
 
 ERROR = pg.Requirement(name="error", low=0, high=1, limit=0.2, two_valued=True, slack=0.05)
@@ -123,10 +123,75 @@ def test_a_choice_outside_its_range_is_refused(choices: dict[str, Any]) -> None:
 
 
 def test_levels_are_exact_fractions_however_they_are_written() -> None:
-    made = claim(alpha=0.05, threshold="0.01", reliability_target="4/5", thresholds=[0.1, "0.2"])
+    made = claim(alpha=0.05, threshold="0.01", reliability_target="4/5")
     assert (made.alpha, made.threshold) == (Fraction(1, 20), Fraction(1, 100))
     assert made.reliability_target == Fraction(4, 5)
+    assert claim(thresholds=[0.1, "0.2"]).thresholds == (Fraction(1, 10), Fraction(1, 5))
+
+
+def test_a_claim_made_directly_is_read_like_any_other() -> None:
+    written: dict[str, Any] = {
+        "mode": "count", "alpha": 0.05, "reliability_target": "4/5", "thresholds": [0.1, "0.2"],
+        "test": {"error": "binomial"}, "stakes": [1 / 2],
+    }  # fmt: skip
+    made = Claim(**written)
+    assert made == Claim.of(written)
+    assert (made.mode, made.alpha) == (Mode.COUNT, Fraction(1, 20))
     assert made.thresholds == (Fraction(1, 10), Fraction(1, 5))
+    assert made.test == {"error": ComponentTest.BINOMIAL}
+    assert made.stakes == (0.5,)
+    with pytest.raises(RegistryError, match="'nmaed'"):
+        Claim(mode="nmaed", reliability_target=Fraction(1, 2))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {"thresholds": ["0"]},
+        {"thresholds": ["0.1", 1]},
+        {"threshold": "0.1", "thresholds": ["0.1"]},
+    ],
+    ids=str,
+)
+def test_thresholds_lie_inside_the_unit_interval_and_stand_alone(choices: dict[str, Any]) -> None:
+    with pytest.raises(RegistryError, match="threshold"):
+        claim(mode="count", **choices)
+
+
+# One choice for each entry of the table, in a mode that does not read it.
+IDLE: list[tuple[str, dict[str, Any]]] = [
+    ("bound", {"mode": "named", "bound": "paper"}),
+    ("score", {"mode": "count", "score": "slack"}),
+    ("threshold", {"mode": "named", "threshold": "0.01"}),
+    ("violation_threshold", {"mode": "hybrid", "violation_threshold": "0.01"}),
+    ("reliability_target", {"mode": "releases"}),
+    ("release_share", {"release_share": "0.1"}),
+    ("target_share", {"mode": "named", "target_share": "0.1"}),
+    ("named_share", {"named_share": "0.1"}),
+    ("family", {"mode": "releases", "reliability_target": None, "family": "bounds"}),
+    ("shares", {"mode": "releases", "reliability_target": None, "shares": {"a": 1}}),
+    ("dependence", {"dependence": "independent"}),
+    ("combination", {"combination": "fisher"}),
+    ("calibrator", {"calibrator": "capital"}),
+    ("thresholds", {"thresholds": ["0.01"]}),
+    ("block_size", {"block_size": 5}),
+    ("pooled_violations", {"pooled_violations": False}),
+]
+
+
+@pytest.mark.parametrize(("name", "choices"), IDLE, ids=[name for name, _ in IDLE])
+def test_a_choice_that_the_mode_would_ignore_is_an_objection(
+    name: str, choices: dict[str, Any]
+) -> None:
+    made = claim(**choices)
+    (reason,) = made.supports(pg.Iid(), [BRIER])
+    assert f"mode {made.mode.value} does not use {name}, which was set to" in reason
+    with pytest.raises(UnsupportedDesign, match=f"does not use {name},"):
+        made.require_support(pg.Iid(), [BRIER])
+
+
+def test_every_choice_that_some_mode_ignores_is_tried_above() -> None:
+    assert {name for name, _ in IDLE} == set(_USED_BY)
 
 
 def test_a_mapping_of_tests_must_name_every_requirement() -> None:
@@ -136,8 +201,10 @@ def test_a_mapping_of_tests_must_name_every_requirement() -> None:
         ComponentTest.BENTKUS,
     )
     for names in ({"error": "binomial"}, {"error": "binomial", "Brier": "bentkus", "x": "bentkus"}):
-        with pytest.raises(RegistryError, match="the requirements are"):
-            claim(test=names).supports(pg.Iid(), [ERROR, BRIER])
+        (reason,) = claim(test=names).supports(pg.Iid(), [ERROR, BRIER])
+        assert "the requirements are" in reason
+        with pytest.raises(UnsupportedDesign, match="the requirements are"):
+            pg.certify(unread(2), [ERROR, BRIER], test=names, reliability_target=0.8)
 
 
 @pytest.mark.parametrize("design", DESIGNS)
@@ -177,8 +244,8 @@ def test_the_default_test_follows_from_the_declaration(
 # Everything else that no theorem covers: a word of the reason, the choices, the design.
 UNSUPPORTED: list[tuple[str, dict[str, Any], str, list[pg.Requirement]]] = [
     *(
-        (f"{mode} mode needs iid", {"mode": mode, "block_size": 5}, design, [BRIER])
-        for mode in ("smooth", "block")
+        (f"{choices['mode']} mode needs iid", choices, design, [BRIER])
+        for choices in ({"mode": "smooth"}, {"mode": "block", "block_size": 5})
         for design in ("independent", "without_replacement", "proportional", "weighted")
     ),
     ("separate batch", {"mode": "collective"}, "iid", [BRIER]),
@@ -188,8 +255,8 @@ UNSUPPORTED: list[tuple[str, dict[str, Any], str, list[pg.Requirement]]] = [
         "iid",
         [BRIER],
     ),
-    ("does not use independence", {"mode": "direct", "dependence": "independent"}, "iid", [BRIER]),
-    ("does not use independence", {"mode": "named", "dependence": "prds"}, "iid", [BRIER]),
+    ("does not use dependence", {"mode": "direct", "dependence": "independent"}, "iid", [BRIER]),
+    ("does not use dependence", {"mode": "named", "dependence": "prds"}, "iid", [BRIER]),
     ("subgroup of random size", {"score": "slack"}, "iid", [WOMEN]),
     ("subgroup of random size", {"mode": "hybrid", "score": "slack"}, "iid", [WOMEN]),
     ("subgroup of random size", {"mode": "smooth", "bound": "paper"}, "iid", [WOMEN]),

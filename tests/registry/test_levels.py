@@ -20,13 +20,20 @@ def levels(n_releases: int = 100, share: str = "1", **choices: Any) -> Levels:
 def test_the_sharp_threshold_is_the_default_rule_at_the_local_level() -> None:
     assert levels().threshold == default_threshold(100, target=0.8, alpha=0.05)
     assert levels(share="1/5").threshold == default_threshold(100, target=0.8, alpha=0.01)
-    assert levels(threshold="0.01").threshold == 0.01
+
+
+def test_thresholds_are_exact_and_the_share_is_kept() -> None:
+    made = levels(threshold="0.01", violation_threshold="0.03", share="1/5")
+    assert (made.threshold, made.violation_threshold) == (Fraction(1, 100), Fraction(3, 100))
+    assert isinstance(levels().threshold, Fraction)
+    assert isinstance(levels().violation_threshold, Fraction)
+    assert made.share == Fraction(1, 5)
 
 
 def test_the_default_threshold_can_validate_at_the_local_level() -> None:
     for share in ("1", "1/5"):
         made = levels(share=share)
-        best = sharp_pvalue(100, 100, target=0.8, kappa=made.threshold)
+        best = sharp_pvalue(100, 100, target=0.8, kappa=float(made.threshold))
         assert best <= float(made.lower.total)
 
 

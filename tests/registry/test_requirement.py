@@ -75,7 +75,7 @@ def test_scales_are_mapped_in_decimals() -> None:
     made = requirement(low=-0.1, high=0.3, limit=0.1, slack=0.05, ramp=0.02)
     assert (made.unit_limit, made.unit_cutoff, made.unit_ramp) == (0.5, 0.375, 0.05)
     np.testing.assert_allclose(
-        made.from_unit(made.to_unit(np.array([-0.1, 0.0, 0.3]))), [-0.1, 0.0, 0.3], atol=1e-16
+        made.from_unit(np.array([0.0, 0.25, 1.0])), [-0.1, 0.0, 0.3], atol=1e-16
     )
 
 

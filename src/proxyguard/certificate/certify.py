@@ -3,54 +3,28 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Unpack, overload
+from operator import index
+from typing import Any, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from proxyguard.certificate.block import certify_block
-from proxyguard.certificate.collective import certify_collective
-from proxyguard.certificate.count import ValidCount, certify_count, certify_count_violation
-from proxyguard.certificate.decision import Decision, ReliabilityBound
-from proxyguard.certificate.direct import certify_direct, certify_rescaled
-from proxyguard.certificate.hybrid import certify_hybrid
-from proxyguard.certificate.mechanism import (
-    Certificate,
-    FamilyCertificate,
-    decide,
-)
-from proxyguard.certificate.named import certify_named
-from proxyguard.certificate.releases import pooled_violations
-from proxyguard.certificate.sharp import certify_direct_violation, certify_sharp
-from proxyguard.certificate.smooth import (
-    certify_smooth,
-    certify_smooth_rescaled,
-    certify_smooth_sharp,
-)
-from proxyguard.certificate.violation import certify_violation
+from proxyguard.certificate.choose import Audit, lower_bound, upper_bounds
+from proxyguard.certificate.decision import Decision
+from proxyguard.certificate.mechanism import Certificate, FamilyCertificate, decide
 from proxyguard.errors import LossMismatch, LossOutOfBounds, RegistryError, UnsupportedDesign
-from proxyguard.evidence.direct import (
-    DirectEvidence,
-    score_by_pvalue,
-    score_by_slack,
-    score_violations,
-)
-from proxyguard.evidence.evalues import calibrated_evalues, capital_evalues, violation_evalues
-from proxyguard.evidence.releases import ReleaseEvidence, gather_evidence
-from proxyguard.evidence.smooth import score_by_block, score_by_ramp
-from proxyguard.losses.array import LossArray, LossBatches, Losses, as_losses
+from proxyguard.evidence.releases import gather_evidence
+from proxyguard.losses.array import LossArray, LossBatches, Losses, LossStream, as_losses
 from proxyguard.losses.cell import Reading
 from proxyguard.losses.records import Records
 from proxyguard.registry.budget import family_shares
-from proxyguard.registry.claim import Bound, Choices, Claim, Mode, Score
-from proxyguard.registry.design import Design, Iid
+from proxyguard.registry.claim import Choices, Claim, Mode
+from proxyguard.registry.design import DESIGNS, Design, Iid
 from proxyguard.registry.levels import Levels, local_levels, lower_budget, upper_budget
 from proxyguard.registry.requirement import Requirement
-
-if TYPE_CHECKING:
-    pass
 
 AnyLosses = ArrayLike | Losses
 
@@ -126,28 +100,31 @@ def certify(
         raise RegistryError(
             'mode="releases" makes no claim about a mechanism: use certify_releases'
         )
-    requirements = tuple(requirements)
-    design = design or Iid()
+    requirements = as_requirements(requirements)
+    design = as_design(design)
     claim.require_support(design, requirements)
-    seed = secrets.randbits(63) if seed is None else seed
-    family = losses if isinstance(losses, Mapping) else {"mechanism": losses}
-    if not family:
-        raise RegistryError("a family needs at least one mechanism")
-    arrays = {name: as_losses(one, records) for name, one in family.items()}
+    given, seed = seed is not None, as_seed(seed)
+    family: dict[Any, AnyLosses] = (
+        dict(losses) if isinstance(losses, Mapping) else {"mechanism": losses}
+    )
+    if not family or not all(isinstance(name, str) and name for name in family):
+        raise RegistryError(f"a family maps names of mechanisms to losses, got {list(family)}")
+    arrays = {}
+    for name, one in family.items():
+        with naming(name, family=isinstance(losses, Mapping)):
+            arrays[name] = as_losses(one, records)
     _check_batches(arrays, claim)
     _same_sizes(arrays)
     shares = family_shares(list(arrays), claim.shares)
     audits = {}
-    for name, one in arrays.items():
-        try:
-            audits[name] = _gather(one, claim, requirements, design, seed, shares[name])
-        except LossOutOfBounds as error:
-            raise (error.within(name) if isinstance(losses, Mapping) else error) from None
+    for name, array in arrays.items():
+        with naming(name, family=isinstance(losses, Mapping)):
+            audits[name] = _gather(array, claim, requirements, design, seed, shares[name])
     _same_ids({name: evidence.ids for name, (evidence, _) in audits.items()})
-    uppers = _upper_bounds(claim, audits)
+    uppers = upper_bounds(claim, audits)
     certificates = {}
     for name, (evidence, levels) in audits.items():
-        lower, count = _lower_bound(claim, evidence, levels)
+        lower, count = lower_bound(claim, evidence, levels)
         certificates[name] = Certificate(
             mechanism=name,
             decision=Decision.UNRESOLVED,
@@ -156,6 +133,7 @@ def certify(
             lower=lower,
             upper=uppers[name],
             count=count,
+            seed_given=given,
             notes=levels.notes,
         )
     decided = decide(certificates, outer=lower_budget(claim), outer_violation=upper_budget(claim))
@@ -173,10 +151,50 @@ def supports(
     >>> supports([error], reliability_target=0.8, test="binomial")
     ["binomial needs losses declared two_valued, and 'error' is not"]
     """
-    return Claim.of(choices).supports(design or Iid(), tuple(requirements))
+    return Claim.of(choices).supports(as_design(design), as_requirements(requirements))
 
 
-Audit = tuple[ReleaseEvidence, Levels]
+@contextmanager
+def naming(member: str, *, family: bool = True) -> Iterator[None]:
+    """Let an error about losses say in which member of a family it happened."""
+    try:
+        yield
+    except LossOutOfBounds as error:
+        raise (error.within(member) if family else error) from None
+    except LossMismatch as error:
+        raise LossMismatch(f"{member}: {error}" if family else str(error)) from None
+
+
+def as_requirements(requirements: object) -> tuple[Requirement, ...]:
+    """Return the requirements, or say that they are none."""
+    if isinstance(requirements, Sequence) and all(
+        isinstance(one, Requirement) for one in requirements
+    ):
+        return tuple(requirements)
+    raise RegistryError(f"requirements are a list of Requirement, got {requirements!r}")
+
+
+def as_design(design: object) -> Design:
+    """Return the declared design, iid where none is; anything else is refused."""
+    if design is None:
+        return Iid()
+    if isinstance(design, DESIGNS):
+        return design
+    names = ", ".join(f"{kind.__name__}(...)" for kind in DESIGNS)
+    raise RegistryError(f"design is one of {names}, got {design!r}")
+
+
+def as_seed(seed: object) -> int:
+    """Return the seed given, or one from the operating system."""
+    if seed is None:
+        return secrets.randbits(63)
+    try:
+        value = index(seed)  # type: ignore[arg-type]  # that is the question
+    except TypeError:
+        raise RegistryError(f"a seed is a whole number, got {seed!r}") from None
+    if value < 0:
+        raise RegistryError(f"a seed cannot be negative, got {value}")
+    return value
 
 
 def _gather(
@@ -210,141 +228,19 @@ def reading_of(
     )
 
 
-def _lower_bound(
-    claim: Claim, evidence: ReleaseEvidence, levels: Levels
-) -> tuple[ReliabilityBound, ValidCount | None]:
-    target, budget = claim.target, levels.lower
-    if claim.mode is Mode.NAMED:
-        return certify_named(evidence, budget, reliability_target=target), None
-    if claim.mode is Mode.COLLECTIVE:
-        return certify_collective(
-            evidence,
-            budget,
-            reliability_target=target,
-            dependence=claim.dependence,
-            combination=claim.combination,
-        ), None
-    if claim.mode is Mode.DIRECT:
-        return _direct_bound(claim, evidence, levels, direct=False), None
-    if claim.mode is Mode.HYBRID:
-        named = certify_named(evidence, budget, reliability_target=target)
-        direct = _direct_bound(claim, evidence, levels, direct=True)
-        alpha = named.budget.total + direct.budget.total
-        return certify_hybrid(named, direct, alpha=alpha), None
-    if claim.mode is Mode.SMOOTH:
-        return _smooth_bound(claim, evidence, levels), None
-    if claim.mode is Mode.BLOCK:
-        size = evidence.reading.block_size
-        assert size is not None  # a claim in block mode has one
-        return certify_block(score_by_block(evidence, block_size=size), budget), None
-    count = _valid_count(claim, evidence, levels)
-    return certify_count(count, budget, reliability_target=target), count
-
-
-def _direct_bound(
-    claim: Claim, evidence: ReleaseEvidence, levels: Levels, *, direct: bool
-) -> ReliabilityBound:
-    budget = levels.direct if direct else levels.lower
-    assert budget is not None  # the hybrid has a direct budget
-    scores = _scores(claim, evidence, levels)
-    if claim.bound is Bound.SHARP:
-        return certify_sharp(scores, budget, reliability_target=claim.target)
-    bound: Callable[..., ReliabilityBound] = (
-        certify_direct if claim.bound is Bound.PAPER else certify_rescaled
-    )
-    return bound(scores, budget)
-
-
-def _scores(claim: Claim, evidence: ReleaseEvidence, levels: Levels) -> DirectEvidence:
-    if claim.score is Score.SLACK:
-        return score_by_slack(evidence, bound=claim.bound)
-    return score_by_pvalue(evidence, threshold=levels.threshold)
-
-
-def _smooth_bound(claim: Claim, evidence: ReleaseEvidence, levels: Levels) -> ReliabilityBound:
-    scores = score_by_ramp(evidence, seed=evidence.reading.seed)
-    if claim.bound is Bound.SHARP:
-        return certify_smooth_sharp(scores, levels.lower, reliability_target=claim.target)
-    if claim.bound is Bound.RESCALED:
-        return certify_smooth_rescaled(scores, levels.lower)
-    return certify_smooth(scores, levels.lower)
-
-
-def _valid_count(claim: Claim, evidence: ReleaseEvidence, levels: Levels) -> ValidCount:
-    evalues: Sequence[float | Fraction]
-    if claim.calibrator == "capital":
-        evalues = capital_evalues(evidence)
-    else:
-        thresholds = claim.thresholds or (Fraction(levels.threshold),)
-        evalues = calibrated_evalues(evidence, thresholds=thresholds)
-    return ValidCount(releases=evidence.releases, evalues=evalues, alpha=levels.lower["alpha_Z"])
-
-
-def _upper_bounds(claim: Claim, audits: Mapping[str, Audit]) -> dict[str, ReliabilityBound | None]:
-    """Return the violation bound of each mechanism: Holm where releases are named, else direct."""
-    if claim.beta is None:
-        return dict.fromkeys(audits)
-    target = claim.target
-    if claim.mode in (Mode.NAMED, Mode.COLLECTIVE, Mode.HYBRID):
-        violated = _holm_violations(claim, audits)
-        return {
-            name: certify_violation(violated[name], _upper(levels), reliability_target=target)
-            for name, (_, levels) in audits.items()
-        }
-    if claim.mode is Mode.COUNT:
-        return {
-            name: certify_count_violation(
-                violation_evalues(evidence, thresholds=(Fraction(levels.violation_threshold),)),
-                _upper(levels),
-                reliability_target=target,
-            )
-            for name, (evidence, levels) in audits.items()
-        }
-    return {
-        name: certify_direct_violation(
-            score_violations(evidence, threshold=levels.violation_threshold),
-            _upper(levels),
-            reliability_target=target,
-        )
-        for name, (evidence, levels) in audits.items()
-    }
-
-
-def _holm_violations(claim: Claim, audits: Mapping[str, Audit]) -> dict[str, Any]:
-    pvalues = {name: evidence.violation_pvalues for name, (evidence, _) in audits.items()}
-    family = upper_budget(claim)
-    assert family is not None  # the caller checked beta
-    if claim.pooled_violations:
-        return pooled_violations(pvalues, level=float(family["beta_R"]))
-    # Within one mechanism at its local level, a union bound over mechanisms.
-    found: dict[str, Any] = {}
-    for name, (_, levels) in audits.items():
-        found |= pooled_violations({name: pvalues[name]}, level=float(_upper(levels)["beta_R"]))
-    return found
-
-
-def _upper(levels: Levels) -> Any:
-    assert levels.upper is not None  # set whenever the claim has a violation direction
-    return levels.upper
-
-
 def _check_batches(arrays: Mapping[str, Losses], claim: Claim) -> None:
-    """Separate batches belong to collective mode, and shared records do not."""
+    """Separate batches belong to collective mode, and a shared target does not."""
     for name, one in arrays.items():
         if isinstance(one, LossBatches) and claim.mode is not Mode.COLLECTIVE:
             raise UnsupportedDesign(
                 f"{name!r} has separate batches of records; mode {claim.mode.value} scores all "
                 "releases on one shared target, use collective mode"
             )
-        if (
-            claim.mode is Mode.COLLECTIVE
-            and isinstance(one, LossArray)
-            and one.records.ids is not None
-            and one.shape[0] > 1
-        ):
+        if claim.mode is Mode.COLLECTIVE and isinstance(one, LossArray | LossStream):
             raise UnsupportedDesign(
-                f"{name!r} scores {one.shape[0]} releases on the same record ids, so its release "
-                "p-values are not independent: give each release its own batch (LossBatches)"
+                f"{name!r} is an array of releases on one shared target, so its release p-values "
+                "are not independent: give each release its own batch of records (LossBatches), "
+                "or Moments of separate samples"
             )
 
 

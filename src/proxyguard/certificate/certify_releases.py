@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Unpack
 
 from proxyguard.certificate import wording
-from proxyguard.certificate.certify import AnyLosses, reading_of
+from proxyguard.certificate.certify import (
+    AnyLosses,
+    as_design,
+    as_requirements,
+    as_seed,
+    naming,
+    reading_of,
+)
 from proxyguard.certificate.decision import Decision
 from proxyguard.certificate.mechanism import evidence_frame
 from proxyguard.certificate.releases import ReleaseVerdict, decide_releases
-from proxyguard.errors import LossOutOfBounds, RegistryError
+from proxyguard.errors import RegistryError
 from proxyguard.evidence.releases import ReleaseEvidence, gather_evidence
 from proxyguard.losses.array import as_losses
 from proxyguard.losses.records import Records
@@ -43,6 +49,7 @@ class ReleaseCertificate:
     claim: Claim
     evidence: Mapping[str, ReleaseEvidence]
     seed: int
+    seed_given: bool
 
     @property
     def validated(self) -> tuple[str, ...]:
@@ -71,6 +78,7 @@ class ReleaseCertificate:
             "beta": None if self.claim.beta is None else str(self.claim.beta),
             "rests_on": "Theorem 4",
             "seed": self.seed,
+            "seed_given_by_caller": self.seed_given,
             "basis": wording.ASSERTED,
             "verdicts": [
                 {
@@ -108,23 +116,34 @@ def certify_releases(
     Paper Theorem 4: with probability at least ``1 - alpha`` every validated release meets
     all its requirements on its registered target, under any dependence.
     """
-    choices["mode"] = Mode.RELEASES
+    if choices.setdefault("mode", Mode.RELEASES) not in (Mode.RELEASES, Mode.RELEASES.value):
+        raise RegistryError(f"named releases have no mode {choices['mode']!r}; use certify")
     claim = Claim.of(choices)
-    if not members:
-        raise RegistryError("a family needs at least one member")
-    losses = {name: as_losses(m.losses, m.records) for name, m in members.items()}
-    for member in members.values():
-        claim.require_support(member.design, tuple(member.requirements))
-    seed = secrets.randbits(63) if seed is None else seed
-    n_releases = sum(one.shape[0] for one in losses.values())
-    evidence = {}
+    _check_members(members)
+    given, seed = seed is not None, as_seed(seed)
+    losses, readings = {}, {}
     for name, member in members.items():
-        requirements = tuple(member.requirements)
+        with naming(name):
+            losses[name] = as_losses(member.losses, member.records)
+    n_releases = sum(one.shape[0] for one in losses.values())
+    for name, member in members.items():
+        requirements, design = as_requirements(member.requirements), as_design(member.design)
+        claim.require_support(design, requirements)
         levels = local_levels(claim, n_releases=n_releases, n_requirements=len(requirements))
-        reading = reading_of(claim, requirements, member.design, levels, seed)
-        try:
-            evidence[name] = gather_evidence(losses[name], reading, bounds_level=levels.bounds)
-        except LossOutOfBounds as error:
-            raise error.within(name) from None
+        readings[name] = reading_of(claim, requirements, design, levels, seed), levels.bounds
+    evidence = {}
+    for name, (reading, bounds_level) in readings.items():
+        with naming(name):
+            evidence[name] = gather_evidence(losses[name], reading, bounds_level=bounds_level)
     verdicts = decide_releases(evidence, alpha=lower_budget(claim), beta=upper_budget(claim))
-    return ReleaseCertificate(verdicts=verdicts, claim=claim, evidence=evidence, seed=seed)
+    return ReleaseCertificate(
+        verdicts=verdicts, claim=claim, evidence=evidence, seed=seed, seed_given=given
+    )
+
+
+def _check_members(members: Any) -> None:
+    if not isinstance(members, Mapping) or not members:
+        raise RegistryError("a family maps names to members, and needs at least one")
+    for name, one in members.items():
+        if not isinstance(name, str) or not name or not isinstance(one, Member):
+            raise RegistryError(f"{name!r} must be a name and its value a Member(losses, ...)")

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from proxyguard.certificate.decision import ReliabilityBound
 from proxyguard.certificate.named import from_count
+from proxyguard.errors import RegistryError
 from proxyguard.exact.binomial import clopper_pearson_upper, lower_tail
 from proxyguard.exact.evalues import (
     Number,
@@ -42,7 +43,7 @@ class ValidCount:
         chosen = set(subset)
         unknown = chosen - set(self.releases)
         if unknown:
-            raise KeyError(f"no release is named {sorted(unknown)[0]!r}")
+            raise RegistryError(f"no release is named {min(unknown, key=str)!r}")
         marks = [name in chosen for name in self.releases]
         return len(chosen) - subset_invalid_count(self.evalues, marks, alpha=self.alpha)
 

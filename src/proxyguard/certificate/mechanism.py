@@ -40,6 +40,7 @@ class Certificate:
     certified: Family = Family.BOUNDS
     adjusted_pvalue: float | None = None  # Holm over the family, where that decided
     count: ValidCount | None = None
+    seed_given: bool = True
     notes: tuple[str, ...] = ()
 
     @property
@@ -94,9 +95,10 @@ class Certificate:
             "reliability_target": self.reliability_target,
             "reliability_lower": self.reliability_lower,
             "reliability_upper": self.reliability_upper,
-            "joint_coverage": float(self.joint_coverage),
+            "joint_coverage": float(self.joint_coverage) if self.certifies_bounds else None,
             "certified": self.certified.value,
             "adjusted_pvalue": self.adjusted_pvalue,
+            "adjusted_pvalue_level": self.lower.outer if self.adjusted_pvalue is not None else None,
             "mode": self.claim.mode.value,
             "bound": self.claim.bound.value,
             "tests": {
@@ -113,6 +115,7 @@ class Certificate:
             "design": repr(self.evidence.reading.design),
             "dependence": self.claim.dependence.value,
             "seed": self.evidence.reading.seed,
+            "seed_given_by_caller": self.seed_given,
             "basis": wording.ASSERTED,
             "not_claimed": list(wording.not_claimed(self.evidence.requirements)),
             "notes": list(self.notes),
@@ -184,17 +187,25 @@ def decide(
             c.upper is not None and c.upper.value < c.reliability_target
             for c in certificates.values()
         ]
-    return {
-        name: replace(
+    decided = {}
+    for i, (name, certificate) in enumerate(certificates.items()):
+        notes = list(certificate.notes)
+        upper = certificate.upper
+        crossed = upper is not None and certificate.lower.value > upper.value
+        conflict = (above[i] and below[i]) or (crossed and not by_holm)
+        if conflict:
+            notes.append(wording.CONFLICT)
+        if len(lowers) > 1 and wanted is Family.DECISIONS and not by_holm:
+            notes.append(wording.BOUNDS_INSTEAD)
+        decided[name] = replace(
             certificate,
-            decision=_decision(above[i], below[i]),
+            decision=Decision.UNRESOLVED if conflict else _decision(above[i], below[i]),
             adjusted_pvalue=adjusted[i],
             n_mechanisms=len(lowers),
             certified=Family.DECISIONS if by_holm else Family.BOUNDS,
-            notes=(*certificate.notes, *((wording.CONFLICT,) if above[i] and below[i] else ())),
+            notes=tuple(notes),
         )
-        for i, (name, certificate) in enumerate(certificates.items())
-    }
+    return decided
 
 
 def _holm(bounds: list[ReliabilityBound], family: Budget) -> tuple[list[bool], list[float | None]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,17 +12,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.certificate import wording
+from proxyguard.certificate.certify import as_design, as_requirements, as_seed
 from proxyguard.certificate.decision import Decision
 from proxyguard.certificate.direct import rescale
 from proxyguard.errors import LossMismatch, RegistryError
 from proxyguard.evidence.releases import gather_evidence
 from proxyguard.exact.contamination import markov_allowance
 from proxyguard.exact.sequential import Boundary, bernoulli_lower, sharp_boundary
-from proxyguard.losses.array import LossArray
+from proxyguard.losses.array import LossArray, as_array
 from proxyguard.losses.cell import Reading
 from proxyguard.registry.budget import Budget, Level, direct_budget, exact, sharp_budget
 from proxyguard.registry.claim import Bound, Claim, Mode
-from proxyguard.registry.design import Design, Iid
+from proxyguard.registry.design import Design
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest
 
@@ -32,8 +32,9 @@ from proxyguard.registry.test import ComponentTest
 class SequentialPlan:
     """What a sequential audit registers before its first draw.
 
-    ``kappa`` is the ceiling of the registered score. ``looks`` are the numbers of draws
-    at which the scores may be looked at; the last is the largest number of draws.
+    ``kappa`` is the ceiling of the registered score, `FavorableScore.threshold`.
+    ``looks`` are the numbers of draws at which the scores may be looked at; the last is
+    the largest number of draws.
     ``levels`` are further reliabilities to be tested along with the target, increasing:
     the reported bound is the largest of them that is crossed together with all below it.
     ``futility`` stops when no later look can cross; stopping early never costs coverage.
@@ -49,6 +50,10 @@ class SequentialPlan:
     futility: bool = True
 
     def __post_init__(self) -> None:
+        try:
+            object.__setattr__(self, "bound", Bound(self.bound))
+        except ValueError:
+            raise RegistryError(f"bound is 'sharp' or 'rescaled', got {self.bound!r}") from None
         if not self.looks or list(self.looks) != sorted(set(self.looks)) or self.looks[0] < 1:
             raise RegistryError(f"looks must be increasing numbers of draws, got {self.looks}")
         if not 0.0 < self.reliability_target < 1.0 or not 0.0 <= self.kappa < 1.0:
@@ -105,8 +110,10 @@ class FavorableScore:
         seed: int | None = None,
     ) -> None:
         level = float(exact(threshold))
+        if not 0.0 < level < 1.0:
+            raise RegistryError(f"threshold must lie in (0, 1), got {threshold!r}")
         claim = Claim.of({"mode": Mode.RELEASES, "test": test, "beta": None})
-        design, requirements = design or Iid(), tuple(requirements)
+        design, requirements = as_design(design), as_requirements(requirements)
         claim.require_support(design, requirements)
         self._reading = Reading(
             requirements=requirements,
@@ -114,17 +121,28 @@ class FavorableScore:
             tests=claim.tests(design, requirements),
             level=level,
             violation_level=level,
-            seed=secrets.randbits(63) if seed is None else seed,
+            seed=as_seed(seed),
         )
         self._n: int | None = None
         self._ids: NDArray[Any] | None = None
 
+    @property
+    def threshold(self) -> float:
+        """The level at which a release p-value scores favorably: the ceiling of the score."""
+        return self._reading.level
+
+    @property
+    def seed(self) -> int:
+        """The seed behind the order of the records and the uniforms."""
+        return self._reading.seed
+
     def __call__(self, losses: ArrayLike | LossArray) -> NDArray[np.bool_]:
         """Return which of these releases, (R, n, J), score favorably on the target."""
-        array = losses if isinstance(losses, LossArray) else LossArray(np.asarray(losses))
+        array = losses if isinstance(losses, LossArray) else LossArray(as_array(losses))
         n = array.shape[1]
         ids = array.records.column("ids", n)
-        other_ids = ids is not None and self._ids is not None and not np.array_equal(ids, self._ids)
+        # Once ids were given, every release has to show them: its records may be reordered.
+        other_ids = self._ids is not None and (ids is None or not np.array_equal(ids, self._ids))
         if self._n is not None and (n != self._n or other_ids):
             raise LossMismatch(
                 f"these releases were scored on other records than the first ones ({n} against "
@@ -150,8 +168,14 @@ class SequentialAudit:
     for the score rate at ``alpha_Q`` and Markov's allowance at ``alpha_Z``.
     """
 
-    def __init__(self, plan: SequentialPlan) -> None:
+    def __init__(self, plan: SequentialPlan, score: FavorableScore | None = None) -> None:
+        if score is not None and score.threshold > plan.kappa:
+            raise RegistryError(
+                f"the plan was made for a score ceiling kappa of {plan.kappa:g}, and this score "
+                f"has {score.threshold:g}; register both alike"
+            )
         self.plan = plan
+        self._score = score
         self._scores: list[bool] = []
 
     @property
@@ -184,6 +208,12 @@ class SequentialAudit:
             )
         self._scores += scores.tolist()
         return self.decision
+
+    def add_losses(self, losses: ArrayLike | LossArray) -> Decision:
+        """Score the next releases, (R, n, J), by the registered score and record the result."""
+        if self._score is None:
+            raise RegistryError("this audit has no score: give it one, or add scores yourself")
+        return self.add(self._score(losses))
 
     @property
     def decision(self) -> Decision:

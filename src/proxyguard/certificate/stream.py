@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from proxyguard.certificate import wording
+from proxyguard.certificate.certify import as_design, as_requirements, as_seed
 from proxyguard.certificate.decision import Decision
-from proxyguard.errors import LossMismatch, TargetReused
+from proxyguard.errors import LossMismatch, TargetReused, UnsupportedDesign
 from proxyguard.evidence.releases import gather_evidence
 from proxyguard.exact.multiplicity import spending_level
-from proxyguard.losses.array import LossArray
+from proxyguard.losses.array import LossArray, as_array
 from proxyguard.losses.cell import Reading
 from proxyguard.losses.records import Records
 from proxyguard.registry.budget import Level, exact
 from proxyguard.registry.claim import Claim, Mode
-from proxyguard.registry.design import Design, Iid
+from proxyguard.registry.design import Clustered, Design, WithoutReplacement
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest
 
@@ -60,11 +59,16 @@ class CandidateStream:
         self._claim = Claim.of(
             {"mode": Mode.RELEASES, "alpha": exact(alpha), "beta": None, "test": test}
         )
-        self._requirements = tuple(requirements)
-        self._design = design or Iid()
+        self._requirements = as_requirements(requirements)
+        self._design = as_design(design)
+        if isinstance(self._design, WithoutReplacement):
+            raise UnsupportedDesign(
+                "each round of a stream needs an independent batch; batches drawn one after the "
+                "other from one pool without replacement are not independent"
+            )
         self._claim.require_support(self._design, self._requirements)
-        self._seed = secrets.randbits(63) if seed is None else seed
-        self._used: set[Any] = set()  # ids of every record that a round was judged on
+        self._seed = as_seed(seed)
+        self._used: set[tuple[str, Any]] = set()  # what the rounds so far were judged on
         self._rounds: list[Round] = []
 
     @property
@@ -113,19 +117,27 @@ class CandidateStream:
 
     def submit(self, losses: ArrayLike, records: Records) -> Round:
         """Judge the next candidate by its losses, (records, requirements), on a fresh batch."""
-        values = np.asarray(losses)
+        if not isinstance(records, Records):
+            raise LossMismatch(f"a round needs Records with the ids of its batch, got {records!r}")
+        values = as_array(losses)
         array = LossArray(values[None] if values.ndim == 2 else values, records)
         if array.shape[0] != 1:
             raise LossMismatch(f"one candidate a round, got {array.shape[0]}")
         ids = records.column("ids", array.shape[1])
         if ids is None:
             raise LossMismatch("a stream needs records.ids, to see that every batch is fresh")
-        batch = set(ids.tolist())
+        batch = {("record", one) for one in ids.tolist()}
+        if isinstance(self._design, Clustered):
+            # Records of one cluster depend on each other: the cluster is what must be fresh.
+            labels = records.column("clusters", array.shape[1])
+            batch |= {("cluster", one) for one in ([] if labels is None else labels.tolist())}
         again = batch & self._used
         if again:
+            noun, label = min(again, key=str)
             raise TargetReused(
-                f"{len(again)} of {len(batch)} records were seen in an earlier round, for example "
-                f"{next(iter(again))!r}; every round needs records that shaped no earlier candidate"
+                f"records or clusters were seen in an earlier round, {len(again)} of them, for "
+                f"example {noun} {label!r}; every round needs records that shaped no earlier "
+                "candidate"
             )
         number = len(self._rounds) + 1
         level = spending_level(number, alpha=float(self._claim.alpha))

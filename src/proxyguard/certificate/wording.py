@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from html import escape
-from math import ceil, floor
+from math import ceil, floor, log10
 from typing import TYPE_CHECKING
 
 from proxyguard.certificate.decision import Decision, ReliabilityBound
 from proxyguard.exact.multiplicity import Dependence
 from proxyguard.registry.claim import Bound, Claim
+from proxyguard.registry.design import Clustered
 from proxyguard.registry.requirement import Form, Requirement
 
 if TYPE_CHECKING:
@@ -23,8 +24,13 @@ if TYPE_CHECKING:
 ASSERTED = "choices asserted by the caller: nothing was registered or sealed before the losses"
 
 CONFLICT = (
-    "the lower bound lies above the target and the upper bound below it; one of the two "
-    "directions is in error, so the audit leaves the claim unresolved"
+    "the two directions contradict each other, the lower bound lying above the upper one; one "
+    "of them is in error, or the records are not what was declared, so the claim stays unresolved"
+)
+
+BOUNDS_INSTEAD = (
+    "these bounds have no p-value for Holm's procedure; the family is certified for simultaneous "
+    "bounds, and decided by them"
 )
 
 _NEVER = (
@@ -58,8 +64,16 @@ def requirements_phrase(requirements: Sequence[Requirement], *, plural: bool) ->
 
 
 def confidence(error: Fraction | float) -> str:
-    """Return a level as a percentage: ``95 %`` for an error of 1/20."""
-    return f"{float(100 * (1 - error)):.6g} %"
+    """Return a level as a percentage, rounded down and never to 100 %: ``95 %`` for 1/20."""
+    error = Fraction(error)
+    digits = 2 if error >= 1 else max(2, ceil(-log10(error)))
+    return f"{_floor(100 * (1 - error), digits)} %"
+
+
+def percent(share: Fraction | float) -> str:
+    """Return a registered share as it was written: ``80 %`` for 0.8."""
+    exact_share = Fraction(str(share)) if isinstance(share, float) else share
+    return f"{_floor(100 * exact_share, 12)} %"
 
 
 def at_least(share: float) -> str:
@@ -72,11 +86,24 @@ def at_most(share: float) -> str:
     return f"{ceil(share * 1000) / 10:.1f} %"
 
 
+def _floor(value: Fraction, digits: int) -> str:
+    """Return a number rounded down to some digits, without trailing zeros."""
+    scaled = value * 10**digits
+    whole = scaled.numerator // scaled.denominator
+    text = f"{whole // 10**digits}.{whole % 10**digits:0{digits}d}"
+    return text.rstrip("0").rstrip(".")
+
+
+def counted(number: int, noun: str) -> str:
+    """Return ``1 release`` or ``2 releases``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def mechanism_sentence(certificate: Certificate) -> str:
     """Return the verdict on a mechanism in one or two sentences."""
     claim = certificate.claim
     meet = requirements_phrase(certificate.evidence.requirements, plural=True)
-    target = f"{100 * certificate.reliability_target:g} %"
+    target = percent(claim.reliability_target or 0)
     family = "" if certificate.n_mechanisms == 1 else ", for all audited mechanisms at once"
     if certificate.decision is Decision.VALIDATED:
         share = (
@@ -99,7 +126,7 @@ def mechanism_sentence(certificate: Certificate) -> str:
             f"releases of this mechanism {meet} on the registered target; {target} were required."
         )
     known = (
-        f" So far: at least {at_least(certificate.reliability_lower)}, "
+        f" It shows at least {at_least(certificate.reliability_lower)}, "
         f"with {confidence(claim.alpha)} confidence{family}."
         if certificate.certifies_bounds
         else ""
@@ -133,9 +160,11 @@ def mechanism_text(certificate: Certificate) -> str:
             certified=certificate.certifies_bounds,
         )
         if certificate.certifies_bounds:
+            joint = certificate.joint_coverage
             lines.append(
-                "Shown together, the two bounds hold with "
-                f"{confidence(1 - certificate.joint_coverage)} confidence."
+                f"Shown together, the two bounds hold with {confidence(1 - joint)} confidence."
+                if joint > 0
+                else "Nothing is claimed about the two bounds together."
             )
     if not certificate.certifies_bounds:
         lines.append(
@@ -149,19 +178,26 @@ def mechanism_text(certificate: Certificate) -> str:
             f"{confidence(count.alpha)} confidence."
         )
     tests = dict.fromkeys(test.value for test in evidence.tests)
+    unit = "cluster" if isinstance(evidence.reading.design, Clustered) else "target record"
     lines += [
         "",
-        f"Evidence: {evidence.n_releases} release(s), {_sizes(evidence.n_records)} target records, "
-        f"{evidence.n_requirements} requirement(s), test {', '.join(tests)}, "
+        f"Evidence: {counted(evidence.n_releases, 'release')}, "
+        f"{_sizes(evidence.n_records, unit)}, "
+        f"{counted(evidence.n_requirements, 'requirement')}, test {', '.join(tests)}, "
         f"mode {claim.mode.value}, {_design_phrase(evidence)}.",
         *_requirement_lines(certificate),
         "",
         "Not claimed: " + "; ".join(not_claimed(evidence.requirements)) + ".",
-        f"Basis: {ASSERTED} (seed {evidence.reading.seed}).",
+        f"Basis: {ASSERTED} ({seed_phrase(evidence.reading.seed, certificate.seed_given)}).",
         *_dependence_lines(claim),
         *(f"Note: {note}." for note in certificate.notes),
     ]
     return "\n".join(lines)
+
+
+def seed_phrase(seed: int, given: bool) -> str:
+    """Return the seed and who chose it."""
+    return f"seed {seed}, {'given by the caller' if given else 'drawn afresh'}"
 
 
 def _design_phrase(evidence: ReleaseEvidence) -> str:
@@ -173,7 +209,11 @@ def _bound_lines(
 ) -> list[str]:
     mark = "" if certified else " (not certified)"
     budget = " + ".join(f"{p.symbol} {float(p.amount):.4g}" for p in bound.budget.parts)
-    steps = ", ".join(f"{label} {value:.6g}" for label, value in bound.steps)
+    # "at least" steps are bounds themselves: cut, not rounded.
+    steps = ", ".join(
+        f"{label} {floor(value * 1e6) / 1e6 if 'at least' in label else value:.6g}"
+        for label, value in bound.steps
+    )
     return [
         f"{title}{mark}: {shown:.4f}   [{bound.rests_on}; error {budget}]",
         f"  from {steps}",
@@ -192,21 +232,29 @@ def _dependence_lines(claim: Claim) -> list[str]:
 
 def _requirement_lines(certificate: Certificate) -> Iterable[str]:
     evidence = certificate.evidence
+    n_bounds = 2 * evidence.n_releases * evidence.n_requirements
+    spent = Fraction(f"{evidence.bounds_level * n_bounds:.9g}")  # 0.05, not 0.05000000000000001
+    level = confidence(min(Fraction(1), spent))
     for j, requirement in enumerate(evidence.requirements):
+        if evidence.n_records[j] == 0:
+            yield f"  {requirement.name}: limit {requirement.limit:g}, no record counts"
+            continue
+        low, high = evidence.estimates[:, j].min(), evidence.estimates[:, j].max()
+        worst = ceil(evidence.upper[:, j].max() * 10_000) / 10_000
         yield (
-            f"  {requirement.name}: limit {requirement.limit:g}, estimates "
-            f"{evidence.estimates[:, j].min():.4f} to {evidence.estimates[:, j].max():.4f}, "
-            f"largest simultaneous upper bound {evidence.upper[:, j].max():.4f} (for reading)"
+            f"  {requirement.name}: limit {requirement.limit:g}, estimates {low:.4f} to "
+            f"{high:.4f}, largest upper bound {worst:.4f} (for reading: {level} simultaneous, "
+            f"{evidence.bounds_tests[j]})"
         )
 
 
-def _sizes(n_records: Sequence[int]) -> str:
+def _sizes(n_records: Sequence[int], unit: str) -> str:
     low, high = min(n_records), max(n_records)
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    return counted(low, unit) if low == high else f"{low:,} to {counted(high, unit)}"
 
 
 def family_text(family: FamilyCertificate) -> str:
-    """Return the family's certificates one after the other, with their common statement."""
+    """Return the family's certificates one after the other."""
     return "\n\n".join(str(certificate) for certificate in family.values())
 
 
@@ -214,10 +262,16 @@ def releases_text(certificate: ReleaseCertificate) -> str:
     """Return the verdicts on named releases as text."""
     claim = certificate.claim
     requirements = certificate.requirements
-    lines = [
-        f"{len(certificate.validated)} of {len(certificate.verdicts)} named releases validated",
+    promise = (
         f"With {confidence(claim.alpha)} confidence, every validated release "
-        f"{_own_requirements(certificate)} on its registered target.",
+        f"{_own_requirements(certificate)} on its registered target."
+        if certificate.validated
+        else "No release was validated; by itself that is not evidence of a violation."
+    )
+    lines = [
+        f"{len(certificate.validated)} of {counted(len(certificate.verdicts), 'named release')} "
+        "validated",
+        promise,
         "",
     ]
     for verdict in certificate.verdicts:
@@ -238,7 +292,7 @@ def releases_text(certificate: ReleaseCertificate) -> str:
         "Not claimed: anything about fresh releases of a mechanism; "
         + "; ".join(not_claimed(requirements))
         + ".",
-        f"Basis: {ASSERTED} (seed {certificate.seed}).",
+        f"Basis: {ASSERTED} ({seed_phrase(certificate.seed, certificate.seed_given)}).",
     ]
     return "\n".join(lines)
 
@@ -247,7 +301,7 @@ def sequential_sentence(audit: SequentialAudit) -> str:
     """Return the verdict of a sequential audit so far."""
     plan = audit.plan
     sure = f"With {confidence(plan.alpha)} confidence, at every look at once,"
-    target = f"{100 * plan.reliability_target:g} %"
+    target = percent(plan.reliability_target)
     if audit.decision is Decision.VALIDATED:
         word = "more than" if plan.bound is Bound.SHARP else "at least"
         return (

@@ -9,6 +9,7 @@ import numpy as np
 from proxyguard.errors import LossMismatch
 from proxyguard.evidence.releases import ReleaseEvidence
 from proxyguard.exact import contamination
+from proxyguard.losses.units import generator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,12 +28,21 @@ def score_by_ramp(evidence: ReleaseEvidence, *, seed: int) -> SmoothEvidence:
     """Return the ramp scores' mean and rounded count with their ceilings."""
     requirements, columns = evidence.requirements, evidence.columns
     n = min(evidence.n_records)
+    if n == 0:
+        return SmoothEvidence(
+            n_releases=evidence.n_releases,
+            n_records=0,
+            mean_score=0.0,
+            rounded=0,
+            kappa=1.0,
+            sensitivity=1.0,
+        )
     scores = contamination.ramp_score(
         np.stack([column.mean for column in columns], axis=1),
         np.array([r.unit_cutoff for r in requirements]),
         np.array([r.unit_ramp for r in requirements]),
     )
-    uniforms = np.random.default_rng([seed, 3]).random(evidence.n_releases)
+    uniforms = generator(seed, 3).random(evidence.n_releases)
     return SmoothEvidence(
         n_releases=evidence.n_releases,
         n_records=n,

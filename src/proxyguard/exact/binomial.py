@@ -14,6 +14,9 @@ from proxyguard.exact.special import special
 
 Array = NDArray[np.float64]
 
+LARGEST_TABLE = 20_000_000
+"""Largest sample that is tabulated: a gigabyte of tails."""
+
 
 def lower_tail(count: ArrayLike, trials: ArrayLike, rate: ArrayLike) -> Array:
     """Return ``P(Bin(trials, rate) <= count)``, never understated.
@@ -117,8 +120,11 @@ def lower_tail_table(n: int, v: float) -> LowerTailTable:
     Built from the ratios of neighbouring probabilities and the fact that they sum to
     one, so no large factorial is ever formed and nothing underflows.
     """
-    if n < 1 or not 0.0 < v < 1.0:
-        raise ValueError(f"need n >= 1 and 0 < v < 1, got n = {n}, v = {v}")
+    if not 1 <= n <= LARGEST_TABLE or not 0.0 < v < 1.0:
+        raise ValueError(
+            f"need 1 <= n <= {LARGEST_TABLE:,} and 0 < v < 1, got n = {n}, v = {v}; larger "
+            "samples lose nothing by the chernoff test"
+        )
     wide = np.longdouble  # 64-bit mantissa where the machine has one; log_error follows it
     k = np.arange(n, dtype=wide)
     log_ratio = np.log((n - k) / (k + 1)) + (np.log(wide(v)) - np.log1p(-wide(v)))

@@ -55,10 +55,15 @@ def threshold_ceiling(threshold: float, *, two_valued: tuple[int, float] | None 
     if two_valued is None:
         return threshold
     n, v = two_valued
-    attainable = lower_tail(np.arange(n + 1), n, v)
-    below = attainable[attainable <= threshold]
+    low, high = -1, n  # the tail grows with the count, and is 1 at n
+    while high - low > 1:
+        middle = (low + high) // 2
+        if lower_tail(middle, n, v) <= threshold:
+            low = middle
+        else:
+            high = middle
     # No count can pass: the score is always 0, and so is its ceiling.
-    return float(below[-1]) if below.size else 0.0
+    return float(lower_tail(low, n, v)) if low >= 0 else 0.0
 
 
 def ramp_ceiling(cutoff: float, ramp: float, v: float, n: int, *, bins: int = 4096) -> float:

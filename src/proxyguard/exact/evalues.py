@@ -79,22 +79,6 @@ def subset_invalid_count(
     return _most_below_zero(inner, outside)
 
 
-def threshold_invalid_count(
-    favorable: int, n_releases: int, *, threshold: Fraction, alpha: Fraction
-) -> int:
-    """Return ``m*`` for ``threshold(t)`` e-values, from the count of favorable scores alone.
-
-    The largest ``m <= R`` with ``(m - (R - N)) alpha < m t``.
-    """
-    if not 0 <= favorable <= n_releases:
-        raise ValueError(f"need 0 <= favorable <= releases, got {favorable} of {n_releases}")
-    if alpha <= threshold:
-        return n_releases if favorable < n_releases or alpha < threshold else 0
-    bound = (n_releases - favorable) * alpha / (alpha - threshold)  # m < bound
-    strictly_below = -(-bound.numerator // bound.denominator) - 1
-    return min(n_releases, max(n_releases - favorable, strictly_below, 0))
-
-
 def e_bh(evalues: ArrayLike, *, alpha: float) -> NDArray[np.bool_]:
     """Return the e-BH list of releases (Wang and Ramdas 2022).
 

@@ -29,14 +29,11 @@ class LossArray:
     releases: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        values = np.asarray(self.values)
-        if values.ndim == 2:
-            # One requirement: (releases, records).
-            values = values[:, :, None]
+        values = as_array(self.values)
         if values.ndim != 3 or values.shape[0] < 1:
             raise LossMismatch(
-                "losses must be an array of releases x records x requirements, got shape "
-                f"{np.shape(self.values)}"
+                "losses must be an array of releases x records x requirements (for one "
+                f"requirement, a last axis of length 1), got shape {values.shape}"
             )
         if values.dtype.kind not in "fiub":
             raise LossMismatch(f"losses must be real numbers, got dtype {values.dtype}")
@@ -67,6 +64,10 @@ class LossStream:
     releases: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
+        for name in ("n_releases", "n_records", "n_requirements"):
+            size = getattr(self, name)
+            if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
+                raise LossMismatch(f"{name} must be a whole number of at least 1, got {size!r}")
         object.__setattr__(self, "releases", release_names(self.releases, self.n_releases))
 
     @property
@@ -77,7 +78,7 @@ class LossStream:
     def __iter__(self) -> Iterator[LossArray]:
         seen = 0
         for index, chunk in enumerate(self.chunks):
-            block = chunk if isinstance(chunk, LossArray) else LossArray(np.asarray(chunk))
+            block = chunk if isinstance(chunk, LossArray) else LossArray(as_array(chunk))
             n_releases, n, n_requirements = block.shape
             if (n_releases, n_requirements) != (self.n_releases, self.n_requirements):
                 raise LossMismatch(
@@ -106,7 +107,7 @@ class Moments:
     releases: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
-        mean = np.asarray(self.mean, dtype=np.float64)
+        mean = _numbers(self.mean, "means")
         if mean.ndim != 2 or mean.size == 0:
             raise LossMismatch(f"means must be releases x requirements, got shape {mean.shape}")
         n = np.asarray(self.n)
@@ -117,11 +118,12 @@ class Moments:
         object.__setattr__(self, "mean", mean)
         object.__setattr__(self, "n", np.broadcast_to(n, mean.shape[1:]).astype(np.int64))
         if self.variance is not None:
-            variance = np.asarray(self.variance, dtype=np.float64)
-            if variance.shape != mean.shape or not np.all(variance >= 0.0):
-                raise LossMismatch(
-                    f"variances must be nonnegative and of shape {mean.shape}, got {variance.shape}"
-                )
+            variance = _numbers(self.variance, "variances")
+            if variance.shape != mean.shape:
+                raise LossMismatch(f"variances have shape {variance.shape}, means {mean.shape}")
+            wrong = variance[~(variance >= 0.0)]
+            if wrong.size:
+                raise LossMismatch(f"variances must be nonnegative, got {wrong[0]}")
             object.__setattr__(self, "variance", variance)
         object.__setattr__(self, "releases", release_names(self.releases, mean.shape[0]))
 
@@ -144,20 +146,12 @@ class LossBatches:
 
     def __post_init__(self) -> None:
         batches = tuple(self.batches)
-        if not batches or any(b.shape[0] != 1 for b in batches):
+        if not batches or any(not isinstance(b, LossArray) or b.shape[0] != 1 for b in batches):
             raise LossMismatch("each batch scores one release: shape (1, records, requirements)")
         if len({b.shape[2] for b in batches}) > 1:
             raise LossMismatch("every batch must have the same requirements")
-        seen: dict[Any, int] = {}
-        for index, batch in enumerate(batches):
-            ids = batch.records.column("ids", batch.shape[1])
-            for record in () if ids is None else set(ids.tolist()):
-                if record in seen:
-                    raise LossMismatch(
-                        f"record {record!r} is in batch {seen[record]} and in batch {index}; "
-                        "separate batches share no record"
-                    )
-                seen[record] = index
+        _share_nothing(batches, "ids", "record")
+        _share_nothing(batches, "clusters", "cluster")
         object.__setattr__(self, "batches", batches)
 
     @property
@@ -172,6 +166,22 @@ class LossBatches:
         return len(self.batches), min(b.shape[1] for b in self.batches), self.batches[0].shape[2]
 
 
+def _share_nothing(batches: Sequence[LossArray], column: str, noun: str) -> None:
+    """Refuse batches that have a record, or a cluster of dependent records, in common."""
+    labels = [batch.records.column(column, batch.shape[1]) for batch in batches]
+    if any(one is None for one in labels) and any(one is not None for one in labels):
+        raise LossMismatch(f"give records.{column} with every batch or with none")
+    seen: dict[Any, int] = {}
+    for index, one in enumerate(labels):
+        for label in () if one is None else set(one.tolist()):
+            if label in seen:
+                raise LossMismatch(
+                    f"{noun} {label!r} is in batch {seen[label]} and in batch {index}; separate "
+                    f"batches share no {noun}"
+                )
+            seen[label] = index
+
+
 Losses = LossArray | LossStream | LossBatches | Moments
 
 
@@ -181,7 +191,27 @@ def as_losses(losses: ArrayLike | Losses, records: Records | None = None) -> Los
         if records is not None:
             raise LossMismatch("give the records with the losses or beside them, not both")
         return losses
-    return LossArray(np.asarray(losses), records or Records())
+    return LossArray(as_array(losses), records or Records())
+
+
+def as_array(values: object) -> NDArray[Any]:
+    """Return values as a plain array; a mask or ragged rows are refused, never dropped."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise LossMismatch(
+            "losses are a masked array, whose mask would be lost: a record that failed has the "
+            "loss at its upper bound, one that does not count belongs outside a subgroup"
+        )
+    try:
+        return np.asarray(values)
+    except ValueError as error:
+        raise LossMismatch(f"losses are no rectangular array: {error}") from None
+
+
+def _numbers(values: object, name: str) -> Array:
+    array = as_array(values)
+    if array.dtype.kind not in "fiub":
+        raise LossMismatch(f"{name} must be real numbers, got dtype {array.dtype}")
+    return array.astype(np.float64)
 
 
 def release_names(names: Sequence[str] | None, n_releases: int) -> tuple[str, ...]:

@@ -19,8 +19,9 @@ from proxyguard.losses.records import (
     needs,
     stratum_counts,
     stratum_weights,
+    unique,
 )
-from proxyguard.losses.units import Clusters, Units, random_order
+from proxyguard.losses.units import Clusters, Units, generator, random_order
 from proxyguard.registry.design import Clustered, Sampling, Stratified
 from proxyguard.registry.test import ComponentTest
 
@@ -90,7 +91,7 @@ class _Reader:
         self._n_releases, self._n, _ = losses.shape
         self._dense = isinstance(losses, LossArray)
         self._rng = {
-            j: np.random.default_rng([reading.seed, 1, j])
+            j: generator(reading.seed, 1, j)
             for j, test in enumerate(reading.tests)
             if test is ComponentTest.RANDOMIZED_BINOMIAL
         }
@@ -137,7 +138,7 @@ class _Reader:
         self._seen += m
 
     def _whole_clusters(self, labels: NDArray[Any]) -> None:
-        found = set(np.unique(labels).tolist())
+        found = set(unique(labels, "clusters")[0].tolist())
         split = found & self._clusters
         if split:
             raise LossMismatch(
@@ -150,9 +151,8 @@ class _Reader:
         """Say which records of a chunk count for requirement ``j``, and as what."""
         reading, m = self._reading, chunk.shape[1]
         requirement = reading.requirements[j]
-        shuffle = (
-            reading.tests[j].order_dependent and self._dense and not (chunk.records.random_order)
-        )
+        order_matters = reading.tests[j].order_dependent and self._dense
+        shuffle = order_matters and not chunk.records.random_order
         order = random_order(m, reading.seed) if shuffle else None
         weights, clusters = None, None
         if isinstance(reading.design, Stratified) and labels is not None:
@@ -162,7 +162,8 @@ class _Reader:
             if reading.design.sampling is Sampling.WEIGHTED:
                 weights = stratum_weights(labels, reading.design)
         elif isinstance(reading.design, Clustered) and labels is not None:
-            clusters = Clusters.of(labels, reading.design, requirement, shuffle, reading.seed)
+            # A random order of records is none of clusters: large ones come first.
+            clusters = Clusters.of(labels, reading.design, requirement, order_matters, reading.seed)
             order = clusters.order
         if requirement.group is not None:
             member = chunk.records.group(requirement.group, m)
@@ -231,9 +232,7 @@ def _partition(n: int, reading: Reading) -> NDArray[np.int64] | None:
     n_blocks = n // reading.block_size
     if n_blocks < 1:
         raise LossMismatch(f"no block of {reading.block_size} records fits into {n}")
-    chosen = np.random.default_rng([reading.seed, 2]).permutation(n)[
-        : n_blocks * reading.block_size
-    ]
+    chosen = generator(reading.seed, 2).permutation(n)[: n_blocks * reading.block_size]
     blocks = np.full(n, -1, dtype=np.int64)
     blocks[chosen] = np.repeat(np.arange(n_blocks), reading.block_size)
     return blocks

@@ -18,7 +18,9 @@ class Records:
     """Ids, strata, clusters and subgroups of target records, in the order of the losses.
 
     ``random_order`` states that the records stand in an order drawn at random when the
-    target was sealed; tests that read them one after the other rely on it.
+    target was sealed; tests that read them one after the other rely on it. It says nothing
+    about clusters, whose order is always drawn here: the first record of a random order is
+    more likely to come from a large cluster.
     """
 
     ids: ArrayLike | None = None
@@ -48,13 +50,24 @@ def check_ids(ids: NDArray[Any] | None, design: Design) -> None:
     """Refuse repeated record ids, unless the target was drawn with replacement."""
     if ids is None or (isinstance(design, Iid) and design.with_replacement):
         return
-    values, counts = np.unique(ids, return_counts=True)
+    values, counts = unique(ids, "ids")
     if np.any(counts > 1):
         often = values.tolist()[np.argmax(counts)]
         raise LossMismatch(
             f"record id {often!r} occurs {counts.max()} times; repeated records are legal only "
             "in a target declared Iid(with_replacement=True)"
         )
+
+
+def unique(column: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the different labels of a column and how often each occurs."""
+    try:
+        return np.unique(column, return_counts=True)
+    except TypeError:
+        raise LossMismatch(
+            f"records.{name} mixes labels that cannot be compared, for example a missing one "
+            "among text; give every record a label of one type"
+        ) from None
 
 
 def check_size(n: int, design: Design) -> None:
@@ -71,7 +84,7 @@ def check_size(n: int, design: Design) -> None:
 
 def stratum_counts(strata: NDArray[Any]) -> dict[Any, int]:
     """Return how many records each stratum has."""
-    values, counts = np.unique(strata, return_counts=True)
+    values, counts = unique(strata, "strata")
     return dict(zip(values.tolist(), counts.tolist(), strict=True))
 
 

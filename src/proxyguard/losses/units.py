@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.errors import LossMismatch
+from proxyguard.losses.records import unique
 from proxyguard.registry.design import Clustered
 from proxyguard.registry.requirement import Requirement
 
@@ -52,6 +53,7 @@ class Clusters:
         shuffle: bool,
         seed: int,
     ) -> Clusters:
+        unique(labels, "clusters")  # refuses labels that cannot be compared
         _, first, place = np.unique(labels, return_index=True, return_inverse=True)
         # Clusters in the order in which they first appear, or in a random one.
         rank = np.argsort(np.argsort(first))
@@ -76,6 +78,15 @@ class Clusters:
         return np.clip(self.limit + self.shares * (means - self.limit), 0.0, 1.0)
 
 
+_STREAM = 0x70726F78
+"""Keeps our streams apart from ``default_rng(seed)``, which a caller may have used."""
+
+
+def generator(seed: int, *purpose: int) -> np.random.Generator:
+    """Return the random stream of one purpose: order 0, uniforms 1, blocks 2, ramps 3."""
+    return np.random.default_rng([_STREAM, seed, *purpose])
+
+
 def random_order(n: int, seed: int) -> NDArray[np.intp]:
     """Return the permutation in which order-dependent tests read the records."""
-    return np.random.default_rng([seed, 0]).permutation(n)
+    return generator(seed, 0).permutation(n)

@@ -8,7 +8,7 @@ total when it is made, and shares of a family against 1.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from proxyguard.errors import BudgetOverspent, RegistryError
@@ -24,7 +24,7 @@ def exact(level: Level) -> Fraction:
     """
     try:
         return Fraction(str(level)) if isinstance(level, float) else Fraction(level)
-    except (ValueError, TypeError, ZeroDivisionError) as error:
+    except (ValueError, TypeError, ZeroDivisionError, OverflowError) as error:
         raise RegistryError(f"a level must be a number, got {level!r}") from error
 
 
@@ -62,6 +62,12 @@ class Budget:
             if part.symbol == symbol:
                 return part.amount
         raise KeyError(symbol)
+
+    def replaced(self, symbol: str, amount: Fraction) -> Budget:
+        """Return the budget with another amount for one part."""
+        return Budget(
+            tuple(replace(p, amount=amount) if p.symbol == symbol else p for p in self.parts)
+        )
 
     def scaled(self, share: Fraction) -> Budget:
         """Return a mechanism's local budget: every part times its share of the family."""
@@ -176,10 +182,13 @@ def family_shares(
     """Return each mechanism's share of the family budgets; equal unless registered otherwise."""
     if shares is None:
         return {name: Fraction(1, len(names)) for name in names}
+    if not isinstance(shares, Mapping):
+        raise RegistryError(f"shares map names of mechanisms to shares, got {shares!r}")
     given = {name: exact(share) for name, share in shares.items()}
     if set(given) != set(names):
         raise RegistryError(
-            f"shares name {sorted(given)}, the family is {sorted(names)}; both must agree"
+            f"shares name {sorted(map(str, given))}, the family is {sorted(map(str, names))}; "
+            "both must agree"
         )
     if any(share <= 0 for share in given.values()):
         raise RegistryError(f"shares must be positive, got {shares}")

@@ -12,7 +12,7 @@ from proxyguard.errors import RegistryError, UnsupportedDesign
 from proxyguard.exact.betting import STAKES
 from proxyguard.exact.multiplicity import Dependence
 from proxyguard.registry.budget import Level, exact
-from proxyguard.registry.design import Clustered, Design, Iid, Sampling
+from proxyguard.registry.design import Clustered, Design, Iid, Sampling, is_whole
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest, default_test
 
@@ -88,6 +88,29 @@ _LEVELS = (
 )  # fmt: skip
 
 
+COUNTED = frozenset({Mode.NAMED, Mode.COLLECTIVE, Mode.HYBRID})
+"""Modes that count recognized releases, and detect violations by Holm."""
+_MECHANISM = frozenset(Mode) - {Mode.RELEASES}
+_USED_BY: dict[str, frozenset[Mode]] = {
+    "bound": frozenset({Mode.DIRECT, Mode.SMOOTH, Mode.HYBRID}),
+    "score": frozenset({Mode.DIRECT, Mode.HYBRID}),
+    "threshold": frozenset({Mode.DIRECT, Mode.HYBRID, Mode.COUNT}),
+    "violation_threshold": _MECHANISM - COUNTED,
+    "reliability_target": _MECHANISM,
+    "release_share": COUNTED,
+    "target_share": frozenset({Mode.DIRECT, Mode.SMOOTH, Mode.HYBRID, Mode.COUNT}),
+    "named_share": frozenset({Mode.HYBRID}),
+    "family": _MECHANISM,
+    "shares": _MECHANISM,
+    "dependence": frozenset({Mode.COLLECTIVE}),
+    "combination": frozenset({Mode.COLLECTIVE}),
+    "calibrator": frozenset({Mode.COUNT}),
+    "thresholds": frozenset({Mode.COUNT}),
+    "block_size": frozenset({Mode.BLOCK}),
+    "pooled_violations": COUNTED,
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Claim:
     """What is claimed and at which error levels; frozen before any loss is read."""
@@ -124,46 +147,58 @@ class Claim:
             raise RegistryError(
                 f"unknown choices {sorted(unknown)}; the registered choices are {sorted(known)}"
             )
-        values: dict[str, object] = dict(choices)
-        for key, kind in _ENUMS.items():
-            if key in values:
-                values[key] = _member(kind, key, values[key])
-        for key in _LEVELS:
-            if values.get(key) is not None:
-                values[key] = exact(values[key])  # type: ignore[arg-type]  # checked there
-        if "thresholds" in values:
-            values["thresholds"] = tuple(exact(t) for t in choices["thresholds"])
-        if "stakes" in values:
-            values["stakes"] = tuple(float(f) for f in choices["stakes"])
-        test = values.get("test")
-        if isinstance(test, Mapping):
-            values["test"] = {k: _member(ComponentTest, "test", v) for k, v in test.items()}
-        elif test is not None:
-            values["test"] = _member(ComponentTest, "test", test)
-        return cls(**values)  # type: ignore[arg-type]  # every field was converted above
+        return cls(**choices)  # type: ignore[arg-type]  # converted at the door below
 
     def __post_init__(self) -> None:
+        self._convert()
         if self.mode is not Mode.RELEASES and self.reliability_target is None:
             raise RegistryError(
                 "a claim about a mechanism needs reliability_target, the share of fresh releases "
-                'that must be valid; for named releases alone use mode="releases"'
+                "that must be valid; named releases alone go to certify_releases"
             )
         for name in _LEVELS:
             value = getattr(self, name)
             if value is not None and not 0 < value < 1:
                 raise RegistryError(f"{name} must lie in (0, 1), got {float(value):g}")
-        if not all(0 < t <= 1 for t in self.thresholds):
-            raise RegistryError(f"thresholds must lie in (0, 1], got {self.thresholds}")
+        if not all(0 < t < 1 for t in self.thresholds):
+            raise RegistryError(f"thresholds must lie in (0, 1), got {self.thresholds}")
+        if self.thresholds and self.threshold is not None:
+            raise RegistryError("give threshold or thresholds, not both")
         if not self.stakes or not all(0.0 < f < 1.0 for f in self.stakes):
             raise RegistryError(
                 f"stakes are fractions of the largest one, in (0, 1), got {self.stakes}"
             )
-        if self.combination not in ("simes", "fisher"):
-            raise RegistryError(f'combination is "simes" or "fisher", got {self.combination!r}')
-        if self.calibrator not in ("threshold", "capital"):
-            raise RegistryError(f'calibrator is "threshold" or "capital", got {self.calibrator!r}')
-        if self.mode is Mode.BLOCK and (self.block_size is None or self.block_size < 1):
-            raise RegistryError(f"block mode needs block_size >= 1, got {self.block_size!r}")
+        for name, options in (
+            ("combination", ("simes", "fisher")),
+            ("calibrator", ("threshold", "capital")),
+        ):
+            if getattr(self, name) not in options:
+                raise RegistryError(f"{name} is one of {options}, got {getattr(self, name)!r}")
+        if self.block_size is not None and (not is_whole(self.block_size) or self.block_size < 1):
+            raise RegistryError(f"block_size is a whole number of records, got {self.block_size!r}")
+        if self.mode is Mode.BLOCK and self.block_size is None:
+            raise RegistryError("block mode needs block_size")
+
+    def _convert(self) -> None:
+        """Turn names and numbers as a caller writes them into members and fractions."""
+
+        def put(name: str, value: object) -> None:
+            object.__setattr__(self, name, value)
+
+        for key, kind in _ENUMS.items():
+            put(key, _member(kind, key, getattr(self, key)))
+        for key in _LEVELS:
+            if getattr(self, key) is not None:
+                put(key, exact(getattr(self, key)))
+        for key, convert in (("thresholds", exact), ("stakes", float)):
+            try:
+                put(key, tuple(convert(one) for one in getattr(self, key)))
+            except (TypeError, ValueError) as error:
+                raise RegistryError(f"{key} must be a list of numbers: {error}") from None
+        if isinstance(self.test, Mapping):
+            put("test", {k: _member(ComponentTest, "test", v) for k, v in self.test.items()})
+        elif self.test is not None:
+            put("test", _member(ComponentTest, "test", self.test))
 
     @property
     def target(self) -> float:
@@ -180,7 +215,8 @@ class Claim:
             names = {r.name for r in requirements}
             if set(self.test) != names:
                 raise RegistryError(
-                    f"tests name {sorted(self.test)}, the requirements are {sorted(names)}"
+                    f"tests name {sorted(map(str, self.test))}, the requirements are "
+                    f"{sorted(names)}"
                 )
             return tuple(self.test[r.name] for r in requirements)
         return tuple(self.test or default_test(design, r) for r in requirements)
@@ -190,8 +226,12 @@ class Claim:
 
         Walks the checks that certification relies on, before any loss is read.
         """
-        reasons = _requirement_objections(design, requirements)
-        for requirement, test in zip(requirements, self.tests(design, requirements), strict=True):
+        reasons = _requirement_objections(design, requirements) + self._idle_choices()
+        try:
+            tests = self.tests(design, requirements)
+        except RegistryError as error:
+            return [*reasons, str(error)]
+        for requirement, test in zip(requirements, tests, strict=True):
             reasons += test.objections(design, requirement)
         reasons += self._score_objections(design, requirements)
         if self.mode is Mode.COUNT and self.calibrator == "capital":
@@ -212,12 +252,17 @@ class Claim:
             and self.dependence is Dependence.PRDS
         ):
             reasons.append("tail-Fisher needs independent release p-values; PRDS is not enough")
-        if self.mode is not Mode.COLLECTIVE and self.dependence is not Dependence.ARBITRARY:
-            reasons.append(
-                f"mode {self.mode.value} does not use independence between releases; "
-                "leave dependence unstated or choose collective mode"
-            )
         return reasons
+
+    def _idle_choices(self) -> list[str]:
+        """Return choices that this mode does not use: ignoring one would change the claim."""
+        defaults = {field.name: field.default for field in fields(self)}
+        return [
+            f"mode {self.mode.value} does not use {name}, which was set to "
+            f"{getattr(self, name)!r}; leave it out or choose another mode"
+            for name, modes in _USED_BY.items()
+            if self.mode not in modes and getattr(self, name) != defaults[name]
+        ]
 
     def require_support(self, design: Design, requirements: Sequence[Requirement]) -> None:
         """Raise `UnsupportedDesign` with every reason when the claim is not covered."""

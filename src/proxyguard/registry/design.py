@@ -1,6 +1,6 @@
 """How the target records were sampled: what the component tests may rely on.
 
-Four kinds of sampling decide which tests are valid (theory section 1):
+Three kinds of sampling decide which tests are valid (theory section 1):
 
  * iid                   independent records of one law (also: drawn with replacement
                          from a sealed population; also: clusters, one value a cluster)
@@ -17,8 +17,15 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
+from numbers import Integral
 
 from proxyguard.errors import RegistryError
+from proxyguard.registry.budget import exact
+
+
+def is_whole(value: object) -> bool:
+    """Return whether a value is a whole number, numpy's included and truth values not."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 class Sampling(Enum):
@@ -61,8 +68,8 @@ class WithoutReplacement:
     sampling = Sampling.INDEPENDENT
 
     def __post_init__(self) -> None:
-        if self.pool < 1:
-            raise RegistryError(f"the pool needs at least one record, got {self.pool}")
+        if not is_whole(self.pool) or self.pool < 1:
+            raise RegistryError(f"the pool is a whole number of records, got {self.pool!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,18 +81,23 @@ class Stratified:
     """
 
     sizes: Mapping[Hashable, int]
-    weights: Mapping[Hashable, Fraction]
+    weights: Mapping[Hashable, Fraction]  # decimal strings and numbers are read exactly
 
     def __post_init__(self) -> None:
-        weights = {key: _fraction(value) for key, value in self.weights.items()}
+        for name in ("sizes", "weights"):
+            if not isinstance(getattr(self, name), Mapping):
+                raise RegistryError(f"{name} map strata to numbers, got {getattr(self, name)!r}")
+        weights = {key: exact(value) for key, value in self.weights.items()}
         object.__setattr__(self, "weights", weights)
         if set(self.sizes) != set(weights):
             raise RegistryError(
                 f"strata sizes name {sorted(map(str, self.sizes))}, "
                 f"weights name {sorted(map(str, weights))}; both must name every stratum"
             )
-        if any(size < 1 for size in self.sizes.values()):
-            raise RegistryError(f"every stratum needs at least one record, got {dict(self.sizes)}")
+        if any(not is_whole(size) or size < 1 for size in self.sizes.values()):
+            raise RegistryError(
+                f"every stratum has a whole number of records, at least 1; got {dict(self.sizes)}"
+            )
         if any(weight <= 0 for weight in weights.values()) or sum(weights.values()) != 1:
             raise RegistryError(
                 "stratum weights must be positive and sum to exactly 1 (write them as decimal "
@@ -129,7 +141,9 @@ class Clustered:
     def __post_init__(self) -> None:
         if self.weighting not in ("cluster", "record"):
             raise RegistryError(f'weighting is "cluster" or "record", got {self.weighting!r}')
-        if self.weighting == "record" and (self.max_size is None or self.max_size < 1):
+        if self.max_size is not None and (not is_whole(self.max_size) or self.max_size < 1):
+            raise RegistryError(f"max_size is a whole number of records, got {self.max_size!r}")
+        if self.weighting == "record" and self.max_size is None:
             raise RegistryError(
                 "a record-weighted claim over clusters needs max_size, a bound on the size of "
                 f"every cluster that could be sampled; got {self.max_size!r}"
@@ -137,7 +151,4 @@ class Clustered:
 
 
 Design = Iid | Independent | WithoutReplacement | Stratified | Clustered
-
-
-def _fraction(value: Fraction | int | str | float) -> Fraction:
-    return Fraction(str(value)) if isinstance(value, float) else Fraction(value)
+DESIGNS = (Iid, Independent, WithoutReplacement, Stratified, Clustered)

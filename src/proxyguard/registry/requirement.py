@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
+from numbers import Real
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,13 +42,17 @@ class Requirement:
     group: str | None = None  # only records of this subgroup count
 
     def __post_init__(self) -> None:
-        if not self.name:
-            raise RegistryError("a requirement needs a name")
+        if not isinstance(self.name, str) or not self.name:
+            raise RegistryError(f"a requirement needs a name, got {self.name!r}")
         try:
             object.__setattr__(self, "form", Form(self.form))
         except ValueError:
             options = " or ".join(repr(form.value) for form in Form)
             raise RegistryError(f"{self.name}: form is {options}, got {self.form!r}") from None
+        for name in ("low", "high", "limit", "slack", "ramp"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, Real):
+                raise RegistryError(f"{self.name}: {name} must be a number, got {value!r}")
         if not -np.inf < self.low < self.limit < self.high < np.inf:
             raise RegistryError(
                 f"{self.name}: need finite low < limit < high, got "
@@ -101,10 +106,6 @@ class Requirement:
     def _unit(self, value: Decimal) -> float:
         low, high = _decimal(self.low), _decimal(self.high)
         return float((value - low) / (high - low))
-
-    def to_unit(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return ``u = (x - a)/(b - a)``; values are trusted to lie in bounds."""
-        return (values - self.low) * (1.0 / self.width) if self.low or self.width != 1 else values
 
     def from_unit(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the value on the registered scale."""
