@@ -254,8 +254,5 @@ def _bound_dict(bound: ReliabilityBound) -> dict[str, Any]:
         "rests_on": bound.rests_on,
         "pvalue": bound.pvalue,
         "steps": [{"label": label, "value": value} for label, value in bound.steps],
-        "budget": [
-            {"symbol": p.symbol, "event": p.event, "amount": str(p.amount)}
-            for p in bound.budget.parts
-        ],
+        "budget": bound.budget.to_list(),
     }

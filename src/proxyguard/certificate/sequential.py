@@ -272,10 +272,7 @@ class SequentialAudit:
             "kappa": self.plan.kappa,
             "bound": self.plan.bound.value,
             "rests_on": self.rests_on,
-            "budget": [
-                {"symbol": p.symbol, "event": p.event, "amount": str(p.amount)}
-                for p in self.plan.budget.parts
-            ],
+            "budget": self.plan.budget.to_list(),
             "basis": wording.ASSERTED,
         }
 

@@ -63,6 +63,10 @@ class Budget:
                 return part.amount
         raise KeyError(symbol)
 
+    def to_list(self) -> list[dict[str, str]]:
+        """Return the parts as plain values, amounts as exact fractions in text."""
+        return [{"symbol": p.symbol, "event": p.event, "amount": str(p.amount)} for p in self.parts]
+
     def replaced(self, symbol: str, amount: Fraction) -> Budget:
         """Return the budget with another amount for one part."""
         return Budget(
