@@ -62,3 +62,12 @@ def test_tiny_levels_can_be_printed(alpha: str) -> None:
     text = str(certify(ZEROS, alpha=alpha))
     assert "99.9999999" in text
     assert "100 %" not in text.split("Evidence")[0]
+
+
+def test_a_mean_far_from_zero_is_refused_where_its_records_are_not() -> None:
+    far = pg.Requirement(name="far", low=1e6, high=1e6 + 1, limit=1e6 + 0.2)
+    records = np.full((2, 500, 1), 1e6)
+    choices: dict[str, Any] = {"reliability_target": 0.5, "test": "hoeffding", "seed": 1}
+    assert np.all(pg.certify(records, [far], **choices).evidence.estimates == 1e6)
+    with pytest.raises(pg.LossMismatch, match="starts near 0"):
+        pg.certify(pg.Moments(n=500, mean=records.mean(axis=1)), [far], **choices)

@@ -30,6 +30,10 @@ Array = NDArray[np.float64]
 TILE = 1 << 16
 """Values handled at once: half a megabyte, so that a tile and its workspace stay in cache."""
 
+FARTHEST = 400.0
+"""How many widths from 0 a range may lie if only its mean is given: a double's last place
+there is a unit-scale error of 1e-13, the guard that every test has."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pass:
@@ -259,6 +263,11 @@ def _moment_columns(moments: Moments, reading: Reading) -> Iterator[Column]:
     means = np.asarray(moments.mean)
     for j, (requirement, test) in enumerate(zip(reading.requirements, reading.tests, strict=True)):
         n = int(np.asarray(moments.n)[j])
+        if max(abs(requirement.low), abs(requirement.high)) > FARTHEST * requirement.width:
+            raise LossMismatch(
+                f"{requirement.name}: a mean in [{requirement.low:g}, {requirement.high:g}] has "
+                "lost digits that decide; shift the loss so that its range starts near 0"
+            )
         check_size(max(n, 1), reading.design)
         mean = means[:, j]
         wrong = np.flatnonzero(~((mean >= requirement.low) & (mean <= requirement.high)))
