@@ -92,7 +92,7 @@ class _Reader:
     def __init__(self, losses: LossArray | LossStream, reading: Reading) -> None:
         self._reading = reading
         self._names = losses.releases or ()
-        self._n_releases, self._n, _ = losses.shape
+        self._n = losses.shape[1]
         self._dense = isinstance(losses, LossArray)
         self._rng = {
             j: generator(reading.seed, 1, j)
