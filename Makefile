@@ -15,7 +15,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: .venv/.core ## run the demonstration audit
-	@.venv/bin/python -m proxyguard.demo
+	@.venv/bin/proxyguard demo --dir demo-audit
 
 test: .venv/.dev ## run the tests and the docstring examples; ARGS="-k name" selects
 	@$(PINS) .venv/bin/python -m pytest $(ARGS)

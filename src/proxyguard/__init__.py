@@ -1,34 +1,87 @@
 """Does work done on a substitute table hold on the real one? Answers with guarantees.
 
 `certify` turns per-record losses of independent releases into a certificate about the
-mechanism that made them; `certify_releases` validates named releases.
+mechanism that made them; `certify_releases` validates named releases; `Audit` is the whole
+sealed audit, from a declaration to a certificate that a stranger can check.
 """
 
-from proxyguard.certificate.certify import certify, supports
-from proxyguard.certificate.certify_releases import Member, ReleaseCertificate, certify_releases
-from proxyguard.certificate.decision import Decision
-from proxyguard.certificate.mechanism import Certificate, FamilyCertificate
-from proxyguard.certificate.sequential import FavorableScore, SequentialAudit, SequentialPlan
-from proxyguard.certificate.stream import CandidateStream
-from proxyguard.errors import (
-    BudgetOverspent,
-    LossError,
-    LossMismatch,
-    LossOutOfBounds,
-    ProxyGuardError,
-    RegistryError,
-    TargetReused,
-    UnsupportedDesign,
-)
-from proxyguard.losses.array import LossArray, LossBatches, LossStream, Moments
-from proxyguard.losses.records import Records
-from proxyguard.registry.claim import Claim
-from proxyguard.registry.design import Clustered, Iid, Independent, Stratified, WithoutReplacement
-from proxyguard.registry.requirement import Form, Requirement
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from proxyguard.audit.audit import Audit
+    from proxyguard.certificate.certify import certify, supports
+    from proxyguard.certificate.certify_releases import Member, ReleaseCertificate, certify_releases
+    from proxyguard.certificate.decision import Decision
+    from proxyguard.certificate.mechanism import Certificate, FamilyCertificate
+    from proxyguard.certificate.sequential import FavorableScore, SequentialAudit, SequentialPlan
+    from proxyguard.certificate.stream import CandidateStream
+    from proxyguard.errors import (
+        BudgetOverspent,
+        LossError,
+        LossMismatch,
+        LossOutOfBounds,
+        ProxyGuardError,
+        RegistryError,
+        TargetReused,
+        UnsupportedDesign,
+    )
+    from proxyguard.losses.array import LossArray, LossBatches, LossStream, Moments
+    from proxyguard.losses.records import Records
+    from proxyguard.registry.claim import Claim
+    from proxyguard.registry.design import (
+        Clustered,
+        Iid,
+        Independent,
+        Stratified,
+        WithoutReplacement,
+    )
+    from proxyguard.registry.requirement import Form, Requirement
 
 __version__ = "0.1.0"
 
+# Loaded when first named, so that the command line starts without what it does not use.
+_HOME = {
+    "Audit": "proxyguard.audit.audit",
+    "BudgetOverspent": "proxyguard.errors",
+    "CandidateStream": "proxyguard.certificate.stream",
+    "Certificate": "proxyguard.certificate.mechanism",
+    "Claim": "proxyguard.registry.claim",
+    "Clustered": "proxyguard.registry.design",
+    "Decision": "proxyguard.certificate.decision",
+    "FamilyCertificate": "proxyguard.certificate.mechanism",
+    "FavorableScore": "proxyguard.certificate.sequential",
+    "Form": "proxyguard.registry.requirement",
+    "Iid": "proxyguard.registry.design",
+    "Independent": "proxyguard.registry.design",
+    "LossArray": "proxyguard.losses.array",
+    "LossBatches": "proxyguard.losses.array",
+    "LossError": "proxyguard.errors",
+    "LossMismatch": "proxyguard.errors",
+    "LossOutOfBounds": "proxyguard.errors",
+    "LossStream": "proxyguard.losses.array",
+    "Member": "proxyguard.certificate.certify_releases",
+    "Moments": "proxyguard.losses.array",
+    "ProxyGuardError": "proxyguard.errors",
+    "Records": "proxyguard.losses.records",
+    "RegistryError": "proxyguard.errors",
+    "ReleaseCertificate": "proxyguard.certificate.certify_releases",
+    "Requirement": "proxyguard.registry.requirement",
+    "SequentialAudit": "proxyguard.certificate.sequential",
+    "SequentialPlan": "proxyguard.certificate.sequential",
+    "Stratified": "proxyguard.registry.design",
+    "TargetReused": "proxyguard.errors",
+    "UnsupportedDesign": "proxyguard.errors",
+    "WithoutReplacement": "proxyguard.registry.design",
+    "certify": "proxyguard.certificate.certify",
+    "certify_releases": "proxyguard.certificate.certify_releases",
+    "supports": "proxyguard.certificate.certify",
+}
+
 __all__ = [
+    "Audit",
     "BudgetOverspent",
     "CandidateStream",
     "Certificate",
@@ -63,3 +116,15 @@ __all__ = [
     "certify_releases",
     "supports",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'proxyguard' has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

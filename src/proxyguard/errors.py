@@ -7,9 +7,14 @@ ProxyGuardError
   LossError              an array of losses is not what was declared  (also ValueError)
     LossOutOfBounds        a loss left the interval the requirement promised
     LossMismatch           shapes, record ids or sizes disagree
+  TableError             a table file is not what was declared        (also ValueError)
+  DrawError              a generator or procedure did not give a usable release
   SealError              the record of what was promised is broken or was not kept
     DigestMismatch         a value differs from the one that was sealed
     StageError             a step was attempted before the step it rests on, or twice
+    KeyMissing             the key that a step needs is not here, or is another one
+    Busy                   another process is working on the audit
+    DiskError              a file could not be written; nothing was changed
   TargetReused           a target record was offered a second time where it must be fresh
 
 "Unresolved" is a decision, not an error; an error is never reported as
@@ -86,6 +91,14 @@ class LossMismatch(LossError):
     """Shapes, record ids or sizes disagree with each other or with the declaration."""
 
 
+class TableError(ProxyGuardError, ValueError):
+    """A table file is missing, broken, or not what was declared."""
+
+
+class DrawError(ProxyGuardError):
+    """A generator or a procedure did not give a usable release."""
+
+
 class SealError(ProxyGuardError):
     """The record of what was promised is broken or was not kept."""
 
@@ -103,6 +116,18 @@ class DigestMismatch(SealError):
 
 class StageError(SealError):
     """A step was attempted before the step it rests on, or twice."""
+
+
+class KeyMissing(SealError):
+    """The key that a step needs is not here, or is another one."""
+
+
+class Busy(SealError):
+    """Another process is working on the audit."""
+
+
+class DiskError(SealError):
+    """A file could not be written; nothing was changed."""
 
 
 class TargetReused(ProxyGuardError):

@@ -14,6 +14,7 @@ import proxyguard as pg
 ROOT = Path(pg.__file__).parent.parent
 
 NAMES = [
+    "Audit",
     "BudgetOverspent",
     "CandidateStream",
     "Certificate",

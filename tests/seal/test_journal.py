@@ -65,10 +65,9 @@ def killing(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return call
 
     fake = type("os", (), {name: getattr(os, name) for name in dir(os)})
-    for name in ("fsync", "replace"):
+    for name in ("fdopen", "fsync", "replace"):
         setattr(fake, name, staticmethod(wrap(getattr(os, name))))
     monkeypatch.setattr(storage, "os", fake)
-    monkeypatch.setattr(storage, "open", wrap(open), raising=False)
     return countdown
 
 

@@ -12,6 +12,7 @@ from typing import Any, Unpack, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from proxyguard.certificate import wording
 from proxyguard.certificate.choose import Audit, lower_bound, upper_bounds
 from proxyguard.certificate.decision import Decision
 from proxyguard.certificate.mechanism import Certificate, FamilyCertificate, decide
@@ -121,6 +122,23 @@ def certify(
         with naming(name, family=isinstance(losses, Mapping)):
             audits[name] = _gather(array, claim, requirements, design, seed, shares[name])
     _same_ids({name: evidence.ids for name, (evidence, _) in audits.items()})
+    decided = certify_evidence(claim, audits, seed_given=given)
+    return decided if isinstance(losses, Mapping) else decided["mechanism"]
+
+
+def certify_evidence(
+    claim: Claim,
+    audits: Mapping[str, Audit],
+    *,
+    seed_given: bool = True,
+    basis: str = wording.ASSERTED,
+) -> FamilyCertificate:
+    """Certify from evidence alone: what an audit wrote down is all that this looks at.
+
+    Guarantee
+    ---------
+    That of the certificate which the mode names; each bound says what it rests on.
+    """
     uppers = upper_bounds(claim, audits)
     certificates = {}
     for name, (evidence, levels) in audits.items():
@@ -133,11 +151,13 @@ def certify(
             lower=lower,
             upper=uppers[name],
             count=count,
-            seed_given=given,
+            seed_given=seed_given,
             notes=levels.notes,
+            basis=basis,
         )
-    decided = decide(certificates, outer=lower_budget(claim), outer_violation=upper_budget(claim))
-    return FamilyCertificate(decided) if isinstance(losses, Mapping) else decided["mechanism"]
+    return FamilyCertificate(
+        decide(certificates, outer=lower_budget(claim), outer_violation=upper_budget(claim))
+    )
 
 
 def supports(

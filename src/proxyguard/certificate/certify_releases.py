@@ -50,6 +50,7 @@ class ReleaseCertificate:
     evidence: Mapping[str, ReleaseEvidence]
     seed: int
     seed_given: bool
+    basis: str = wording.ASSERTED
 
     @property
     def validated(self) -> tuple[str, ...]:
@@ -79,7 +80,7 @@ class ReleaseCertificate:
             "rests_on": "Theorem 4",
             "seed": self.seed,
             "seed_given_by_caller": self.seed_given,
-            "basis": wording.ASSERTED,
+            "basis": self.basis,
             "verdicts": [
                 {
                     "member": v.member,
@@ -135,9 +136,31 @@ def certify_releases(
     for name, (reading, bounds_level) in readings.items():
         with naming(name):
             evidence[name] = gather_evidence(losses[name], reading, bounds_level=bounds_level)
+    return certify_release_evidence(claim, evidence, seed=seed, seed_given=given)
+
+
+def certify_release_evidence(
+    claim: Claim,
+    evidence: Mapping[str, ReleaseEvidence],
+    *,
+    seed: int,
+    seed_given: bool = True,
+    basis: str = wording.ASSERTED,
+) -> ReleaseCertificate:
+    """Certify named releases from evidence alone.
+
+    Guarantee
+    ---------
+    Paper Theorem 4, as in `certify_releases`.
+    """
     verdicts = decide_releases(evidence, alpha=lower_budget(claim), beta=upper_budget(claim))
     return ReleaseCertificate(
-        verdicts=verdicts, claim=claim, evidence=evidence, seed=seed, seed_given=given
+        verdicts=verdicts,
+        claim=claim,
+        evidence=evidence,
+        seed=seed,
+        seed_given=seed_given,
+        basis=basis,
     )
 
 

@@ -42,6 +42,7 @@ class Certificate:
     count: ValidCount | None = None
     seed_given: bool = True
     notes: tuple[str, ...] = ()
+    basis: str = wording.ASSERTED
 
     @property
     def reliability_target(self) -> float:
@@ -116,7 +117,7 @@ class Certificate:
             "dependence": self.claim.dependence.value,
             "seed": self.evidence.reading.seed,
             "seed_given_by_caller": self.seed_given,
-            "basis": wording.ASSERTED,
+            "basis": self.basis,
             "not_claimed": list(wording.not_claimed(self.evidence.requirements)),
             "notes": list(self.notes),
         }

@@ -45,6 +45,8 @@ def not_claimed(requirements: Sequence[Requirement]) -> tuple[str, ...]:
     """Return what this certificate does not establish."""
     forms = {r.form for r in requirements}
     extra = []
+    if forms == {Form.QUERY}:
+        return ("anything about queries that were not registered", *_NEVER)
     if Form.ABSOLUTE not in forms:
         extra.append(
             "that the procedure is adequate: the requirements only compare with the source"
@@ -188,11 +190,17 @@ def mechanism_text(certificate: Certificate) -> str:
         *_requirement_lines(certificate),
         "",
         "Not claimed: " + "; ".join(not_claimed(evidence.requirements)) + ".",
-        f"Basis: {ASSERTED} ({seed_phrase(evidence.reading.seed, certificate.seed_given)}).",
+        _basis_line(certificate.basis, evidence.reading.seed, certificate.seed_given),
         *_dependence_lines(claim),
         *(f"Note: {note}." for note in certificate.notes),
     ]
     return "\n".join(lines)
+
+
+def _basis_line(basis: str, seed: int, given: bool) -> str:
+    if basis != ASSERTED:
+        return f"Basis: {basis}."
+    return f"Basis: {basis} ({seed_phrase(seed, given)})."
 
 
 def seed_phrase(seed: int, given: bool) -> str:
@@ -292,7 +300,7 @@ def releases_text(certificate: ReleaseCertificate) -> str:
         "Not claimed: anything about fresh releases of a mechanism; "
         + "; ".join(not_claimed(requirements))
         + ".",
-        f"Basis: {ASSERTED} ({seed_phrase(certificate.seed, certificate.seed_given)}).",
+        _basis_line(certificate.basis, certificate.seed, certificate.seed_given),
     ]
     return "\n".join(lines)
 

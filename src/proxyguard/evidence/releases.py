@@ -83,7 +83,24 @@ def gather_evidence(losses: Losses, reading: Reading, *, bounds_level: float) ->
         ]
         return _join(parts, losses.releases, reading)
     read = read_losses(losses, reading)
-    columns = read.columns
+    return evidence_of(
+        read.columns,
+        reading,
+        releases=tuple(losses.releases or ()),
+        ids=read.ids,
+        bounds_level=bounds_level,
+    )
+
+
+def evidence_of(
+    columns: tuple[Column, ...],
+    reading: Reading,
+    *,
+    releases: tuple[str, ...],
+    bounds_level: float,
+    ids: NDArray[Any] | None = None,
+) -> ReleaseEvidence:
+    """Return the evidence that the statistics of one pass amount to."""
     pairs = [
         component_pvalues(column, requirement, test, reading.design)
         for column, requirement, test in zip(
@@ -98,13 +115,13 @@ def gather_evidence(losses: Losses, reading: Reading, *, bounds_level: float) ->
         for column, requirement in zip(columns, reading.requirements, strict=True)
     ]
     return ReleaseEvidence(
-        releases=tuple(losses.releases or ()),
+        releases=releases,
         requirements=reading.requirements,
         tests=reading.tests,
         reading=reading,
         n_records=tuple(column.n for column in columns),
         columns=columns,
-        ids=read.ids,
+        ids=ids,
         pvalues=np.stack([p for p, _ in pairs], axis=1),
         violation_pvalues=np.stack([q for _, q in pairs], axis=1),
         estimates=np.stack(estimates, axis=1),

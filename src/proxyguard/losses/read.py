@@ -61,7 +61,7 @@ def read_losses(losses: Losses, reading: Reading) -> Pass:
     check_size(losses.shape[1], reading.design)
     if isinstance(losses, LossStream):
         _check_stream(losses, reading)
-    reader = _Reader(losses, reading)
+    reader = LossReader(losses, reading)
     for chunk in [losses] if isinstance(losses, LossArray) else losses:
         reader.add(chunk)
     return reader.finish()
@@ -86,8 +86,12 @@ def _check_stream(stream: LossStream, reading: Reading) -> None:
             )
 
 
-class _Reader:
-    """State of the pass: one `Cell` for each block of releases and requirement."""
+class LossReader:
+    """State of a pass: one `Cell` for each block of releases and requirement.
+
+    `read_losses` makes one; a caller who reads the same chunks under several limits at
+    once makes several and feeds them all.
+    """
 
     def __init__(self, losses: LossArray | LossStream, reading: Reading) -> None:
         self._reading = reading
@@ -108,6 +112,7 @@ class _Reader:
         self._strata: dict[Any, int] = {}
 
     def add(self, chunk: LossArray) -> None:
+        """Read the next records."""
         reading, (n_releases, m, _) = self._reading, chunk.shape
         if m == 0:
             return
@@ -213,6 +218,7 @@ class _Reader:
         )
 
     def finish(self) -> Pass:
+        """Return the statistics of all records read."""
         ids = None
         if self._ids:
             ids = np.concatenate(self._ids)

@@ -8,280 +8,220 @@ what they read and are sealed as they were written.
 from __future__ import annotations
 
 import tomllib
-from fractions import Fraction
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    StrictInt,
-    StrictStr,
-    ValidationError,
-    model_validator,
-)
+from pydantic import Field, ValidationError, model_validator
 
 from proxyguard.errors import RegistryError
-from proxyguard.exact.multiplicity import Dependence
-from proxyguard.registry.claim import Bound, Family, Mode, Score
-from proxyguard.registry.test import ComponentTest
+from proxyguard.registry.fields import DeclarationPart, Name, Text
+from proxyguard.registry.parts import (
+    ClaimPart,
+    Development,
+    MechanismPart,
+    Pilot,
+    PilotRule,
+    Procedure,
+    ReleasePart,
+    RequirementPart,
+    Roles,
+    Secondary,
+)
+from proxyguard.registry.target import Target
 
 FORMAT = 1
 
 
-def _decimal(text: str) -> str:
-    try:
-        Fraction(text)
-    except (ValueError, ZeroDivisionError):
-        raise ValueError(
-            f'expected a number written as text, such as "0.05", got {text!r}'
-        ) from None
-    return text
-
-
-def _share(text: str) -> str:
-    if not 0 < Fraction(_decimal(text)) < 1:
-        raise ValueError(f'expected a number between 0 and 1, such as "0.05", got {text!r}')
-    return text
-
-
-Decimal = Annotated[StrictStr, AfterValidator(_decimal)]
-Share = Annotated[StrictStr, AfterValidator(_share)]
-Name = Annotated[StrictStr, Field(min_length=1, max_length=200)]
-Count = Annotated[StrictInt, Field(ge=1)]
-Seed = Annotated[StrictInt, Field(ge=0, lt=2**53)]
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Reserve(_Part):
-    """Rows of one table set aside by a registered seed, before any outcome is parsed."""
-
-    rows: Count
-    seed: Seed
-
-
-class PopulationDraw(_Part):
-    """Records drawn from a sealed population."""
-
-    size: Count
-    replace: bool
-    seed: Seed
-
-
-class StratifiedDesign(_Part):
-    """Fixed stratum sizes with registered weights (Proposition 11)."""
-
-    by: Name
-    sizes: dict[Name, Count]
-    weights: dict[Name, Share]
-
-    @model_validator(mode="after")
-    def _agree(self) -> StratifiedDesign:
-        if set(self.sizes) != set(self.weights):
-            raise ValueError("sizes and weights must name the same strata")
-        if sum(Fraction(w) for w in self.weights.values()) != 1:
-            raise ValueError("weights must sum to exactly 1")
-        return self
-
-
-class ClusteredDesign(_Part):
-    """Clusters of dependent records, and whether clusters or records weigh alike."""
-
-    by: Name
-    weighting: Literal["cluster", "record"] = "cluster"
-    max_size: Count | None = None
-
-
-class WithoutReplacementDesign(_Part):
-    """A simple random sample from a pool disjoint from development."""
-
-    pool: Count
-
-
-class Target(_Part):
-    """The records that decide, sealed before anything else; one source of three."""
-
-    table: Name | None = None  # with reserve
-    reserve: Reserve | None = None
-    file: Name | None = None  # a target kept apart from the start
-    population: Name | None = None  # with draw
-    draw: PopulationDraw | None = None
-    design: Literal["iid"] | StratifiedDesign | ClusteredDesign | WithoutReplacementDesign = "iid"
-    outcome: Name | None = None
-    positive: StrictStr | StrictInt | None = None
-
-    @model_validator(mode="after")
-    def _one_source(self) -> Target:
-        given = {
-            "table and reserve": (self.table, self.reserve),
-            "file": (self.file,),
-            "population and draw": (self.population, self.draw),
-        }
-        named = [name for name, parts in given.items() if any(p is not None for p in parts)]
-        whole = [name for name, parts in given.items() if all(p is not None for p in parts)]
-        if len(named) != 1 or named != whole:
-            raise ValueError(
-                f"name one source of target records ({', or '.join(given)}), got "
-                f"{' and '.join(named) or 'none'}"
-            )
-        return self
-
-
-class Validation(_Part):
-    """The part of development that chooses models and thresholds."""
-
-    fraction: Share
-    stratify: bool = True
-    seed: Seed
-
-
-class Development(_Part):
-    """How the rows outside the target are used."""
-
-    validation: Validation
-
-
-class Choose(_Part):
-    """How the procedure picks its decision threshold on validation data."""
-
-    loss: Name
-    false_negative: Decimal = "1"
-    thresholds: Annotated[StrictInt, Field(ge=2)] = 501
-
-
-class Procedure(_Part):
-    """The learning procedure: fit, calibrate, choose a decision threshold."""
-
-    library: tuple[Name, ...] = Field(min_length=1)
-    calibrate: Literal["none", "temperature"] = "none"
-    choose: Choose | None = None
-
-
-class LimitRule(_Part):
-    """A limit from the source's validation risk, resolved and recorded at registration."""
-
-    source_validation_plus: Decimal
-    round_up: Decimal | None = None
-    at_most: Decimal | None = None
-
-
-class RequirementPart(_Part):
-    """One promise about one bounded loss."""
+class Member(DeclarationPart):
+    """One source and one target, and what is drawn and required there."""
 
     name: Name
-    loss: Name
-    form: Literal["relative", "absolute", "query"]
-    limit: Decimal | LimitRule
-    slack: Decimal | None = None
-    ramp: Decimal | None = None
-    group: Name | None = None
-
-
-class Seeds(_Part):
-    """Consecutive seeds, one a draw."""
-
-    first: Seed
-
-
-class MechanismPart(_Part):
-    """A random release mechanism and how often it is drawn."""
-
-    name: Name
-    generator: Name
-    draws: Count
-    seeds: Seeds | tuple[Seed, ...]
-    on_failure: Literal["worst_loss", "stop"] = "worst_loss"
-    deterministic: bool = False
-    options: dict[Name, Any] = Field(default_factory=dict)
+    target: Target
+    development: Development = Field(default_factory=Development)
+    procedure: Procedure | None = None
+    requirement: tuple[RequirementPart, ...] = Field(min_length=1)
+    mechanism: tuple[MechanismPart, ...] = ()
+    release: tuple[ReleasePart, ...] = ()
 
     @model_validator(mode="after")
-    def _one_seed_a_draw(self) -> MechanismPart:
-        if isinstance(self.seeds, tuple):
-            if len(self.seeds) != self.draws:
-                raise ValueError(f"{self.draws} draws need as many seeds, got {len(self.seeds)}")
-            if len(set(self.seeds)) != len(self.seeds):
-                raise ValueError("every draw needs a seed of its own; a seed is repeated")
+    def _consistent(self) -> Member:
+        _different("requirement", [r.name for r in self.requirement])
+        names = [*(m.name for m in self.mechanism), *(r.name for r in self.release)]
+        _different("mechanism or release", names)
+        losses = any(r.loss is not None for r in self.requirement)
+        if self.target.losses is not None:
+            if self.procedure is not None:
+                raise ValueError("losses computed elsewhere need no procedure here")
+            if any(not isinstance(r.limit, str) or r.form == "query" for r in self.requirement):
+                raise ValueError("losses computed elsewhere need plain limits, and no query")
+        elif self.target.reserve is None and self.development.table is None:
+            raise ValueError("development.table is missing: the source that releases replace")
+        elif self.target.reserve is not None and self.development.table is not None:
+            raise ValueError("rows of the table that are not reserved are the development part")
+        elif losses and self.procedure is None and self._generators != {"predictions"}:
+            raise ValueError("a loss needs a [procedure] that makes predictions")
+        elif losses and self.target.outcome is None:
+            raise ValueError("a loss needs target.outcome, what is predicted")
+        self._check_procedure()
         return self
 
     @property
-    def seed_list(self) -> tuple[int, ...]:
-        """The seed of each draw, in order."""
-        if isinstance(self.seeds, tuple):
-            return self.seeds
-        return tuple(range(self.seeds.first, self.seeds.first + self.draws))
+    def _generators(self) -> set[str | None]:
+        return {m.generator for m in self.mechanism}
 
-
-class ClaimPart(_Part):
-    """What is claimed and at which error levels."""
-
-    level: Literal["mechanism", "releases"] = "mechanism"
-    mode: Mode = Mode.DIRECT
-    bound: Bound = Bound.SHARP
-    score: Score = Score.PVALUE
-    test: ComponentTest | dict[Name, ComponentTest] | None = None
-    threshold: Share | None = None
-    violation_threshold: Share | None = None
-    reliability: Share | None = None
-    alpha: Share = "0.05"
-    beta: Share | None = "0.05"
-    release_share: Share = "0.5"
-    target_share: Share = "0.5"
-    named_share: Share = "0.5"
-    family: Family = Family.DECISIONS
-    dependence: Dependence = Dependence.ARBITRARY
-    block_size: Count | None = None
-
-    @model_validator(mode="after")
-    def _reliability(self) -> ClaimPart:
-        about_mechanism = self.level == "mechanism"
-        if about_mechanism != (self.reliability is not None):
+    def _check_procedure(self) -> None:
+        if self.procedure is None:
+            return
+        needs = (
+            len(self.procedure.library) > 1
+            or self.procedure.calibrate != "none"
+            or self.procedure.choose is not None
+            or any(not isinstance(r.limit, str) for r in self.requirement)
+        )
+        if needs and self.development.validation is None:
             raise ValueError(
-                "a claim about a mechanism needs reliability, and a claim about named releases "
-                f"has none; level is {self.level!r}, reliability {self.reliability!r}"
+                "development.validation is missing: the procedure chooses on it, or a limit is a "
+                "rule over it"
             )
-        return self
+        if self.target.predicted is None or self.target.predicted.kind == "binary":
+            return
+        if self.procedure.choose is not None or self.procedure.calibrate != "none":
+            raise ValueError("choose and calibrate are for a binary outcome, target.positive")
 
 
-class Declaration(_Part):
+class Candidate(Member):
+    """A named stand-in with its own source and target, one of a family."""
+
+
+class Declaration(DeclarationPart):
     """A whole `audit.toml`."""
 
     format: Literal[1]
     name: Name
-    purpose: Name
-    target: Target
+    purpose: Text
+    target: Target | None = None
     development: Development | None = None
     procedure: Procedure | None = None
-    requirement: tuple[RequirementPart, ...] = Field(min_length=1)
+    requirement: tuple[RequirementPart, ...] = ()
+    pilot: tuple[Pilot, ...] = ()
+    roles: Roles | None = None
     mechanism: tuple[MechanismPart, ...] = ()
+    release: tuple[ReleasePart, ...] = ()
+    candidate: tuple[Candidate, ...] = ()
+    secondary: tuple[Secondary, ...] = ()
     claim: ClaimPart
 
     @model_validator(mode="after")
     def _consistent(self) -> Declaration:
+        self._check_sources()
         for kind, names in (
-            ("requirement", [r.name for r in self.requirement]),
-            ("mechanism", [m.name for m in self.mechanism]),
+            ("pilot", [p.name for p in self.pilot]),
+            ("candidate", [c.name for c in self.candidate]),
+            ("secondary", [s.name for s in self.secondary]),
         ):
-            if len(set(names)) < len(names):
-                raise ValueError(f"{kind} names must differ, got {names}")
-        if self.claim.level == "mechanism" and not self.mechanism:
-            raise ValueError("a claim about a mechanism needs at least one [[mechanism]]")
-        used: dict[int, str] = {}
-        for mechanism in self.mechanism:
-            for seed in mechanism.seed_list:
-                if used.setdefault(seed, mechanism.name) != mechanism.name:
-                    raise ValueError(
-                        f"seed {seed} is registered for {used[seed]!r} and for "
-                        f"{mechanism.name!r}; every draw needs a seed of its own"
-                    )
+            _different(kind, names)
+        self._check_claim()
+        self._check_references()
+        self._check_seeds()
         return self
+
+    def _check_sources(self) -> None:
+        own = [
+            name
+            for name in ("target", "development", "procedure", "requirement", "mechanism",
+                         "release", "pilot", "roles", "secondary")
+            if getattr(self, name)
+        ]  # fmt: skip
+        if self.candidate and own:
+            raise ValueError(f"candidates bring their own parts; leave {', '.join(own)} out")
+        if not self.candidate and self.target is None:
+            raise ValueError("target is missing: the records that decide")
+        if not self.candidate:
+            _ = self.members  # its checks are the declaration's
+
+    def _check_claim(self) -> None:
+        mechanisms = any(m.mechanism for m in self.members)
+        releases = any(m.release for m in self.members)
+        if self.claim.level == "mechanism" and (not mechanisms or releases):
+            raise ValueError(
+                "a claim about a mechanism needs at least one [[mechanism]], and named releases "
+                "make none"
+            )
+        if self.claim.level == "mechanism" and self.candidate:
+            raise ValueError("candidates with their own targets are named releases")
+        if self.claim.level == "releases" and not (
+            mechanisms or releases or self.claim.mode == "stream"
+        ):
+            raise ValueError("a claim about releases needs [[release]] or [[mechanism]]")
+        if self.claim.mode == "stream" and (mechanisms or releases or self.candidate):
+            raise ValueError("the candidates of a stream come one after the other, at the draw")
+        if self.claim.mode == "sequential" and len(self.mechanism) != 1:
+            raise ValueError("a sequential audit is about one mechanism")
+        if self.claim.mode == "sequential" and self.claim.looks is not None:
+            draws = self.mechanism[0].draws
+            if draws != self.claim.looks[-1]:
+                raise ValueError(f"the last look is at {self.claim.looks[-1]} draws, not {draws}")
+
+    def _check_references(self) -> None:
+        pilots = {p.name for p in self.pilot}
+        for r in self.requirement:
+            if isinstance(r.limit, PilotRule) and r.limit.pilot not in pilots:
+                raise ValueError(f"requirement {r.name!r} names no [[pilot]]: {r.limit.pilot!r}")
+        if self.roles is not None and not set(self.roles.pilots) <= pilots:
+            raise ValueError(f"roles name pilots that are none: {list(self.roles.pilots)}")
+        if self.roles is None and any(m.role for m in self.mechanism):
+            raise ValueError("a mechanism has a role, and there is no [roles]")
+        names = {r.name for r in self.requirement}
+        for s in self.secondary:
+            if not set(s.limits) <= names:
+                raise ValueError(
+                    f"secondary {s.name!r} limits {sorted(set(s.limits) - names)}, which are no "
+                    "requirements"
+                )
+
+    def _check_seeds(self) -> None:
+        used: dict[int, str] = {}
+        for drawn in (*self.pilot, *(m for member in self.members for m in member.mechanism)):
+            for seed in drawn.seed_list:
+                if used.setdefault(seed, drawn.name) != drawn.name:
+                    raise ValueError(
+                        f"seed {seed} is registered for {used[seed]!r} and for {drawn.name!r}; "
+                        "every draw needs a seed of its own"
+                    )
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """The sources and targets of this audit: one, unless there are candidates."""
+        if self.candidate:
+            return self.candidate
+        assert self.target is not None  # checked when the declaration was made
+        return (
+            Member(
+                name="target",
+                target=self.target,
+                development=self.development or Development(),
+                procedure=self.procedure,
+                requirement=self.requirement,
+                mechanism=self.mechanism,
+                release=self.release,
+            ),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the declaration as plain values, defaults included, ready to be sealed."""
         return self.model_dump(mode="json")
+
+    def sealed_part(self) -> dict[str, Any]:
+        """Return what the seal fixes: targets, and how development is divided.
+
+        Draws from a sealed population are made when it is opened, so they may be amended.
+        """
+        return {
+            m.name: {
+                "target": m.target.model_dump(mode="json", exclude={"draw"}),
+                "development": m.development.model_dump(mode="json"),
+            }
+            for m in self.members
+        }
 
 
 def read_declaration(text: str) -> Declaration:
@@ -290,6 +230,11 @@ def read_declaration(text: str) -> Declaration:
         value = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise RegistryError(f"the declaration is no TOML: {error}") from error
+    return as_declaration(value)
+
+
+def as_declaration(value: dict[str, Any]) -> Declaration:
+    """Read a declaration from plain values, such as those a registry was sealed with."""
     if value.get("format") != FORMAT:
         raise RegistryError(
             f"format: this version reads format = {FORMAT}, found {value.get('format')!r}"
@@ -303,6 +248,11 @@ def read_declaration(text: str) -> Declaration:
 def declaration_schema() -> dict[str, Any]:
     """Return the JSON Schema of `audit.toml`, for editors."""
     return Declaration.model_json_schema()
+
+
+def _different(kind: str, names: list[str]) -> None:
+    if len(set(names)) < len(names):
+        raise ValueError(f"{kind} names must differ, got {names}")
 
 
 def _explain(error: ValidationError) -> str:

@@ -18,6 +18,7 @@ class Form(Enum):
 
     RELATIVE = "relative"  # paired with the source procedure, Eq. (1)
     ABSOLUTE = "absolute"
+    QUERY = "query"  # one side of |answer of the release - answer of the target| < limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,8 @@
-"""Ed25519 keys that sign the ledger: made once, kept outside the audit folder."""
+"""Keys of people: Ed25519 to sign, X25519 to receive; made once, kept outside the folder.
+
+Both come from one secret, so that a person has one file to keep. The public identity is
+the two public keys, one after the other.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,13 @@ import os
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from proxyguard.errors import SealError
+from proxyguard.errors import KeyMissing, SealError
+from proxyguard.seal.entropy import random_bytes
 
 
 class SigningKey:
@@ -21,7 +28,7 @@ class SigningKey:
     @classmethod
     def create(cls) -> SigningKey:
         """Make a new key from the operating system's randomness."""
-        return cls(Ed25519PrivateKey.generate())
+        return cls(Ed25519PrivateKey.from_private_bytes(random_bytes(32)))
 
     @classmethod
     def load(cls, path: Path) -> SigningKey:
@@ -29,7 +36,7 @@ class SigningKey:
         try:
             key = serialization.load_pem_private_key(path.read_bytes(), password=None)
         except FileNotFoundError:
-            raise SealError(f"there is no key at {path}; name the key made at init") from None
+            raise KeyMissing(f"there is no key at {path}; name the key made at init") from None
         except (ValueError, TypeError) as error:
             raise SealError(f"{path} is no private key that this version reads") from error
         if not isinstance(key, Ed25519PrivateKey):
@@ -56,6 +63,19 @@ class SigningKey:
     def public(self) -> str:
         """The public key in hexadecimal: who signed."""
         return self._private.public_key().public_bytes_raw().hex()
+
+    @property
+    def exchange(self) -> X25519PrivateKey:
+        """The key with which this person receives secrets, derived from the signing key."""
+        secret = HKDF(hashes.SHA256(), 32, salt=None, info=b"proxyguard exchange key").derive(
+            self._private.private_bytes_raw()
+        )
+        return X25519PrivateKey.from_private_bytes(secret)
+
+    @property
+    def identity(self) -> str:
+        """Both public halves, in hexadecimal: who signs, and whom to send secrets to."""
+        return self.public + self.exchange.public_key().public_bytes_raw().hex()
 
     def sign(self, message: bytes) -> str:
         """Return the signature in hexadecimal; the same message gives the same one."""

@@ -13,24 +13,29 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from proxyguard.errors import SealError
+from proxyguard.errors import Busy, DiskError
 
 LEFTOVER = ".part"
 """Suffix of a file that is being written."""
 
 
-def write_atomic(path: Path, content: bytes) -> None:
-    """Put ``content`` at ``path``, so that a reader sees the old file or the new one."""
+def write_atomic(path: Path, content: bytes, *, private: bool = False) -> None:
+    """Put ``content`` at ``path``, so that a reader sees the old file or the new one.
+
+    A ``private`` file is readable by its owner alone from the first byte on.
+    """
     part = path.with_name(path.name + LEFTOVER)
     try:
-        with open(part, "wb") as file:
+        mode = 0o600 if private else 0o666
+        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(part, path)
         sync_folder(path.parent)
     except OSError as error:
-        raise SealError(
+        raise DiskError(
             f"{path} could not be written ({error.strerror or error}); nothing was changed, "
             "mend the disk and run the step again"
         ) from error
@@ -62,7 +67,7 @@ def exclusive(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise SealError(
+            raise Busy(
                 f"another process is working on {folder}; wait for it and run the step again"
             ) from None
         sweep(folder)

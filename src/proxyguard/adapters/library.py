@@ -1,0 +1,161 @@
+"""The paper's learning procedure: fit a library of pipelines, calibrate, choose one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proxyguard.draw.catalog import origin
+from proxyguard.draw.outcome import features, outcomes, predict, temper
+from proxyguard.draw.protocol import Fitted, Seed
+from proxyguard.errors import DrawError
+from proxyguard.registry.parts import Procedure
+from proxyguard.registry.target import Outcome
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = NDArray[np.float64]
+
+
+class Library:
+    """Fit every pipeline, set its threshold on validation data, keep the cheapest.
+
+    Ties go to the name that comes first in the alphabet. Without a rule for thresholds the
+    pipeline with the least validation Brier score, or squared error, is kept.
+    """
+
+    def __init__(self, declared: Procedure, outcome: Outcome, names: Sequence[str]) -> None:
+        self._declared, self._outcome, self._features = declared, outcome, tuple(names)
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return the settings and where each pipeline comes from."""
+        return {
+            "procedure": self._declared.model_dump(mode="json"),
+            "pipelines": {
+                name: origin(name, "procedure") if ":" not in name else {"path": name}
+                for name in self._declared.library
+            },
+            "features": list(self._features),
+        }
+
+    def fit(self, table: pd.DataFrame, validation: pd.DataFrame | None, seed: Seed) -> Fitted:
+        """Return the chosen pipeline, fitted on the table."""
+        # Here and not above: verifying a certificate needs this file and no scikit-learn.
+        from proxyguard.adapters.pipelines import make_estimator
+
+        column = self._outcome.column
+        if self._declared.validation == "release" and self._chooses:
+            table, validation = self._divide(table, seed)
+        y = outcomes(table[column], self._outcome, "the release")
+        if self._outcome.kind != "regression" and np.unique(y).size < 2:
+            raise DrawError("the release has one class only, so nothing can be learned from it")
+        x = features(table, self._features)
+        fitted = []
+        for name in sorted(self._declared.library):
+            estimator = make_estimator(name, self._declared.options, seed)
+            estimator.fit(x, y)
+            fitted.append(self._settle(name, estimator, validation))
+        return min(fitted, key=lambda one: one.notes.get("loss", 0.0))
+
+    def trusted(self) -> Sequence[str]:
+        """Return the types of estimators that the declaration itself names."""
+        return [name.replace(":", ".") for name in self._declared.library if ":" in name]
+
+    @property
+    def _chooses(self) -> bool:
+        declared = self._declared
+        several = len(declared.library) > 1
+        return several or declared.choose is not None or declared.calibrate != "none"
+
+    def _divide(self, table: pd.DataFrame, seed: Seed) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Set a fifth of the release aside, class by class, to choose on."""
+        y = outcomes(table[self._outcome.column], self._outcome, "the release")
+        classes = y if self._outcome.kind != "regression" else None
+        return split_table(table, classes, 0.2, seed.take("validation part of the release"))
+
+    def _settle(self, name: str, estimator: Any, validation: pd.DataFrame | None) -> Fitted:
+        """Calibrate and choose the threshold of one fitted pipeline."""
+        plain = Fitted(estimator=estimator, selected=name)
+        if not self._chooses or validation is None:
+            return plain
+        y = outcomes(validation[self._outcome.column], self._outcome, "validation")
+        p = predict(plain, features(validation, self._features), self._outcome)
+        temperature = None
+        if self._declared.calibrate == "temperature":
+            temperature = best_temperature(y, p)
+            p = temper(p, temperature)
+        choose = self._declared.choose
+        if choose is None:
+            return Fitted(
+                estimator=estimator,
+                selected=name,
+                temperature=temperature,
+                notes={"loss": _distance(y, p)},
+            )
+        weight = float(choose.false_negative) if choose.loss == "cost" else 1.0
+        threshold, loss = best_threshold(y, p, weight, choose.thresholds)
+        return Fitted(
+            estimator=estimator,
+            selected=name,
+            threshold=threshold,
+            temperature=temperature,
+            notes={"loss": loss},
+        )
+
+
+def best_threshold(y: Array, p: Array, weight: float, count: int) -> tuple[float, float]:
+    """Return the first of equispaced thresholds with the least cost, and that mean cost.
+
+    The cost is ``weight`` for a missed positive and 1 for a false alarm, divided by the
+    larger of them.
+
+    >>> best_threshold(np.array([0.0, 1.0]), np.array([0.2, 0.6]), 5.0, 11)
+    (0.30000000000000004, 0.0)
+    """
+    grid = np.linspace(0.0, 1.0, count)
+    positive, negative = np.sort(p[y > 0.5]), np.sort(p[y < 0.5])
+    missed = np.searchsorted(positive, grid, side="left")
+    alarms = negative.size - np.searchsorted(negative, grid, side="left")
+    costs = weight * missed + alarms
+    best = int(np.argmin(costs))
+    return float(grid[best]), float(costs[best]) / (max(weight, 1.0) * y.size)
+
+
+def best_temperature(y: Array, p: Array) -> float:
+    """Return the temperature with the least log loss."""
+    from scipy.optimize import minimize_scalar
+
+    def loss(log_temperature: float) -> float:
+        q = np.clip(temper(p, float(np.exp(log_temperature))), 1e-12, 1.0 - 1e-12)
+        return float(-np.mean(np.where(y > 0.5, np.log(q), np.log1p(-q))))
+
+    found = minimize_scalar(loss, bounds=(-4.0, 4.0), method="bounded")
+    return float(np.exp(found.x))
+
+
+def split_table(
+    table: pd.DataFrame, classes: Array | None, fraction: float, seed: int
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return two parts of a table, the second with this share of every class."""
+    from sklearn.model_selection import train_test_split
+
+    try:
+        first, second = train_test_split(
+            table, test_size=fraction, random_state=seed % 2**32, stratify=classes
+        )
+    except ValueError as error:
+        raise DrawError(f"the table cannot be divided: {error}") from error
+    return first.reset_index(drop=True), second.reset_index(drop=True)
+
+
+def _distance(y: Array, p: Array) -> float:
+    """Return the Brier score or the squared error, for choosing among pipelines."""
+    if p.ndim == 1:
+        return float(np.mean((p - y) ** 2))
+    hit = np.zeros_like(p)
+    hit[np.arange(y.size), y.astype(int)] = 1.0
+    return float(np.mean(((p - hit) ** 2).sum(axis=1)) / 2.0)

@@ -1,0 +1,42 @@
+"""The drawing process: ``python -m proxyguard.adapters.worker``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+# Imported here so that every fork has them already, and none has to import them again.
+import pandas  # noqa: F401
+import pyarrow.parquet  # noqa: F401
+import sklearn.model_selection  # noqa: F401
+import skops.io  # noqa: F401
+
+from proxyguard.adapters.library import Library
+from proxyguard.draw.protocol import Learner
+from proxyguard.draw.worker import serve
+from proxyguard.registry.parts import Procedure
+from proxyguard.registry.target import Outcome
+
+
+def make_learner(job: Mapping[str, Any]) -> Learner | None:
+    """Return the procedure of a job, where it has one."""
+    if job["procedure"] is None:
+        return None
+    return Library(
+        Procedure.model_validate(job["procedure"]),
+        Outcome.model_validate(job["outcome"]),
+        job["features"],
+    )
+
+
+def main() -> None:
+    """Serve the parent; what a generator prints goes to the error stream."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    serve(make_learner, sys.stdin.buffer, answers)
+
+
+if __name__ == "__main__":
+    main()

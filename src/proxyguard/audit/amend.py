@@ -1,0 +1,93 @@
+"""Change a registered claim in the open, while no outcome has been seen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proxyguard.audit.folder import Registry
+from proxyguard.audit.home import Home
+from proxyguard.audit.register import build_registry, check_lineage, path_of, write_registry
+from proxyguard.audit.resolve import Workplace
+from proxyguard.errors import RegistryError, StageError
+from proxyguard.seal.canonical import digest
+from proxyguard.seal.entropy import now
+from proxyguard.seal.journal import writing
+from proxyguard.seal.ledger import Stage
+
+Excluded = tuple[str, int]
+"""A mechanism and the seed of a draw of it."""
+
+
+def amend(
+    place: Workplace,
+    home: Home,
+    software: dict[str, str],
+    *,
+    reason: str,
+    exclude: tuple[Excluded, ...] = (),
+) -> dict[str, Any]:
+    """Register `audit.toml` as it stands now in place of what was registered before.
+
+    ``exclude`` takes draws out of the claim before any outcome is seen; they are drawn and
+    kept as descriptive.
+    """
+    folder = place.folder
+    text, declaration = folder.declaration_text(), folder.declaration()
+    if not reason.strip():
+        raise RegistryError("an amendment says why; give a reason")
+    key = home.signing_key()
+    with writing(folder.path) as journal:
+        if not journal.ledger.has(Stage.REGISTERED):
+            raise StageError("amended: the claim must be registered first")
+        before = folder.registry(journal)
+        if path_of(declaration) is not journal.ledger.path:
+            raise RegistryError("an amendment cannot turn a fixed audit into a sequential one")
+        check_lineage(folder, journal, home)
+        value, _ = build_registry(place, declaration, journal, software)
+        earlier = before.value.get("excluded", [])
+        value["excluded"] = [*earlier, *({"mechanism": m, "seed": s} for m, s in exclude)]
+        _check_excluded(value)
+        if journal.ledger.has(Stage.DRAWN) and _drawn_part(value) != _drawn_part(before.value):
+            raise StageError(
+                "amended: the releases are drawn; only limits, claim and excluded draws can change"
+            )
+        index = 1 + len(journal.ledger.find(Stage.AMENDED))
+        body = {
+            "declaration": digest(value),
+            "supersedes": before.digest,
+            "reason": reason,
+            "files": write_registry(folder, index, value, text),
+            "time": now(),
+        }
+        journal.record(Stage.AMENDED, body, key)
+    return value
+
+
+def excluded_draws(registry: Registry) -> set[Excluded]:
+    """Return the draws that an amendment took out of the claim."""
+    return {(one["mechanism"], one["seed"]) for one in registry.value.get("excluded", [])}
+
+
+def _check_excluded(value: dict[str, Any]) -> None:
+    registry = Registry(value)
+    seeds = {
+        (mechanism.name, seed)
+        for member in registry.declaration.members
+        for mechanism in member.mechanism
+        for seed in mechanism.seed_list
+    }
+    unknown = excluded_draws(registry) - seeds
+    if unknown:
+        raise RegistryError(f"no registered draws: {sorted(unknown)}")
+
+
+def _drawn_part(value: dict[str, Any]) -> Any:
+    """Return what the drawn releases depend on."""
+    declaration = value["declaration"]
+    return [
+        declaration["mechanism"], declaration["release"], declaration["procedure"],
+        [[c["name"], c["mechanism"], c["release"], c["procedure"]]
+         for c in declaration["candidate"]],
+        {name: [m["mechanisms"], m["procedure"], m["source"]]
+         for name, m in value["members"].items()},
+    ]  # fmt: skip

@@ -1,0 +1,238 @@
+"""The whole audit as one object: the same steps as on the command line."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from proxyguard.audit import amend as amending
+from proxyguard.audit import draw as drawing
+from proxyguard.audit import grant as granting
+from proxyguard.audit import register as registering
+from proxyguard.audit import seal as sealing
+from proxyguard.audit.check import Check, check
+from proxyguard.audit.correct import correct, deviate
+from proxyguard.audit.data import DataFolders
+from proxyguard.audit.envelope import open_envelope
+from proxyguard.audit.folder import CERTIFICATE, DECLARATION, REPORTS, AuditFolder
+from proxyguard.audit.home import Home, default_home
+from proxyguard.audit.open import Opener
+from proxyguard.audit.report import write_report
+from proxyguard.audit.resolve import Progress, Workplace
+from proxyguard.audit.seal import Keeper
+from proxyguard.audit.sequential import SequentialOpener
+from proxyguard.audit.status import Status, status_of
+from proxyguard.audit.template import TEMPLATE
+from proxyguard.audit.verify import Verification, verify
+from proxyguard.errors import RegistryError, StageError
+from proxyguard.seal.journal import Journal
+from proxyguard.seal.ledger import Path as LedgerPath
+from proxyguard.seal.ledger import Stage
+from proxyguard.seal.storage import exclusive, write_atomic
+
+PACKAGES = ("proxyguard", "numpy", "scipy", "pandas", "pyarrow", "scikit-learn", "skops")
+
+
+class Audit:
+    """One audit folder and the steps that lead from a declaration to a certificate.
+
+    Guarantee
+    ---------
+    The order of the steps is the ledger's: a step that comes too early or twice raises
+    `StageError` and changes nothing. A kill at any instant loses nothing that was recorded.
+    """
+
+    def __init__(
+        self,
+        folder: Path | str,
+        *,
+        home: Path | str | None = None,
+        data: Sequence[Path | str] = (),
+        workers: int | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self.folder = AuditFolder(Path(folder))
+        self.home = Home(default_home() if home is None else Path(home))
+        self._data = [Path(one) for one in data]
+        self._workers = workers or max(1, len(os.sched_getaffinity(0)))
+        self._progress: Progress = progress or (lambda what, done, total: None)
+
+    @property
+    def place(self) -> Workplace:
+        """The folder with what the steps may use."""
+        return Workplace(
+            folder=self.folder,
+            data=DataFolders.of(self.folder.path, self._data),
+            home=str(self.home.root),
+            workers=self._workers,
+            progress=self._progress,
+        )
+
+    def init(self, declaration: str | None = None) -> Path:
+        """Make the folder with a declaration to fill in, and the signing key if there is none."""
+        self.folder.path.mkdir(parents=True, exist_ok=True)
+        place = self.folder / DECLARATION
+        with exclusive(self.folder.path):
+            if place.exists():
+                raise RegistryError(f"{place} is here already")
+            write_atomic(place, (declaration or TEMPLATE).encode())
+        self.home.make_signing_key()
+        return place
+
+    def check(self) -> Check:
+        """Say whether the audit could succeed as declared, before anything irreversible."""
+        return check(self.place)
+
+    def seal(self, *, passphrase: str | None = None, steward: str | None = None) -> dict[str, Any]:
+        """Set the target aside and encrypt it."""
+        keeper = Keeper(passphrase=passphrase, steward=steward)
+        return sealing.seal(self.folder, self.home, self.place.data, keeper, software_versions())
+
+    def register(self) -> dict[str, Any]:
+        """Resolve every rule and freeze the claim."""
+        return registering.register(self.place, self.home, software_versions())
+
+    def amend(self, reason: str, exclude: Sequence[tuple[str, int]] = ()) -> dict[str, Any]:
+        """Register `audit.toml` as it stands now, before any outcome is seen."""
+        return amending.amend(
+            self.place, self.home, software_versions(), reason=reason, exclude=tuple(exclude)
+        )
+
+    def draw(self) -> dict[str, Any]:
+        """Draw every registered release and freeze them."""
+        return drawing.draw(self.place, self.home)
+
+    def grant(self, steward_key: Path | str) -> dict[str, Any]:
+        """Release the target's key for what is registered and frozen now: the steward's step."""
+        return granting.grant(self.folder, Path(steward_key))
+
+    def open(
+        self,
+        *,
+        key_file: Path | str | None = None,
+        passphrase: str | None = None,
+        write_records: bool = False,
+        most: int | None = None,
+    ) -> dict[str, Any] | None:
+        """Open the target, score, certify; return the certificate's content.
+
+        ``most`` stops a sequential audit after so many further draws, with nothing to
+        return unless it was decided.
+        """
+        predicate: dict[str, Any] | None
+        if self.journal().ledger.path is LedgerPath.SEQUENTIAL:
+            opener = self._sequential(key_file, passphrase)
+            predicate = opener.run(most)
+        else:
+            predicate = Opener(
+                self.place, self.home, key_file=_path(key_file), passphrase=passphrase,
+                write_records=write_records,
+            ).open()  # fmt: skip
+        if predicate is not None:
+            self.report()
+        return predicate
+
+    def submit(
+        self,
+        candidate: Path | str,
+        *,
+        key_file: Path | str | None = None,
+        passphrase: str | None = None,
+    ) -> dict[str, Any]:
+        """Judge the next candidate of a stream."""
+        return self._sequential(key_file, passphrase).submit(Path(candidate))
+
+    def close(
+        self, *, key_file: Path | str | None = None, passphrase: str | None = None
+    ) -> dict[str, Any]:
+        """End a stream and certify its rounds."""
+        predicate = self._sequential(key_file, passphrase).close()
+        self.report()
+        return predicate
+
+    def deviate(self, reason: str) -> None:
+        """Record, after opening, that something was not done as registered."""
+        deviate(self.folder, self.home, reason)
+        self._rewrite_report()
+
+    def correct(
+        self, reason: str, design: dict[str, Any], test: str | None = None
+    ) -> dict[str, Any]:
+        """Add a corrective certificate under a corrected sampling design."""
+        opener = Opener(self.place, self.home)
+        found = correct(self.place, self.home, reason, design, opener, test)
+        self._rewrite_report()
+        return found
+
+    def report(self) -> list[Path]:
+        """Write the report and return its files."""
+        with exclusive(self.folder.path):
+            return [self.folder / name for name in write_report(self.folder, self.journal())]
+
+    def _rewrite_report(self) -> None:
+        if any((self.folder / name).exists() for name in REPORTS):
+            self.report()
+
+    def verify(self, *, with_target: bool = False) -> Verification:
+        """Check the folder offline; with the target's key, compute the losses again too."""
+        rescore: Callable[..., dict[str, Any]] | None = None
+        if with_target:
+            rescore = Opener(self.place, self.home).rescore
+        return verify(self.folder, rescore)
+
+    def status(self) -> Status:
+        """Say where the audit stands and what comes next."""
+        return status_of(self.folder)
+
+    def run(self, **keys: Any) -> dict[str, Any] | None:
+        """Do all remaining steps."""
+        ledger = self.journal().ledger
+        if not ledger.has(Stage.SEALED):
+            self.seal()
+        if not ledger.has(Stage.REGISTERED):
+            self.register()
+        if self.journal().ledger.path is LedgerPath.FIXED:
+            self.draw()
+        if ledger.has(Stage.CERTIFIED):
+            if not all((self.folder / name).exists() for name in REPORTS):
+                self.report()
+            return self.certificate()
+        return self.open(**keys)
+
+    def certificate(self) -> dict[str, Any]:
+        """Return what the certificate says."""
+        place = self.folder / CERTIFICATE
+        if not place.exists():
+            raise StageError("there is no certificate yet; run proxyguard open")
+        value, _ = open_envelope(place.read_bytes())
+        found: dict[str, Any] = value["predicate"]
+        return found
+
+    def journal(self) -> Journal:
+        """Return the ledger as it stands on the disk."""
+        return self.folder.journal()
+
+    def _sequential(self, key_file: Path | str | None, passphrase: str | None) -> SequentialOpener:
+        return SequentialOpener(
+            self.place, self.home, key_file=_path(key_file), passphrase=passphrase
+        )
+
+
+def _path(given: Path | str | None) -> Path | None:
+    return None if given is None else Path(given)
+
+
+def software_versions() -> dict[str, str]:
+    """Return the versions that an audit was made with."""
+    found = {"python": platform.python_version(), "platform": sys.platform}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed as a package"
+    return found

@@ -1,0 +1,152 @@
+"""Can this audit succeed as declared? Asked before anything irreversible."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from proxyguard.audit.folder import DECLARATION
+from proxyguard.audit.register import claim_reasons
+from proxyguard.audit.resolve import (
+    MemberDevelopment,
+    Workplace,
+    design_of,
+    measures_of,
+    reference_policies,
+    resolve_requirements,
+)
+from proxyguard.draw.catalog import load_generator
+from proxyguard.errors import ProxyGuardError, TableError
+from proxyguard.registry.declaration import Declaration, Member
+from proxyguard.registry.requirement import Form
+from proxyguard.seal.ledger import Stage
+
+
+@dataclass(slots=True, kw_only=True)
+class Check:
+    """What stands in the way, and what a reader should know."""
+
+    problems: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    facts: list[str] = field(default_factory=list)
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing stands in the way."""
+        return not self.problems
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "good": self.good,
+            "problems": self.problems,
+            "warnings": self.warnings,
+            "facts": self.facts,
+        }
+
+
+def check(place: Workplace) -> Check:
+    """Read the declaration, find its files and generators, and judge its limits."""
+    result = Check()
+    declaration = place.folder.declaration()
+    result.facts.append(f"{DECLARATION} reads well: {declaration.name}")
+    for member in declaration.members:
+        _check_files(result, place, member)
+        _check_generators(result, place, member)
+        result.facts.append(f"means are over {member.target.estimand}")
+        if member.target.prior_use is None and len(declaration.members) == 1:
+            result.facts.append(
+                "the records are declared never to have been analysed; else set target.prior_use"
+            )
+    ledger = place.folder.journal().ledger
+    if ledger.has(Stage.SEALED):
+        sealed = ledger.find(Stage.SEALED)[0].body["members"]
+        for member in declaration.members:
+            if member.target.losses is None:
+                development = MemberDevelopment(place, member, sealed[member.name])
+                _check_limits(result, declaration, development)
+    else:
+        result.facts.append("limits and reference policies are judged once the target is sealed")
+        _check_claim_before_sealing(result, declaration)
+    return result
+
+
+def _check_files(result: Check, place: Workplace, member: Member) -> None:
+    target = member.target
+    names = [target.table, target.file, target.population, target.losses, member.development.table,
+             *(release.file for release in member.release)]  # fmt: skip
+    for name in names:
+        if name is not None:
+            try:
+                place.data.find(name)
+            except TableError as error:
+                result.problems.append(str(error))
+
+
+def _check_generators(result: Check, place: Workplace, member: Member) -> None:
+    for mechanism in member.mechanism:
+        if mechanism.generator in (None, "losses"):
+            continue
+        try:
+            load_generator(mechanism.generator, mechanism.options)
+        except ProxyGuardError as error:
+            result.problems.append(f"{mechanism.name}: {error}")
+
+
+def _check_claim_before_sealing(result: Check, declaration: Declaration) -> None:
+    """Judge the claim where every limit is a plain number already."""
+    for member in declaration.members:
+        if any(not isinstance(r.limit, str) or r.query is not None for r in member.requirement):
+            continue
+        resolved: list[dict[str, Any]] = [
+            {
+                "part": part.model_dump(mode="json"),
+                "limit": {"value": part.limit},
+                "slack": None if not isinstance(part.slack, str) else {"value": part.slack},
+                "queries": [],
+            }
+            for part in member.requirement
+        ]
+        _judge_claim(result, declaration, member, resolved)
+
+
+def _judge_claim(
+    result: Check, declaration: Declaration, member: Member, resolved: list[dict[str, Any]]
+) -> None:
+    try:
+        requirements = [m.requirement for m in measures_of(member, resolved)]
+        reasons = claim_reasons(declaration, design_of(member), requirements)
+    except ProxyGuardError as error:
+        reasons = [str(error)]
+    result.problems += [f"{member.name}: {reason}" for reason in reasons]
+
+
+def _check_limits(result: Check, declaration: Declaration, development: MemberDevelopment) -> None:
+    """Resolve the limits on development data and try trivial policies against them."""
+    member = development.member
+    resolved, facts = resolve_requirements(development, declaration)
+    _judge_claim(result, declaration, member, resolved)
+    measures = measures_of(member, resolved)
+    policies = reference_policies(development, measures)
+    for measure in measures:
+        requirement = measure.requirement
+        if requirement.name not in facts["risks"]:
+            continue
+        source = float(facts["risks"][requirement.name])
+        result.facts.append(
+            f"{requirement.name}: limit {requirement.limit:g}, source {source:.4f} on validation"
+        )
+        for policy, losses in policies.items():
+            loss = losses[requirement.name]
+            if requirement.form is Form.RELATIVE:
+                loss -= source
+            if loss < requirement.limit:
+                result.warnings.append(
+                    f"{requirement.name}: the {policy} policy, which learns nothing, has "
+                    f"{loss:.4f} on validation data and would meet the limit {requirement.limit:g}"
+                )
+        if requirement.form is Form.ABSOLUTE and source >= requirement.limit:
+            result.warnings.append(
+                f"{requirement.name}: the source itself has {source:.4f} on validation data, not "
+                f"below the limit {requirement.limit:g}"
+            )

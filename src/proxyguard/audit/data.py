@@ -1,0 +1,42 @@
+"""Where declared files are looked for: the audit folder, then the data folders given."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from proxyguard.errors import TableError
+
+
+@dataclass(frozen=True, slots=True)
+class DataFolders:
+    """The folders that declared paths may start from, first match wins."""
+
+    roots: tuple[Path, ...]
+
+    @classmethod
+    def of(cls, audit: Path, given: Sequence[Path] = ()) -> DataFolders:
+        """Return the audit folder, then those given, then ``$PROXYGUARD_DATA``."""
+        named = os.environ.get("PROXYGUARD_DATA")
+        return cls((audit, *given, *([Path(named)] if named else [])))
+
+    def find(self, name: str) -> Path:
+        """Return the file or folder of a declared path, also where only ``name.gz`` exists."""
+        for root in self.roots:
+            for place in (root / name, root / f"{name}.gz"):
+                if place.exists():
+                    return place
+        looked = ", ".join(str(root) for root in self.roots)
+        raise TableError(
+            f"there is no {name!r} in {looked}; put it there, or name its folder with --data or "
+            "PROXYGUARD_DATA"
+        )
+
+    def root_of(self, name: str) -> Path:
+        """Return the folder that a declared path starts from."""
+        for root in self.roots:
+            if (root / name).exists():
+                return root
+        return self.roots[0]

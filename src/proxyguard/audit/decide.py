@@ -1,0 +1,254 @@
+"""From a registry and written evidence to the certificate, and nothing else is looked at.
+
+`open` and `verify` both go through here, so that what is verified is what was decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from proxyguard.audit.amend import excluded_draws
+from proxyguard.audit.folder import Registry
+from proxyguard.audit.resolve import design_of, measures_of
+from proxyguard.certificate.certify import certify_evidence, reading_of
+from proxyguard.certificate.certify_releases import certify_release_evidence
+from proxyguard.certificate.decision import Decision
+from proxyguard.certificate.wording import not_claimed
+from proxyguard.evidence.record import read_evidence
+from proxyguard.evidence.releases import ReleaseEvidence
+from proxyguard.exact.multiplicity import holm_adjusted
+from proxyguard.losses.cell import Reading
+from proxyguard.losses.measure import Measure
+from proxyguard.registry.budget import family_shares
+from proxyguard.registry.claim import Claim
+from proxyguard.registry.declaration import Member
+from proxyguard.registry.levels import Levels, local_levels
+from proxyguard.registry.requirement import Requirement
+
+NOT_CERTIFIED = "not certified: computed on the same target, decides nothing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """The releases that are read together: those of a mechanism, or the named ones of a member."""
+
+    member: Member
+    name: str  # the mechanism, or the member for named releases
+    draws: tuple[dict[str, Any], ...]
+    excluded: tuple[dict[str, Any], ...]
+    measures: tuple[Measure, ...]
+
+    @property
+    def requirements(self) -> tuple[Requirement, ...]:
+        """The registered requirements, queries expanded."""
+        return tuple(m.requirement for m in self.measures)
+
+
+def groups_of(registry: Registry, manifest: Mapping[str, Any]) -> list[Group]:
+    """Return the groups of a fixed audit, in the registered order."""
+    out = excluded_draws(registry)
+    named = registry.declaration.claim.level == "releases"
+    groups = []
+    for member in registry.declaration.members:
+        measures = tuple(measures_of(member, registry.member(member.name)["requirements"]))
+        drawn = manifest["members"].get(member.name, {})
+        kept: dict[str, list[dict[str, Any]]] = {}
+        dropped: dict[str, list[dict[str, Any]]] = {}
+        for mechanism, content in drawn.items():
+            for draw in content["draws"]:
+                place = dropped if (mechanism, draw["seed"]) in out else kept
+                label = _label(member, mechanism, draw) if named else None
+                one = {**draw, "name": label} if label is not None else dict(draw)
+                place.setdefault(member.name if named else mechanism, []).append(one)
+        names = [member.name] if named else [m.name for m in member.mechanism]
+        groups += [
+            Group(
+                member=member,
+                name=name,
+                draws=tuple(kept.get(name, ())),
+                excluded=tuple(dropped.get(name, ())),
+                measures=measures,
+            )
+            for name in names
+        ]
+    return groups
+
+
+def _label(member: Member, mechanism: str, draw: Mapping[str, Any]) -> str:
+    """Return the name of a named release: its own, or its mechanism's with the seed."""
+    if mechanism in {r.name for r in member.release}:
+        return mechanism
+    return f"{mechanism}/{draw.get('name', draw['seed'])}"
+
+
+def readings_of(
+    registry: Registry, groups: Sequence[Group], seed: int
+) -> dict[str, tuple[Reading, Levels]]:
+    """Return how each group's losses are read, and at which levels: all fixed by registration."""
+    claim = registry.declaration.claim.to_claim()
+    named = registry.declaration.claim.level == "releases"
+    total = sum(len(group.draws) for group in groups)
+    shares = None if named else family_shares([g.name for g in groups], claim.shares)
+    found = {}
+    for group in groups:
+        n_requirements = len(group.requirements)
+        levels = (
+            local_levels(claim, n_releases=total, n_requirements=n_requirements)
+            if shares is None
+            else local_levels(
+                claim,
+                n_releases=len(group.draws),
+                n_requirements=n_requirements,
+                share=shares[group.name],
+            )
+        )
+        reading = reading_of(claim, group.requirements, design_of(group.member), levels, seed)
+        found[group.name] = (reading, levels)
+    return found
+
+
+def secondary_readings(registry: Registry, group: Group, reading: Reading) -> dict[str, Reading]:
+    """Return the readings under the limits of secondary specifications."""
+    found = {}
+    for spec in registry.declaration.secondary:
+        limited = tuple(
+            replace(r, limit=float(spec.limits[r.name])) if r.name in spec.limits else r
+            for r in reading.requirements
+        )
+        found[spec.name] = replace(reading, requirements=limited)
+    return found
+
+
+def decide(
+    registry: Registry, manifest: Mapping[str, Any], evidence: Mapping[str, Any], basis: str
+) -> dict[str, Any]:
+    """Return the certified decisions of a fixed audit, and what is reported beside them."""
+    groups = groups_of(registry, manifest)
+    readings = readings_of(registry, groups, int(evidence["seed"]))
+    read = {
+        group.name: read_evidence(evidence["groups"][group.name], readings[group.name][0])
+        for group in groups
+    }
+    claim = registry.declaration.claim.to_claim()
+    if registry.declaration.claim.level == "releases":
+        found = _decide_releases(claim, read, int(evidence["seed"]), basis)
+    else:
+        found = _decide_mechanisms(claim, groups, readings, read, basis)
+    return {
+        **found,
+        "redraws": _stages(manifest, "redraws"),
+        "conditional_on": _stages(manifest, "conditional_on"),
+        "failed": {g.name: _failures(g) for g in groups if _failures(g)},
+        "secondary": {
+            spec.name: _secondary(registry, spec.name, groups, readings, evidence)
+            for spec in registry.declaration.secondary
+        },
+    }
+
+
+def _decide_mechanisms(
+    claim: Claim,
+    groups: Sequence[Group],
+    readings: Mapping[str, tuple[Reading, Levels]],
+    read: Mapping[str, ReleaseEvidence],
+    basis: str,
+) -> dict[str, Any]:
+    audits = {g.name: (read[g.name], readings[g.name][1]) for g in groups}
+    family = certify_evidence(claim, audits, basis=basis)
+    return {
+        "verdicts": [
+            {**certificate.to_dict(), "adjusted_release_pvalues": _adjusted(certificate.evidence)}
+            for certificate in family.values()
+        ],
+        "text": str(family),
+    }
+
+
+def _decide_releases(
+    claim: Claim, read: Mapping[str, ReleaseEvidence], seed: int, basis: str
+) -> dict[str, Any]:
+    certificate = certify_release_evidence(claim, read, seed=seed, basis=basis)
+    whole = certificate.to_dict()
+    verdicts = whole.pop("verdicts")
+    return {
+        "verdicts": [
+            {**v, "mechanism": f"{v['member']}/{v['release']}", "sentence": _sentence(v)}
+            for v in verdicts
+        ],
+        "family": whole,
+        "text": str(certificate),
+    }
+
+
+def _sentence(verdict: Mapping[str, Any]) -> str:
+    if verdict["decision"] == Decision.VALIDATED.value:
+        return "This release meets all its requirements on its registered target."
+    if verdict["decision"] == Decision.VIOLATION.value:
+        return f"This release violates {', '.join(verdict['violated'])}."
+    return (
+        "The audit does not settle whether this release meets its requirements; it is least "
+        f"certain of {verdict['binding']!r}. That is not evidence of a violation."
+    )
+
+
+def _adjusted(evidence: ReleaseEvidence) -> dict[str, float]:
+    """Return Holm-adjusted release p-values, for reading."""
+    adjusted = holm_adjusted(evidence.release_pvalues)
+    return dict(zip(evidence.releases, (float(a) for a in adjusted), strict=True))
+
+
+def _secondary(
+    registry: Registry,
+    name: str,
+    groups: Sequence[Group],
+    readings: Mapping[str, tuple[Reading, Levels]],
+    evidence: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the same claim under a secondary specification's limits; it never decides."""
+    claim = registry.declaration.claim.to_claim()
+    read, audits = {}, {}
+    for group in groups:
+        reading, levels = readings[group.name]
+        other = secondary_readings(registry, group, reading)[name]
+        read[group.name] = read_evidence(evidence["secondary"][name][group.name], other)
+        audits[group.name] = (read[group.name], levels)
+    found: dict[str, dict[str, Any]]
+    if registry.declaration.claim.level == "releases":
+        verdicts = certify_release_evidence(claim, read, seed=int(evidence["seed"])).verdicts
+        found = {f"{v.member}/{v.release}": {"decision": v.decision.value} for v in verdicts}
+    else:
+        family = certify_evidence(claim, audits)
+        found = {
+            mechanism: {
+                "decision": c.decision.value,
+                "lower": c.lower.value,
+                "upper": None if c.upper is None else c.upper.value,
+            }
+            for mechanism, c in family.items()
+        }
+    limits = next(s.limits for s in registry.declaration.secondary if s.name == name)
+    return {"label": NOT_CERTIFIED, "limits": dict(limits), "results": found}
+
+
+def _stages(manifest: Mapping[str, Any], key: str) -> dict[str, list[str]]:
+    return {
+        mechanism: list(content[key])
+        for mechanisms in manifest["members"].values()
+        for mechanism, content in mechanisms.items()
+    }
+
+
+def _failures(group: Group) -> list[dict[str, Any]]:
+    return [
+        {"seed": d["seed"], "status": d["status"], "error": d["error"]}
+        for d in group.draws
+        if d["status"] in ("failed", "timeout")
+    ]
+
+
+def all_not_claimed(groups: Sequence[Group]) -> list[str]:
+    """Return what the certificate does not establish."""
+    requirements = [r for group in groups for r in group.requirements]
+    return list(not_claimed(requirements))

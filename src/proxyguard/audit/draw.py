@@ -1,0 +1,283 @@
+"""Draw every registered release and freeze them all (the audit's third step)."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from proxyguard.audit.folder import RELEASES, AuditFolder, Registry
+from proxyguard.audit.home import Home
+from proxyguard.audit.jobs import draw_job, forbidden_paths
+from proxyguard.audit.resolve import MemberDevelopment, Workplace
+from proxyguard.draw.pool import draw_all
+from proxyguard.errors import DrawError, StageError
+from proxyguard.registry.declaration import Member
+from proxyguard.registry.target import Reading
+from proxyguard.seal.canonical import canonical_bytes
+from proxyguard.seal.entropy import now
+from proxyguard.seal.journal import Journal, writing
+from proxyguard.seal.ledger import Path as LedgerPath
+from proxyguard.seal.ledger import Stage
+from proxyguard.seal.storage import write_atomic
+from proxyguard.seal.table import read_table, table_bytes
+
+PENDING = "draws"
+MODULE = "proxyguard.adapters.worker"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One mechanism, or one named file, and the seeds it is drawn from."""
+
+    member: str
+    mechanism: str
+    job: dict[str, Any]
+    seeds: tuple[int, ...]
+    timeout: float | None
+    stop_on_failure: bool
+    deterministic: bool
+
+
+def draw(place: Workplace, home: Home) -> dict[str, Any]:
+    """Draw what is not drawn yet; record the step once everything is frozen."""
+    folder = place.folder
+    key = home.signing_key()
+    with writing(folder.path) as journal:
+        if journal.ledger.path is LedgerPath.SEQUENTIAL:
+            raise StageError("drawn: this audit draws after its target is opened; run open")
+        registry = folder.registry(journal)
+        if journal.ledger.has(Stage.DRAWN):
+            shutil.rmtree(folder / PENDING, ignore_errors=True)
+            manifest: dict[str, Any] = folder.read_json(RELEASES)
+            return manifest
+        folder.check_files(development_files(journal))
+        manifest = draw_manifest(place, registry, journal)
+        body = {
+            "releases": folder.write_json(RELEASES, manifest),
+            "registry": registry.digest,
+            "files": {RELEASES: folder.sha256(RELEASES)},
+            "time": now(),
+        }
+        journal.record(Stage.DRAWN, body, key)
+        shutil.rmtree(folder / PENDING, ignore_errors=True)
+    return manifest
+
+
+def draw_manifest(place: Workplace, registry: Registry, journal: Journal) -> dict[str, Any]:
+    """Draw all tasks and return the manifest of frozen releases."""
+    folder = place.folder
+    members: dict[str, Any] = {}
+    given = _given_releases(registry, journal)
+    for task in tasks(place, registry, journal):
+        drawn = _draw_task(place, task)
+        members.setdefault(task.member, {})[task.mechanism] = drawn
+    for member, mechanisms in given.items():
+        members.setdefault(member, {}).update(mechanisms)
+    manifest = {
+        "format": 1,
+        "registry": registry.digest,
+        "members": members,
+        "sources": _source_predictions(place, registry),
+    }
+    for member, mechanisms in members.items():
+        for name, drawn in mechanisms.items():
+            _check_duplicates(folder, f"{member}/{name}", drawn)
+    return manifest
+
+
+def _source_predictions(place: Workplace, registry: Registry) -> dict[str, str]:
+    """Freeze the source's predictions where they were made elsewhere."""
+    found = {}
+    for member in registry.declaration.members:
+        for mechanism in registry.member(member.name)["mechanisms"].values():
+            source = mechanism["options"].get("source")
+            if mechanism["generator"] == "predictions" and source is not None:
+                path = place.data.find(f"{mechanism['options']['folder']}/{source}")
+                frame = read_table(path, Reading())
+                found[member.name] = place.folder.store.put(table_bytes(frame))
+    return found
+
+
+def tasks(place: Workplace, registry: Registry, journal: Journal) -> Iterator[Task]:
+    """Yield what has to be drawn, in the registered order."""
+    sealed = journal.ledger.find(Stage.SEALED)[0].body["members"]
+    for member in registry.declaration.members:
+        resolved = registry.member(member.name)
+        if member.target.losses is not None:
+            continue
+        development = MemberDevelopment(place, member, sealed[member.name])
+        for mechanism in member.mechanism:
+            one = resolved["mechanisms"][mechanism.name]
+            yield Task(
+                member=member.name,
+                mechanism=mechanism.name,
+                job=job_of(development, one["generator"], one["options"], mechanism.name,
+                           mechanism.prepare_seed),
+                seeds=mechanism.seed_list,
+                timeout=None if mechanism.timeout is None else float(mechanism.timeout),
+                stop_on_failure=mechanism.on_failure == "stop",
+                deterministic=mechanism.deterministic,
+            )  # fmt: skip
+        yield from _named_tasks(place, member, development)
+
+
+def _named_tasks(
+    place: Workplace, member: Member, development: MemberDevelopment
+) -> Iterator[Task]:
+    """Yield the named stand-ins: one file each, with the source's own seed for the procedure."""
+    for release in member.release:
+        path = place.data.find(release.file)
+        options = {
+            "path": str(path),
+            "read": member.target.read.model_dump(mode="json"),
+        }
+        seed = 0 if member.procedure is None else member.procedure.seed
+        yield Task(
+            member=member.name,
+            mechanism=release.name,
+            job=job_of(development, "proxyguard.adapters.files:NamedFile", options,
+                       release.name, 0),
+            seeds=(seed,),
+            timeout=None,
+            stop_on_failure=True,
+            deterministic=True,
+        )  # fmt: skip
+
+
+def job_of(
+    development: MemberDevelopment, generator: str, options: Mapping[str, Any], name: str,
+    prepare_seed: int,
+) -> dict[str, Any]:  # fmt: skip
+    """Return the job of a mechanism on its member's development part."""
+    return draw_job(
+        development.training_name,
+        development.validation_name,
+        development.place,
+        development.member,
+        development.kinds,
+        [] if development.member.procedure is None else development.features,
+        name=name,
+        generator=generator,
+        options=options,
+        prepare_seed=prepare_seed,
+        forbidden=forbidden_paths(development.place, development.member),
+        validated="validation" in development.sealed["development"],
+    )
+
+
+def _draw_task(place: Workplace, task: Task) -> dict[str, Any]:
+    """Draw the seeds of one task that are not pending yet; every result is kept at once."""
+    folder = place.folder
+    pending = folder / PENDING / _slug(task.member) / _slug(task.mechanism)
+    pending.mkdir(parents=True, exist_ok=True)
+    have = {int(path.stem) for path in pending.glob("*.json")}
+    done = len(have)
+    place.progress(task.mechanism, done, len(task.seeds))
+
+    def keep(record: dict[str, Any], release: bytes, model: bytes) -> None:
+        nonlocal done
+        if record["status"] != "drawn" and task.stop_on_failure:
+            raise DrawError(f"{task.mechanism}, seed {record['seed']}: {record['error']}")
+        kept = {**record}
+        if record["status"] == "drawn":
+            kept["release"] = folder.store.put(release)
+            kept["model"] = folder.store.put(model) if model else None
+        write_atomic(pending / f"{record['seed']}.json", canonical_bytes(kept))
+        done += 1
+        place.progress(task.mechanism, done, len(task.seeds))
+
+    at_random = draw_all(
+        task.job,
+        [seed for seed in task.seeds if seed not in have],
+        module=MODULE,
+        workers=place.workers,
+        timeout=task.timeout,
+        keep=keep,
+    )
+    marker = pending / "prepared.txt"
+    if at_random:
+        write_atomic(marker, b"at random\n")
+    draws = [folder.read_json(str((pending / f"{s}.json").relative_to(folder.path)))
+             for s in task.seeds]  # fmt: skip
+    return {
+        "draws": draws,
+        "deterministic": task.deterministic,
+        **redrawn_stages(task, draws, prepared_at_random=marker.exists()),
+    }
+
+
+def redrawn_stages(
+    task: Task, draws: list[dict[str, Any]], *, prepared_at_random: bool
+) -> dict[str, Any]:
+    """Return what each draw redraws and what is the same for all, from what took a seed."""
+    good = [d for d in draws if d["status"] == "drawn"]
+    redraws = list(dict.fromkeys(stage for d in good for stage in d["stages"]))
+    fixed = ["the source table"]
+    if prepared_at_random:
+        fixed.append(
+            f"one preparation of the generator, random and made once from seed "
+            f"{task.job['prepare_seed']}"
+        )
+    else:
+        fixed.append("the generator's preparation, in which nothing was random")
+    if task.job["procedure"] is not None:
+        fixed.append("the learning procedure and its settings")
+        if task.job["validation"] is not None and "validation part of the release" not in redraws:
+            fixed.append("the validation part of development")
+    return {"redraws": redraws, "conditional_on": fixed}
+
+
+def _check_duplicates(folder: AuditFolder, name: str, drawn: Mapping[str, Any]) -> None:
+    """Stop when two draws gave the same release or the same model, by content."""
+    if drawn["deterministic"]:
+        return
+    for what, key in (("release", "content"), ("fitted procedure", "model")):
+        seen: dict[str, int] = {}
+        for record in drawn["draws"]:
+            content = record.get(key)
+            if content is None:
+                continue
+            if content in seen:
+                raise DrawError(
+                    f"{name}: seeds {seen[content]} and {record['seed']} gave the same {what}; "
+                    "independent draws would not. Does the generator use its seed? If the "
+                    "mechanism has no randomness, declare deterministic = true"
+                )
+            seen[content] = record["seed"]
+
+
+def _given_releases(registry: Registry, journal: Journal) -> dict[str, Any]:
+    """Return the releases of losses that were computed elsewhere: names and nothing else."""
+    sealed = journal.ledger.find(Stage.SEALED)[0].body["members"]
+    found: dict[str, Any] = {}
+    for member in registry.declaration.members:
+        if member.target.losses is None:
+            continue
+        names = list(sealed[member.name]["releases"])
+        place = 0
+        for mechanism in member.mechanism:
+            own = names[place : place + mechanism.draws]
+            found.setdefault(member.name, {})[mechanism.name] = {
+                "draws": [
+                    {"seed": seed, "status": "given", "name": name, "column": place + i}
+                    for i, (seed, name) in enumerate(zip(mechanism.seed_list, own, strict=True))
+                ],
+                "deterministic": mechanism.deterministic,
+                "redraws": [],
+                "conditional_on": ["whatever made the losses, which were computed elsewhere"],
+            }
+            place += mechanism.draws
+    return found
+
+
+def development_files(journal: Journal) -> dict[str, str]:
+    """Return the files of development that draws rest on."""
+    files = dict(journal.ledger.find(Stage.SEALED)[0].body["files"])
+    return {name: value for name, value in files.items() if name.startswith("development/")}
+
+
+def _slug(name: str) -> str:
+    """Return a name as a folder name that no other name has."""
+    return name.encode().hex()[:160]

@@ -1,0 +1,129 @@
+"""A second party's consent: the target's key for one registry and one set of releases."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from proxyguard.audit.folder import GRANT, RELEASES, AuditFolder
+from proxyguard.audit.integrity import check_folder
+from proxyguard.errors import SealError, StageError
+from proxyguard.seal.canonical import canonical_bytes, digest
+from proxyguard.seal.crypto import Person, Recipient
+from proxyguard.seal.entropy import now
+from proxyguard.seal.journal import Journal
+from proxyguard.seal.keys import SigningKey, signed_by
+from proxyguard.seal.ledger import Path as LedgerPath
+from proxyguard.seal.ledger import Stage
+from proxyguard.seal.sealed_file import SealedFile
+from proxyguard.seal.storage import exclusive, write_atomic
+
+
+def grant(folder: AuditFolder, steward_key: Path) -> dict[str, Any]:
+    """Release the target's key for what is registered and frozen now, and for nothing else.
+
+    The steward checks the whole folder first. The key is encrypted to the audit's author.
+    """
+    steward = SigningKey.load(steward_key)
+    with exclusive(folder.path):
+        journal = folder.journal()
+        check_folder(folder, journal)
+        sealed = _sealed(journal)
+        if sealed["steward"] != steward.identity:
+            raise SealError("this target was not sealed for the steward whose key was given")
+        if (folder / GRANT).exists():
+            raise StageError("granted already; a grant is given once")
+        if journal.ledger.has(Stage.OPENED):
+            raise StageError("the target has been opened")
+        author = Recipient(sealed["author"][64:])
+        keys = {
+            name: author.wrap(_file(folder, member).unwrap(Person(steward.exchange)))
+            for name, member in sealed["members"].items()
+        }
+        statement = {
+            "format": 1,
+            "registry": folder.registry(journal).digest,
+            "releases": release_set(journal),
+            "targets": {name: m["commitment"] for name, m in sealed["members"].items()},
+            "head": journal.ledger.head,
+            "keys": keys,
+            "author": sealed["author"],
+            "steward": steward.identity,
+            "time": now(),
+        }
+        value = {"grant": statement, "signature": steward.sign(canonical_bytes(statement))}
+        write_atomic(folder / GRANT, canonical_bytes(value))
+    return statement
+
+
+def release_set(journal: Journal) -> str:
+    """Return the digest of the frozen releases; of a sequential audit, that there are none yet."""
+    if journal.ledger.path is LedgerPath.SEQUENTIAL:
+        return digest("drawn after opening")
+    drawn = journal.ledger.find(Stage.DRAWN)
+    if not drawn:
+        raise StageError(f"the releases must be drawn first; there is no {RELEASES}")
+    return str(drawn[0].body["releases"])
+
+
+def read_grant(folder: AuditFolder, journal: Journal) -> dict[str, Any] | None:
+    """Return the grant that fits this audit, or nothing where no steward is needed."""
+    sealed = _sealed(journal)
+    if sealed["steward"] is None:
+        if (folder / GRANT).exists():
+            raise SealError(f"{GRANT} is here, and no steward was named when the target was sealed")
+        return None
+    if not (folder / GRANT).exists():
+        raise StageError(
+            "the target was sealed for a steward; ask them to run: proxyguard grant DIR --key KEY"
+        )
+    content = (folder / GRANT).read_bytes()
+    try:
+        value = json.loads(content)
+        statement, signature = value["grant"], value["signature"]
+    except (ValueError, KeyError, TypeError):
+        raise SealError(f"{GRANT} is no grant; it was edited") from None
+    if canonical_bytes(value) != content or statement.get("format") != 1:
+        raise SealError(f"{GRANT} is not in a form that this version reads; it was edited")
+    if not signed_by(sealed["steward"][:64], signature, canonical_bytes(statement)):
+        raise SealError(f"{GRANT} does not carry the steward's signature")
+    _check_grant(statement, folder, journal)
+    return dict(statement)
+
+
+def _check_grant(statement: dict[str, Any], folder: AuditFolder, journal: Journal) -> None:
+    sealed = _sealed(journal)
+    heads = [entry.digest for entry in journal.ledger.entries]
+    expected = {
+        "registry": folder.registry(journal).digest,
+        "releases": release_set(journal),
+        "targets": {name: m["commitment"] for name, m in sealed["members"].items()},
+        "steward": sealed["steward"],
+        "author": sealed["author"],
+    }
+    for name, value in expected.items():
+        if statement[name] != value:
+            raise SealError(
+                f"the grant is for another {name} than this audit has; a grant covers exactly one"
+            )
+    if statement["head"] not in heads:
+        raise SealError("the ledger was rolled back behind the grant, or is another one")
+
+
+def granted_key(statement: dict[str, Any], member: str, author: SigningKey) -> bytes:
+    """Return the target's key that the grant holds for the author."""
+    key = Person(author.exchange).unwrap(statement["keys"][member])
+    if key is None:
+        raise SealError("the grant's key is for another author")
+    return key
+
+
+def _sealed(journal: Journal) -> dict[str, Any]:
+    if not journal.ledger.has(Stage.SEALED):
+        raise StageError("the target is not sealed")
+    return dict(journal.ledger.find(Stage.SEALED)[0].body)
+
+
+def _file(folder: AuditFolder, member: dict[str, Any]) -> SealedFile:
+    return SealedFile(folder / f"target/{member['index']}.sealed")

@@ -1,0 +1,98 @@
+"""Does the folder still hold what its ledger vouches for, and nothing else?"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+from proxyguard.audit.folder import (
+    CERTIFICATE,
+    DECLARATION,
+    EVIDENCE,
+    GRANT,
+    RELEASES,
+    REPORTS,
+    AuditFolder,
+    recorded_files,
+)
+from proxyguard.errors import SealError
+from proxyguard.seal.journal import NAME, Journal
+from proxyguard.seal.ledger import Stage
+
+
+def check_folder(folder: AuditFolder, journal: Journal) -> None:
+    """Raise at the first file that is missing or has other bytes than were recorded."""
+    for name, problem in problems(folder, journal):
+        raise SealError(f"{name}: {problem}")
+
+
+def problems(folder: AuditFolder, journal: Journal) -> Iterator[tuple[str, str]]:
+    """Yield every recorded file that is missing or changed."""
+    for name, recorded in sorted(vouched_files(folder, journal).items()):
+        place = folder / name
+        if not place.is_file():
+            yield name, "is missing"
+        else:
+            found = _digest(place)
+            if found != recorded:
+                yield (
+                    name,
+                    f"was changed: recorded with digest {recorded[:16]}..., found {found[:16]}...",
+                )
+
+
+def vouched_files(folder: AuditFolder, journal: Journal) -> dict[str, str]:
+    """Return every file that the ledger vouches for, directly or through the manifest."""
+    files = recorded_files(journal.ledger.entries)
+    listed = RELEASES in files and (folder / RELEASES).is_file()
+    if listed and folder.sha256(RELEASES) == files[RELEASES]:
+        for address in stored_objects(folder.read_json(RELEASES)):
+            files[folder.store.path(address).relative_to(folder.path).as_posix()] = address
+    return files
+
+
+def stored_objects(manifest: dict[str, Any]) -> Iterator[str]:
+    """Yield the addresses that a manifest refers to."""
+    yield from manifest.get("sources", {}).values()
+    for mechanisms in manifest["members"].values():
+        for content in mechanisms.values():
+            for draw in content["draws"]:
+                for key in ("release", "model"):
+                    if draw.get(key):
+                        yield draw[key]
+
+
+def unknown_files(folder: AuditFolder, journal: Journal) -> list[str]:
+    """Return the files that nothing vouches for; an unfinished audit may have some of its own."""
+    known = set(vouched_files(folder, journal)) | {NAME}
+    ledger = journal.ledger
+    if not ledger.has(Stage.REGISTERED):
+        known.add(DECLARATION)
+    if not ledger.has(Stage.OPENED):
+        known.add(GRANT)
+    certified = ledger.has(Stage.CERTIFIED)
+    if certified:
+        known |= set(REPORTS)
+    found = []
+    for place in sorted(folder.path.rglob("*")):
+        if not place.is_file():
+            continue
+        name = place.relative_to(folder.path).as_posix()
+        if name in known or (not certified and _unfinished(name, ledger.has(Stage.DRAWN))):
+            continue
+        found.append(name)
+    return found
+
+
+def _unfinished(name: str, drawn: bool) -> bool:
+    """Return whether a file belongs to a step that is still going on."""
+    if name in (EVIDENCE, CERTIFICATE):
+        return True
+    return not drawn and name.split("/")[0] in ("store", "draws", "registry", "development",
+                                                "target", RELEASES)  # fmt: skip
+
+
+def _digest(place: Any) -> str:
+    with open(place, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,69 @@
+"""What a drawing process is told: the source, the procedure, and what it may not read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from proxyguard.audit.folder import EVIDENCE
+from proxyguard.errors import TableError
+from proxyguard.registry.declaration import Member
+from proxyguard.seal.journal import NAME
+
+if TYPE_CHECKING:
+    from proxyguard.audit.resolve import Workplace
+
+
+def draw_job(
+    training: str,
+    validation: str,
+    place: Workplace,
+    member: Member,
+    kinds: Mapping[str, str],
+    features: Sequence[str],
+    *,
+    name: str,
+    generator: str,
+    options: Mapping[str, Any],
+    prepare_seed: int,
+    forbidden: Sequence[str],
+    validated: bool,
+) -> dict[str, Any]:
+    """Return the job of one mechanism as plain values."""
+    folder = options.get("folder")
+    return {
+        "name": name,
+        "generator": generator,
+        "options": dict(options),
+        "predictions": generator == "predictions",
+        "root": str(place.data.root_of(folder) if isinstance(folder, str) else place.folder.path),
+        "source": str(place.folder / training),
+        "validation": str(place.folder / validation) if validated else None,
+        "prepare_seed": prepare_seed,
+        "kinds": dict(kinds),
+        "missing": list(member.target.read.missing),
+        "procedure": (
+            None if member.procedure is None else member.procedure.model_dump(mode="json")
+        ),
+        "outcome": (
+            None
+            if member.target.predicted is None
+            else member.target.predicted.model_dump(mode="json")
+        ),
+        "features": list(features),
+        "forbidden": list(forbidden),
+    }
+
+
+def forbidden_paths(place: Workplace, member: Member) -> list[str]:
+    """Return what a draw may not open: keys, ledger, scores, and every file with target rows."""
+    target = member.target
+    paths = [place.home, str(place.folder / "target"), str(place.folder / NAME),
+             str(place.folder / EVIDENCE)]  # fmt: skip
+    for name in (target.table, target.file, target.population, target.losses):
+        if name is not None:
+            try:
+                paths.append(str(place.data.find(name)))
+            except TableError:
+                continue  # it is not on this machine, so nobody can read it here
+    return paths

@@ -1,0 +1,353 @@
+"""Open the target once, score, certify from the evidence, sign (the audit's last step)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from proxyguard.adapters.library import Library
+from proxyguard.audit.claim_status import claim_status
+from proxyguard.audit.decide import (
+    NOT_CERTIFIED,
+    Group,
+    all_not_claimed,
+    decide,
+    groups_of,
+    readings_of,
+    secondary_readings,
+)
+from proxyguard.audit.envelope import sign_statement, statement
+from proxyguard.audit.folder import (
+    CERTIFICATE,
+    EVIDENCE,
+    GRANT,
+    RECORDS,
+    RELEASES,
+    AuditFolder,
+    Registry,
+)
+from proxyguard.audit.grant import granted_key, read_grant, release_set
+from proxyguard.audit.home import Home, load_key_file
+from proxyguard.audit.integrity import check_folder
+from proxyguard.audit.records import RecordWriter
+from proxyguard.audit.register import check_lineage
+from proxyguard.audit.resolve import Workplace
+from proxyguard.audit.score import Scored, Scorer
+from proxyguard.audit.target import OpenTarget
+from proxyguard.errors import SealError, StageError
+from proxyguard.evidence.record import evidence_record
+from proxyguard.evidence.releases import evidence_of
+from proxyguard.registry.declaration import Member
+from proxyguard.seal.crypto import Holder, Passphrase
+from proxyguard.seal.entropy import now
+from proxyguard.seal.journal import Journal, writing
+from proxyguard.seal.keys import SigningKey
+from proxyguard.seal.ledger import Path as LedgerPath
+from proxyguard.seal.ledger import Stage
+from proxyguard.seal.sealed_file import SealedFile
+
+SELF_ATTESTED = "self-attested: no second party granted the opening"
+
+
+class Opener:
+    """One opening of one audit: the keys it may use and what they unlock."""
+
+    def __init__(
+        self,
+        place: Workplace,
+        home: Home,
+        *,
+        key_file: Any = None,
+        passphrase: str | None = None,
+        write_records: bool = False,
+    ) -> None:
+        self.place, self.home = place, home
+        self.folder: AuditFolder = place.folder
+        self._key_file, self._passphrase = key_file, passphrase
+        self._write_records = write_records
+        self._unwrapped: dict[str, bytes] = {}
+
+    def open(self) -> dict[str, Any]:
+        """Open the target and return the certificate's predicate; again, check that it is so."""
+        author = self.home.signing_key()
+        with writing(self.folder.path) as journal:
+            if journal.ledger.path is LedgerPath.SEQUENTIAL:
+                raise StageError("opened: this audit draws after opening; use the sequential path")
+            registry = self.folder.registry(journal)
+            if not journal.ledger.has(Stage.DRAWN):
+                raise StageError("opened: all releases must be drawn first, run proxyguard draw")
+            check_folder(self.folder, journal)
+            grant = self.record_opening(journal, registry, author)
+            evidence = self._evidence(journal, registry, author, grant)
+            name = self.folder.write_json(EVIDENCE, evidence)
+            predicate = predicate_of(self.folder, journal, registry, evidence, grant)
+            content = sign_statement(
+                statement(subjects_of(journal, registry, name), predicate), author
+            )
+            self._certify(journal, author, content, name)
+        return predicate
+
+    def record_opening(
+        self, journal: Journal, registry: Registry, author: SigningKey
+    ) -> dict[str, Any] | None:
+        """Record that the target is opened, before any key is used; once."""
+        grant = read_grant(self.folder, journal)
+        if grant is None:
+            self._holder(journal)  # a key that is not here is missed before anything is recorded
+        sealed = journal.ledger.find(Stage.SEALED)[0].body
+        releases = release_set(journal)
+        if not journal.ledger.has(Stage.OPENED):
+            overlaps = check_lineage(self.folder, journal, self.home)
+            body = {
+                "registry": registry.digest,
+                "releases": releases,
+                "lineage": [overlap.to_dict() for overlap in overlaps],
+                "grant": None if grant is None else self.folder.sha256(GRANT),
+                "files": {} if grant is None else {GRANT: self.folder.sha256(GRANT)},
+                "time": now(),
+            }
+            self._claim_target(sealed, registry, releases)
+            journal.record(Stage.OPENED, body, author)
+        self._claim_target(sealed, registry, releases)
+        return grant
+
+    def _claim_target(self, sealed: Mapping[str, Any], registry: Registry, releases: str) -> None:
+        for member in sealed["members"].values():
+            self.home.lineage.open(
+                member["commitment"],
+                audit=str(sealed["audit"]),
+                registry=registry.digest,
+                releases=releases,
+            )
+
+    def _holder(self, journal: Journal) -> Holder:
+        if self._passphrase is not None:
+            return Passphrase(self._passphrase)
+        sealed = journal.ledger.find(Stage.SEALED)[0].body
+        path = self._key_file or self.home.target_key_path(str(sealed["audit"]))
+        return load_key_file(path)
+
+    def target(
+        self, journal: Journal, member: Member, author: SigningKey, grant: dict[str, Any] | None
+    ) -> OpenTarget:
+        """Use the key; only an opened audit gets here."""
+        if not journal.ledger.has(Stage.OPENED):
+            raise StageError("the target has not been opened")
+        sealed = journal.ledger.find(Stage.SEALED)[0].body["members"][member.name]
+        if member.name not in self._unwrapped:
+            if grant is not None:
+                self._unwrapped[member.name] = granted_key(grant, member.name, author)
+            else:
+                file = SealedFile(self.folder / f"target/{sealed['index']}.sealed")
+                self._unwrapped[member.name] = file.unwrap(self._holder(journal))
+        return OpenTarget(self.folder, member, sealed, self._unwrapped[member.name])
+
+    def scorer(
+        self, registry: Registry, group: Group, target: OpenTarget, manifest: Mapping[str, Any]
+    ) -> Scorer:
+        """Return what scores a group's releases."""
+        resolved = registry.member(group.member.name)
+        source = resolved["source"]
+        if group.member.name in manifest.get("sources", {}):
+            source = {"predictions": manifest["sources"][group.member.name]}
+        procedure, outcome = group.member.procedure, group.member.target.predicted
+        trusted = (
+            []
+            if procedure is None or outcome is None
+            else Library(procedure, outcome, resolved["features"]).trusted()
+        )
+        return Scorer(
+            folder=self.folder,
+            member=group.member,
+            measures=group.measures,
+            target=target,
+            features=resolved["features"],
+            source=source,
+            trusted=trusted,
+            progress=self.place.progress,
+        )
+
+    def _evidence(
+        self,
+        journal: Journal,
+        registry: Registry,
+        author: SigningKey,
+        grant: dict[str, Any] | None,
+    ) -> dict[str, Any]:
+        """Score every group and return all evidence as plain values."""
+        manifest = self.folder.read_json(RELEASES)
+        groups = groups_of(registry, manifest)
+        targets = {
+            m.name: self.target(journal, m, author, grant) for m in registry.declaration.members
+        }
+        seed = targets[groups[0].member.name].seed()
+        readings = readings_of(registry, groups, seed)
+        found: dict[str, Any] = {
+            "format": 1,
+            "registry": registry.digest,
+            "releases": release_set(journal),
+            "seed": str(seed),
+            "groups": {},
+            "excluded": {},
+            "secondary": {spec.name: {} for spec in registry.declaration.secondary},
+            "diagnostics": {"label": NOT_CERTIFIED, "auc": {}, "source_auc": {}},
+        }
+        wanted = self._write_records and not journal.ledger.has(Stage.CERTIFIED)
+        writer = RecordWriter() if wanted else None
+        for group in groups:
+            reading, levels = readings[group.name]
+            others = secondary_readings(registry, group, reading)
+            scorer = self.scorer(registry, group, targets[group.member.name], manifest)
+            if writer is not None:
+                scorer = writer.attach(scorer, group.name)
+            scored = scorer.score(group.name, group.draws, [reading, *others.values()])
+            _store(found, group, scored, [reading, *others.values()], levels.bounds, list(others))
+            if group.excluded:
+                extra = scorer.score(f"{group.name}, excluded", group.excluded, [reading])
+                names = tuple(str(d.get("name", d["seed"])) for d in group.excluded)
+                found["excluded"][group.name] = {
+                    "label": "descriptive: excluded by an amendment before any outcome",
+                    **evidence_record(evidence_of(
+                        extra.columns[0], reading, releases=names, bounds_level=levels.bounds)),
+                }  # fmt: skip
+        if writer is not None:
+            sealed = journal.ledger.find(Stage.SEALED)[0].body
+            self.folder.write(RECORDS, writer.sealed(sealed, self._records_holder(journal, grant)))
+        return found
+
+    def rescore(self, journal: Journal, registry: Registry) -> dict[str, Any]:
+        """Compute the evidence again from an opened target, for verifying and correcting."""
+        author = self.home.signing_key()
+        grant = read_grant(self.folder, journal)
+        self._write_records = False
+        return self._evidence(journal, registry, author, grant)
+
+    def _records_holder(self, journal: Journal, grant: dict[str, Any] | None) -> Holder:
+        from proxyguard.seal.crypto import Recipient
+
+        steward = journal.ledger.find(Stage.SEALED)[0].body["steward"]
+        return Recipient(steward[64:]) if grant is not None else self._holder(journal)
+
+    def _certify(self, journal: Journal, author: SigningKey, content: bytes, evidence: str) -> None:
+        """Write and record the certificate, or see that the recorded one is the same."""
+        done = journal.ledger.find(Stage.CERTIFIED)
+        files = {EVIDENCE: evidence, CERTIFICATE: ""}
+        if done:
+            before = dict(done[0].body["files"])
+            place = self.folder / CERTIFICATE
+            if before[EVIDENCE] != evidence or place.read_bytes() != content:
+                raise SealError(
+                    "scoring again gave other evidence than was certified; the recorded "
+                    "certificate stands, and this machine or its libraries differ from those "
+                    "that made it"
+                )
+            return
+        files[CERTIFICATE] = self.folder.write(CERTIFICATE, content)
+        if (self.folder / RECORDS).exists():
+            files[RECORDS] = self.folder.sha256(RECORDS)
+        journal.record(Stage.CERTIFIED, {"files": files, "time": now()}, author)
+
+
+def _store(
+    found: dict[str, Any],
+    group: Group,
+    scored: Scored,
+    readings: list[Any],
+    bounds_level: float,
+    secondary: list[str],
+) -> None:
+    """Put the statistics of a group where they belong in the evidence."""
+    names = tuple(str(d.get("name", d["seed"])) for d in group.draws)
+    records = [
+        evidence_record(evidence_of(columns, reading, releases=names, bounds_level=bounds_level))
+        for columns, reading in zip(scored.columns, readings, strict=True)
+    ]
+    found["groups"][group.name] = records[0]
+    for name, record in zip(secondary, records[1:], strict=True):
+        found["secondary"][name][group.name] = record
+    found["diagnostics"]["auc"][group.name] = scored.auc
+    found["diagnostics"]["source_auc"][group.name] = scored.source_auc
+
+
+def subjects_of(journal: Journal, registry: Registry, evidence: str) -> dict[str, str]:
+    """Return the digests that the certificate is about."""
+    sealed = journal.ledger.find(Stage.SEALED)[0].body
+    targets = {f"target:{name}": m["commitment"] for name, m in sealed["members"].items()}
+    return {
+        "registry": registry.digest,
+        "releases": release_set(journal),
+        "evidence": evidence,
+        **targets,
+    }
+
+
+def predicate_of(
+    folder: AuditFolder,
+    journal: Journal,
+    registry: Registry,
+    evidence: Mapping[str, Any],
+    grant: dict[str, Any] | None,
+) -> dict[str, Any]:
+    """Return what the certificate says, from the record alone."""
+    manifest = folder.read_json(RELEASES)
+    declaration = registry.declaration
+    decided = decide(registry, manifest, evidence, basis_of(registry, grant))
+    return {
+        **frame_of(journal, registry, grant),
+        "not_claimed": all_not_claimed(groups_of(registry, manifest)),
+        "diagnostics": evidence["diagnostics"],
+        "excluded": {
+            name: [str(r) for r in one["releases"]] for name, one in evidence["excluded"].items()
+        },
+        **decided,
+        "level": declaration.claim.level,
+    }
+
+
+def frame_of(journal: Journal, registry: Registry, grant: dict[str, Any] | None) -> dict[str, Any]:
+    """Return what every certificate says of its audit, whatever was decided."""
+    declaration = registry.declaration
+    opened = journal.ledger.find(Stage.OPENED)[0]
+    return {
+        "name": declaration.name,
+        "purpose": declaration.purpose,
+        "estimand": {m.name: m.target.estimand for m in declaration.members},
+        "claim_status": claim_status(declaration, until_certified(journal)),
+        "attestation": attestation(grant),
+        "ledger": opened.digest,
+        "software": registry.value["software"],
+    }
+
+
+def until_certified(journal: Journal) -> Any:
+    """Return the ledger as the certificate saw it: later entries add and do not change it."""
+    from proxyguard.seal.ledger import Ledger
+
+    kept = []
+    for entry in journal.ledger.entries:
+        if entry.stage is Stage.CERTIFIED:
+            break
+        kept.append(entry)
+    return Ledger(kept)
+
+
+def attestation(grant: dict[str, Any] | None) -> dict[str, Any]:
+    """Return who stands behind the opening."""
+    if grant is None:
+        return {"kind": "self-attested", "words": SELF_ATTESTED}
+    return {
+        "kind": "granted",
+        "words": f"opening granted by steward {grant['steward'][:16]}... for this registry and "
+        "these releases",
+        "steward": grant["steward"],
+        "grant": grant["head"],
+    }
+
+
+def basis_of(registry: Registry, grant: dict[str, Any] | None) -> str:
+    """Return the certificate's basis in one sentence."""
+    who = SELF_ATTESTED if grant is None else attestation(grant)["words"]
+    return (
+        f"registered (digest {registry.digest[:16]}...) and all releases frozen before the sealed "
+        f"target was opened; {who}"
+    )

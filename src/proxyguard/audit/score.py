@@ -1,0 +1,325 @@
+"""Score every frozen release on the opened target, in one pass over its records.
+
+Losses exist for one chunk of records at a time and are never written down; what stays are
+the statistics that the registered tests may look at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from proxyguard.audit.folder import AuditFolder
+from proxyguard.audit.resolve import load_fitted
+from proxyguard.audit.target import Chunk, OpenTarget
+from proxyguard.draw.outcome import features, predict
+from proxyguard.draw.protocol import Fitted
+from proxyguard.errors import LossMismatch
+from proxyguard.losses.array import LossArray, LossStream
+from proxyguard.losses.cell import Column, Reading, join_columns
+from proxyguard.losses.measure import Measure, Predicted
+from proxyguard.losses.read import LossReader
+from proxyguard.registry.declaration import Member
+from proxyguard.registry.design import Clustered
+from proxyguard.registry.target import Outcome
+from proxyguard.seal.table import read_table_bytes
+
+Array = NDArray[np.float64]
+
+BINS = 1 << 14
+"""Bins of the probability histograms behind the AUC diagnostic."""
+HELD = 1 << 28
+"""Bytes of stored models that are held in memory at once."""
+CELLS = 1 << 22
+"""Losses computed at once: 32 MB of doubles."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Release:
+    """One frozen release: what it needs to be scored, loaded when its turn comes."""
+
+    name: str
+    record: Mapping[str, Any]
+    fitted: Fitted | None = None
+    answers: dict[str, float] = field(default_factory=dict)
+    table: dict[int, Any] | None = None  # predictions made elsewhere, by position
+
+    @property
+    def failed(self) -> bool:
+        """Whether the draw failed, so that every loss counts as its upper bound."""
+        return self.record["status"] in ("failed", "timeout")
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Diagnostics:
+    """Histograms of predicted probabilities by outcome, for the AUC, which never decides."""
+
+    counts: NDArray[np.int64]  # (2, BINS)
+
+    @classmethod
+    def empty(cls) -> Diagnostics:
+        """Return histograms of nothing."""
+        return cls(counts=np.zeros((2, BINS), dtype=np.int64))
+
+    def add(self, y: Array, p: Array) -> None:
+        """Count some predictions."""
+        place = np.minimum((p * BINS).astype(np.int64), BINS - 1)
+        for label in (0, 1):
+            self.counts[label] += np.bincount(place[(y > 0.5) == bool(label)], minlength=BINS)
+
+    def auc(self) -> float | None:
+        """Return the area under the ROC curve, ties in a bin counting one half."""
+        negative, positive = self.counts
+        total = int(negative.sum()) * int(positive.sum())
+        if total == 0:
+            return None
+        below = np.cumsum(negative) - negative
+        return float((positive * (below + 0.5 * negative)).sum() / total)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Scored:
+    """The statistics of one mechanism under each reading, and diagnostics a release."""
+
+    columns: tuple[tuple[Column, ...], ...]  # one tuple a reading
+    auc: dict[str, float | None]
+    source_auc: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Scorer:
+    """Everything that scoring one member's mechanisms has in common."""
+
+    folder: AuditFolder
+    member: Member
+    measures: Sequence[Measure]
+    target: OpenTarget
+    features: Sequence[str]
+    source: Mapping[str, Any] | None
+    trusted: Sequence[str]
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None
+    on_chunk: Callable[[Chunk, Predicted | None, dict[str, Predicted]], None] | None = None
+
+    def score(
+        self, mechanism: str, draws: Sequence[Mapping[str, Any]], readings: Sequence[Reading]
+    ) -> Scored:
+        """Return the statistics of every draw under every reading."""
+        releases = [Release(name=str(d.get("name", d["seed"])), record=d) for d in draws]
+        source = self._source()
+        parts: list[list[tuple[Column, ...]]] = [[] for _ in readings]
+        auc: dict[str, float | None] = {}
+        source_auc, done = None, 0
+        with threadpool_limits(1):
+            for group in self._groups(releases):
+                for release in group:
+                    self._load(release)
+                own = {r.name: Diagnostics.empty() for r in group}
+                base = Diagnostics.empty()
+                columns = self._pass(group, source, readings, own, base)
+                for part, column in zip(parts, columns, strict=True):
+                    part.append(column)
+                auc |= {name: one.auc() for name, one in own.items()}
+                source_auc = base.auc()
+                done += len(group)
+                self.progress(f"scoring {mechanism}", done, len(releases))
+                for release in group:
+                    release.fitted = release.table = None
+        joined = tuple(
+            tuple(join_columns(list(columns)) for columns in zip(*part, strict=True))
+            for part in parts
+        )
+        return Scored(columns=joined, auc=auc, source_auc=source_auc)
+
+    def _groups(self, releases: Sequence[Release]) -> Iterator[list[Release]]:
+        """Yield releases whose models fit into memory together, whole tables cell by cell."""
+        most = max(1, CELLS // max(1, len(self.measures) * 256))
+        group: list[Release] = []
+        held = 0
+        for release in releases:
+            model = release.record.get("model")
+            size = 0 if model is None else 4 * self.folder.store.path(model).stat().st_size
+            if group and (held + size > HELD or len(group) >= most):
+                yield group
+                group, held = [], 0
+            group.append(release)
+            held += size
+        yield group
+
+    def _load(self, release: Release) -> None:
+        record = release.record
+        if record["status"] != "drawn":
+            return
+        if record.get("model") is not None:
+            release.fitted = load_fitted(self.folder, record, self.trusted)
+        queries = [m for m in self.measures if m.query is not None]
+        if record.get("model") is None or queries:
+            frame = read_table_bytes(self.folder.store.get(record["release"]), release.name)
+            for measure in queries:
+                assert measure.query is not None  # selected above
+                if measure.query.name not in release.answers:
+                    release.answers[measure.query.name] = measure.query.answer(frame)
+            if "position" in frame.columns and record.get("model") is None:
+                release.table = _by_position(frame, release.name)
+
+    def _source(self) -> Fitted | dict[int, Any] | None:
+        if self.source is None:
+            return None
+        if "predictions" in self.source:
+            frame = read_table_bytes(
+                self.folder.store.get(self.source["predictions"]), "the source's predictions"
+            )
+            return _by_position(frame, "source")
+        return load_fitted(self.folder, self.source, self.trusted)
+
+    def _pass(
+        self,
+        group: Sequence[Release],
+        source: Fitted | dict[int, Any] | None,
+        readings: Sequence[Reading],
+        own: Mapping[str, Diagnostics],
+        base: Diagnostics,
+    ) -> list[tuple[Column, ...]]:
+        """Read the target once for a group of releases."""
+        names = [r.name for r in group]
+        dense = _needs_whole(readings)
+        n, J = self.target.n_records, len(self.measures)
+        declared: LossArray | LossStream = LossStream(
+            chunks=(), n_releases=len(group), n_records=n, n_requirements=J,
+            random_order=True, releases=names,
+        )  # fmt: skip
+        readers: list[LossReader] = []
+        seen = 0
+        for chunk in self._chunks(dense, len(group)):
+            losses = LossArray(self._losses(chunk, group, source, own, base), chunk.records, names)
+            if not readers:
+                readers = [LossReader(losses if dense else declared, r) for r in readings]
+            for reader in readers:
+                reader.add(losses)
+            seen += len(chunk.positions)
+        if seen != n:
+            raise LossMismatch(f"the target has {seen} records, sealed were {n}")
+        return [reader.finish().columns for reader in readers]
+
+    def _chunks(self, dense: bool, n_releases: int) -> Iterator[Chunk]:
+        if dense:
+            yield self.target.whole()
+            return
+        rows = max(1, CELLS // max(1, n_releases * len(self.measures)))
+        for chunk in self.target.chunks():
+            for start in range(0, len(chunk.positions), rows):
+                yield slice_chunk(chunk, start, start + rows)
+
+    def _losses(
+        self,
+        chunk: Chunk,
+        group: Sequence[Release],
+        source: Fitted | dict[int, Any] | None,
+        own: Mapping[str, Diagnostics],
+        base: Diagnostics,
+    ) -> Array:
+        """Return the losses of a group on some records, (R, m, J)."""
+        m = len(chunk.positions)
+        values = np.empty((len(group), m, len(self.measures)))
+        outcome = self.member.target.predicted
+        x = None
+        if outcome is not None and any(m_.loss is not None for m_ in self.measures):
+            x = features(chunk.frame, self.features)
+        paired = self._predicted(source, x, chunk, outcome)
+        if paired is not None and outcome is not None and outcome.kind == "binary":
+            assert chunk.y is not None  # a binary outcome was read
+            base.add(chunk.y, paired.values)
+        asked = {
+            m_.query.name: m_.query.values(chunk.frame)
+            for m_ in self.measures
+            if m_.query is not None
+        }
+        predictions = {}
+        for r, release in enumerate(group):
+            if chunk.given is not None:
+                values[r] = chunk.given[int(release.record["column"])]
+                continue
+            if release.failed:
+                values[r] = [m_.requirement.high for m_ in self.measures]
+                continue
+            predicted = self._predicted(release.fitted or release.table, x, chunk, outcome)
+            if predicted is not None and outcome is not None and outcome.kind == "binary":
+                assert chunk.y is not None  # a binary outcome was read
+                own[release.name].add(chunk.y, predicted.values)
+            if predicted is not None:
+                predictions[release.name] = predicted
+            for j, measure in enumerate(self.measures):
+                if measure.query is not None:
+                    name = measure.query.name
+                    values[r, :, j] = measure.of_query_values(asked[name], release.answers[name])
+                else:
+                    assert predicted is not None  # a loss has predictions
+                    assert chunk.y is not None
+                    values[r, :, j] = measure.of_predictions(chunk.y, predicted, paired)
+        if self.on_chunk is not None:
+            self.on_chunk(chunk, paired, predictions)
+        return values
+
+    def _predicted(
+        self, who: Fitted | dict[int, Any] | None, x: Any, chunk: Chunk, outcome: Outcome | None
+    ) -> Predicted | None:
+        if who is None or outcome is None:
+            return None
+        if isinstance(who, dict):
+            missing = next((p for p in chunk.positions.tolist() if p not in who), None)
+            if missing is not None:
+                raise LossMismatch(f"there is no prediction for the record at position {missing}")
+            return Predicted(values=np.array([who[p] for p in chunk.positions.tolist()]))
+        return Predicted(values=predict(who, x, outcome), threshold=who.threshold)
+
+
+def slice_chunk(chunk: Chunk, start: int, stop: int) -> Chunk:
+    """Return some records of a chunk."""
+    if start == 0 and stop >= len(chunk.positions):
+        return chunk
+    part = slice(start, stop)
+    records = chunk.records
+    column = {
+        name: None if getattr(records, name) is None else np.asarray(getattr(records, name))[part]
+        for name in ("ids", "strata", "clusters")
+    }
+    groups = {name: np.asarray(mask)[part] for name, mask in records.groups.items()}
+    return Chunk(
+        frame=chunk.frame.iloc[part],
+        positions=chunk.positions[part],
+        y=None if chunk.y is None else chunk.y[part],
+        records=type(records)(groups=groups, random_order=records.random_order, **column),
+        given=None if chunk.given is None else chunk.given[:, part],
+    )
+
+
+def _needs_whole(readings: Sequence[Reading]) -> bool:
+    """Return whether a test needs to know all records that count before it reads one."""
+    return any(
+        isinstance(reading.design, Clustered)
+        or any(
+            test.order_dependent and requirement.group is not None
+            for requirement, test in zip(reading.requirements, reading.tests, strict=True)
+        )
+        for reading in readings
+    )
+
+
+def _by_position(frame: Any, name: str) -> dict[int, Any]:
+    """Return stored predictions by record position; every position once."""
+    if "prediction" in frame.columns:
+        values = frame["prediction"].to_numpy(dtype=np.float64)
+    else:
+        classes = sorted(
+            (c for c in frame.columns if str(c).startswith("class ")),
+            key=lambda c: int(str(c).split()[1]),
+        )
+        values = frame[classes].to_numpy(dtype=np.float64)
+    positions = frame["position"].to_numpy(dtype=np.int64).tolist()
+    if len(set(positions)) < len(positions):
+        raise LossMismatch(f"{name}: a record has two predictions")
+    return dict(zip(positions, values, strict=True))

@@ -1,0 +1,341 @@
+"""Set the target aside and encrypt it, before anything else is decided (the audit's first step)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from proxyguard.adapters.library import split_table
+from proxyguard.audit.data import DataFolders
+from proxyguard.audit.folder import AuditFolder
+from proxyguard.audit.home import Home
+from proxyguard.draw.outcome import negative_label, outcomes
+from proxyguard.errors import StageError, TableError
+from proxyguard.registry.declaration import Declaration, Member
+from proxyguard.registry.target import StratifiedDesign, Target
+from proxyguard.seal.canonical import digest
+from proxyguard.seal.crypto import Holder, Passphrase, Recipient
+from proxyguard.seal.entropy import now, random_bytes
+from proxyguard.seal.fingerprint import RecordSet, canonical_value, expected_twins
+from proxyguard.seal.journal import writing
+from proxyguard.seal.ledger import Stage
+from proxyguard.seal.lineage import LineageStore
+from proxyguard.seal.sealed_file import seal_table
+from proxyguard.seal.table import RawTable, kinds_of, table_bytes, to_arrow, typed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+POSITION = "__position__"
+"""Column of the sealed file: the record's row in the table it came from."""
+LOSSES = "__losses__"
+
+Positions = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keeper:
+    """For whom the target is encrypted: a key file here, a passphrase, or a steward."""
+
+    passphrase: str | None = None
+    steward: str | None = None  # identity of a person who grants the opening
+
+
+def seal(
+    folder: AuditFolder, home: Home, data: DataFolders, keeper: Keeper, software: dict[str, str]
+) -> dict[str, Any]:
+    """Seal every target of the declaration, write the development parts, record the step."""
+    declaration = folder.declaration()
+    key = home.make_signing_key()
+    with writing(folder.path) as journal:
+        if journal.ledger.has(Stage.SEALED):
+            raise StageError("sealed: the target is sealed already, and it is sealed once")
+        audit = random_bytes(16).hex()
+        holder = _holder(home, audit, keeper)
+        members, files = {}, {}
+        for index, member in enumerate(declaration.members):
+            sealed = seal_member(folder, member, index, data, holder, home.lineage, audit,
+                                 declaration.name)  # fmt: skip
+            members[member.name] = sealed
+            files.update(sealed.pop("files"))
+            files.update(_own_tables(folder, member, data))
+        body = {
+            "audit": audit,
+            "name": declaration.name,
+            "declaration": digest(declaration.sealed_part()),
+            "members": members,
+            "files": files,
+            "author": key.identity,
+            "steward": keeper.steward,
+            "time": now(),
+            "software": software,
+        }
+        journal.record(Stage.SEALED, body, key)
+        home.lineage.confirm(audit)
+    return body
+
+
+def _own_tables(folder: AuditFolder, member: Member, data: DataFolders) -> dict[str, str]:
+    """Return the declared tables that lie in the audit folder itself, which then cover them."""
+    target, found = member.target, {}
+    names = (target.table, target.file, target.population, target.losses, member.development.table)
+    for name in names:
+        place = None if name is None else data.find(name)
+        if place is not None and place.resolve().is_relative_to(folder.path.resolve()):
+            own = place.resolve().relative_to(folder.path.resolve()).as_posix()
+            found[own] = folder.sha256(own)
+    return found
+
+
+def check_sealed_part(declaration: Declaration, sealed: dict[str, Any]) -> None:
+    """Raise when the declaration's target or development is not the one that was sealed."""
+    if digest(declaration.sealed_part()) != sealed["declaration"]:
+        raise StageError(
+            "target or development in audit.toml differ from what was sealed; restore them, or "
+            "start a new audit with a fresh target"
+        )
+
+
+def _holder(home: Home, audit: str, keeper: Keeper) -> Holder:
+    if keeper.steward is not None:
+        return Recipient(keeper.steward[64:])
+    if keeper.passphrase is not None:
+        return Passphrase(keeper.passphrase)
+    return home.make_target_key(audit)
+
+
+def seal_member(
+    folder: AuditFolder,
+    member: Member,
+    index: int,
+    data: DataFolders,
+    holder: Holder,
+    lineage: LineageStore,
+    audit: str,
+    name: str,
+) -> dict[str, Any]:
+    """Seal one target; return what the ledger says of it."""
+    if member.target.losses is not None:
+        return _seal_losses(folder, member.target, index, data, holder)
+    parts = _divide(member, data)
+    kinds = _kinds(member, parts.development)
+    development = typed(parts.development, kinds, member.target.read.missing)
+    _check_target(member, parts.target, kinds, development)
+    order = np.random.default_rng(int.from_bytes(random_bytes(32))).permutation(len(parts.target))
+    if member.target.draw is not None:
+        order = np.arange(len(parts.target))  # the registered draw is random by itself
+    records = parts.target.iloc[order].reset_index(drop=True)
+    records[POSITION] = parts.positions[order]
+    sealed = seal_table(to_arrow(records), [holder])
+    training, validation = split_development(member, development)
+    target_name = f"target/{index}.sealed"
+    files = {target_name: folder.write(target_name, sealed.content)}
+    roles = {"training": training, "validation": validation}
+    for role, part in roles.items():
+        if part is not None:
+            path = f"development/{index}.{role}.parquet"
+            files[path] = folder.write(path, table_bytes(part))
+    expected = _remember(member, parts, development, lineage, audit, name)
+    return {
+        "index": index,
+        "records": len(parts.target),
+        "commitment": sealed.commitment,
+        "kinds": kinds,
+        "negative": _negative(member.target, development),
+        "estimand": member.target.estimand,
+        "development": {role: len(part) for role, part in roles.items() if part is not None},
+        "expected_twins": f"{expected:.1f}",
+        "files": files,
+    }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Parts:
+    """A target and the development part beside it, as they stand in their files."""
+
+    target: pd.DataFrame
+    positions: Positions  # of the target's rows in their file
+    development: pd.DataFrame
+    rest: Positions | None  # of the development rows, where both come from one table
+
+
+def _divide(member: Member, data: DataFolders) -> _Parts:
+    target = member.target
+    if target.table is not None:
+        raw = RawTable(data.find(target.table), target.read)
+        chosen = reserve_rows(raw, target)
+        rest = np.setdiff1d(np.arange(len(raw)), chosen)
+        return _Parts(raw.take(chosen), chosen, raw.take(rest), rest)
+    raw = RawTable(data.find(str(target.file or target.population)), target.read)
+    everything = np.arange(len(raw))
+    source = RawTable(data.find(str(member.development.table)), target.read)
+    missing = set(source.columns) - set(raw.columns)
+    if missing:
+        raise TableError(
+            f"the target lacks the columns {sorted(missing)} of {member.development.table!r}"
+        )
+    return _Parts(
+        raw.take(everything)[source.columns],
+        everything,
+        source.take(np.arange(len(source))),
+        None,
+    )
+
+
+def reserve_rows(raw: RawTable, target: Target) -> Positions:
+    """Return the row positions set aside, drawn before any outcome is parsed.
+
+    Fixed-size strata read the stratum column, and nothing else.
+    """
+    assert target.reserve is not None  # the caller has a table with a reserve
+    rng = np.random.default_rng(target.reserve.seed)
+    if not isinstance(target.design, StratifiedDesign):
+        rows = target.reserve.rows or 0
+        if rows >= len(raw):
+            raise TableError(f"{rows} rows are to be reserved, and {target.table!r} has {len(raw)}")
+        return np.sort(rng.choice(len(raw), size=rows, replace=False)).astype(np.int64)
+    labels = np.array([canonical_value(text) for text in raw.column(target.design.by)])
+    chosen = []
+    for stratum, size in target.design.sizes.items():
+        inside = np.flatnonzero(labels == canonical_value(stratum))
+        if inside.size <= size:
+            raise TableError(
+                f"stratum {stratum!r} of {target.design.by!r} is to give {size} records and has "
+                f"{inside.size}"
+            )
+        chosen.append(rng.choice(inside, size=size, replace=False))
+    return np.sort(np.concatenate(chosen)).astype(np.int64)
+
+
+def _kinds(member: Member, development: pd.DataFrame) -> dict[str, str]:
+    target = member.target
+    text = [target.outcome] if target.outcome is not None and target.range is None else []
+    if target.design_column is not None:
+        text.append(target.design_column)
+    return kinds_of(development, target.read.missing, text)
+
+
+def _check_target(
+    member: Member, records: pd.DataFrame, kinds: dict[str, str], development: pd.DataFrame
+) -> None:
+    """See that every target record can be read later; nothing is computed from them."""
+    target = member.target
+    try:
+        typed(records, kinds, target.read.missing)
+    except TableError as error:
+        raise TableError(f"target: {error}") from None
+    if len(records) == 0 or len(development) == 0:
+        raise TableError(
+            f"the target has {len(records)} records and development {len(development)}; both "
+            "need some"
+        )
+    if target.predicted is None:
+        return
+    column = target.predicted.column
+    outcomes(records[column], target.predicted, "target")
+    outcomes(development[column], target.predicted, "development")
+    negative = _negative(target, development)
+    if target.predicted.kind == "binary":
+        known = {canonical_value(str(target.positive)), negative}
+        other = {canonical_value(str(v)) for v in records[column]} - known
+        if other:
+            raise TableError(
+                f"target: {column!r} has {sorted(map(str, other))[:3]}, development only "
+                f"{sorted(map(str, known))}"
+            )
+
+
+def _negative(target: Target, development: pd.DataFrame) -> str | None:
+    if target.predicted is None or target.predicted.kind != "binary":
+        return None
+    return negative_label(development[target.predicted.column], target.predicted)
+
+
+def split_development(
+    member: Member, development: pd.DataFrame
+) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+    """Return the training and the validation part, by the registered seed."""
+    part = member.development.validation
+    if part is None:
+        return development.reset_index(drop=True), None
+    classes = None
+    outcome = member.target.predicted
+    if part.stratify and outcome is not None and outcome.kind != "regression":
+        classes = outcomes(development[outcome.column], outcome, "development")
+    return split_table(development, classes, float(part.fraction), part.seed)
+
+
+def _remember(
+    member: Member,
+    parts: _Parts,
+    development: pd.DataFrame,
+    lineage: LineageStore,
+    audit: str,
+    name: str,
+) -> float:
+    """Tell the lineage store which records have which role; return the twins to be expected."""
+    import pandas as pd
+
+    tagged = parts.development.reset_index(drop=True)
+    rows = pd.DataFrame({"row": np.arange(len(tagged))})
+    if member.target.outcome is not None:
+        rows[member.target.outcome] = development[member.target.outcome].to_numpy()
+    training, validation = split_development(member, rows)
+    if parts.rest is not None:
+        whole = pd.concat([parts.target, tagged], ignore_index=True)
+        identity, prints, occurrences = lineage.records(whole)
+        n = len(parts.target)
+        target = RecordSet(identity, prints[:n], occurrences[:n])
+        rest = RecordSet(identity, prints[n:], occurrences[n:])
+        expected = expected_twins(prints, n)
+    else:
+        target = RecordSet(*lineage.records(parts.target))
+        rest = RecordSet(*lineage.records(tagged))
+        expected = len(target) * rest.twinned()
+    roles = {(member.name, "target"): target}
+    for role, chosen in (("training", training), ("validation", validation)):
+        if chosen is not None:
+            where = chosen["row"].to_numpy()
+            roles[member.name, role] = RecordSet(
+                rest.table, rest.prints[where], rest.occurrences[where]
+            )
+    lineage.remember(audit, name, roles)
+    return expected
+
+
+def _seal_losses(
+    folder: AuditFolder, target: Target, index: int, data: DataFolders, holder: Holder
+) -> dict[str, Any]:
+    """Seal an array of losses that was computed elsewhere."""
+    from proxyguard.audit.loss_file import read_loss_file
+
+    given = read_loss_file(data.find(str(target.losses)), target.design_column)
+    n_releases, n, n_requirements = given.values.shape
+    order = np.random.default_rng(int.from_bytes(random_bytes(32))).permutation(n)
+    flat = np.ascontiguousarray(given.values.transpose(1, 0, 2)[order]).reshape(n, -1)
+    width = n_releases * n_requirements * 8
+    columns: dict[str, Any] = {
+        POSITION: pa.array(order.astype(np.int64)),
+        LOSSES: pa.array([row.tobytes() for row in flat], type=pa.binary(width)),
+    }
+    if given.labels is not None:
+        columns[str(target.design_column)] = pa.array([given.labels[i] for i in order])
+    sealed = seal_table(pa.table(columns), [holder])
+    name = f"target/{index}.sealed"
+    return {
+        "index": index,
+        "records": n,
+        "commitment": sealed.commitment,
+        "kinds": {},
+        "negative": None,
+        "estimand": target.estimand,
+        "development": {},
+        "expected_twins": "0.0",
+        "releases": list(given.releases),
+        "requirements": list(given.requirements),
+        "files": {name: folder.write(name, sealed.content)},
+    }

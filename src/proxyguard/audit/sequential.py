@@ -1,0 +1,471 @@
+"""Audits that draw after opening: one committed release after the other, each then scored.
+
+A draw's digest is in the ledger before its score exists, and the process that draws sees
+neither scores nor target. A *sequential* audit draws one mechanism by its registered seeds
+until its boundary is crossed (theory section 5); a *stream* takes candidates from outside,
+each judged on a fresh batch of target records (Proposition 19).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from proxyguard.audit.decide import Group
+from proxyguard.audit.draw import job_of
+from proxyguard.audit.envelope import sign_statement, statement
+from proxyguard.audit.folder import CERTIFICATE, EVIDENCE, AuditFolder, Registry
+from proxyguard.audit.grant import release_set
+from proxyguard.audit.integrity import check_folder
+from proxyguard.audit.open import Opener, frame_of, subjects_of
+from proxyguard.audit.resolve import MemberDevelopment, Workplace, design_of, measures_of
+from proxyguard.audit.score import slice_chunk
+from proxyguard.audit.target import OpenTarget
+from proxyguard.certificate.decision import Decision
+from proxyguard.certificate.sequential import SequentialAudit, SequentialPlan
+from proxyguard.certificate.wording import not_claimed
+from proxyguard.draw.pool import draw_all
+from proxyguard.errors import DrawError, LossMismatch, RegistryError, SealError, StageError
+from proxyguard.evidence.record import evidence_record, read_evidence
+from proxyguard.evidence.releases import ReleaseEvidence, evidence_of
+from proxyguard.exact.multiplicity import spending_level
+from proxyguard.losses.cell import Column, Reading, join_columns
+from proxyguard.registry.claim import Bound, Claim
+from proxyguard.registry.declaration import Member
+from proxyguard.seal.canonical import digest
+from proxyguard.seal.entropy import now
+from proxyguard.seal.journal import Journal, writing
+from proxyguard.seal.keys import SigningKey
+from proxyguard.seal.ledger import Entry, Stage
+
+MODULE = "proxyguard.adapters.worker"
+
+
+def plan_of(registry: Registry) -> SequentialPlan:
+    """Return the registered plan of a sequential audit."""
+    claim = registry.declaration.claim
+    assert claim.looks is not None  # checked in the declaration
+    assert claim.reliability is not None
+    assert claim.threshold is not None
+    return SequentialPlan(
+        looks=tuple(claim.looks),
+        reliability_target=float(claim.reliability),
+        kappa=float(claim.threshold),
+        alpha=Fraction(claim.alpha),
+        bound=claim.bound or Bound.SHARP,
+        levels=tuple(float(level) for level in claim.levels or ()),
+        futility=True if claim.futility is None else claim.futility,
+        **({} if claim.target_share is None else {"target_share": Fraction(claim.target_share)}),
+    )
+
+
+def reading_for(registry: Registry, seed: int, level: float) -> Reading:
+    """Return how one release is read: at the registered threshold, or a round's level."""
+    member = registry.declaration.members[0]
+    measures = measures_of(member, registry.member(member.name)["requirements"])
+    requirements = tuple(m.requirement for m in measures)
+    design = design_of(member)
+    claim = Claim.of({"mode": "releases", "beta": None, "test": registry.declaration.claim.test})
+    return Reading(
+        requirements=requirements,
+        design=design,
+        tests=claim.tests(design, requirements),
+        level=level,
+        violation_level=level,
+        seed=seed,
+    )
+
+
+class SequentialOpener(Opener):
+    """An opening after which releases are drawn and scored in turn."""
+
+    def run(self, most: int | None = None) -> dict[str, Any] | None:
+        """Go on drawing and scoring until the audit is decided, then certify.
+
+        ``most`` stops after so many further draws, for those who want to look in between;
+        nothing is certified then.
+        """
+        author = self.home.signing_key()
+        with writing(self.folder.path) as journal:
+            registry = self.folder.registry(journal)
+            if registry.declaration.claim.mode != "sequential":
+                raise StageError("this audit takes candidates one by one; use draw --candidate")
+            check_folder(self.folder, journal)
+            if journal.ledger.has(Stage.CERTIFIED):
+                return self._certified(journal, registry)
+            grant = self.record_opening(journal, registry, author)
+            member = registry.declaration.members[0]
+            target = self.target(journal, member, author, grant)
+            audit = SequentialAudit(plan_of(registry))
+            for entry in journal.ledger.find(Stage.SCORED):
+                audit.add(bool(entry.body["favorable"]))
+            step = _Step(self, journal, registry, member, target, author)
+            self._finish_pending(step, audit)
+            seeds = member.mechanism[0].seed_list
+            done = 0
+            while not audit.finished and (most is None or done < most):
+                record = step.commit(seeds[audit.draws])
+                audit.add(step.score(record, audit.draws))
+                done += 1
+                self.place.progress("sequential draws", audit.draws, len(seeds))
+            if not audit.finished:
+                return None
+            return self._conclude(journal, registry, target, author, grant)
+
+    def submit(self, candidate: Path) -> dict[str, Any]:
+        """Judge the next candidate of a stream on its own batch of target records."""
+        author = self.home.signing_key()
+        with writing(self.folder.path) as journal:
+            registry = self.folder.registry(journal)
+            _require_stream(registry)
+            check_folder(self.folder, journal)
+            grant = self.record_opening(journal, registry, author)
+            member = registry.declaration.members[0]
+            target = self.target(journal, member, author, grant)
+            step = _Step(self, journal, registry, member, target, author)
+            waiting = _waiting(journal)
+            if waiting is not None:
+                return step.judge(dict(waiting.body["record"]))
+            return step.judge(step.commit_file(candidate))
+
+    def close(self) -> dict[str, Any]:
+        """End a stream and certify its rounds."""
+        author = self.home.signing_key()
+        with writing(self.folder.path) as journal:
+            registry = self.folder.registry(journal)
+            _require_stream(registry)
+            if journal.ledger.has(Stage.CERTIFIED):
+                return self._certified(journal, registry)
+            if not journal.ledger.has(Stage.SCORED):
+                raise StageError("no candidate was judged yet; there is nothing to certify")
+            grant = self.record_opening(journal, registry, author)
+            member = registry.declaration.members[0]
+            target = self.target(journal, member, author, grant)
+            step = _Step(self, journal, registry, member, target, author)
+            waiting = _waiting(journal)
+            if waiting is not None:
+                step.judge(dict(waiting.body["record"]))
+            return self._conclude(journal, registry, target, author, grant)
+
+    def _finish_pending(self, step: _Step, audit: SequentialAudit) -> None:
+        """Score the draw that was committed before the process ended."""
+        waiting = _waiting(step.journal)
+        if waiting is not None:
+            audit.add(step.score(dict(waiting.body["record"]), audit.draws))
+
+    def _conclude(
+        self,
+        journal: Journal,
+        registry: Registry,
+        target: OpenTarget,
+        author: SigningKey,
+        grant: dict[str, Any] | None,
+    ) -> dict[str, Any]:
+        evidence = {
+            "format": 1,
+            "registry": registry.digest,
+            "releases": release_set(journal),
+            "seed": str(target.seed()),
+            "groups": {},
+            "scores": [
+                {"release": e.body["release"], "statistics": e.body["statistics"]}
+                for e in journal.ledger.find(Stage.SCORED)
+            ],
+        }
+        evidence["groups"] = _groups(registry, evidence)
+        name = self.folder.write_json(EVIDENCE, evidence)
+        predicate = sequential_predicate(self.folder, journal, registry, evidence, grant)
+        content = sign_statement(statement(subjects_of(journal, registry, name), predicate), author)
+        files = {EVIDENCE: name, CERTIFICATE: self.folder.write(CERTIFICATE, content)}
+        journal.record(Stage.CERTIFIED, {"files": files, "time": now()}, author)
+        return predicate
+
+    def _certified(self, journal: Journal, registry: Registry) -> dict[str, Any]:
+        from proxyguard.audit.envelope import open_envelope
+
+        value, _ = open_envelope((self.folder / CERTIFICATE).read_bytes())
+        found: dict[str, Any] = value["predicate"]
+        return found
+
+
+class _Step:
+    """Commit one release, then score it."""
+
+    def __init__(
+        self,
+        opener: SequentialOpener,
+        journal: Journal,
+        registry: Registry,
+        member: Member,
+        target: OpenTarget,
+        author: SigningKey,
+    ) -> None:
+        self._opener, self.journal, self._registry = opener, journal, registry
+        self._member, self._target, self._author = member, target, author
+        self._folder = opener.folder
+
+    def commit(self, seed: int) -> dict[str, Any]:
+        """Draw one seed in a process that sees no score, and record its digest."""
+        mechanism = self._member.mechanism[0]
+        resolved = self._registry.member(self._member.name)["mechanisms"][mechanism.name]
+        return self._draw(resolved["generator"], resolved["options"], mechanism.name, seed,
+                          mechanism.prepare_seed, mechanism.timeout)  # fmt: skip
+
+    def commit_file(self, path: Path) -> dict[str, Any]:
+        """Freeze a candidate's table and record its digest."""
+        number = len(self.journal.ledger.find(Stage.DRAWN)) + 1
+        options = {
+            "path": str(path.resolve()),
+            "read": self._member.target.read.model_dump(mode="json"),
+        }
+        record = self._draw("proxyguard.adapters.files:NamedFile", options, path.name, number,
+                            0, None)  # fmt: skip
+        if record["status"] != "drawn":
+            raise DrawError(f"{path.name}: {record['error']}")
+        return record
+
+    def _draw(
+        self, generator: str, options: Mapping[str, Any], name: str, seed: int, prepare: int,
+        timeout: int | None,
+    ) -> dict[str, Any]:  # fmt: skip
+        place: Workplace = self._opener.place
+        sealed = self.journal.ledger.find(Stage.SEALED)[0].body["members"][self._member.name]
+        development = MemberDevelopment(place, self._member, sealed)
+        kept: list[dict[str, Any]] = []
+
+        def keep(record: dict[str, Any], release: bytes, model: bytes) -> None:
+            if record["status"] == "drawn":
+                record["release"] = self._folder.store.put(release)
+                record["model"] = self._folder.store.put(model) if model else None
+            record["name"] = f"{name}/{seed}"
+            kept.append(record)
+
+        draw_all(
+            job_of(development, generator, options, name, prepare), [seed],
+            module=MODULE, workers=1, timeout=None if timeout is None else float(timeout),
+            keep=keep,
+        )  # fmt: skip
+        record = kept[0]
+        self._refuse_copies(record)
+        if record["status"] != "drawn" and self._stops:
+            raise DrawError(f"{name}, seed {seed}: {record['error']}")
+        files = {
+            self._folder.store.path(a).relative_to(self._folder.path).as_posix(): a
+            for a in (record.get("release"), record.get("model"))
+            if a
+        }
+        body = {"release": digest(record), "record": record, "files": files, "time": now()}
+        self.journal.record(Stage.DRAWN, body, self._author)
+        return record
+
+    @property
+    def _stops(self) -> bool:
+        return bool(self._member.mechanism and self._member.mechanism[0].on_failure == "stop")
+
+    def _refuse_copies(self, record: Mapping[str, Any]) -> None:
+        deterministic = bool(self._member.mechanism and self._member.mechanism[0].deterministic)
+        for entry in self.journal.ledger.find(Stage.DRAWN):
+            same = entry.body["record"].get("content") == record.get("content")
+            if same and record.get("content") is not None and not deterministic:
+                raise DrawError(
+                    f"{record['name']} is the same release as {entry.body['record']['name']}; "
+                    "does the generator use its seed?"
+                )
+
+    def score(self, record: dict[str, Any], index: int) -> bool:
+        """Score a committed draw on the whole target, record it, and say if it is favorable."""
+        threshold = float(str(self._registry.declaration.claim.threshold))
+        reading = reading_for(self._registry, self._target.seed(), threshold)
+        evidence = self._evidence(record, reading, self._target)
+        favorable = bool(evidence.release_pvalues[0] <= threshold)
+        self._record_score(record, evidence, {"favorable": favorable})
+        return favorable
+
+    def judge(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Judge a committed candidate on the next batch, record the round, and return it."""
+        claim = self._registry.declaration.claim
+        number = len(self.journal.ledger.find(Stage.SCORED)) + 1
+        level = spending_level(number, alpha=float(claim.alpha))
+        reading = reading_for(self._registry, self._target.seed() + number, level)
+        batch = _Batch(self._target, int(claim.batch or 1), number - 1)
+        evidence = self._evidence(record, reading, batch)
+        pvalue = float(evidence.release_pvalues[0])
+        decision = Decision.VALIDATED if pvalue <= level else Decision.UNRESOLVED
+        found = {"round": number, "decision": decision.value, "level": repr(level)}
+        self._record_score(record, evidence, found)
+        return {**found, "pvalue": pvalue, "candidate": record["name"]}
+
+    def _evidence(self, record: dict[str, Any], reading: Reading, target: Any) -> ReleaseEvidence:
+        measures = measures_of(
+            self._member, self._registry.member(self._member.name)["requirements"]
+        )
+        group = Group(
+            member=self._member, name=record["name"], draws=(record,), excluded=(),
+            measures=tuple(measures),
+        )  # fmt: skip
+        scorer = self._opener.scorer(self._registry, group, target, {})
+        scored = scorer.score(record["name"], [record], [reading])
+        return evidence_of(
+            scored.columns[0], reading, releases=(str(record["name"]),), bounds_level=reading.level
+        )
+
+    def _record_score(
+        self, record: dict[str, Any], evidence: ReleaseEvidence, found: dict[str, Any]
+    ) -> None:
+        body = {
+            "release": digest(record),
+            **found,
+            "statistics": evidence_record(evidence),
+            "time": now(),
+        }
+        self.journal.record(Stage.SCORED, body, self._author)
+
+
+class _Batch:
+    """Some records of the target in sealed order: those of one round, which no other sees."""
+
+    def __init__(self, target: OpenTarget, size: int, index: int) -> None:
+        self._target, self._start, self._size = target, index * size, size
+        if self._start + size > target.n_records:
+            raise LossMismatch(
+                f"round {index + 1} needs {size} fresh records, and {target.n_records} were sealed "
+                "in all; the stream is over"
+            )
+        self.n_records = size
+
+    def chunks(self) -> Any:
+        """Yield the batch's records."""
+        seen = 0
+        for chunk in self._target.chunks():
+            first, last = self._start - seen, self._start + self._size - seen
+            seen += len(chunk.positions)
+            if last > 0 and first < len(chunk.positions):
+                yield slice_chunk(chunk, max(0, first), min(last, len(chunk.positions)))
+
+    def whole(self) -> Any:
+        """Return the batch's records at once."""
+        whole = self._target.whole()
+        return slice_chunk(whole, self._start, self._start + self._size)
+
+
+def _require_stream(registry: Registry) -> None:
+    if registry.declaration.claim.mode != "stream":
+        raise RegistryError('candidates are submitted to an audit with claim.mode = "stream"')
+
+
+def _waiting(journal: Journal) -> Entry | None:
+    """Return the committed draw that has no score yet."""
+    last = journal.ledger.entries[-1]
+    return last if last.stage is Stage.DRAWN else None
+
+
+def _groups(registry: Registry, evidence: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the statistics of all scored releases together, for the report."""
+    scores = evidence["scores"]
+    if not scores or registry.declaration.claim.mode != "sequential":
+        return {}
+    level = float(str(registry.declaration.claim.threshold))
+    reading = reading_for(registry, int(evidence["seed"]), level)
+    parts = [read_evidence(one["statistics"], reading) for one in scores]
+    columns: Sequence[Column] = [
+        join_columns([part.columns[j] for part in parts]) for j in range(len(reading.requirements))
+    ]
+    whole = evidence_of(
+        tuple(columns), reading,
+        releases=tuple(part.releases[0] for part in parts), bounds_level=level,
+    )  # fmt: skip
+    return {registry.declaration.members[0].mechanism[0].name: evidence_record(whole)}
+
+
+def check_sequential(
+    folder: AuditFolder, journal: Journal, registry: Registry, evidence: Mapping[str, Any]
+) -> None:
+    """Raise unless every recorded score follows from its statistics and the ledger's order."""
+    entries = journal.ledger.find(Stage.SCORED)
+    if [e.body["release"] for e in entries] != [one["release"] for one in evidence["scores"]]:
+        raise SealError("the evidence is about other releases than the ledger")
+    claim = registry.declaration.claim
+    for number, entry in enumerate(entries, start=1):
+        stream = claim.mode == "stream"
+        level = (
+            spending_level(number, alpha=float(claim.alpha))
+            if stream
+            else float(str(claim.threshold))
+        )
+        seed = int(evidence["seed"]) + (number if stream else 0)
+        again = read_evidence(entry.body["statistics"], reading_for(registry, seed, level))
+        below = bool(again.release_pvalues[0] <= level)
+        recorded = (
+            entry.body["decision"] == Decision.VALIDATED.value
+            if stream
+            else entry.body["favorable"]
+        )
+        if recorded != below:
+            raise SealError(f"score {number} does not follow from its statistics")
+    if claim.mode == "sequential":
+        seeds = list(registry.declaration.members[0].mechanism[0].seed_list)
+        drawn = [e.body["record"]["seed"] for e in journal.ledger.find(Stage.DRAWN)]
+        if drawn != seeds[: len(drawn)]:
+            raise SealError("the draws do not have the registered seeds in their order")
+
+
+def sequential_predicate(
+    folder: AuditFolder,
+    journal: Journal,
+    registry: Registry,
+    evidence: Mapping[str, Any],
+    grant: dict[str, Any] | None,
+) -> dict[str, Any]:
+    """Return what the certificate of a sequential audit or a stream says."""
+    declaration = registry.declaration
+    member = declaration.members[0]
+    measures = measures_of(member, registry.member(member.name)["requirements"])
+    entries = journal.ledger.find(Stage.SCORED)
+    verdicts = (
+        [_stream_verdict(entry) for entry in entries]
+        if declaration.claim.mode == "stream"
+        else [_sequential_verdict(registry, entries)]
+    )
+    records = [e.body["record"] for e in journal.ledger.find(Stage.DRAWN)]
+    stages = list(dict.fromkeys(s for r in records for s in r.get("stages", [])))
+    name = verdicts[0]["mechanism"] if len(verdicts) == 1 else "every candidate"
+    return {
+        **frame_of(journal, registry, grant),
+        "level": declaration.claim.level,
+        "verdicts": verdicts,
+        "redraws": {name: stages},
+        "conditional_on": {name: ["the source table", "the learning procedure and its settings"]},
+        "not_claimed": list(not_claimed([m.requirement for m in measures])),
+        "failed": {},
+        "secondary": {},
+    }
+
+
+def _sequential_verdict(registry: Registry, entries: Sequence[Entry]) -> dict[str, Any]:
+    audit = SequentialAudit(plan_of(registry))
+    for entry in entries:
+        audit.add(bool(entry.body["favorable"]))
+    name = registry.declaration.members[0].mechanism[0].name
+    return {**audit.to_dict(), "mechanism": name, "basis": "every draw committed before its score"}
+
+
+def _stream_verdict(entry: Entry) -> dict[str, Any]:
+    body = entry.body
+    name = body["statistics"]["releases"][0]
+    good = body["decision"] == Decision.VALIDATED.value
+    return {
+        "mechanism": name,
+        "round": body["round"],
+        "decision": body["decision"],
+        "level": body["level"],
+        "rests_on": "Proposition 19",
+        "sentence": (
+            "This candidate meets its requirements on the registered target, with the confidence "
+            "of the whole stream."
+            if good
+            else "The round does not settle whether this candidate meets its requirements. That is "
+            "not evidence of a violation."
+        ),
+    }

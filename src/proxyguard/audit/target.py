@@ -1,0 +1,135 @@
+"""The opened target: its records in sealed order, chunk by chunk, typed and with outcomes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from proxyguard.audit.folder import AuditFolder
+from proxyguard.audit.seal import LOSSES, POSITION
+from proxyguard.draw.outcome import outcomes
+from proxyguard.losses.query import matches
+from proxyguard.losses.records import Records
+from proxyguard.registry.declaration import Member
+from proxyguard.registry.target import ClusteredDesign, StratifiedDesign
+from proxyguard.seal.fingerprint import canonical_value
+from proxyguard.seal.sealed_file import ROWS, SealedFile
+from proxyguard.seal.table import to_frame, typed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Chunk:
+    """Some target records."""
+
+    frame: pd.DataFrame  # typed; of given losses, empty
+    positions: NDArray[np.int64]
+    y: Array | None
+    records: Records
+    given: Array | None = None  # (R, m, J) losses computed elsewhere
+
+
+class OpenTarget:
+    """A sealed target with its key: what only an opened audit has."""
+
+    def __init__(
+        self, folder: AuditFolder, member: Member, sealed: Mapping[str, Any], key: bytes
+    ) -> None:
+        self._member, self._sealed, self._key = member, sealed, key
+        self._file = SealedFile(folder / f"target/{sealed['index']}.sealed")
+        self._file.check(key, sealed["commitment"])
+        self.salt = self._file.salt(key)
+
+    @property
+    def n_records(self) -> int:
+        """The number of records that are scored."""
+        draw = self._member.target.draw
+        return self._file.rows if draw is None else draw.size
+
+    def seed(self) -> int:
+        """The seed of orders and uniforms, which nobody knew before the target was opened."""
+        return int.from_bytes(hashlib.sha256(b"proxyguard seed" + self.salt).digest()[:6])
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield the records in the sealed, random order."""
+        for table in self._tables():
+            yield self._chunk(table)
+
+    def whole(self) -> Chunk:
+        """Return all records at once, for designs that need them together."""
+        return self._chunk(pa.concat_tables(list(self._tables())))
+
+    def _tables(self) -> Iterator[pa.Table]:
+        draw = self._member.target.draw
+        if draw is None:
+            yield from self._file.tables(self._key)
+            return
+        population = pa.concat_tables(list(self._file.tables(self._key))).combine_chunks()
+        rng = np.random.default_rng(draw.seed)
+        size = population.num_rows
+        chosen = (
+            rng.integers(0, size, size=draw.size)
+            if draw.replace
+            else rng.choice(size, size=draw.size, replace=False)
+        )
+        for start in range(0, draw.size, ROWS):
+            yield population.take(pa.array(chosen[start : start + ROWS]))
+
+    def _chunk(self, table: pa.Table) -> Chunk:
+        positions = np.asarray(table.column(POSITION).to_numpy(), dtype=np.int64)
+        target = self._member.target
+        if target.losses is not None:
+            return self._given_chunk(table, positions)
+        raw = to_frame(table.drop_columns([POSITION]))
+        frame = typed(raw, dict(self._sealed["kinds"]), target.read.missing)
+        y = None
+        if target.predicted is not None:
+            y = outcomes(frame[target.predicted.column], target.predicted, "target")
+        return Chunk(frame=frame, positions=positions, y=y, records=self._records(frame, positions))
+
+    def _given_chunk(self, table: pa.Table, positions: NDArray[np.int64]) -> Chunk:
+        import pandas as pd
+
+        shape = (len(self._sealed["releases"]), len(self._sealed["requirements"]))
+        cells = table.column(LOSSES).combine_chunks()
+        flat = np.frombuffer(b"".join(cells.to_pylist()), dtype=np.float64)
+        values = flat.reshape(len(positions), *shape).transpose(1, 0, 2)
+        names = [name for name in table.column_names if name not in (POSITION, LOSSES)]
+        frame = pd.DataFrame({name: table.column(name).to_pylist() for name in names})
+        return Chunk(
+            frame=frame,
+            positions=positions,
+            y=None,
+            records=self._records(frame, positions),
+            given=values,
+        )
+
+    def _records(self, frame: pd.DataFrame, positions: NDArray[np.int64]) -> Records:
+        design = self._member.target.design
+        labels = None
+        if isinstance(design, StratifiedDesign | ClusteredDesign):
+            labels = np.array([canonical_value(str(v)) for v in frame[design.by]])
+        groups = {}
+        for part in self._member.requirement:
+            if part.group is not None:
+                inside = np.ones(len(frame), dtype=bool)
+                for column, value in part.group.items():
+                    inside &= matches(frame[column], value)
+                groups[", ".join(f"{c} = {v}" for c, v in part.group.items())] = inside
+        return Records(
+            ids=positions,
+            strata=labels if isinstance(design, StratifiedDesign) else None,
+            clusters=labels if isinstance(design, ClusteredDesign) else None,
+            groups=groups,
+            random_order=True,
+        )

@@ -1,0 +1,91 @@
+"""Check an audit folder as a stranger would: offline, without any key, from its bytes alone.
+
+The steps, in order: (1) the ledger's chain and signatures, (2) every file's bytes, (3) the
+declaration and what was sealed and registered from it, (4) the frozen releases, (5) the
+grant, (6) the evidence derived anew, (7) the certificate decided anew, (8) the report built
+anew. With the target's key, (9) the losses are computed again. Steps 3 to 9 are in
+`verify_claim`, which is loaded when there is a claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from proxyguard.audit.folder import AuditFolder
+from proxyguard.audit.integrity import problems, unknown_files
+from proxyguard.errors import ProxyGuardError
+from proxyguard.seal.journal import NAME, Journal
+from proxyguard.seal.ledger import Stage
+
+if TYPE_CHECKING:
+    from proxyguard.audit.folder import Registry
+
+    Rescore = Callable[[Journal, Registry], dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """Something that does not hold: which file or step, and why."""
+
+    place: str
+    problem: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Verification:
+    """What was checked, what failed, and what nobody vouches for."""
+
+    checked: list[str] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    signer: str | None = None
+    attestation: str | None = None
+    head: str | None = None
+
+    @property
+    def good(self) -> bool:
+        """Whether everything that was checked holds."""
+        return not self.findings
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "good": self.good,
+            "checked": self.checked,
+            "findings": [{"place": f.place, "problem": f.problem} for f in self.findings],
+            "unknown": self.unknown,
+            "signer": self.signer,
+            "attestation": self.attestation,
+            "head": self.head,
+        }
+
+
+def verify(folder: AuditFolder, rescore: Rescore | None = None) -> Verification:
+    """Check everything that can be checked here; ``rescore`` computes the evidence again."""
+    result = Verification()
+    journal = step(result, NAME, "ledger: chain and signatures", folder.journal)
+    if journal is None:
+        return result
+    result.signer, result.head = journal.signer, journal.ledger.head
+    result.findings += [Finding(place=p, problem=why) for p, why in problems(folder, journal)]
+    result.checked.append("files: every recorded byte")
+    result.unknown = unknown_files(folder, journal)
+    if journal.ledger.has(Stage.REGISTERED):
+        from proxyguard.audit.verify_claim import verify_claim
+
+        verify_claim(result, folder, journal, rescore)
+    return result
+
+
+def step(result: Verification, place: str, name: str, check: Callable[[], Any]) -> Any:
+    """Run one check; what it raises becomes a finding."""
+    try:
+        found = check()
+    except (ProxyGuardError, KeyError, TypeError, ValueError, IndexError, OSError) as error:
+        text = str(error) if isinstance(error, ProxyGuardError) else f"cannot be read: {error!r}"
+        result.findings.append(Finding(place=place, problem=text))
+        return None
+    result.checked.append(name)
+    return found

@@ -1,0 +1,190 @@
+"""Verbs that lead to the verdict: draw, grant, open, run, deviate, correct."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from proxyguard.cli import show
+from proxyguard.cli.options import (
+    AskPassphrase,
+    Data,
+    Folder,
+    Home,
+    Json,
+    KeyFile,
+    Workers,
+    ask_passphrase,
+    audit_of,
+)
+
+
+def draw(
+    folder: Folder,
+    home: Home = None,
+    data: Data = None,
+    workers: Workers = None,
+    candidate: Annotated[
+        Path | None, typer.Option("--candidate", help="The next candidate table of a stream.")
+    ] = None,
+    key_file: KeyFile = None,
+    passphrase: AskPassphrase = False,
+    json: Json = False,
+) -> None:
+    """Draw every registered release and freeze them; what is drawn already is kept."""
+    with show.bars(json) as progress:
+        audit = audit_of(folder, home, data, workers, progress)
+        if candidate is not None:
+            words = ask_passphrase(passphrase)
+            _show_round(audit.submit(candidate, key_file=key_file, passphrase=words), json)
+            return
+        manifest = audit.draw()
+    if json:
+        show.give(manifest)
+        return
+    for mechanisms in manifest["members"].values():
+        for name, content in mechanisms.items():
+            failed = sum(d["status"] in ("failed", "timeout") for d in content["draws"])
+            show.say(f"{name}: {len(content['draws'])} draws frozen, {failed} failed")
+    show.say(f"Next: proxyguard open {folder}")
+
+
+def grant(
+    folder: Folder,
+    key: Annotated[Path, typer.Option("--key", help="The steward's key file.")],
+    make_key: Annotated[
+        bool, typer.Option("--make-key", help="Make that key first, and print its identity.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """As steward: release the target's key for what is registered and frozen now."""
+    from proxyguard.seal.keys import SigningKey
+
+    if make_key:
+        SigningKey.create().save(key)
+        identity = SigningKey.load(key).identity
+        show.give({"identity": identity}) if json else show.say(
+            f"Keep {key} to yourself. Your identity, for seal --steward:\n{identity}"
+        )
+        return
+    from proxyguard.audit.folder import AuditFolder
+    from proxyguard.audit.grant import grant as give_grant
+
+    statement = give_grant(AuditFolder(folder), key)
+    if json:
+        show.give(statement)
+        return
+    show.say(f"Granted for registry {statement['registry'][:16]}... and releases "
+             f"{statement['releases'][:16]}..., and for nothing else.")  # fmt: skip
+
+
+def open_(
+    folder: Folder,
+    home: Home = None,
+    data: Data = None,
+    key_file: KeyFile = None,
+    passphrase: AskPassphrase = False,
+    records: Annotated[
+        bool, typer.Option("--records", help="Also write per-record outputs, encrypted.")
+    ] = False,
+    finish: Annotated[
+        bool, typer.Option("--finish", help="End a stream of candidates and certify it.")
+    ] = False,
+    most: Annotated[
+        int | None, typer.Option("--most", help="Stop a sequential audit after so many draws.")
+    ] = None,
+    workers: Workers = None,
+    json: Json = False,
+) -> None:
+    """Open the target, score every release, certify. The target is opened once."""
+    words = ask_passphrase(passphrase)
+    with show.bars(json) as progress:
+        audit = audit_of(folder, home, data, workers, progress)
+        if finish:
+            predicate: dict[str, Any] | None = audit.close(key_file=key_file, passphrase=words)
+        else:
+            predicate = audit.open(
+                key_file=key_file, passphrase=words, write_records=records, most=most
+            )
+    _finish(predicate, folder, json)
+
+
+def run(
+    folder: Folder, home: Home = None, data: Data = None, workers: Workers = None,
+    key_file: KeyFile = None, passphrase: AskPassphrase = False, json: Json = False,
+) -> None:  # fmt: skip
+    """Do all remaining steps, from sealing to the report."""
+    words = ask_passphrase(passphrase)
+    with show.bars(json) as progress:
+        audit = audit_of(folder, home, data, workers, progress)
+        predicate = audit.run(key_file=key_file, passphrase=words)
+    _finish(predicate, folder, json)
+
+
+def deviate(
+    folder: Folder,
+    reason: Annotated[str, typer.Option("--reason", help="What was not done as registered.")],
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Record, after opening, that something was not done as registered."""
+    audit_of(folder, home, None, None, None).deviate(reason)
+    show.give({"recorded": reason}) if json else show.say("Recorded.")
+
+
+def correct(
+    folder: Folder,
+    reason: Annotated[str, typer.Option("--reason", help="Why the design was wrong.")],
+    design: Annotated[
+        str, typer.Option("--design", help="The corrected design, as an inline TOML table.")
+    ],
+    test: Annotated[
+        str | None, typer.Option("--test", help="A component test that this design allows.")
+    ] = None,
+    home: Home = None,
+    data: Data = None,
+    json: Json = False,
+) -> None:
+    """Add a corrective certificate under a corrected sampling design."""
+    import tomllib
+
+    try:
+        value = tomllib.loads(f"design = {design}")["design"]
+    except tomllib.TOMLDecodeError as error:
+        raise typer.BadParameter(f"--design is no TOML value: {error}") from None
+    with show.bars(json) as progress:
+        found = audit_of(folder, home, data, None, progress).correct(reason, value, test)
+    if json:
+        show.give(found)
+        return
+    show.say("Corrective certificate, which does not replace the registered one:")
+    for verdict in found["verdicts"]:
+        show.say(f"{show.coloured(verdict['decision'])}: {verdict['mechanism']}")
+
+
+def _finish(predicate: dict[str, Any] | None, folder: Path, json: bool) -> None:
+    if predicate is None:
+        show.give({"finished": False}) if json else show.say(
+            "Not decided yet; go on with open, when you like."
+        )
+        raise typer.Exit(show.UNRESOLVED)
+    if json:
+        show.give(predicate)
+    else:
+        show.show_verdicts(predicate)
+        show.say(f"Report: {folder / 'report.html'}")
+        show.say(f"Anyone can check this: proxyguard verify {folder}")
+    raise typer.Exit(show.verdict_code(predicate["verdicts"]))
+
+
+def _show_round(found: dict[str, Any], json: bool) -> None:
+    if json:
+        show.give(found)
+    else:
+        show.say(
+            f"round {found['round']}: {show.coloured(found['decision'])} {found['candidate']} "
+            f"(p {found['pvalue']:.3g}, level {float(found['level']):.3g})"
+        )
+    raise typer.Exit(show.verdict_code([found]))

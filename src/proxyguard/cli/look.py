@@ -1,0 +1,104 @@
+"""Verbs that change nothing: report, verify, status, log, doctor."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from proxyguard.cli import show
+from proxyguard.cli.options import Data, Folder, Home, Json, audit_of
+
+
+def report(folder: Folder, home: Home = None, json: Json = False) -> None:
+    """Write the report of a certified audit as Markdown and HTML."""
+    files = [str(path) for path in audit_of(folder, home, None, None, None).report()]
+    show.give({"files": files}) if json else show.say("\n".join(files))
+
+
+def verify(
+    folder: Folder,
+    with_target: Annotated[
+        bool, typer.Option("--with-target", help="Also compute the losses again; needs the key.")
+    ] = False,
+    home: Home = None,
+    data: Data = None,
+    json: Json = False,
+) -> None:
+    """Check everything that can be checked, offline; exit code 5 if something does not hold."""
+    from proxyguard.audit.folder import AuditFolder
+    from proxyguard.audit.verify import verify as check
+
+    if with_target:
+        with show.bars(json) as progress:
+            found = audit_of(folder, home, data, None, progress).verify(with_target=True)
+    else:
+        found = check(AuditFolder(folder))
+    if json:
+        show.give(found.to_dict())
+    else:
+        for name in found.checked:
+            show.say(f"ok   {name}")
+        for finding in found.findings:
+            show.say(f"BAD  {finding.place}: {finding.problem}")
+        for name in found.unknown:
+            show.say(f"note {name}: nothing vouches for this file")
+        show.say(f"Signed by {found.signer}")
+        if found.attestation:
+            show.say(f"Attestation: {found.attestation}.")
+        show.say("Everything holds." if found.good else "This folder does not hold.")
+    if not found.good:
+        raise typer.Exit(show.BROKEN)
+
+
+def status(folder: Folder, json: Json = False) -> None:
+    """Say where the audit stands and what comes next."""
+    from proxyguard.audit.folder import AuditFolder
+    from proxyguard.audit.status import status_of
+
+    found = status_of(AuditFolder(folder))
+    if json:
+        show.give(found.to_dict())
+        return
+    show.say(found.name or "not sealed yet")
+    for step in found.steps:
+        show.say(f"  {step['index']:>3}  {step['stage']:<10} {step['time']}")
+    for verdict in found.verdicts:
+        show.say(f"{show.coloured(verdict['decision'])}: {verdict['mechanism']}")
+        show.say(f"    {verdict['sentence']}")
+    show.say(f"Next: proxyguard {found.next} {folder}")
+
+
+def log(folder: Folder, json: Json = False) -> None:
+    """Print the ledger, entry by entry."""
+    from proxyguard.audit.folder import AuditFolder
+
+    journal = AuditFolder(folder).journal()
+    entries = [{**e.to_dict(), "digest": e.digest} for e in journal.ledger.entries]
+    if json:
+        show.give({"signer": journal.signer, "entries": entries})
+        return
+    for entry in entries:
+        body: dict[str, Any] = entry["body"]
+        show.say(f"{entry['index']:>3} {entry['stage']:<10} {body.get('time', '')}")
+        show.say(f"      digest {entry['digest']}")
+        for key in ("declaration", "supersedes", "releases", "reason", "grant"):
+            if body.get(key):
+                show.say(f"      {key} {body[key]}")
+
+
+def doctor(home: Home = None, json: Json = False) -> None:
+    """Say what this machine has: versions, keys, the lineage store, a disk that can be locked."""
+    from proxyguard.audit.doctor import examine
+
+    found = examine(home)
+    if json:
+        show.give(found)
+    else:
+        for name, value in found["facts"].items():
+            show.say(f"{name}: {value}")
+        for problem in found["problems"]:
+            show.say(f"problem: {problem}")
+        show.say("All well." if not found["problems"] else "See the problems above.")
+    if found["problems"]:
+        raise typer.Exit(show.ERROR)

@@ -1,0 +1,153 @@
+"""Verbs before anything is drawn: init, check, seal, register, amend, schema."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from proxyguard.cli import show
+from proxyguard.cli.options import (
+    AskPassphrase,
+    Data,
+    Folder,
+    Home,
+    Json,
+    Workers,
+    ask_passphrase,
+    audit_of,
+)
+
+
+def init(
+    folder: Folder,
+    home: Home = None,
+    declaration: Annotated[
+        Path | None, typer.Option("--declaration", help="Start from this audit.toml.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Make an audit folder with a declaration to fill in, and a signing key."""
+    from proxyguard.errors import RegistryError
+
+    text = None
+    if declaration is not None:
+        try:
+            text = declaration.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise RegistryError(f"{declaration} cannot be read: {error}") from error
+    audit = audit_of(folder, home, None, None, None)
+    place = audit.init(text)
+    if json:
+        show.give({"declaration": str(place), "signer": audit.home.signing_key().public})
+        return
+    show.say(f"Fill in {place}, then: proxyguard check {folder}")
+
+
+def check(
+    folder: Folder, home: Home = None, data: Data = None, workers: Workers = None,
+    json: Json = False,
+) -> None:  # fmt: skip
+    """Say whether the audit could succeed as declared; nothing is changed."""
+    with show.bars(json) as progress:
+        found = audit_of(folder, home, data, workers, progress).check()
+    if json:
+        show.give(found.to_dict())
+    else:
+        for kind, lines in (
+            ("problem", found.problems), ("warning", found.warnings), ("fact", found.facts),
+        ):  # fmt: skip
+            for line in lines:
+                show.say(f"{kind}: {line}")
+        show.say("Nothing stands in the way." if found.good else "This cannot be registered.")
+    if not found.good:
+        raise typer.Exit(show.ERROR)
+
+
+def seal(
+    folder: Folder,
+    home: Home = None,
+    data: Data = None,
+    passphrase: AskPassphrase = False,
+    steward: Annotated[
+        str | None,
+        typer.Option("--steward", help="Identity of the person who grants the opening."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Set the target aside and encrypt it; write the development part beside it."""
+    words = ask_passphrase(passphrase, confirm=True)
+    body = audit_of(folder, home, data, None, None).seal(passphrase=words, steward=steward)
+    if json:
+        show.give(body)
+        return
+    for name, member in body["members"].items():
+        show.say(
+            f"{name}: {member['records']:,} records sealed; development {member['development']}"
+        )
+        show.say(f"    Means are over {member['estimand']}.")
+        show.say(f"    Commitment {member['commitment']}")
+
+
+def register(
+    folder: Folder, home: Home = None, data: Data = None, workers: Workers = None,
+    json: Json = False,
+) -> None:  # fmt: skip
+    """Resolve every rule on development data and freeze the claim."""
+    with show.bars(json) as progress:
+        value = audit_of(folder, home, data, workers, progress).register()
+    if json:
+        show.give(value)
+        return
+    _show_limits(value)
+    show.say(f"Registered. Next: proxyguard draw {folder}")
+
+
+def amend(
+    folder: Folder,
+    reason: Annotated[str, typer.Option("--reason", help="Why the claim changes.")],
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option("--exclude", help="A draw to take out, as MECHANISM:SEED; repeatable."),
+    ] = None,
+    home: Home = None,
+    data: Data = None,
+    workers: Workers = None,
+    json: Json = False,
+) -> None:
+    """Register audit.toml as it stands now, while no outcome has been seen."""
+    draws = [_draw(text) for text in exclude or ()]
+    with show.bars(json) as progress:
+        value = audit_of(folder, home, data, workers, progress).amend(reason, draws)
+    if json:
+        show.give(value)
+        return
+    _show_limits(value)
+    show.say("Amended.")
+
+
+def schema() -> None:
+    """Print the JSON Schema of audit.toml, for editors."""
+    from proxyguard.registry.declaration import declaration_schema
+
+    show.give(declaration_schema())
+
+
+def _draw(text: str) -> tuple[str, int]:
+    name, _, seed = text.rpartition(":")
+    if not name or not seed.isdigit():
+        raise typer.BadParameter(f"{text!r} is no MECHANISM:SEED")
+    return name, int(seed)
+
+
+def _show_limits(value: dict[str, object]) -> None:
+    members = value["members"]
+    assert isinstance(members, dict)  # a registry has members
+    for name, member in members.items():
+        for one in member["requirements"]:
+            slack = "" if one["slack"] is None else f", slack {one['slack']['value']}"
+            rule = one["limit"]["rule"]
+            show.say(
+                f"{name}: {one['part']['name']}: limit {one['limit']['value']}{slack} ({rule})"
+            )

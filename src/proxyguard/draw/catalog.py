@@ -1,0 +1,90 @@
+"""Which generators and procedures there are, by name; loaded when named, not before.
+
+A name is one of ours, an entry point of the group ``proxyguard.generators`` or
+``proxyguard.procedures``, or an import path ``module:attribute``. A name that two packages
+claim is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.metadata import entry_points, packages_distributions, version
+from typing import Any
+
+from proxyguard.errors import RegistryError
+
+GENERATORS = {
+    "bootstrap": "proxyguard.adapters.bootstrap:RowBootstrap",
+    "files": "proxyguard.adapters.files:FileFolder",
+    "callable": "proxyguard.adapters.callable:Callable",
+    "predictions": "proxyguard.adapters.files:StoredPredictions",
+}
+PROCEDURES = {
+    "logistic": "proxyguard.adapters.pipelines:logistic",
+    "forest": "proxyguard.adapters.pipelines:forest",
+    "boosting": "proxyguard.adapters.pipelines:boosting",
+    "fixed_logistic": "proxyguard.adapters.pipelines:fixed_logistic",
+    "onehot_logistic": "proxyguard.adapters.pipelines:onehot_logistic",
+}
+
+
+def load_generator(name: str, options: Mapping[str, Any]) -> Any:
+    """Return a generator made with its options."""
+    return _make(_find(name, GENERATORS, "proxyguard.generators"), name, options)
+
+
+def find_pipeline(name: str) -> Any:
+    """Return the function that makes an unfitted estimator of this name."""
+    return _load(_find(name, PROCEDURES, "proxyguard.procedures"), name)
+
+
+def load_attribute(path: str) -> Any:
+    """Return what an import path ``module:attribute`` names."""
+    return _load(path, path)
+
+
+def origin(name: str, kind: str = "generator") -> dict[str, str]:
+    """Return where a name comes from, and the version of the package that it belongs to."""
+    ours = GENERATORS if kind == "generator" else PROCEDURES
+    path = _find(name, ours, f"proxyguard.{kind}s")
+    package = path.split(":")[0].split(".")[0]
+    known = packages_distributions().get(package, [])
+    return {"path": path, "version": version(known[0]) if known else "not packaged"}
+
+
+def _find(name: str, ours: Mapping[str, str], group: str) -> str:
+    found = {point.value for point in entry_points(group=group, name=name)}
+    if name in ours:
+        found.add(ours[name])
+    if ":" in name:
+        found.add(name)
+    if len(found) > 1:
+        raise RegistryError(f"{name!r} is claimed by {sorted(found)}; name one by its import path")
+    if not found:
+        raise RegistryError(
+            f"there is no {group.split('.')[1][:-1]} {name!r}; ours are {sorted(ours)}, others are "
+            "named by import path, module:attribute"
+        )
+    return found.pop()
+
+
+def _load(path: str, name: str) -> Any:
+    module, _, attribute = path.partition(":")
+    try:
+        found: Any = import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise RegistryError(f"{name!r} cannot be loaded from {path}: {error}") from error
+    return found
+
+
+def _make(path: str, name: str, options: Mapping[str, Any]) -> Any:
+    kind = _load(path, name)
+    try:
+        return kind(**options)
+    except TypeError as error:
+        raise RegistryError(
+            f"{name!r} does not take the options {dict(options)}: {error}"
+        ) from None

@@ -1,0 +1,81 @@
+"""What outsiders plug in: release generators and learning procedures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Seed(int):
+    """The registered seed of one draw, which remembers what it was taken for.
+
+    A generator or a procedure says ``seed.rng("sampling")`` or ``seed.take("model fit")``
+    where it uses randomness. The certificate's statement of what each draw redraws is made
+    from these calls; a stage that takes no seed is conditioned upon.
+    """
+
+    taken: list[str]
+
+    def __new__(cls, value: int) -> Seed:
+        seed = super().__new__(cls, value)
+        seed.taken = []
+        return seed
+
+    def take(self, stage: str) -> int:
+        """Return the seed as a number, for a stage that is redrawn."""
+        if stage not in self.taken:
+            self.taken.append(stage)
+        return int(self)
+
+    def rng(self, stage: str) -> np.random.Generator:
+        """Return a random stream for a stage that is redrawn."""
+        return np.random.default_rng(self.take(stage))
+
+
+@runtime_checkable
+class Generator(Protocol):
+    """One release mechanism (paper Definition 3).
+
+    Everything random that the claim should cover is redrawn inside ``draw``; what
+    ``prepare`` does is done once and conditioned upon. A generator may also have
+    ``draw_many(seeds)``, which returns one release a seed, each as ``draw`` would.
+    """
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return the settings that go into the seal, as plain values."""
+
+    def prepare(self, source: pd.DataFrame, rng: np.random.Generator) -> None:
+        """Take the source table, and do once what is not redrawn."""
+
+    def draw(self, seed: Seed) -> pd.DataFrame:
+        """Return one release, a table with the source's columns."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitted:
+    """A fitted procedure: an estimator, and what was chosen around it."""
+
+    estimator: Any
+    selected: str
+    threshold: float | None = None
+    temperature: float | None = None
+    notes: Mapping[str, float] = field(default_factory=dict)  # validation losses, for reading
+
+
+class Learner(Protocol):
+    """A learning procedure: from a table to a fitted one."""
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return the settings that go into the seal, as plain values."""
+
+    def fit(self, table: pd.DataFrame, validation: pd.DataFrame | None, seed: Seed) -> Fitted:
+        """Fit, calibrate and choose; ``validation`` may be nothing where nothing is chosen."""
+
+    def trusted(self) -> Sequence[str]:
+        """Return the types that a stored estimator of this procedure may contain."""

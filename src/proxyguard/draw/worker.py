@@ -1,0 +1,217 @@
+"""A process that draws: it knows the source and the seeds, and nothing of the target.
+
+Reads one job from its input, then requests, one line each, and answers with a line of JSON
+and raw bytes. Every draw runs in a fork of this process that has drawn nothing before, so
+that no draw can leave anything behind for the next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+
+from proxyguard.draw.catalog import load_generator
+from proxyguard.draw.models import model_bytes
+from proxyguard.draw.protocol import Fitted, Learner, Seed
+from proxyguard.errors import DrawError, ProxyGuardError
+from proxyguard.seal.table import read_table_bytes, table_bytes, typed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def content_digest(frame: pd.DataFrame) -> str:
+    """Return a digest of a table's records, whatever their order: for finding duplicates."""
+    import hashlib
+
+    import pandas as pd
+
+    ordered = frame[sorted(frame.columns)]
+    rows = np.sort(pd.util.hash_pandas_object(ordered, index=False).to_numpy())
+    return hashlib.sha256(rows.astype("<u8").tobytes()).hexdigest()
+
+
+def drawn_record(seed: Seed, release: pd.DataFrame, fitted: Fitted | None) -> dict[str, Any]:
+    """Return what is recorded of a draw besides its bytes."""
+    return {
+        "seed": int(seed),
+        "status": "drawn",
+        "rows": len(release),
+        "content": content_digest(release),
+        "stages": list(seed.taken),
+        "selected": None if fitted is None else fitted.selected,
+        "threshold": None if fitted is None else _text(fitted.threshold),
+        "temperature": None if fitted is None else _text(fitted.temperature),
+    }
+
+
+def _text(value: float | None) -> str | None:
+    return None if value is None else repr(float(value))
+
+
+class Worker:
+    """One generator and one procedure, ready to draw."""
+
+    def __init__(self, job: Mapping[str, Any], learner: Learner | None) -> None:
+        self._learner = learner
+        self._kinds: dict[str, str] = job["kinds"]
+        self._missing: list[str] = job["missing"]
+        self._predictions = bool(job["predictions"])
+        self._many = int(job.get("many", 1))
+        self._generator = load_generator(job["generator"], job["options"])
+        if hasattr(self._generator, "root"):
+            self._generator.root = Path(job["root"])
+        source = read_table_bytes(Path(job["source"]).read_bytes(), "the source")
+        self._validation = (
+            None
+            if job["validation"] is None
+            else read_table_bytes(Path(job["validation"]).read_bytes(), "the validation part")
+        )
+        rng = np.random.default_rng(job["prepare_seed"])
+        before = repr(rng.bit_generator.state)
+        self._generator.prepare(source, rng)
+        self.prepared_at_random = repr(rng.bit_generator.state) != before
+
+    def draw(self, seeds: Sequence[int]) -> Iterator[tuple[dict[str, Any], bytes, bytes]]:
+        """Yield, for every seed, the record and the bytes of the release and of the model."""
+        own = [Seed(seed) for seed in seeds]
+        tables = (
+            self._generator.draw_many(own)
+            if len(own) > 1 and hasattr(self._generator, "draw_many")
+            else [self._generator.draw(seed) for seed in own]
+        )
+        for seed, table in zip(own, tables, strict=True):
+            if not seed.taken:
+                seed.take("the release")  # a generator that uses its seed as a plain number
+            if self._predictions:
+                yield drawn_record(seed, table, None), table_bytes(table), b""
+                continue
+            release = typed(table, self._kinds, self._missing)
+            fitted = None
+            if self._learner is not None:
+                fitted = self._learner.fit(release, self._validation, seed)
+            model = b"" if fitted is None else model_bytes(fitted.estimator)
+            yield drawn_record(seed, release, fitted), table_bytes(release), model
+
+
+def forbid(paths: Sequence[str]) -> None:
+    """Refuse, from here on, to open anything under these paths."""
+    roots = tuple(os.path.realpath(path) for path in paths)
+
+    def watch(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "open" and isinstance(arguments[0], str | bytes):
+            place = os.path.realpath(os.fsdecode(arguments[0]))
+            if any(place == root or place.startswith(root + os.sep) for root in roots):
+                raise PermissionError(f"a draw may not read {place}")
+
+    sys.addaudithook(watch)
+
+
+def serve(make_learner: Any, requests: IO[bytes], answers: IO[bytes]) -> None:
+    """Answer requests until the input ends."""
+    job = json.loads(requests.readline())
+    try:
+        forbid(job["forbidden"])
+        worker = Worker(job, make_learner(job))
+    except Exception as error:
+        _send(answers, {"status": "unready", "error": _explain(error)}, b"", b"")
+        return
+    _send(answers, {"status": "ready", "prepared_at_random": worker.prepared_at_random}, b"", b"")
+    for line in requests:
+        request = json.loads(line)
+        _in_a_fork(worker, request["seeds"], request["timeout"], answers)
+
+
+def _in_a_fork(worker: Worker, seeds: list[int], timeout: float | None, answers: IO[bytes]) -> None:
+    """Draw in a child that has the prepared state and nothing else, and pass its answer on."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(read)
+        status = 0
+        with contextlib.suppress(BrokenPipeError), os.fdopen(write, "wb") as out:
+            status = _draw_all(worker, seeds, out)
+        os._exit(status)
+    os.close(write)
+    content, late = _collect(read, timeout)
+    if late:
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    if late:
+        for seed in seeds:
+            _send(
+                answers,
+                {"seed": seed, "status": "timeout", "error": f"more than {timeout:g} s"},
+                b"",
+                b"",
+            )
+    elif os.WIFSIGNALED(status):
+        _send(
+            answers, {"status": "killed", "seeds": seeds, "signal": os.WTERMSIG(status)}, b"", b""
+        )
+    else:
+        answers.write(content)
+        answers.flush()
+
+
+def _draw_all(worker: Worker, seeds: list[int], out: IO[bytes]) -> int:
+    done = 0
+    try:
+        for record, release, model in worker.draw(seeds):
+            _send(out, record, release, model)
+            done += 1
+    except Exception as error:
+        for seed in seeds[done:]:
+            _send(out, {"seed": seed, "status": "failed", "error": _explain(error)}, b"", b"")
+    return 0
+
+
+def _collect(read: int, timeout: float | None) -> tuple[bytes, bool]:
+    """Return what a child wrote, and whether it ran out of time first."""
+    end = None if timeout is None else time.monotonic() + timeout
+    parts: list[bytes] = []
+    with os.fdopen(read, "rb", buffering=0) as pipe:
+        while True:
+            left = None if end is None else max(0.0, end - time.monotonic())
+            ready, _, _ = select.select([pipe], [], [], left)
+            if not ready:
+                return b"", True
+            part = pipe.read(1 << 20)
+            if not part:
+                return b"".join(parts), False
+            parts.append(part)
+
+
+def _explain(error: Exception) -> str:
+    """Return one line about an error; a user's own also says where it arose."""
+    if isinstance(error, ProxyGuardError | DrawError):
+        return str(error)
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} (in {Path(where.filename).name}, line {where.lineno})"
+
+
+def _send(out: IO[bytes], record: Mapping[str, Any], release: bytes, model: bytes) -> None:
+    head = json.dumps({**record, "sizes": [len(release), len(model)]})
+    out.write(head.encode() + b"\n" + release + model)
+    out.flush()
+
+
+def receive(source: IO[bytes]) -> tuple[dict[str, Any], bytes, bytes] | None:
+    """Read one answer, or nothing at the end."""
+    line = source.readline()
+    if not line:
+        return None
+    record = json.loads(line)
+    first, second = record.pop("sizes")
+    return record, source.read(first), source.read(second)

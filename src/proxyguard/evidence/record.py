@@ -1,0 +1,95 @@
+"""Evidence as plain values and back: what an audit writes down and a verifier reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from math import inf
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proxyguard.errors import SealError
+from proxyguard.evidence.releases import ReleaseEvidence, evidence_of
+from proxyguard.losses.cell import Column, Reading
+
+_COUNTS = ("count", "indicators")
+
+
+def evidence_record(evidence: ReleaseEvidence) -> dict[str, Any]:
+    """Return the statistics that certificates rest on, and what is derived from them."""
+    return {
+        "releases": list(evidence.releases),
+        "requirements": [r.name for r in evidence.requirements],
+        "tests": [t.value for t in evidence.tests],
+        "bounds_level": repr(evidence.bounds_level),
+        "columns": [_column_record(column) for column in evidence.columns],
+        "derived": derived_record(evidence),
+    }
+
+
+def derived_record(evidence: ReleaseEvidence) -> dict[str, Any]:
+    """Return p-values, estimates and simultaneous bounds, which the statistics determine."""
+    return {
+        "pvalues": _plain(evidence.pvalues),
+        "violation_pvalues": _plain(evidence.violation_pvalues),
+        "estimates": _plain(evidence.estimates),
+        "lower": _plain(evidence.lower),
+        "upper": _plain(evidence.upper),
+        "bounds_tests": list(evidence.bounds_tests),
+    }
+
+
+def read_evidence(record: Mapping[str, Any], reading: Reading) -> ReleaseEvidence:
+    """Return the evidence that a record holds, derived anew from its statistics."""
+    names = [r.name for r in reading.requirements]
+    if record["requirements"] != names or record["tests"] != [t.value for t in reading.tests]:
+        raise SealError(
+            f"the evidence is about {record['requirements']} by {record['tests']}, registered "
+            f"were {names} by {[t.value for t in reading.tests]}"
+        )
+    return evidence_of(
+        tuple(_read_column(column) for column in record["columns"]),
+        reading,
+        releases=tuple(record["releases"]),
+        bounds_level=float(record["bounds_level"]),
+    )
+
+
+def _column_record(column: Column) -> dict[str, Any]:
+    values = {}
+    for field in fields(Column):
+        value = getattr(column, field.name)
+        if value is not None:
+            values[field.name] = _plain(value) if isinstance(value, np.ndarray) else value
+    return values
+
+
+def _read_column(record: Mapping[str, Any]) -> Column:
+    values: dict[str, Any] = {}
+    for name, value in record.items():
+        if isinstance(value, list):
+            values[name] = _array(value, np.int64 if name in _COUNTS else np.float64)
+        else:
+            values[name] = value if name == "n" else float(value)
+    return Column(**values)
+
+
+def _plain(values: NDArray[Any]) -> Any:
+    """Return nested lists; infinities, which JSON lacks, as text."""
+    if values.ndim > 1:
+        return [_plain(row) for row in values]
+    return [_finite(v) for v in values.tolist()]
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and value in (inf, -inf):
+        return "inf" if value > 0 else "-inf"
+    return value
+
+
+def _array(values: list[Any], dtype: Any) -> NDArray[Any]:
+    return np.array(
+        [_array(v, dtype) if isinstance(v, list) else dtype(v) for v in values], dtype=dtype
+    )

@@ -1,0 +1,205 @@
+"""From registered requirements to the losses of one release on some target records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from proxyguard.draw.catalog import load_attribute
+from proxyguard.errors import LossMismatch, RegistryError
+from proxyguard.losses import prediction
+from proxyguard.losses.prediction import Loss
+from proxyguard.losses.query import BoundedQuery
+from proxyguard.registry.parts import Choose, RequirementPart
+from proxyguard.registry.requirement import Form, Requirement
+from proxyguard.registry.target import Outcome
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Predicted:
+    """Predictions of one procedure on some records, and its own decision threshold."""
+
+    values: Array
+    threshold: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """One requirement and how its losses are computed."""
+
+    requirement: Requirement
+    loss: Callable[[float | None], Loss] | None = None  # from a decision threshold
+    query: BoundedQuery | None = None
+    sign: float = 1.0  # of a query: target minus release, or the reverse
+
+    def of_predictions(self, y: ArrayLike, release: Predicted, source: Predicted | None) -> Array:
+        """Return the losses of a release, paired with the source's where the form is relative."""
+        assert self.loss is not None  # a query has none
+        values = self.loss(release.threshold)(y, release.values)
+        if self.requirement.form is not Form.RELATIVE:
+            return values
+        if source is None:
+            raise LossMismatch(
+                f"{self.requirement.name}: a relative requirement needs the source's predictions"
+            )
+        return values - self.loss(source.threshold)(y, source.values)
+
+    def of_records(self, frame: pd.DataFrame, answer: float) -> Array:
+        """Return one side of the difference between the records' query and the answer."""
+        assert self.query is not None  # a loss has none
+        return self.of_query_values(self.query.values(frame), answer)
+
+    def of_query_values(self, values: Array, answer: float) -> Array:
+        """Return one side of the difference, from the query's values."""
+        return self.sign * (values - answer)
+
+
+def measure_loss(
+    part: RequirementPart, *, limit: str, slack: str | None, outcome: Outcome, choose: Choose | None
+) -> Measure:
+    """Return the measure of a relative or absolute requirement with its limit resolved."""
+    loss = _loss(part, outcome, choose)
+    sample = loss(0.5)
+    low, high = sample.low, sample.high
+    if part.form == "relative":
+        low, high = low - high, high - low
+    return Measure(
+        requirement=Requirement(
+            name=part.name,
+            low=low,
+            high=high,
+            limit=float(limit),
+            form=Form(part.form),
+            two_valued=sample.two_valued and part.form == "absolute",
+            slack=None if slack is None else float(slack),
+            ramp=None if part.ramp is None else float(part.ramp),
+            group=None if part.group is None else group_name(part.group),
+        ),
+        loss=loss,
+    )
+
+
+def measure_query(
+    part: RequirementPart, query: BoundedQuery, *, limit: str, slack: str | None
+) -> tuple[Measure, Measure]:
+    """Return the two one-sided requirements of one query."""
+    width = query.high - query.low
+    sides = []
+    for sign, side in ((1.0, "target above release"), (-1.0, "target below release")):
+        requirement = Requirement(
+            name=f"{query.name} ({side})",
+            low=-width,
+            high=width,
+            limit=float(limit),
+            form=Form.QUERY,
+            slack=None if slack is None else float(slack),
+            ramp=None if part.ramp is None else float(part.ramp),
+            group=None if part.group is None else group_name(part.group),
+        )
+        sides.append(Measure(requirement=requirement, query=query, sign=sign))
+    return sides[0], sides[1]
+
+
+def group_name(group: Mapping[str, str]) -> str:
+    """Return a subgroup's name: what its records have in common."""
+    return ", ".join(f"{column} = {value}" for column, value in group.items())
+
+
+def _loss(
+    part: RequirementPart, outcome: Outcome, choose: Choose | None
+) -> Callable[[float | None], Loss]:
+    """Return how the loss is made from a procedure's own decision threshold."""
+    name = part.loss or ""
+    if ":" in name:
+        return _custom(part)
+    if outcome.kind == "regression":
+        return _regression(part, outcome)
+    if outcome.kind == "multiclass":
+        makers: dict[str, Callable[[], Loss]] = {
+            "error": prediction.multiclass_error,
+            "brier": prediction.multiclass_brier,
+            "log": prediction.multiclass_log,
+        }
+        if name not in makers:
+            raise _unknown(part, makers, "several classes")
+        return lambda _: makers[name]()
+    if name == "brier":
+        return lambda _: prediction.brier()
+    if name == "log":
+        return lambda _: prediction.log_loss()
+    if name == "error":
+        return lambda own: prediction.binary_error(_threshold(part, own, choose, 0.5))
+    if name == "cost":
+        cost = part.false_negative or (choose.false_negative if choose else None)
+        if cost is None:
+            raise RegistryError(f"{part.name}: a cost needs false_negative, here or in choose")
+        return lambda own: prediction.decision_cost(
+            false_negative=_number(cost), threshold=_threshold(part, own, choose, None)
+        )
+    raise _unknown(part, ("error", "brier", "log", "cost"), "a binary outcome")
+
+
+def _threshold(
+    part: RequirementPart, own: float | None, choose: Choose | None, default: float | None
+) -> float:
+    if part.threshold is not None:
+        return _number(part.threshold)
+    if choose is not None and own is not None:
+        return own
+    if default is None:
+        raise RegistryError(f"{part.name}: a cost needs a threshold, here or from procedure.choose")
+    return default
+
+
+def _regression(part: RequirementPart, outcome: Outcome) -> Callable[[float | None], Loss]:
+    low, high = (_number(end) for end in outcome.range or ("0", "1"))
+    if part.loss == "squared":
+        return lambda _: prediction.squared_error(low=low, high=high)
+    if part.loss == "absolute":
+        return lambda _: prediction.absolute_error(low=low, high=high)
+    if part.loss == "pinball":
+        if part.quantile is None:
+            raise RegistryError(f"{part.name}: a pinball loss needs its quantile")
+        quantile = _number(part.quantile)
+        return lambda _: prediction.pinball(low=low, high=high, quantile=quantile)
+    raise _unknown(part, ("squared", "absolute", "pinball"), "a number")
+
+
+def _custom(part: RequirementPart) -> Callable[[float | None], Loss]:
+    function = load_attribute(str(part.loss))
+    low, high = _number(str(part.low)), _number(str(part.high))
+
+    def values(outcome: ArrayLike, predicted: ArrayLike) -> Array:
+        found = np.asarray(function(outcome, predicted), dtype=np.float64)
+        if found.shape != (np.asarray(outcome).shape[0],):
+            raise LossMismatch(
+                f"{part.name}: {part.loss} returned shape {found.shape}, expected one value a "
+                "record"
+            )
+        return found
+
+    return lambda _: Loss(str(part.loss), high, part.two_valued, values, low)
+
+
+def _number(text: str) -> float:
+    from fractions import Fraction
+
+    return float(Fraction(text))
+
+
+def _unknown(
+    part: RequirementPart, known: Sequence[str] | Mapping[str, Any], kind: str
+) -> Exception:
+    return RegistryError(
+        f"{part.name}: there is no loss {part.loss!r} for {kind}; there are {sorted(known)}, or "
+        "your own by import path, module:function"
+    )

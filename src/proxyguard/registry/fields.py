@@ -1,0 +1,48 @@
+"""The kinds of value that a declaration is made of, each refusing what it cannot mean."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, StrictStr
+
+
+def _decimal(text: str) -> str:
+    try:
+        Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        raise ValueError(
+            f'expected a number written as text, such as "0.05", got {text!r}'
+        ) from None
+    return text
+
+
+def _share(text: str) -> str:
+    if not 0 < Fraction(_decimal(text)) < 1:
+        raise ValueError(f'expected a number between 0 and 1, such as "0.05", got {text!r}')
+    return text
+
+
+def _inside(text: str) -> str:
+    if text.startswith("/") or "\\" in text or ".." in text.split("/"):
+        raise ValueError(
+            f"expected a path inside the audit's data folder, with forward slashes, got {text!r}"
+        )
+    return text
+
+
+Decimal = Annotated[StrictStr, AfterValidator(_decimal)]
+Share = Annotated[StrictStr, AfterValidator(_share)]
+Name = Annotated[StrictStr, Field(min_length=1, max_length=200)]
+Text = Annotated[StrictStr, Field(min_length=1, max_length=2000)]
+FilePath = Annotated[StrictStr, Field(min_length=1, max_length=500), AfterValidator(_inside)]
+Count = Annotated[StrictInt, Field(ge=1)]
+Seed = Annotated[StrictInt, Field(ge=0, lt=2**32)]  # what every library takes as a seed
+Label = StrictStr | StrictInt | bool
+
+
+class DeclarationPart(BaseModel):
+    """A frozen part of a declaration; a key that it does not know is refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)

@@ -1,0 +1,221 @@
+"""The target of an audit as declared: where its records come from, and how they were sampled."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Literal
+
+from pydantic import Field, StrictStr, model_validator
+
+from proxyguard.registry.design import Clustered, Design, Iid, Stratified, WithoutReplacement
+from proxyguard.registry.fields import (
+    Count,
+    Decimal,
+    DeclarationPart,
+    FilePath,
+    Label,
+    Name,
+    Seed,
+    Share,
+    Text,
+)
+
+
+class Reserve(DeclarationPart):
+    """Rows of one table set aside by a registered seed, before any outcome is parsed.
+
+    ``rows`` is left out for a stratified design, whose sizes say how many.
+    """
+
+    rows: Count | None = None
+    seed: Seed
+
+
+class PopulationDraw(DeclarationPart):
+    """Records drawn from a sealed population."""
+
+    size: Count
+    replace: bool
+    seed: Seed
+
+
+class StratifiedDesign(DeclarationPart):
+    """Fixed stratum sizes with registered weights (Proposition 11)."""
+
+    by: Name
+    sizes: dict[Name, Count]
+    weights: dict[Name, Share]
+
+    @model_validator(mode="after")
+    def _agree(self) -> StratifiedDesign:
+        if set(self.sizes) != set(self.weights):
+            raise ValueError("sizes and weights must name the same strata")
+        if sum(Fraction(w) for w in self.weights.values()) != 1:
+            raise ValueError("weights must sum to exactly 1")
+        return self
+
+
+class ClusteredDesign(DeclarationPart):
+    """Clusters of dependent records, and whether clusters or records weigh alike."""
+
+    by: Name
+    weighting: Literal["cluster", "record"] = "cluster"
+    max_size: Count | None = None
+
+
+class WithoutReplacementDesign(DeclarationPart):
+    """A simple random sample from a pool disjoint from development."""
+
+    pool: Count
+
+
+class Reading(DeclarationPart):
+    """How a text table is read; Parquet needs none of it."""
+
+    separator: StrictStr = Field(default=",", min_length=1, max_length=1)
+    header: bool = True
+    columns: tuple[Name, ...] = ()  # names, where the file has no header
+    missing: tuple[StrictStr, ...] = ("", "NA", "NaN", "nan")
+
+    @model_validator(mode="after")
+    def _named(self) -> Reading:
+        if self.header == bool(self.columns):
+            raise ValueError("give columns where the file has no header, and only there")
+        return self
+
+
+class Outcome(DeclarationPart):
+    """What is predicted: a yes or no, one of several classes, or a number in a range."""
+
+    column: Name
+    positive: Label | None = None
+    classes: tuple[Label, ...] | None = Field(default=None, min_length=2)
+    range: tuple[Decimal, Decimal] | None = None
+
+    @property
+    def kind(self) -> Literal["binary", "multiclass", "regression"]:
+        """Which losses apply."""
+        if self.positive is not None:
+            return "binary"
+        return "multiclass" if self.classes is not None else "regression"
+
+
+class Target(DeclarationPart):
+    """The records that decide, sealed before anything else; one source of four."""
+
+    table: FilePath | None = None  # with reserve
+    reserve: Reserve | None = None
+    file: FilePath | None = None  # a target kept apart from the start
+    population: FilePath | None = None  # with draw
+    draw: PopulationDraw | None = None
+    losses: FilePath | None = None  # losses computed elsewhere, releases x records x requirements
+    read: Reading = Field(default_factory=Reading)
+    design: Literal["iid"] | StratifiedDesign | ClusteredDesign | WithoutReplacementDesign = "iid"
+    outcome: Name | None = None
+    positive: Label | None = None  # of a binary outcome
+    classes: tuple[Label, ...] | None = Field(default=None, min_length=2)  # of several
+    range: tuple[Decimal, Decimal] | None = None  # of a number
+    exclude: tuple[Name, ...] = ()  # columns that are no features
+    prior_use: Text | None = None  # what was done with these records before, if anything
+    coincidence: Text | None = None  # why records of another table may have the same values
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Target:
+        given = {
+            "table and reserve": (self.table, self.reserve),
+            "file": (self.file,),
+            "population and draw": (self.population, self.draw),
+            "losses": (self.losses,),
+        }
+        named = [name for name, parts in given.items() if any(p is not None for p in parts)]
+        whole = [name for name, parts in given.items() if all(p is not None for p in parts)]
+        if len(named) != 1 or named != whole:
+            raise ValueError(
+                f"name one source of target records ({', or '.join(given)}), got "
+                f"{' and '.join(named) or 'none'}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _reserved_rows(self) -> Target:
+        if self.reserve is None:
+            return self
+        if isinstance(self.design, StratifiedDesign):
+            if self.reserve.rows not in (None, sum(self.design.sizes.values())):
+                raise ValueError("reserve.rows differs from the sum of the stratum sizes")
+        elif self.reserve.rows is None:
+            raise ValueError("reserve needs rows, how many records are set aside")
+        return self
+
+    @model_validator(mode="after")
+    def _one_outcome(self) -> Target:
+        kinds = [k for k in ("positive", "classes", "range") if getattr(self, k) is not None]
+        if (self.outcome is None and kinds) or (self.outcome is not None and len(kinds) != 1):
+            raise ValueError(
+                "an outcome has one of positive, classes or range, and nothing else does; "
+                f"outcome is {self.outcome!r}, found {kinds or 'none of them'}"
+            )
+        if self.range is not None and not Fraction(self.range[0]) < Fraction(self.range[1]):
+            raise ValueError(f"range must increase, got {list(self.range)}")
+        return self
+
+    @model_validator(mode="after")
+    def _replacement(self) -> Target:
+        if self.draw is not None and self.draw.replace and self.design != "iid":
+            raise ValueError("records drawn with replacement are iid; leave design out")
+        return self
+
+    @property
+    def sampling_design(self) -> Design:
+        """The design that component tests rely on."""
+        if isinstance(self.design, StratifiedDesign):
+            return Stratified(
+                sizes=dict(self.design.sizes.items()),
+                weights={name: Fraction(w) for name, w in self.design.weights.items()},
+            )
+        if isinstance(self.design, ClusteredDesign):
+            return Clustered(weighting=self.design.weighting, max_size=self.design.max_size)
+        if isinstance(self.design, WithoutReplacementDesign):
+            return WithoutReplacement(pool=self.design.pool)
+        return Iid(with_replacement=self.draw is not None and self.draw.replace)
+
+    @property
+    def predicted(self) -> Outcome | None:
+        """The outcome and its domain, where there is one."""
+        if self.outcome is None:
+            return None
+        return Outcome(
+            column=self.outcome, positive=self.positive, classes=self.classes, range=self.range
+        )
+
+    @property
+    def design_column(self) -> str | None:
+        """The column that holds strata or clusters."""
+        if isinstance(self.design, StratifiedDesign | ClusteredDesign):
+            return self.design.by
+        return None
+
+    @property
+    def estimand(self) -> str:
+        """What the means of this audit are means over, in words."""
+        if isinstance(self.design, StratifiedDesign):
+            weights = ", ".join(f"{name} {w}" for name, w in self.design.weights.items())
+            equal = len(set(self.design.weights.values())) == 1
+            kind = "an equal mixture" if equal else "the registered mixture"
+            return f"{kind} of the strata of {self.design.by!r} (weights {weights})"
+        if isinstance(self.design, ClusteredDesign):
+            over = (
+                "clusters, each counting once"
+                if self.design.weighting == "cluster"
+                else "records, whatever their cluster"
+            )
+            return f"the law of the clusters of {self.design.by!r}, a mean over {over}"
+        if isinstance(self.design, WithoutReplacementDesign):
+            return f"the pool of {self.design.pool:,} records that the target was drawn from"
+        if self.draw is not None:
+            return (
+                f"this empirical population, the sealed file {self.population!r}, each of its "
+                "records equally likely"
+            )
+        source = self.table or self.file or self.losses
+        return f"the law of the records of {source!r}, at their natural prevalence"

@@ -1,0 +1,212 @@
+"""The memory between audits: which records had which role in which audit.
+
+The store lies outside the audit folder. It holds keyed fingerprints and nothing else of a
+record. It answers two questions: has a target record been seen before, and was a sealed
+target opened before under another declaration?
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from proxyguard.errors import SealError, TargetReused
+from proxyguard.seal.entropy import random_bytes
+from proxyguard.seal.fingerprint import SIZE, RecordSet, fingerprints, identify
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMAT = 1
+_SCHEMA = """
+create table if not exists store (format integer not null, key blob not null);
+create table if not exists roles (
+  audit text not null, name text not null, member text not null, role text not null,
+  identity text not null, prints blob not null, occurrences blob not null,
+  primary key (audit, member, role));
+create table if not exists audits (audit text primary key, sealed integer not null);
+create table if not exists openings (
+  target text primary key, audit text not null, registry text not null, releases text not null);
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overlap:
+    """How the records of a target met one set of records in an earlier or the same audit."""
+
+    audit: str  # its name
+    member: str
+    role: str
+    same_table: bool
+    records: int  # of that role
+    shared: int  # the very records of this target
+    twins: int  # records of this target with the values of one of those
+    expected_twins: float  # by coincidence
+    same_audit: bool
+    opened: bool  # whether the target of that audit had been opened
+
+    @property
+    def reused(self) -> bool:
+        """Whether records of this target shaped something before."""
+        return self.shared > 0 and (self.role != "target" or self.opened)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values; the expected number to one decimal."""
+        return {
+            "audit": self.audit,
+            "member": self.member,
+            "role": self.role,
+            "same_table": self.same_table,
+            "records": self.records,
+            "shared": self.shared,
+            "twins": self.twins,
+            "expected_twins": f"{self.expected_twins:.1f}",
+            "same_audit": self.same_audit,
+            "opened": self.opened,
+        }
+
+
+class LineageStore:
+    """The store in one SQLite file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with self._connect() as base:
+            base.executescript(_SCHEMA)
+            base.execute("begin immediate")
+            found = base.execute("select format, key from store").fetchone()
+            if found is None:
+                found = (FORMAT, random_bytes(32))
+                base.execute("insert into store values (?, ?)", found)
+        if found[0] != FORMAT:
+            raise SealError(f"{path} has format {found[0]}; this version reads {FORMAT}")
+        self._key: bytes = found[1]
+
+    @contextmanager
+    def _connect(self) -> Iterator[sqlite3.Connection]:
+        try:
+            base = sqlite3.connect(self._path, timeout=30.0)
+            try:
+                with base:
+                    yield base
+            finally:
+                base.close()
+        except sqlite3.DatabaseError as error:
+            raise SealError(f"the lineage store {self._path} cannot be used: {error}") from error
+
+    def records(self, frame: pd.DataFrame) -> tuple[str, Any, Any]:
+        """Return a table's identity, and every record's fingerprint and occurrence."""
+        prints = fingerprints(frame, self._key)
+        identity, occurrences = identify(prints, [str(c) for c in frame.columns])
+        return identity, prints, occurrences
+
+    def remember(self, audit: str, name: str, roles: Mapping[tuple[str, str], RecordSet]) -> None:
+        """Record the roles, by member and role, of an audit that is about to be sealed.
+
+        They count from `confirm` on: a seal that was killed before it was recorded has
+        opened nothing.
+        """
+        with self._connect() as base:
+            base.execute("insert or ignore into audits values (?, 0)", (audit,))
+            for (member, role), one in roles.items():
+                base.execute(
+                    "insert or replace into roles values (?, ?, ?, ?, ?, ?, ?)",
+                    (
+                        audit,
+                        name,
+                        member,
+                        role,
+                        one.table,
+                        one.prints.tobytes(),
+                        one.occurrences.astype("<i8").tobytes(),
+                    ),
+                )
+
+    def confirm(self, audit: str) -> None:
+        """Let an audit's records count; its seal is in the ledger."""
+        with self._connect() as base:
+            base.execute("update audits set sealed = 1 where audit = ?", (audit,))
+
+    def overlaps(self, audit: str, expected: Mapping[str, float]) -> list[Overlap]:
+        """Return how each target of this audit meets every other known set of records.
+
+        ``expected`` is the number of twins by coincidence between a member's target and the
+        rest of its own table; for other tables it is estimated from how often the records
+        there have twins among themselves.
+        """
+        known, opened = self._known(), self._opened()
+        found = []
+        for (own, _, member, role), target in known.items():
+            if own != audit or role != "target":
+                continue
+            for (other, name, theirs, what), records in known.items():
+                if (other, theirs, what) == (own, member, role):
+                    continue
+                same = records.table == target.table
+                within = other == audit and theirs == member
+                guess = len(target) * records.twinned()
+                overlap = Overlap(
+                    audit=name,
+                    member=theirs,
+                    role=what,
+                    same_table=same,
+                    records=len(records),
+                    shared=target.shared_with(records),
+                    twins=target.twins_in(records),
+                    expected_twins=expected.get(member, guess) if within and same else guess,
+                    same_audit=other == audit,
+                    opened=other in opened,
+                )
+                if overlap.shared or overlap.twins or overlap.same_audit:
+                    found.append(overlap)
+        return found
+
+    def _known(self) -> dict[tuple[str, str, str, str], RecordSet]:
+        with self._connect() as base:
+            rows = base.execute(
+                "select audit, name, member, role, identity, prints, occurrences from roles "
+                "where audit in (select audit from audits where sealed = 1) order by rowid"
+            ).fetchall()
+        return {
+            (audit, name, member, role): RecordSet(
+                identity,
+                np.frombuffer(prints, dtype=f"V{SIZE}"),
+                np.frombuffer(occurrences, dtype="<i8").astype(np.int64),
+            )
+            for audit, name, member, role, identity, prints, occurrences in rows
+        }
+
+    def _opened(self) -> set[str]:
+        with self._connect() as base:
+            return {row[0] for row in base.execute("select audit from openings").fetchall()}
+
+    def knows(self, audit: str) -> bool:
+        """Return whether an audit's records are remembered here."""
+        with self._connect() as base:
+            found = base.execute("select 1 from audits where audit = ?", (audit,)).fetchone()
+        return found is not None
+
+    def open(self, target: str, *, audit: str, registry: str, releases: str) -> None:
+        """Record that a sealed target is opened; another declaration or release set is refused."""
+        with self._connect() as base:
+            base.execute("begin immediate")
+            found = base.execute(
+                "select audit, registry, releases from openings where target = ?", (target,)
+            ).fetchone()
+            if found is None:
+                base.execute(
+                    "insert into openings values (?, ?, ?, ?)", (target, audit, registry, releases)
+                )
+            elif found != (audit, registry, releases):
+                raise TargetReused(
+                    "this sealed target was opened before, for registry "
+                    f"{found[1][:16]}... and releases {found[2][:16]}...; it decides once. Seal a "
+                    "fresh target"
+                )

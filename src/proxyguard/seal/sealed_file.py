@@ -1,0 +1,138 @@
+"""A file of encrypted records that is read chunk by chunk and committed to by one digest.
+
+The first line is a header in canonical form; then come the chunks, each four bytes of
+length and its ciphertext. Chunk 0 holds the salt, which nobody knows before the file is
+opened, so that the commitment cannot be tried against guesses of the records.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from proxyguard.errors import DigestMismatch, SealError
+from proxyguard.seal.canonical import canonical_bytes
+from proxyguard.seal.crypto import Holder, decrypt, encrypt, unwrap_any
+from proxyguard.seal.entropy import random_bytes
+
+FORMAT = 1
+ROWS = 4096
+"""Records a chunk: what a pass over the target holds in memory at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sealed:
+    """What sealing made: the file's bytes, the commitment to publish, and the secret key."""
+
+    content: bytes
+    commitment: str
+    key: bytes
+    salt: bytes
+
+
+def seal_table(table: pa.Table, holders: Sequence[Holder], *, rows: int = ROWS) -> Sealed:
+    """Encrypt a table, in the order of its rows, for these holders."""
+    key, salt = random_bytes(32), random_bytes(32)
+    plain = [salt, *_chunks(table, rows)]
+    header = canonical_bytes(
+        {
+            "format": FORMAT,
+            "rows": table.num_rows,
+            "chunks": len(plain),
+            "wraps": [holder.wrap(key) for holder in holders],
+        }
+    )
+    sink = io.BytesIO()
+    sink.write(header + b"\n")
+    for index, chunk in enumerate(plain):
+        cipher = encrypt(key, index, chunk, _about(header))
+        sink.write(len(cipher).to_bytes(4, "big") + cipher)
+    return Sealed(content=sink.getvalue(), commitment=_commitment(plain), key=key, salt=salt)
+
+
+class SealedFile:
+    """A sealed file on disk; nothing in it is readable before a key is given."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            with open(path, "rb") as file:
+                line = file.readline()
+        except FileNotFoundError:
+            raise SealError(f"the sealed file {path.name} is missing") from None
+        try:
+            self.header: dict[str, Any] = json.loads(line)
+        except ValueError:
+            raise SealError(f"{path.name} has no header that this version reads") from None
+        if self.header.get("format") != FORMAT:
+            raise SealError(
+                f"{path.name} has format {self.header.get('format')!r}; this version reads {FORMAT}"
+            )
+        self._header = line[:-1]
+        if canonical_bytes(self.header) + b"\n" != line:
+            raise SealError(f"the header of {path.name} is not in canonical form; it was edited")
+
+    @property
+    def rows(self) -> int:
+        """The number of records."""
+        return int(self.header["rows"])
+
+    def unwrap(self, holder: Holder) -> bytes:
+        """Return the data key for its holder."""
+        return unwrap_any(self.header["wraps"], holder)
+
+    def salt(self, key: bytes) -> bytes:
+        """Return the salt."""
+        return next(self._plain(key))
+
+    def tables(self, key: bytes) -> Iterator[pa.Table]:
+        """Decrypt and yield the records, chunk by chunk."""
+        chunks = self._plain(key)
+        next(chunks)
+        for chunk in chunks:
+            with pa.ipc.open_stream(chunk) as reader:
+                yield reader.read_all()
+
+    def check(self, key: bytes, commitment: str) -> None:
+        """Raise unless the decrypted content is the one that was committed to."""
+        found = _commitment(self._plain(key))
+        if found != commitment:
+            raise DigestMismatch(self._path.name, sealed=commitment, found=found)
+
+    def _plain(self, key: bytes) -> Iterator[bytes]:
+        with open(self._path, "rb") as file:
+            file.readline()
+            for index in range(int(self.header["chunks"])):
+                size = int.from_bytes(file.read(4), "big")
+                cipher = file.read(size)
+                yield decrypt(key, index, cipher, _about(self._header), self._path.name)
+            if file.read(1):
+                raise SealError(f"{self._path.name} goes on after its last chunk; it was edited")
+
+
+def _chunks(table: pa.Table, rows: int) -> Iterator[bytes]:
+    for start in range(0, table.num_rows, rows):
+        sink = io.BytesIO()
+        part = table.slice(start, rows).combine_chunks()
+        with pa.ipc.new_stream(sink, part.schema) as writer:
+            writer.write_table(part)
+        yield sink.getvalue()
+
+
+def _commitment(plain: Iterable[bytes]) -> str:
+    """Return one digest of the salt and all chunks, in order."""
+    total = hashlib.sha256()
+    for chunk in plain:
+        total.update(hashlib.sha256(chunk).digest())
+    return total.hexdigest()
+
+
+def _about(header: bytes) -> bytes:
+    return hashlib.sha256(header).digest()

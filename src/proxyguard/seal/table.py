@@ -1,0 +1,234 @@
+"""Tables as files: rows taken by position before anything in them is read.
+
+A text table is split into lines, and lines are set aside by their number; only then is
+either part parsed. What a column holds, a number or text, is learned from the development
+part alone, and the target's records are kept as text until they are scored.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from proxyguard.errors import TableError
+from proxyguard.registry.target import Reading
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Positions = NDArray[np.int64]
+
+
+class RawTable:
+    """The rows of a table file, by position, before any value is parsed."""
+
+    def __init__(self, path: Path, reading: Reading) -> None:
+        self._path, self._reading = path, reading
+        self._arrow: pa.Table | None = None
+        self._lines: list[bytes] = []
+        self._header: list[str] = []
+        if path.suffix == ".parquet":
+            self._arrow = _read_parquet(path)
+            self._header = list(self._arrow.column_names)
+        else:
+            self._read_lines()
+        if len(set(self._header)) < len(self._header):
+            raise TableError(f"{path.name} has two columns of one name: {self._header}")
+
+    def _read_lines(self) -> None:
+        content = _read_text(self._path)
+        lines = [line for line in content.splitlines() if line.strip()]
+        split = next((i for i, line in enumerate(lines) if line.count(b'"') % 2), None)
+        if split is not None:
+            raise TableError(
+                f"{self._path.name}, line {split + 1} has a quoted field that goes on in the next "
+                "line; rows are set aside by line, so convert the table to Parquet"
+            )
+        if self._reading.header:
+            if not lines:
+                raise TableError(f"{self._path.name} is empty")
+            frame = _parse([lines.pop(0)], self._reading, None)
+            self._header = [str(value) for value in frame.iloc[0]]
+        else:
+            self._header = list(self._reading.columns)
+        self._lines = lines
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns, in the file's order."""
+        return list(self._header)
+
+    def __len__(self) -> int:
+        return len(self._lines) if self._arrow is None else self._arrow.num_rows
+
+    def column(self, name: str) -> list[str]:
+        """Return one column as text, and nothing else of the table."""
+        if name not in self._header:
+            raise TableError(f"{self._path.name} has no column {name!r}; it has {self._header}")
+        if self._arrow is not None:
+            return [as_text(value) for value in self._arrow.column(name).to_pylist()]
+        frame = _parse(self._lines, self._reading, self._header, only=name)
+        return [str(value) for value in frame[name]]
+
+    def take(self, positions: Positions) -> pd.DataFrame:
+        """Return these rows: text as it stands in the file, or the types of a Parquet file."""
+        if self._arrow is not None:
+            return to_frame(self._arrow.take(pa.array(positions)))
+        return _parse([self._lines[i] for i in positions], self._reading, self._header)
+
+
+def _read_text(path: Path) -> bytes:
+    try:
+        content = path.read_bytes()
+        if path.suffix == ".gz":
+            content = gzip.decompress(content)
+    except FileNotFoundError:
+        raise TableError(f"there is no table at {path}") from None
+    except (OSError, EOFError) as error:
+        raise TableError(f"{path.name} could not be read: {error}") from error
+    return content
+
+
+def _read_parquet(path: Path) -> pa.Table:
+    try:
+        return pq.read_table(path, use_threads=False)
+    except FileNotFoundError:
+        raise TableError(f"there is no table at {path}") from None
+    except (OSError, pa.ArrowException) as error:
+        raise TableError(f"{path.name} is no whole Parquet file: {error}") from error
+
+
+def _parse(
+    lines: Sequence[bytes], reading: Reading, header: list[str] | None, only: str | None = None
+) -> pd.DataFrame:
+    """Return lines as a frame of text, values as they are written, without outer blanks."""
+    import pandas as pd
+
+    if not lines:
+        return pd.DataFrame({name: pd.Series([], dtype=object) for name in header or []})
+    try:
+        frame = pd.read_csv(
+            io.BytesIO(b"\n".join(lines)),
+            sep=reading.separator,
+            header=None,
+            names=header,
+            usecols=None if only is None else [only],
+            dtype=object,
+            keep_default_na=False,
+            index_col=False,
+            skipinitialspace=True,
+            encoding="utf-8",
+        )
+    except (ValueError, pd.errors.ParserError) as error:
+        raise TableError(f"the table has rows that are no rows of its columns: {error}") from error
+    if frame.isna().to_numpy().any():
+        raise TableError("the table has rows with fewer values than it has columns")
+    return frame
+
+
+def typed(frame: pd.DataFrame, kinds: dict[str, str], missing: Sequence[str]) -> pd.DataFrame:
+    """Return a frame of text with its numbers as numbers; a value of another kind is an error."""
+    import pandas as pd
+
+    columns: dict[str, Any] = {}
+    for name, kind in kinds.items():
+        if name not in frame.columns:
+            raise TableError(f"column {name!r} is missing; the records have {list(frame.columns)}")
+        values = frame[name]
+        if kind == "text":
+            columns[name] = values.map(as_text).astype(object)
+        elif values.dtype.kind in "fiub":
+            columns[name] = values.astype(np.float64)
+        else:
+            blank = values.isin(list(missing)) | values.isna()
+            numbers = pd.to_numeric(values.where(~blank, "nan"), errors="coerce")
+            wrong = np.flatnonzero(numbers.isna().to_numpy() & ~blank.to_numpy())
+            if wrong.size:
+                raise TableError(
+                    f"column {name!r} holds numbers, and row {wrong[0]} has "
+                    f"{values.iloc[wrong[0]]!r}; mend it or list it in read.missing"
+                )
+            columns[name] = numbers.astype(np.float64)
+    return pd.DataFrame(columns)
+
+
+def kinds_of(frame: pd.DataFrame, missing: Sequence[str], text: Sequence[str]) -> dict[str, str]:
+    """Return whether each column holds numbers or text; ``text`` names those that do by role."""
+    import pandas as pd
+
+    kinds = {}
+    for name in frame.columns:
+        values = frame[name]
+        if name in text:
+            kinds[str(name)] = "text"
+        elif values.dtype.kind in "fiub":
+            kinds[str(name)] = "number"
+        else:
+            known = values[~(values.isin(list(missing)) | values.isna())]
+            numbers = pd.to_numeric(known, errors="coerce")
+            kinds[str(name)] = "text" if bool(numbers.isna().any()) else "number"
+    return kinds
+
+
+def as_text(value: object) -> str:
+    """Return a value as text; whole numbers read alike whether they were floats or not."""
+    if value is None:
+        return ""
+    if isinstance(value, bool | np.bool_):
+        return "True" if value else "False"
+    if isinstance(value, float | np.floating):
+        number = float(value)
+        if number != number:
+            return ""
+        return str(int(number)) if number.is_integer() and abs(number) < 2**53 else repr(number)
+    return str(value)
+
+
+def to_frame(table: pa.Table) -> pd.DataFrame:
+    """Return an Arrow table as a frame whose text is plain text objects."""
+    frame: pd.DataFrame = table.to_pandas(ignore_metadata=True, use_threads=False)
+    for name in frame.columns:
+        if frame[name].dtype.kind not in "fiub":
+            frame[name] = frame[name].map(as_text).astype(object)
+    return frame
+
+
+def to_arrow(frame: pd.DataFrame) -> pa.Table:
+    """Return a frame of numbers and text as an Arrow table, without a trace of its index."""
+    columns: dict[str, pa.Array] = {}
+    for name in frame.columns:
+        values = frame[name]
+        if values.dtype.kind in "fiub":
+            columns[str(name)] = pa.array(values.to_numpy())
+        else:
+            columns[str(name)] = pa.array([as_text(v) for v in values], type=pa.string())
+    return pa.table(columns)
+
+
+def table_bytes(frame: pd.DataFrame) -> bytes:
+    """Return a frame as Parquet, the same bytes for the same values."""
+    sink = io.BytesIO()
+    pq.write_table(to_arrow(frame), sink, compression="zstd")
+    return sink.getvalue()
+
+
+def read_table_bytes(content: bytes, name: str) -> pd.DataFrame:
+    """Return the frame that `table_bytes` wrote."""
+    try:
+        return to_frame(pq.read_table(io.BytesIO(content), use_threads=False))
+    except (OSError, pa.ArrowException) as error:
+        raise TableError(f"{name} is no whole Parquet file: {error}") from error
+
+
+def read_table(path: Path, reading: Reading) -> pd.DataFrame:
+    """Return a whole table file as text or as the types of a Parquet file."""
+    raw = RawTable(path, reading)
+    return raw.take(np.arange(len(raw)))
