@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -157,3 +159,8 @@ def test_the_published_schema_names_every_key_and_refuses_others() -> None:
     assert set(schema["required"]) == {
         "format", "name", "purpose", "claim",
     }  # fmt: skip
+
+
+def test_the_schema_in_the_docs_is_the_one_that_is_read() -> None:
+    place = Path(__file__).parents[2] / "docs" / "audit.schema.json"
+    assert json.loads(place.read_text()) == declaration_schema()

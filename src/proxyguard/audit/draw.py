@@ -113,8 +113,11 @@ def tasks(place: Workplace, registry: Registry, journal: Journal) -> Iterator[Ta
             yield Task(
                 member=member.name,
                 mechanism=mechanism.name,
-                job=job_of(development, one["generator"], one["options"], mechanism.name,
-                           mechanism.prepare_seed),
+                job={
+                    **job_of(development, one["generator"], one["options"], mechanism.name,
+                             mechanism.prepare_seed),
+                    "many": one["batch"],
+                },
                 seeds=mechanism.seed_list,
                 timeout=None if mechanism.timeout is None else float(mechanism.timeout),
                 stop_on_failure=mechanism.on_failure == "stop",

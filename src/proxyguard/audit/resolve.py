@@ -484,6 +484,7 @@ def resolve_mechanisms(
             "describe": dict(made.describe()),
             "origin": origin(str(generator)),
             "pilot": roles.get(mechanism.role or ""),
+            "batch": int(getattr(made, "batch", 32)) if hasattr(made, "draw_many") else 1,
         }
     return found
 

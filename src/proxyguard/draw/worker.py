@@ -15,7 +15,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -68,7 +68,6 @@ class Worker:
         self._kinds: dict[str, str] = job["kinds"]
         self._missing: list[str] = job["missing"]
         self._predictions = bool(job["predictions"])
-        self._many = int(job.get("many", 1))
         self._generator = load_generator(job["generator"], job["options"])
         if hasattr(self._generator, "root"):
             self._generator.root = Path(job["root"])
@@ -83,26 +82,32 @@ class Worker:
         self._generator.prepare(source, rng)
         self.prepared_at_random = repr(rng.bit_generator.state) != before
 
-    def draw(self, seeds: Sequence[int]) -> Iterator[tuple[dict[str, Any], bytes, bytes]]:
-        """Yield, for every seed, the record and the bytes of the release and of the model."""
-        own = [Seed(seed) for seed in seeds]
-        tables = (
-            self._generator.draw_many(own)
-            if len(own) > 1 and hasattr(self._generator, "draw_many")
-            else [self._generator.draw(seed) for seed in own]
-        )
-        for seed, table in zip(own, tables, strict=True):
-            if not seed.taken:
-                seed.take("the release")  # a generator that uses its seed as a plain number
-            if self._predictions:
-                yield drawn_record(seed, table, None), table_bytes(table), b""
-                continue
-            release = typed(table, self._kinds, self._missing)
-            fitted = None
-            if self._learner is not None:
-                fitted = self._learner.fit(release, self._validation, seed)
-            model = b"" if fitted is None else model_bytes(fitted.estimator)
-            yield drawn_record(seed, release, fitted), table_bytes(release), model
+    def draw_many(self, seeds: Sequence[Seed]) -> list[Any]:
+        """Return the tables of several seeds at once; nothing for each where that fails.
+
+        One bad seed must not fail the others of its batch: they are then drawn one by one.
+        """
+        if len(seeds) < 2 or not hasattr(self._generator, "draw_many"):
+            return [None] * len(seeds)
+        try:
+            return list(self._generator.draw_many(seeds))
+        except Exception:
+            return [None] * len(seeds)
+
+    def draw(self, seed: Seed, table: Any = None) -> tuple[dict[str, Any], bytes, bytes]:
+        """Return the record of one draw and the bytes of its release and of its model."""
+        if table is None:
+            table = self._generator.draw(seed)
+        if not seed.taken:
+            seed.take("the release")  # a generator that uses its seed as a plain number
+        if self._predictions:
+            return drawn_record(seed, table, None), table_bytes(table), b""
+        release = typed(table, self._kinds, self._missing)
+        fitted = None
+        if self._learner is not None:
+            fitted = self._learner.fit(release, self._validation, seed)
+        model = b"" if fitted is None else model_bytes(fitted.estimator)
+        return drawn_record(seed, release, fitted), table_bytes(release), model
 
 
 def forbid(paths: Sequence[str]) -> None:
@@ -165,15 +170,15 @@ def _in_a_fork(worker: Worker, seeds: list[int], timeout: float | None, answers:
         answers.flush()
 
 
-def _draw_all(worker: Worker, seeds: list[int], out: IO[bytes]) -> int:
-    done = 0
-    try:
-        for record, release, model in worker.draw(seeds):
-            _send(out, record, release, model)
-            done += 1
-    except Exception as error:
-        for seed in seeds[done:]:
-            _send(out, {"seed": seed, "status": "failed", "error": _explain(error)}, b"", b"")
+def _draw_all(worker: Worker, numbers: list[int], out: IO[bytes]) -> int:
+    seeds = [Seed(number) for number in numbers]
+    for seed, table in zip(seeds, worker.draw_many(seeds), strict=True):
+        try:
+            record, release, model = worker.draw(seed, table)
+        except Exception as error:
+            record = {"seed": int(seed), "status": "failed", "error": _explain(error)}
+            release = model = b""
+        _send(out, record, release, model)
     return 0
 
 

@@ -1,0 +1,46 @@
+"""The steps of an audit come in order, once each, and end in a certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from proxyguard.audit.audit import Audit
+from proxyguard.errors import StageError
+
+At = Callable[[str], Audit]
+
+
+def test_a_whole_audit_is_certified_and_verified(at: At) -> None:
+    audit = at("certified")
+    certificate = audit.certificate()
+    assert [v["mechanism"] for v in certificate["verdicts"]] == ["bootstrap"]
+    assert certificate["claim_status"]["guarantee"] == "yes"
+    assert certificate["attestation"]["kind"] == "self-attested"
+    found = audit.verify()
+    assert found.good, found.findings
+    assert found.unknown == []
+
+
+@pytest.mark.parametrize(
+    ("stage", "step"),
+    [
+        ("new", "register"), ("new", "draw"), ("new", "open"), ("sealed", "seal"),
+        ("sealed", "draw"), ("sealed", "open"), ("registered", "register"),
+        ("registered", "open"), ("registered", "seal"), ("certified", "seal"),
+    ],
+)  # fmt: skip
+def test_a_step_too_early_or_twice_changes_nothing(at: At, stage: str, step: str) -> None:
+    audit = at(stage)
+    before = {p: p.read_bytes() for p in audit.folder.path.rglob("*") if p.is_file()}
+    with pytest.raises(StageError):
+        getattr(audit, step)()
+    assert {p: p.read_bytes() for p in audit.folder.path.rglob("*") if p.is_file()} == before
+
+
+def test_opening_again_reproduces_the_same_bytes_and_adds_nothing(at: At) -> None:
+    audit = at("certified")
+    before = {p: p.read_bytes() for p in audit.folder.path.rglob("*") if p.is_file()}
+    audit.open()
+    assert {p: p.read_bytes() for p in audit.folder.path.rglob("*") if p.is_file()} == before
