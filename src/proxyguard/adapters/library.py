@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.draw.catalog import origin
+from proxyguard.draw.catalog import load_attribute, origin
 from proxyguard.draw.outcome import features, outcomes, predict, temper
 from proxyguard.draw.protocol import Fitted, Seed
 from proxyguard.errors import DrawError
+from proxyguard.registry.fields import number
 from proxyguard.registry.parts import Procedure
 from proxyguard.registry.target import Outcome
 
@@ -63,7 +64,9 @@ class Library:
 
     def trusted(self) -> Sequence[str]:
         """Return the types of estimators that the declaration itself names."""
-        return [name.replace(":", ".") for name in self._declared.library if ":" in name]
+        kinds = [load_attribute(name) for name in self._declared.library if ":" in name]
+        own = [f"{kind.__module__}.{kind.__qualname__}" for kind in kinds]
+        return [*own, *self._declared.trusted]
 
     @property
     def _chooses(self) -> bool:
@@ -96,7 +99,7 @@ class Library:
                 temperature=temperature,
                 notes={"loss": _distance(y, p)},
             )
-        weight = float(choose.false_negative) if choose.loss == "cost" else 1.0
+        weight = number(choose.false_negative) if choose.loss == "cost" else 1.0
         threshold, loss = best_threshold(y, p, weight, choose.thresholds)
         return Fitted(
             estimator=estimator,

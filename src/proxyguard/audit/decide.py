@@ -24,6 +24,7 @@ from proxyguard.losses.measure import Measure
 from proxyguard.registry.budget import family_shares
 from proxyguard.registry.claim import Claim
 from proxyguard.registry.declaration import Member
+from proxyguard.registry.fields import number
 from proxyguard.registry.levels import Levels, local_levels
 from proxyguard.registry.requirement import Requirement
 
@@ -114,7 +115,7 @@ def secondary_readings(registry: Registry, group: Group, reading: Reading) -> di
     found = {}
     for spec in registry.declaration.secondary:
         limited = tuple(
-            replace(r, limit=float(spec.limits[r.name])) if r.name in spec.limits else r
+            replace(r, limit=number(spec.limits[r.name])) if r.name in spec.limits else r
             for r in reading.requirements
         )
         found[spec.name] = replace(reading, requirements=limited)

@@ -142,7 +142,11 @@ def check_lineage(folder: AuditFolder, journal: Journal, home: Home) -> list[Ove
     audit = str(sealed["audit"])
     store = home.lineage
     store.confirm(audit)
-    expected = {name: float(m["expected_twins"]) for name, m in sealed["members"].items()}
+    expected = {
+        (name, role): float(number)
+        for name, member in sealed["members"].items()
+        for role, number in member["expected_twins"].items()
+    }
     overlaps = store.overlaps(audit, expected)
     declaration = folder.declaration()
     targets = {m.name: m.target for m in declaration.members}

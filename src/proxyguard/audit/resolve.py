@@ -27,6 +27,7 @@ from proxyguard.losses.measure import Measure, Predicted, measure_loss, measure_
 from proxyguard.losses.query import BoundedQuery, expand
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.design import Design, Stratified
+from proxyguard.registry.fields import number
 from proxyguard.registry.parts import (
     ClaimPart,
     PilotRule,
@@ -71,7 +72,7 @@ class MemberDevelopment:
         index = sealed["index"]
         self.training_name = f"development/{index}.training.parquet"
         self.validation_name = f"development/{index}.validation.parquet"
-        self.kinds: dict[str, str] = sealed["kinds"]
+        self.kinds: dict[str, str] = dict(sealed["kinds"])
 
     @property
     def outcome(self) -> Outcome:
@@ -186,7 +187,7 @@ def reference_policies(
         threshold = None
         if procedure.choose is not None:
             weight = (
-                float(procedure.choose.false_negative) if procedure.choose.loss == "cost" else 1.0
+                number(procedure.choose.false_negative) if procedure.choose.loss == "cost" else 1.0
             )
             threshold, _ = best_threshold(y, values, weight, procedure.choose.thresholds)
         own = Predicted(values=values, threshold=threshold)
@@ -203,7 +204,7 @@ def _policy(policy: str, seen: Array, n: int, outcome: Outcome) -> Array:
         k = len(outcome.classes or ())
         shares = np.bincount(seen.astype(int), minlength=k) / seen.size
         return np.tile(np.full(k, 1.0 / k) if policy == "constant" else shares, (n, 1))
-    low, high = (float(end) for end in outcome.range or ("0", "1"))
+    low, high = (number(end) for end in outcome.range or ("0", "1"))
     return np.full(n, (low + high) / 2.0 if policy == "constant" else float(seen.mean()))
 
 
@@ -405,8 +406,8 @@ def _provisional_requirement(
 
 
 def _alpha_target(claim: ClaimPart) -> float:
-    share = float(claim.target_share) if claim.target_share is not None else 0.5
-    return float(claim.alpha) * share
+    share = number(claim.target_share) if claim.target_share is not None else 0.5
+    return number(claim.alpha) * share
 
 
 def _resolved(value: Resolved) -> dict[str, Any]:
@@ -444,17 +445,17 @@ def _given(part: RequirementPart, limit: str, slack: str | None) -> Measure:
 
     low, high = (-1.0, 1.0) if part.form == "relative" else (0.0, 1.0)
     if part.low is not None and part.high is not None:
-        low, high = float(part.low), float(part.high)
+        low, high = number(part.low), number(part.high)
     return Measure(
         requirement=Requirement(
             name=part.name,
             low=low,
             high=high,
-            limit=float(limit),
+            limit=number(limit),
             form=Form(part.form),
             two_valued=part.two_valued,
-            slack=None if slack is None else float(slack),
-            ramp=None if part.ramp is None else float(part.ramp),
+            slack=None if slack is None else number(slack),
+            ramp=None if part.ramp is None else number(part.ramp),
         )
     )
 
@@ -495,9 +496,9 @@ def _roles(
     assert declaration.roles is not None  # the caller checked
     against = {}
     for one in requirements:
-        limit = float(one["limit"]["value"])
+        limit = number(one["limit"]["value"])
         if declaration.roles.against == "cutoff":
-            limit -= float(one["slack"]["value"]) if one["slack"] else 0.0
+            limit -= number(one["slack"]["value"]) if one["slack"] else 0.0
         against[one["part"]["name"]] = limit
     margins = {
         name: [
@@ -506,7 +507,7 @@ def _roles(
         ]
         for name in declaration.roles.pilots
     }
-    return choose_roles(margins, moderate=float(declaration.roles.moderate))
+    return choose_roles(margins, moderate=number(declaration.roles.moderate))
 
 
 def design_of(member: Member) -> Design:

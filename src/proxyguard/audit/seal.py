@@ -16,6 +16,7 @@ from proxyguard.audit.home import Home
 from proxyguard.draw.outcome import negative_label, outcomes
 from proxyguard.errors import StageError, TableError
 from proxyguard.registry.declaration import Declaration, Member
+from proxyguard.registry.fields import number
 from proxyguard.registry.target import StratifiedDesign, Target
 from proxyguard.seal.canonical import digest
 from proxyguard.seal.crypto import Holder, Passphrase, Recipient
@@ -144,11 +145,11 @@ def seal_member(
         "index": index,
         "records": len(parts.target),
         "commitment": sealed.commitment,
-        "kinds": kinds,
+        "kinds": [[name, kind] for name, kind in kinds.items()],  # in the order of the table
         "negative": _negative(member.target, development),
         "estimand": member.target.estimand,
         "development": {role: len(part) for role, part in roles.items() if part is not None},
-        "expected_twins": f"{expected:.1f}",
+        "expected_twins": {role: f"{number:.1f}" for role, number in expected.items()},
         "files": files,
     }
 
@@ -266,7 +267,7 @@ def split_development(
     outcome = member.target.predicted
     if part.stratify and outcome is not None and outcome.kind != "regression":
         classes = outcomes(development[outcome.column], outcome, "development")
-    return split_table(development, classes, float(part.fraction), part.seed)
+    return split_table(development, classes, number(part.fraction), part.seed)
 
 
 def _remember(
@@ -276,7 +277,7 @@ def _remember(
     lineage: LineageStore,
     audit: str,
     name: str,
-) -> float:
+) -> dict[str, float]:
     """Tell the lineage store which records have which role; return the twins to be expected."""
     import pandas as pd
 
@@ -285,21 +286,27 @@ def _remember(
     if member.target.outcome is not None:
         rows[member.target.outcome] = development[member.target.outcome].to_numpy()
     training, validation = split_development(member, rows)
+    whole = None
     if parts.rest is not None:
-        whole = pd.concat([parts.target, tagged], ignore_index=True)
-        identity, prints, occurrences = lineage.records(whole)
+        together = pd.concat([parts.target, tagged], ignore_index=True)
+        identity, prints, occurrences = lineage.records(together)
+        whole = prints
         n = len(parts.target)
         target = RecordSet(identity, prints[:n], occurrences[:n])
         rest = RecordSet(identity, prints[n:], occurrences[n:])
-        expected = expected_twins(prints, n)
     else:
         target = RecordSet(*lineage.records(parts.target))
         rest = RecordSet(*lineage.records(tagged))
-        expected = len(target) * rest.twinned()
+    expected = {}
     roles = {(member.name, "target"): target}
     for role, chosen in (("training", training), ("validation", validation)):
         if chosen is not None:
             where = chosen["row"].to_numpy()
+            expected[role] = (
+                len(target) * rest.twinned()
+                if whole is None
+                else expected_twins(whole, len(target), len(where))
+            )
             roles[member.name, role] = RecordSet(
                 rest.table, rest.prints[where], rest.occurrences[where]
             )
@@ -330,11 +337,11 @@ def _seal_losses(
         "index": index,
         "records": n,
         "commitment": sealed.commitment,
-        "kinds": {},
+        "kinds": [],
         "negative": None,
         "estimand": target.estimand,
         "development": {},
-        "expected_twins": "0.0",
+        "expected_twins": {},
         "releases": list(given.releases),
         "requirements": list(given.requirements),
         "files": {name: folder.write(name, sealed.content)},

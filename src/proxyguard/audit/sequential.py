@@ -34,6 +34,7 @@ from proxyguard.exact.multiplicity import spending_level
 from proxyguard.losses.cell import Column, Reading, join_columns
 from proxyguard.registry.claim import Bound, Claim
 from proxyguard.registry.declaration import Member
+from proxyguard.registry.fields import number
 from proxyguard.seal.canonical import digest
 from proxyguard.seal.entropy import now
 from proxyguard.seal.journal import Journal, writing
@@ -51,11 +52,11 @@ def plan_of(registry: Registry) -> SequentialPlan:
     assert claim.threshold is not None
     return SequentialPlan(
         looks=tuple(claim.looks),
-        reliability_target=float(claim.reliability),
-        kappa=float(claim.threshold),
+        reliability_target=number(claim.reliability),
+        kappa=number(claim.threshold),
         alpha=Fraction(claim.alpha),
         bound=claim.bound or Bound.SHARP,
-        levels=tuple(float(level) for level in claim.levels or ()),
+        levels=tuple(number(level) for level in claim.levels or ()),
         futility=True if claim.futility is None else claim.futility,
         **({} if claim.target_share is None else {"target_share": Fraction(claim.target_share)}),
     )
@@ -215,12 +216,12 @@ class _Step:
 
     def commit_file(self, path: Path) -> dict[str, Any]:
         """Freeze a candidate's table and record its digest."""
-        number = len(self.journal.ledger.find(Stage.DRAWN)) + 1
+        count = len(self.journal.ledger.find(Stage.DRAWN)) + 1
         options = {
             "path": str(path.resolve()),
             "read": self._member.target.read.model_dump(mode="json"),
         }
-        record = self._draw("proxyguard.adapters.files:NamedFile", options, path.name, number,
+        record = self._draw("proxyguard.adapters.files:NamedFile", options, path.name, count,
                             0, None)  # fmt: skip
         if record["status"] != "drawn":
             raise DrawError(f"{path.name}: {record['error']}")
@@ -276,7 +277,7 @@ class _Step:
 
     def score(self, record: dict[str, Any], index: int) -> bool:
         """Score a committed draw on the whole target, record it, and say if it is favorable."""
-        threshold = float(str(self._registry.declaration.claim.threshold))
+        threshold = number(str(self._registry.declaration.claim.threshold))
         reading = reading_for(self._registry, self._target.seed(), threshold)
         evidence = self._evidence(record, reading, self._target)
         favorable = bool(evidence.release_pvalues[0] <= threshold)
@@ -286,14 +287,14 @@ class _Step:
     def judge(self, record: dict[str, Any]) -> dict[str, Any]:
         """Judge a committed candidate on the next batch, record the round, and return it."""
         claim = self._registry.declaration.claim
-        number = len(self.journal.ledger.find(Stage.SCORED)) + 1
-        level = spending_level(number, alpha=float(claim.alpha))
-        reading = reading_for(self._registry, self._target.seed() + number, level)
-        batch = _Batch(self._target, int(claim.batch or 1), number - 1)
+        count = len(self.journal.ledger.find(Stage.SCORED)) + 1
+        level = spending_level(count, alpha=number(claim.alpha))
+        reading = reading_for(self._registry, self._target.seed() + count, level)
+        batch = _Batch(self._target, int(claim.batch or 1), count - 1)
         evidence = self._evidence(record, reading, batch)
         pvalue = float(evidence.release_pvalues[0])
         decision = Decision.VALIDATED if pvalue <= level else Decision.UNRESOLVED
-        found = {"round": number, "decision": decision.value, "level": repr(level)}
+        found = {"round": count, "decision": decision.value, "level": repr(level)}
         self._record_score(record, evidence, found)
         return {**found, "pvalue": pvalue, "candidate": record["name"]}
 
@@ -366,7 +367,7 @@ def _groups(registry: Registry, evidence: Mapping[str, Any]) -> dict[str, Any]:
     scores = evidence["scores"]
     if not scores or registry.declaration.claim.mode != "sequential":
         return {}
-    level = float(str(registry.declaration.claim.threshold))
+    level = number(str(registry.declaration.claim.threshold))
     reading = reading_for(registry, int(evidence["seed"]), level)
     parts = [read_evidence(one["statistics"], reading) for one in scores]
     columns: Sequence[Column] = [
@@ -387,14 +388,14 @@ def check_sequential(
     if [e.body["release"] for e in entries] != [one["release"] for one in evidence["scores"]]:
         raise SealError("the evidence is about other releases than the ledger")
     claim = registry.declaration.claim
-    for number, entry in enumerate(entries, start=1):
+    for count, entry in enumerate(entries, start=1):
         stream = claim.mode == "stream"
         level = (
-            spending_level(number, alpha=float(claim.alpha))
+            spending_level(count, alpha=number(claim.alpha))
             if stream
-            else float(str(claim.threshold))
+            else number(str(claim.threshold))
         )
-        seed = int(evidence["seed"]) + (number if stream else 0)
+        seed = int(evidence["seed"]) + (count if stream else 0)
         again = read_evidence(entry.body["statistics"], reading_for(registry, seed, level))
         below = bool(again.release_pvalues[0] <= level)
         recorded = (
@@ -403,7 +404,7 @@ def check_sequential(
             else entry.body["favorable"]
         )
         if recorded != below:
-            raise SealError(f"score {number} does not follow from its statistics")
+            raise SealError(f"score {count} does not follow from its statistics")
     if claim.mode == "sequential":
         seeds = list(registry.declaration.members[0].mechanism[0].seed_list)
         drawn = [e.body["record"]["seed"] for e in journal.ledger.find(Stage.DRAWN)]

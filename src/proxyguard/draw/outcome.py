@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from proxyguard.draw.protocol import Fitted
 from proxyguard.errors import TableError
+from proxyguard.registry.fields import number
 from proxyguard.registry.target import Outcome
 from proxyguard.seal.fingerprint import canonical_value
 from proxyguard.seal.table import as_text
@@ -24,50 +25,72 @@ TINY = 1e-12
 
 def outcomes(values: Sequence[Any] | pd.Series[Any], outcome: Outcome, where: str) -> Array:
     """Return outcomes as numbers: 0 or 1, the number of a class, or the value itself."""
-    texts = [canonical_value(as_text(value)) for value in values]
-    if outcome.kind == "regression":
-        return _numbers(texts, outcome, where)
-    if outcome.kind == "binary" and outcome.positive is not None:
-        missing = next((i for i, text in enumerate(texts) if text == ""), None)
-        if missing is not None:
-            raise TableError(f"{where}, row {missing}: {outcome.column!r} is empty")
-        positive = canonical_value(as_text(outcome.positive))
-        found = sorted(set(texts))
-        if len(found) > 2:
-            raise TableError(
-                f"{where}: {outcome.column!r} is declared with positive = {outcome.positive!r}, so "
-                f"it has two values; found {found[:5]}"
-            )
-        return np.array([float(text == positive) for text in texts])
-    classes = {canonical_value(as_text(c)): float(k) for k, c in enumerate(outcome.classes or ())}
-    wrong = next((i for i, text in enumerate(texts) if text not in classes), None)
-    if wrong is not None:
+    places, texts = _distinct(values)
+    if outcome.kind == "binary":
+        numbers = _binary(texts, outcome, where)
+    elif outcome.kind == "multiclass":
+        numbers = _classes(texts, outcome)
+    else:
+        numbers = _inside(texts, outcome)
+    found = numbers[places]
+    wrong = np.flatnonzero(np.isnan(found))
+    if wrong.size:
+        row = int(wrong[0])
         raise TableError(
-            f"{where}, row {wrong}: {outcome.column!r} is {texts[wrong]!r}, declared were "
-            f"{list(outcome.classes or ())}"
+            f"{where}, row {row}: {outcome.column!r} is {texts[places[row]]!r}, declared "
+            f"{_declared(outcome)}"
         )
-    return np.array([classes[text] for text in texts])
+    return found
 
 
-def _numbers(texts: Sequence[str], outcome: Outcome, where: str) -> Array:
-    low, high = (float(end) for end in outcome.range or ("0", "1"))
-    for i, text in enumerate(texts):
+def _distinct(values: Sequence[Any] | pd.Series[Any]) -> tuple[NDArray[np.intp], list[str]]:
+    """Return where each value stands among the different ones, and those in canonical form."""
+    import pandas as pd
+
+    codes, distinct = pd.factorize(pd.Series(values, dtype=object), use_na_sentinel=False)
+    return np.asarray(codes), [canonical_value(as_text(value)) for value in distinct]
+
+
+def _binary(texts: Sequence[str], outcome: Outcome, where: str) -> Array:
+    positive = canonical_value(as_text(outcome.positive))
+    found = sorted(set(texts) - {""})
+    if len(found) > 2 or (len(found) == 2 and positive not in found):
+        raise TableError(
+            f"{where}: {outcome.column!r} is declared with positive = {outcome.positive!r}, so it "
+            f"has that value and one other; found {found[:5]}"
+        )
+    return np.array([np.nan if text == "" else float(text == positive) for text in texts])
+
+
+def _classes(texts: Sequence[str], outcome: Outcome) -> Array:
+    classes = {canonical_value(as_text(c)): float(k) for k, c in enumerate(outcome.classes or ())}
+    return np.array([classes.get(text, np.nan) for text in texts])
+
+
+def _inside(texts: Sequence[str], outcome: Outcome) -> Array:
+    low, high = (number(end) for end in outcome.range or ("0", "1"))
+    numbers = []
+    for text in texts:
         try:
-            inside = low <= float(text) <= high
+            number = float(text)
         except ValueError:
-            inside = False
-        if not inside:
-            raise TableError(
-                f"{where}, row {i}: {outcome.column!r} is {text!r}, declared range [{low:g}, "
-                f"{high:g}]"
-            )
-    return np.array([float(text) for text in texts])
+            number = np.nan
+        numbers.append(number if low <= number <= high else np.nan)
+    return np.array(numbers)
+
+
+def _declared(outcome: Outcome) -> str:
+    if outcome.kind == "binary":
+        return f"positive = {outcome.positive!r}"
+    if outcome.kind == "multiclass":
+        return f"classes {list(outcome.classes or ())}"
+    return f"range {list(outcome.range or ())}"
 
 
 def negative_label(values: Sequence[Any] | pd.Series[Any], outcome: Outcome) -> str | None:
     """Return the other label of a binary outcome, as development has it."""
     positive = canonical_value(as_text(outcome.positive))
-    others = {canonical_value(as_text(v)) for v in values} - {positive}
+    others = set(_distinct(values)[1]) - {positive}
     return others.pop() if len(others) == 1 else None
 
 
@@ -85,7 +108,7 @@ def features(frame: pd.DataFrame, names: Sequence[str]) -> Any:
 def predict(fitted: Fitted, x: Any, outcome: Outcome) -> Array:
     """Return probabilities of the positive class, of every class, or predicted numbers."""
     if outcome.kind == "regression":
-        low, high = (float(end) for end in outcome.range or ("0", "1"))
+        low, high = (number(end) for end in outcome.range or ("0", "1"))
         return np.clip(np.asarray(fitted.estimator.predict(x), dtype=np.float64), low, high)
     raw = np.asarray(fitted.estimator.predict_proba(x), dtype=np.float64)
     known = [int(c) for c in fitted.estimator.classes_]

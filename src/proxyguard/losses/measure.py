@@ -14,6 +14,7 @@ from proxyguard.errors import LossMismatch, RegistryError
 from proxyguard.losses import prediction
 from proxyguard.losses.prediction import Loss
 from proxyguard.losses.query import BoundedQuery
+from proxyguard.registry.fields import number
 from proxyguard.registry.parts import Choose, RequirementPart
 from proxyguard.registry.requirement import Form, Requirement
 from proxyguard.registry.target import Outcome
@@ -77,11 +78,11 @@ def measure_loss(
             name=part.name,
             low=low,
             high=high,
-            limit=float(limit),
+            limit=number(limit),
             form=Form(part.form),
             two_valued=sample.two_valued and part.form == "absolute",
-            slack=None if slack is None else float(slack),
-            ramp=None if part.ramp is None else float(part.ramp),
+            slack=None if slack is None else number(slack),
+            ramp=None if part.ramp is None else number(part.ramp),
             group=None if part.group is None else group_name(part.group),
         ),
         loss=loss,
@@ -99,10 +100,10 @@ def measure_query(
             name=f"{query.name} ({side})",
             low=-width,
             high=width,
-            limit=float(limit),
+            limit=number(limit),
             form=Form.QUERY,
-            slack=None if slack is None else float(slack),
-            ramp=None if part.ramp is None else float(part.ramp),
+            slack=None if slack is None else number(slack),
+            ramp=None if part.ramp is None else number(part.ramp),
             group=None if part.group is None else group_name(part.group),
         )
         sides.append(Measure(requirement=requirement, query=query, sign=sign))
@@ -143,7 +144,7 @@ def _loss(
         if cost is None:
             raise RegistryError(f"{part.name}: a cost needs false_negative, here or in choose")
         return lambda own: prediction.decision_cost(
-            false_negative=_number(cost), threshold=_threshold(part, own, choose, None)
+            false_negative=number(cost), threshold=_threshold(part, own, choose, None)
         )
     raise _unknown(part, ("error", "brier", "log", "cost"), "a binary outcome")
 
@@ -152,7 +153,7 @@ def _threshold(
     part: RequirementPart, own: float | None, choose: Choose | None, default: float | None
 ) -> float:
     if part.threshold is not None:
-        return _number(part.threshold)
+        return number(part.threshold)
     if choose is not None and own is not None:
         return own
     if default is None:
@@ -161,7 +162,7 @@ def _threshold(
 
 
 def _regression(part: RequirementPart, outcome: Outcome) -> Callable[[float | None], Loss]:
-    low, high = (_number(end) for end in outcome.range or ("0", "1"))
+    low, high = (number(end) for end in outcome.range or ("0", "1"))
     if part.loss == "squared":
         return lambda _: prediction.squared_error(low=low, high=high)
     if part.loss == "absolute":
@@ -169,14 +170,14 @@ def _regression(part: RequirementPart, outcome: Outcome) -> Callable[[float | No
     if part.loss == "pinball":
         if part.quantile is None:
             raise RegistryError(f"{part.name}: a pinball loss needs its quantile")
-        quantile = _number(part.quantile)
+        quantile = number(part.quantile)
         return lambda _: prediction.pinball(low=low, high=high, quantile=quantile)
     raise _unknown(part, ("squared", "absolute", "pinball"), "a number")
 
 
 def _custom(part: RequirementPart) -> Callable[[float | None], Loss]:
     function = load_attribute(str(part.loss))
-    low, high = _number(str(part.low)), _number(str(part.high))
+    low, high = number(str(part.low)), number(str(part.high))
 
     def values(outcome: ArrayLike, predicted: ArrayLike) -> Array:
         found = np.asarray(function(outcome, predicted), dtype=np.float64)
@@ -188,12 +189,6 @@ def _custom(part: RequirementPart) -> Callable[[float | None], Loss]:
         return found
 
     return lambda _: Loss(str(part.loss), high, part.two_valued, values, low)
-
-
-def _number(text: str) -> float:
-    from fractions import Fraction
-
-    return float(Fraction(text))
 
 
 def _unknown(

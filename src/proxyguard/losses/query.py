@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.errors import RegistryError, TableError
+from proxyguard.registry.fields import number
 from proxyguard.registry.parts import Query
 from proxyguard.seal.fingerprint import canonical_value
 from proxyguard.seal.table import as_text
@@ -94,7 +95,7 @@ def expand(name: str, query: Query, domains: Mapping[str, Sequence[str]]) -> lis
     with other values are in none of them.
     """
     if query.mean is not None and query.range is not None:
-        low, high = (float(end) for end in query.range)
+        low, high = (number(end) for end in query.range)
         return [BoundedQuery(name, low, high, column=query.mean)]
     if query.share is not None:
         cell = tuple(query.share.items())

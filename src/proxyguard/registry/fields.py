@@ -32,6 +32,11 @@ def _inside(text: str) -> str:
     return text
 
 
+def number(text: str) -> float:
+    """Return a declared number as the nearest double: ``0.05``, ``1/6``."""
+    return float(Fraction(text))
+
+
 Decimal = Annotated[StrictStr, AfterValidator(_decimal)]
 Share = Annotated[StrictStr, AfterValidator(_share)]
 Name = Annotated[StrictStr, Field(min_length=1, max_length=200)]

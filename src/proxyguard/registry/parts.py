@@ -52,6 +52,7 @@ class Procedure(DeclarationPart):
 
     library: tuple[Name, ...] = Field(min_length=1)
     options: dict[Name, Any] = Field(default_factory=dict)  # of an estimator by import path
+    trusted: tuple[Name, ...] = ()  # further types that its stored form may contain
     calibrate: Literal["none", "temperature"] = "none"
     choose: Choose | None = None
     validation: Literal["development", "release"] = "development"

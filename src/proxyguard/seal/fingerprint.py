@@ -113,21 +113,23 @@ def identify(prints: Prints, columns: list[str]) -> tuple[str, NDArray[np.int64]
     return total.hexdigest(), occurrences
 
 
-def expected_twins(prints: Prints, reserved: int) -> float:
-    """Return how many reserved records have a twin outside by coincidence alone.
+def expected_twins(prints: Prints, reserved: int, others: int | None = None) -> float:
+    """Return how many reserved records have a twin among ``others`` by coincidence alone.
 
-    ``reserved`` of the table's records are drawn at random without replacement. One whose
-    values occur ``c`` times has no twin outside if the other ``c - 1`` were drawn too,
-    which has chance ``C(n-1, c-1)/C(N-1, c-1)``.
+    ``reserved`` of the table's records are drawn at random without replacement, and then
+    ``others`` of the rest (all of it, if nothing is said). A reserved record whose values
+    occur ``c`` times has no twin there if none of its ``c - 1`` twins was taken, which has
+    chance ``C(N-1-m, c-1)/C(N-1, c-1)`` for ``m`` others.
     """
     total = int(prints.size)
+    m = total - reserved if others is None else others
     _, counts = np.unique(prints, return_counts=True)
     sizes, times = np.unique(counts, return_counts=True)
     expected = 0.0
     for c, k in zip(sizes.tolist(), times.tolist(), strict=True):
         alone = 0.0
-        if c - 1 <= reserved - 1:
-            alone = np.exp(_log_choose(reserved - 1, c - 1) - _log_choose(total - 1, c - 1))
+        if c - 1 <= total - 1 - m:
+            alone = np.exp(_log_choose(total - 1 - m, c - 1) - _log_choose(total - 1, c - 1))
         expected += k * c * (1.0 - alone)
     return float(expected * reserved / total)
 

@@ -134,11 +134,11 @@ class LineageStore:
         with self._connect() as base:
             base.execute("update audits set sealed = 1 where audit = ?", (audit,))
 
-    def overlaps(self, audit: str, expected: Mapping[str, float]) -> list[Overlap]:
+    def overlaps(self, audit: str, expected: Mapping[tuple[str, str], float]) -> list[Overlap]:
         """Return how each target of this audit meets every other known set of records.
 
-        ``expected`` is the number of twins by coincidence between a member's target and the
-        rest of its own table; for other tables it is estimated from how often the records
+        ``expected`` is the number of twins by coincidence between a member's target and a
+        role in its own table; for other tables it is estimated from how often the records
         there have twins among themselves.
         """
         known, opened = self._known(), self._opened()
@@ -160,7 +160,7 @@ class LineageStore:
                     records=len(records),
                     shared=target.shared_with(records),
                     twins=target.twins_in(records),
-                    expected_twins=expected.get(member, guess) if within and same else guess,
+                    expected_twins=expected.get((member, what), guess) if within else guess,
                     same_audit=other == audit,
                     opened=other in opened,
                 )
