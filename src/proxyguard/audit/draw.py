@@ -183,7 +183,7 @@ def _draw_task(place: Workplace, task: Task) -> dict[str, Any]:
         nonlocal done
         if record["status"] != "drawn" and task.stop_on_failure:
             raise DrawError(f"{task.mechanism}, seed {record['seed']}: {record['error']}")
-        kept = {**record}
+        kept = {"format": 1, **record}
         if record["status"] == "drawn":
             kept["release"] = folder.store.put(release)
             kept["model"] = folder.store.put(model) if model else None

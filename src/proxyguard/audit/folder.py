@@ -17,6 +17,7 @@ from proxyguard.seal.storage import write_atomic
 if TYPE_CHECKING:
     from proxyguard.registry.declaration import Declaration
 
+FORMAT = 1
 DECLARATION = "audit.toml"
 RELEASES = "releases.json"
 EVIDENCE = "evidence.json"
@@ -70,7 +71,7 @@ class AuditFolder:
         return hashlib.sha256(content).hexdigest()
 
     def read_json(self, name: str) -> Any:
-        """Read a value whose file must be in canonical form."""
+        """Read a value whose file must be in canonical form and of a format known here."""
         try:
             content = (self / name).read_bytes()
             value = json.loads(content)
@@ -80,6 +81,9 @@ class AuditFolder:
             raise SealError(f"{name} is no JSON; it was edited") from None
         if canonical_bytes(value) != content:
             raise SealError(f"{name} is not in canonical form; it was edited")
+        if not isinstance(value, dict) or value.get("format") != FORMAT:
+            found = value.get("format") if isinstance(value, dict) else None
+            raise SealError(f"{name} has format {found!r}; this version reads {FORMAT}")
         return value
 
     def write(self, name: str, content: bytes) -> str:
@@ -124,8 +128,6 @@ class Registry:
 
     def __init__(self, value: dict[str, Any]) -> None:
         self.value = value
-        if value.get("format") != 1:
-            raise SealError(f"registry of format {value.get('format')!r}; this version reads 1")
         from proxyguard.registry.declaration import as_declaration
 
         self.declaration = as_declaration(value["declaration"])

@@ -37,6 +37,7 @@ class Report:
     name: str
     purpose: str
     attestation: str
+    guarantee: str
     verdicts: tuple[Verdict, ...]
     about: tuple[str, ...]  # what the claim is about and conditional on
     not_claimed: tuple[str, ...]
@@ -55,7 +56,7 @@ def build_report(
 ) -> Report:
     """Return the report of a certified audit."""
     tables = [
-        *_requirement_tables(evidence, registry),
+        *_requirement_tables(predicate, evidence, registry),
         *_budget_tables(predicate),
         *_draw_tables(predicate),
         *_reference_tables(registry, ledger),
@@ -68,6 +69,7 @@ def build_report(
         name=predicate["name"],
         purpose=predicate["purpose"],
         attestation=predicate["attestation"]["words"],
+        guarantee=predicate["claim_status"]["guarantee"],
         verdicts=tuple(_verdict(v) for v in predicate["verdicts"]),
         about=tuple(_about(predicate)),
         not_claimed=tuple(predicate["not_claimed"]),
@@ -109,7 +111,10 @@ def _verdict(verdict: Mapping[str, Any]) -> Verdict:
 
 def _about(predicate: Mapping[str, Any]) -> list[str]:
     lines = [f"Means are over {words}." for words in predicate["estimand"].values()]
-    for mechanism, stages in predicate.get("redraws", {}).items():
+    order = [v["mechanism"] for v in predicate["verdicts"]]
+    redraws = predicate.get("redraws", {})
+    for mechanism in sorted(redraws, key=lambda n: order.index(n) if n in order else -1):
+        stages = redraws[mechanism]
         redrawn = "; ".join(stages) or "nothing that is known here"
         fixed = "; ".join(predicate["conditional_on"][mechanism])
         lines.append(f"{mechanism}: every draw redraws {redrawn}. Conditional on {fixed}.")
@@ -134,13 +139,17 @@ def _notes(predicate: Mapping[str, Any], ledger: Sequence[Mapping[str, Any]]) ->
     return notes
 
 
-def _requirement_tables(evidence: Mapping[str, Any], registry: Mapping[str, Any]) -> list[Table]:
+def _requirement_tables(
+    predicate: Mapping[str, Any], evidence: Mapping[str, Any], registry: Mapping[str, Any]
+) -> list[Table]:
     limits = {}
     for member in registry["members"].values():
         for one in member["requirements"]:
             limits[one["part"]["name"]] = (one["limit"]["value"], one["limit"]["rule"])
     tables = []
-    for name, group in evidence["groups"].items():
+    order = [v["mechanism"] for v in predicate["verdicts"]]  # JSON sorts names, people do not
+    for name in sorted(evidence["groups"], key=lambda n: order.index(n) if n in order else -1):
+        group = evidence["groups"][name]
         derived = group["derived"]
         rows = []
         for j, requirement in enumerate(group["requirements"]):

@@ -30,7 +30,7 @@ h1 { line-height: 1.2; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .9rem; width: 100%; }
 th, td { border-bottom: 1px solid var(--line); padding: .3rem .6rem; text-align: left;
-  vertical-align: top; overflow-wrap: anywhere; }
+  vertical-align: top; overflow-wrap: break-word; }
 small, .note { color: #777; } code { overflow-wrap: anywhere; }
 @media print { body { max-width: none; margin: 0; } .wide { overflow: visible; } }
 </style>
@@ -46,7 +46,7 @@ small, .note { color: #777; } code { overflow-wrap: anywhere; }
 {% for line in verdict.lines %}<p><small>{{ line }}</small></p>
 {% endfor %}</section>
 {% endfor %}
-<p><em>{{ report.attestation }}</em></p>
+<p><strong>Guarantee: {{ report.guarantee }}.</strong> <em>{{ report.attestation }}.</em></p>
 <h2>What this is about</h2>
 <ul>{% for line in report.about %}<li>{{ line }}</li>{% endfor %}</ul>
 <h2>Not claimed</h2>

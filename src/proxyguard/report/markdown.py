@@ -19,7 +19,8 @@ def to_markdown(report: Report) -> str:
             *(f"- {_plain(line)}" for line in verdict.lines),
             "",
         ]
-    lines += [f"*{_plain(report.attestation)}*", "", "## What this is about", ""]
+    lines += [f"**Guarantee: {_plain(report.guarantee)}.** *{_plain(report.attestation)}.*", ""]
+    lines += ["## What this is about", ""]
     lines += [f"- {_plain(line)}" for line in report.about]
     lines += ["", "## Not claimed", "", *(f"- {_plain(line)}" for line in report.not_claimed), ""]
     if report.notes:
