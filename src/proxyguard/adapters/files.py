@@ -36,6 +36,7 @@ class FileFolder:
             "folder": self._folder,
             "pattern": self._pattern,
             "first": self._first,
+            "read": self._reading.model_dump(mode="json"),
         }
 
     def prepare(self, source: pd.DataFrame, rng: np.random.Generator) -> None:
@@ -108,7 +109,8 @@ class NamedFile:
 
     def describe(self) -> Mapping[str, Any]:
         """Return the file's name."""
-        return {"mechanism": "a named table", "file": self._path.name}
+        return {"mechanism": "a named table", "file": self._path.name,
+                "read": self._reading.model_dump(mode="json")}  # fmt: skip
 
     def prepare(self, source: pd.DataFrame, rng: np.random.Generator) -> None:
         """Check that the file has the source's columns."""

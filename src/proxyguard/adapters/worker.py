@@ -13,6 +13,7 @@ import pyarrow.parquet  # noqa: F401
 import sklearn.model_selection  # noqa: F401
 import skops.io  # noqa: F401
 
+import proxyguard.adapters.pipelines  # noqa: F401
 from proxyguard.adapters.library import Library
 from proxyguard.draw.protocol import Learner
 from proxyguard.draw.worker import serve

@@ -288,12 +288,12 @@ def _remember(
     training, validation = split_development(member, rows)
     whole = None
     if parts.rest is not None:
-        together = pd.concat([parts.target, tagged], ignore_index=True)
-        identity, prints, occurrences = lineage.records(together)
-        whole = prints
-        n = len(parts.target)
-        target = RecordSet(identity, prints[:n], occurrences[:n])
-        rest = RecordSet(identity, prints[n:], occurrences[n:])
+        # In the order of the file: which of two equal records is which must not depend on roles.
+        place = np.argsort(np.concatenate([parts.positions, parts.rest]))
+        together = pd.concat([parts.target, tagged], ignore_index=True).iloc[place]
+        identity, whole, occurrences = lineage.records(together)
+        target = RecordSet(identity, whole[parts.positions], occurrences[parts.positions])
+        rest = RecordSet(identity, whole[parts.rest], occurrences[parts.rest])
     else:
         target = RecordSet(*lineage.records(parts.target))
         rest = RecordSet(*lineage.records(tagged))

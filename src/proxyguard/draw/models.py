@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import zipfile
 from collections.abc import Sequence
 from typing import Any
@@ -20,6 +19,7 @@ from proxyguard.errors import SealError
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 TRUSTED = (
     "numpy.dtype",
+    "sklearn.compose._column_transformer.make_column_selector",
     "sklearn.tree._tree.Tree",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
 )
@@ -36,9 +36,10 @@ def model_bytes(estimator: Any) -> bytes:
     _renumber(schema, numbers)
     sink = io.BytesIO()
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as out:
-        members = {numbers[_address(n)]: raw.read(n) for n in raw.namelist() if n != "schema.json"}
-        for number in sorted(members, key=int):
-            _write(out, f"{number}.npy", _clear_padding(members[number]))
+        members = {_renamed(n, numbers): n for n in raw.namelist() if n != "schema.json"}
+        for name in sorted(members, key=lambda n: int(_address(n))):
+            content = raw.read(members[name])
+            _write(out, name, _clear_padding(content) if name.endswith(".npy") else content)
         _write(out, "schema.json", json.dumps(schema, sort_keys=True).encode())
     return sink.getvalue()
 
@@ -56,12 +57,20 @@ def load_model(content: bytes, name: str, trusted: Sequence[str] = ()) -> Any:
                 "its procedure; it is not loaded"
             )
         return skops.io.loads(content, trusted=sorted(found))
-    except (zipfile.BadZipFile, KeyError, ValueError) as error:
-        raise SealError(f"{name} is no stored model: {error}") from error
+    except SealError:
+        raise
+    except Exception as error:  # a forged file may break its reader in any way
+        raise SealError(f"{name} is no stored model: {error!r}") from error
 
 
 def _address(member: str) -> str:
     return member.split(".")[0]
+
+
+def _renamed(member: str, numbers: dict[str, str]) -> str:
+    """Return a part's file name with its address, or its random name, replaced by a number."""
+    stem, _, kind = member.partition(".")
+    return f"{numbers.setdefault(stem, str(len(numbers)))}.{kind}"
 
 
 def _renumber(node: Any, numbers: dict[str, str]) -> None:
@@ -70,9 +79,8 @@ def _renumber(node: Any, numbers: dict[str, str]) -> None:
         for key, value in node.items():
             if key == "__id__" and isinstance(value, int):
                 node[key] = int(numbers.setdefault(str(value), str(len(numbers))))
-            elif key == "file" and isinstance(value, str) and re.fullmatch(r"\d+\.npy", value):
-                number = numbers.setdefault(_address(value), str(len(numbers)))
-                node[key] = f"{number}.npy"
+            elif key == "file" and isinstance(value, str):
+                node[key] = _renamed(value, numbers)
             else:
                 _renumber(value, numbers)
     elif isinstance(node, list):

@@ -69,14 +69,14 @@ def _classes(texts: Sequence[str], outcome: Outcome) -> Array:
 
 def _inside(texts: Sequence[str], outcome: Outcome) -> Array:
     low, high = (number(end) for end in outcome.range or ("0", "1"))
-    numbers = []
+    found = []
     for text in texts:
         try:
-            number = float(text)
+            value = float(text)
         except ValueError:
-            number = np.nan
-        numbers.append(number if low <= number <= high else np.nan)
-    return np.array(numbers)
+            value = np.nan
+        found.append(value if low <= value <= high else np.nan)
+    return np.array(found)
 
 
 def _declared(outcome: Outcome) -> str:
@@ -124,4 +124,4 @@ def temper(p: Array, temperature: float) -> Array:
     """Return probabilities whose logits were divided by the temperature."""
     inside = np.clip(p, TINY, 1.0 - TINY)
     logit = np.log(inside) - np.log1p(-inside)
-    return np.asarray(1.0 / (1.0 + np.exp(-logit / temperature)))
+    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * logit / temperature)))  # exp would overflow

@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 from proxyguard.errors import DigestMismatch, SealError
-from proxyguard.seal.storage import write_atomic
+from proxyguard.seal.storage import LEFTOVER, write_atomic
 
 
 class Store:
@@ -42,4 +42,8 @@ class Store:
 
     def addresses(self) -> set[str]:
         """Return the addresses of all objects."""
-        return {place.name for place in self._root.glob("*/*") if place.is_file()}
+        return {
+            place.name
+            for place in self._root.glob("*/*")
+            if place.is_file() and not place.name.endswith(LEFTOVER)
+        }

@@ -40,6 +40,10 @@ class KeyFile:
 
     secret: bytes
 
+    def __post_init__(self) -> None:
+        if len(self.secret) != 32:
+            raise KeyMissing(f"a key has 32 bytes, this one {len(self.secret)}")
+
     def wrap(self, data_key: bytes) -> dict[str, Any]:
         """Wrap under the secret."""
         return {"kind": "key", **_seal_key(self.secret, data_key)}
@@ -84,7 +88,10 @@ class Recipient:
     def wrap(self, data_key: bytes) -> dict[str, Any]:
         """Wrap for the person, with a key agreed upon once."""
         once = X25519PrivateKey.from_private_bytes(random_bytes(32))
-        shared = once.exchange(_public(self.public))
+        try:
+            shared = once.exchange(_public(self.public))
+        except ValueError as error:
+            raise SealError(f"{self.public[:16]}... is no X25519 public key") from error
         return {
             "kind": "person",
             "public": self.public,
@@ -121,7 +128,10 @@ class Person:
 def unwrap_any(wraps: Sequence[Mapping[str, Any]], holder: Holder) -> bytes:
     """Return the data key if one of the wraps is for this holder; else say whom it was for."""
     for wrapped in wraps:
-        key = holder.unwrap(wrapped)
+        try:
+            key = holder.unwrap(wrapped)
+        except (KeyError, ValueError, TypeError) as error:
+            raise SealError(f"a wrapped key is not in its form; it was edited: {error}") from error
         if key is not None:
             return key
     kinds = ", ".join(sorted({str(w["kind"]) for w in wraps}))

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation
-from math import lgamma
+from math import inf, lgamma
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,6 +26,10 @@ SIZE = 16
 
 Prints = NDArray[np.bytes_]
 
+_NO_NUMBERS = ("nan", "inf", "-inf", "+inf", "infinity", "-infinity")
+_WHOLE = re.compile(r"(?P<sign>[+-]?)(?P<digits>[0-9]+)(\.0*)?")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
 
 def canonical_value(text: str) -> str:
     """Return a value so that ``1``, ``1.0`` and ``01`` read alike, and blanks do not count.
@@ -34,16 +38,19 @@ def canonical_value(text: str) -> str:
     ('1', '1', 'x')
     """
     text = text.strip()
+    whole = _WHOLE.fullmatch(text)
+    if whole is not None:  # by its digits: an id may have more of them than a double keeps
+        digits = whole["digits"].lstrip("0") or "0"
+        return f"-{digits}" if whole["sign"] == "-" and digits != "0" else digits
     try:
-        number = Decimal(text)
-    except InvalidOperation:
-        return text
-    if not number.is_finite():
-        return text.lower()
-    if number == 0:
-        return "0"
-    # A double that was written with 17 digits is the number it was read from.
-    return format(Decimal(repr(float(number))).normalize() if "." in text else number.normalize())
+        number = float(text) if _NUMBER.fullmatch(text) else inf
+    except OverflowError:
+        number = inf
+    if number in (inf, -inf):
+        return text.lower() if text.lower() in _NO_NUMBERS else text
+    if number.is_integer() and abs(number) < 2.0**53:
+        return str(int(number))
+    return repr(number)  # a double that was written with 17 digits is the one it was read from
 
 
 def fingerprints(frame: pd.DataFrame, key: bytes) -> Prints:

@@ -71,10 +71,11 @@ class SealedFile:
             self.header: dict[str, Any] = json.loads(line)
         except ValueError:
             raise SealError(f"{path.name} has no header that this version reads") from None
-        if self.header.get("format") != FORMAT:
-            raise SealError(
-                f"{path.name} has format {self.header.get('format')!r}; this version reads {FORMAT}"
-            )
+        found = self.header.get("format") if isinstance(self.header, dict) else None
+        if found != FORMAT:
+            raise SealError(f"{path.name} has format {found!r}; this version reads {FORMAT}")
+        if set(self.header) != {"format", "rows", "chunks", "wraps"}:
+            raise SealError(f"the header of {path.name} lacks what it needs; it was edited")
         self._header = line[:-1]
         if canonical_bytes(self.header) + b"\n" != line:
             raise SealError(f"the header of {path.name} is not in canonical form; it was edited")
@@ -112,6 +113,8 @@ class SealedFile:
             for index in range(int(self.header["chunks"])):
                 size = int.from_bytes(file.read(4), "big")
                 cipher = file.read(size)
+                if len(cipher) != size:
+                    raise SealError(f"{self._path.name} ends within a chunk; it was cut")
                 yield decrypt(key, index, cipher, _about(self._header), self._path.name)
             if file.read(1):
                 raise SealError(f"{self._path.name} goes on after its last chunk; it was edited")

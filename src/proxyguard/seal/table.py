@@ -7,8 +7,10 @@ part alone, and the target's records are kept as text until they are scored.
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,22 +46,39 @@ class RawTable:
             raise TableError(f"{path.name} has two columns of one name: {self._header}")
 
     def _read_lines(self) -> None:
-        content = _read_text(self._path)
-        lines = [line for line in content.splitlines() if line.strip()]
-        split = next((i for i, line in enumerate(lines) if line.count(b'"') % 2), None)
-        if split is not None:
-            raise TableError(
-                f"{self._path.name}, line {split + 1} has a quoted field that goes on in the next "
-                "line; rows are set aside by line, so convert the table to Parquet"
-            )
+        lines = list(enumerate(_read_text(self._path).splitlines(), start=1))
+        while lines and not lines[-1][1]:
+            lines.pop()
         if self._reading.header:
-            if not lines:
+            start = next((k for k, (_, line) in enumerate(lines) if line.strip()), None)
+            if start is None:
                 raise TableError(f"{self._path.name} is empty")
-            frame = _parse([lines.pop(0)], self._reading, None)
-            self._header = [str(value) for value in frame.iloc[0]]
+            self._header = [name.strip() for name in _fields(lines[start][1], self._reading)]
+            lines = lines[start + 1 :]
         else:
             self._header = list(self._reading.columns)
-        self._lines = lines
+        if len(self._header) > 1:  # of one column an empty line is a missing value
+            blanks = b"" if self._reading.separator.isspace() else b" \t"
+            lines = [(number, line) for number, line in lines if line.strip(blanks or b"\n")]
+        for number, line in lines:
+            self._check_line(number, line)
+        self._lines = [line for _, line in lines]
+
+    def _check_line(self, number: int, line: bytes) -> None:
+        """Refuse a row with more or fewer values than there are columns; none is dropped."""
+        found = line.count(self._reading.separator.encode()) + 1
+        if b'"' in line:
+            if line.count(b'"') % 2:
+                raise TableError(
+                    f"{self._path.name}, line {number} has a quoted field that goes on in the next "
+                    "line; rows are set aside by line, so convert the table to Parquet"
+                )
+            found = len(_fields(line, self._reading))
+        if found != len(self._header):
+            raise TableError(
+                f"{self._path.name}, line {number} has {found} values, and there are "
+                f"{len(self._header)} columns"
+            )
 
     @property
     def columns(self) -> list[str]:
@@ -92,7 +111,7 @@ def _read_text(path: Path) -> bytes:
             content = gzip.decompress(content)
     except FileNotFoundError:
         raise TableError(f"there is no table at {path}") from None
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise TableError(f"{path.name} could not be read: {error}") from error
     return content
 
@@ -106,17 +125,27 @@ def _read_parquet(path: Path) -> pa.Table:
         raise TableError(f"{path.name} is no whole Parquet file: {error}") from error
 
 
+def _fields(line: bytes, reading: Reading) -> list[str]:
+    """Return the values of one line, quotes undone."""
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise TableError(f"the table is no UTF-8 text: {error}") from error
+    (fields,) = csv.reader([text], delimiter=reading.separator, skipinitialspace=True)
+    return fields
+
+
 def _parse(
-    lines: Sequence[bytes], reading: Reading, header: list[str] | None, only: str | None = None
+    lines: Sequence[bytes], reading: Reading, header: list[str], only: str | None = None
 ) -> pd.DataFrame:
     """Return lines as a frame of text, values as they are written, without outer blanks."""
     import pandas as pd
 
     if not lines:
-        return pd.DataFrame({name: pd.Series([], dtype=object) for name in header or []})
+        return pd.DataFrame({name: pd.Series([], dtype=object) for name in header})
     try:
         frame = pd.read_csv(
-            io.BytesIO(b"\n".join(lines)),
+            io.BytesIO(b"\n".join(lines) + b"\n"),
             sep=reading.separator,
             header=None,
             names=header,
@@ -125,12 +154,15 @@ def _parse(
             keep_default_na=False,
             index_col=False,
             skipinitialspace=True,
+            skip_blank_lines=False,
             encoding="utf-8",
         )
     except (ValueError, pd.errors.ParserError) as error:
         raise TableError(f"the table has rows that are no rows of its columns: {error}") from error
-    if frame.isna().to_numpy().any():
-        raise TableError("the table has rows with fewer values than it has columns")
+    before = b" " + reading.separator.encode()
+    if any(before in line or line.endswith(b" ") for line in lines):
+        for name in frame.columns:
+            frame[name] = frame[name].map(str.strip).astype(object)
     return frame
 
 
@@ -180,14 +212,12 @@ def kinds_of(frame: pd.DataFrame, missing: Sequence[str], text: Sequence[str]) -
 
 def as_text(value: object) -> str:
     """Return a value as text; whole numbers read alike whether they were floats or not."""
-    if value is None:
+    if value is None or value != value:  # NaN and NaT are no values
         return ""
     if isinstance(value, bool | np.bool_):
         return "True" if value else "False"
     if isinstance(value, float | np.floating):
         number = float(value)
-        if number != number:
-            return ""
         return str(int(number)) if number.is_integer() and abs(number) < 2**53 else repr(number)
     return str(value)
 

@@ -1,0 +1,161 @@
+"""A name means one thing: ours, an entry point, or an import path, and never two of them."""
+
+from __future__ import annotations
+
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from proxyguard.adapters.bootstrap import RowBootstrap
+from proxyguard.draw.catalog import (
+    GENERATORS,
+    PROCEDURES,
+    find_pipeline,
+    load_attribute,
+    load_generator,
+    origin,
+)
+from proxyguard.draw.protocol import Generator
+from proxyguard.errors import RegistryError
+
+MODULE = """\
+class Maker:
+    def __init__(self, *, size=1):
+        self.size = size
+
+    class Inner:
+        pass
+
+
+def pipeline(seed):
+    return "unfitted"
+"""
+
+
+def install(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, entry_points: str = ""
+) -> None:
+    """Put a package of one module, with these entry points, on the path of this test."""
+    (folder / f"{name}.py").write_text(MODULE)
+    info = folder / f"{name}-2.5.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 2.5\n")
+    (info / "top_level.txt").write_text(f"{name}\n")
+    (info / "entry_points.txt").write_text(entry_points)
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, name, raising=False)
+
+
+@pytest.mark.parametrize("name", sorted(GENERATORS))
+def test_every_generator_of_ours_can_be_loaded_and_is_one(name: str) -> None:
+    options = {
+        "bootstrap": {"rows": 3},
+        "files": {"folder": "releases"},
+        "callable": {"function": "math:sqrt"},
+        "predictions": {"folder": "predictions"},
+    }
+    assert isinstance(load_generator(name, options[name]), Generator)
+
+
+@pytest.mark.parametrize("name", sorted(PROCEDURES))
+def test_every_procedure_of_ours_can_be_loaded(name: str) -> None:
+    assert find_pipeline(name).__name__ == name
+
+
+def test_an_unknown_name_is_refused_with_the_names_there_are() -> None:
+    with pytest.raises(RegistryError, match=r"no generator 'magic'; ours are \['bootstrap'"):
+        load_generator("magic", {})
+    with pytest.raises(RegistryError, match=r"no procedure 'magic'; ours are \['boosting'"):
+        find_pipeline("magic")
+
+
+def test_an_import_path_names_an_attribute_at_any_depth(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, monkeypatch, "pg_catalog_path")
+    assert load_generator("pg_catalog_path:Maker", {"size": 4}).size == 4
+    assert load_attribute("pg_catalog_path:Maker.Inner").__name__ == "Inner"
+    assert find_pipeline("pg_catalog_path:pipeline")(0) == "unfitted"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["no_such_module:x", "math:no_such_name", "math:", "math:pi.no", ":x", "math:sqrt.", "math"],
+)
+def test_an_import_path_that_leads_nowhere_is_refused_by_name(path: str) -> None:
+    with pytest.raises(RegistryError, match=f"'{path}' cannot be loaded"):
+        load_attribute(path)
+
+
+def test_options_that_a_generator_does_not_take_are_named() -> None:
+    with pytest.raises(RegistryError, match=r"'bootstrap' does not take the options \{'size': 3\}"):
+        load_generator("bootstrap", {"size": 3})
+    with pytest.raises(RegistryError, match="'files' does not take"):
+        load_generator("files", {})
+
+
+def test_a_generator_that_refuses_its_options_itself_is_heard() -> None:
+    with pytest.raises(RegistryError, match="rows is a whole number of at least 1, got 0"):
+        load_generator("bootstrap", {"rows": 0})
+
+
+def test_an_entry_point_is_found_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points = (
+        "[proxyguard.generators]\nmade = pg_catalog_entry:Maker\n"
+        "[proxyguard.procedures]\nlearned = pg_catalog_entry:pipeline\n"
+    )
+    install(tmp_path, monkeypatch, "pg_catalog_entry", points)
+    assert load_generator("made", {"size": 2}).size == 2
+    assert find_pipeline("learned")(0) == "unfitted"
+    assert origin("made") == {"path": "pg_catalog_entry:Maker", "version": "2.5"}
+    assert origin("learned", "procedure")["path"] == "pg_catalog_entry:pipeline"
+    with pytest.raises(RegistryError, match="no procedure 'made'"):
+        find_pipeline("made")
+
+
+def test_an_entry_point_is_not_imported_before_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points = "[proxyguard.generators]\nmade = pg_catalog_lazy:Maker\n"
+    install(tmp_path, monkeypatch, "pg_catalog_lazy", points)
+    load_generator("bootstrap", {})
+    origin("made")
+    assert "pg_catalog_lazy" not in sys.modules
+    load_generator("made", {})
+    assert "pg_catalog_lazy" in sys.modules
+
+
+def test_a_name_of_ours_that_a_package_claims_too_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points = "[proxyguard.generators]\nbootstrap = pg_catalog_claim:Maker\n"
+    install(tmp_path, monkeypatch, "pg_catalog_claim", points)
+    with pytest.raises(RegistryError, match=r"'bootstrap' is claimed by .*pg_catalog_claim:Maker"):
+        load_generator("bootstrap", {})
+    # By its import path each of them can still be had.
+    own = load_generator("proxyguard.adapters.bootstrap:RowBootstrap", {})
+    assert isinstance(own, RowBootstrap)
+
+
+def test_a_name_that_two_packages_claim_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("pg_catalog_first", "pg_catalog_second"):
+        install(tmp_path, monkeypatch, name, f"[proxyguard.generators]\nmade = {name}:Maker\n")
+    with pytest.raises(
+        RegistryError, match=r"claimed by \['pg_catalog_first:Maker', 'pg_catalog_second:Maker'\]"
+    ):
+        load_generator("made", {})
+
+
+def test_the_origin_of_a_name_tells_the_version_of_its_package() -> None:
+    assert origin("sklearn.linear_model:Ridge", "procedure") == {
+        "path": "sklearn.linear_model:Ridge",
+        "version": metadata.version("scikit-learn"),
+    }
+    assert origin("math:sqrt") == {"path": "math:sqrt", "version": "not packaged"}
+    assert origin("bootstrap")["path"] == GENERATORS["bootstrap"]

@@ -1,0 +1,466 @@
+"""What two keys of a declaration cannot say together is refused, and every key is passed on."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from proxyguard.errors import RegistryError
+from proxyguard.exact.multiplicity import Dependence
+from proxyguard.registry.claim import Bound, Claim, Family, Mode, Score
+from proxyguard.registry.declaration import Declaration, as_declaration
+from proxyguard.registry.design import Clustered, Iid, Stratified, WithoutReplacement
+from proxyguard.registry.parts import ClaimPart
+from proxyguard.registry.test import ComponentTest
+
+RISK: dict[str, Any] = {"name": "risk", "loss": "brier", "form": "absolute", "limit": "0.2"}
+SHARE: dict[str, Any] = {
+    "name": "share", "form": "query", "query": {"share": {"a": "b"}}, "limit": "0.1",
+}  # fmt: skip
+DRAWN: dict[str, Any] = {
+    "name": "m", "generator": "bootstrap", "draws": 4, "seeds": {"first": 10},
+}  # fmt: skip
+RULE = {"source_validation_plus": "0.05"}
+VALIDATION = {"validation": {"fraction": "0.2", "seed": 1}}
+APART = {"table": None, "reserve": None, "file": "f.csv"}
+SEQUENTIAL = {"mode": "sequential", "looks": [2, 4], "threshold": "0.01", "reliability": "0.5"}
+STREAM = {"mode": "stream", "level": "releases", "batch": 10}
+
+
+def value(**changes: Any) -> dict[str, Any]:
+    """Return a whole declaration as plain values, with some parts replaced or left out."""
+    whole: dict[str, Any] = {
+        "format": 1,
+        "name": "forms",
+        "purpose": "Is this refused?",
+        "target": target(),
+        "procedure": {"library": ["logistic"]},
+        "requirement": [RISK],
+        "mechanism": [DRAWN],
+        "claim": {"reliability": "0.8"},
+        **changes,
+    }
+    return {key: part for key, part in whole.items() if part is not None}
+
+
+def target(**changes: Any) -> dict[str, Any]:
+    whole = {
+        "table": "t.csv",
+        "reserve": {"rows": 10, "seed": 1},
+        "outcome": "y",
+        "positive": "yes",
+        **changes,
+    }
+    return {key: part for key, part in whole.items() if part is not None}
+
+
+def given(**changes: Any) -> dict[str, Any]:
+    """Return a target of losses that were computed elsewhere."""
+    return {"losses": "l.npz", **changes}
+
+
+def candidate(**changes: Any) -> dict[str, Any]:
+    whole = {
+        "name": "c",
+        "target": target(),
+        "procedure": {"library": ["logistic"]},
+        "requirement": [RISK],
+        "release": [{"name": "r", "file": "r.csv"}],
+        **changes,
+    }
+    return {key: part for key, part in whole.items() if part is not None}
+
+
+def family(*candidates: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return {
+        "format": 1,
+        "name": "forms",
+        "purpose": "Is this refused?",
+        "candidate": list(candidates),
+        "claim": {"level": "releases"},
+        **changes,
+    }
+
+
+def pilot(name: str, first: int, **changes: Any) -> dict[str, Any]:
+    return {"name": name, "generator": "bootstrap", "draws": 2, "seeds": {"first": first},
+            **changes}  # fmt: skip
+
+
+PILOTS = [pilot("one", 100), pilot("two", 200), pilot("three", 300)]
+ROLES = {"pilots": ["one", "two", "three"], "moderate": "0.01"}
+PILOT_LIMIT = {"pilot_largest_plus": "0.01", "pilot": "one", "round_up": "0.001"}
+
+
+def read(declared: dict[str, Any]) -> Declaration:
+    return as_declaration(declared)
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        value(),
+        value(target=target(**APART), development={"table": "d.csv"}),
+        value(
+            target=target(table=None, reserve=None, population="p.csv",
+                          draw={"size": 9, "replace": True, "seed": 1}),
+            development={"table": "d.csv"},
+        ),
+        value(target=given(), procedure=None),
+        value(target={"table": "t.csv", "reserve": {"rows": 9, "seed": 1}}, procedure=None,
+              requirement=[SHARE]),
+        value(procedure=None, mechanism=[{**DRAWN, "generator": "predictions"}]),
+        value(mechanism=None, release=[{"name": "r", "file": "r.csv"}],
+              claim={"level": "releases"}),
+        value(claim={"level": "releases"}),
+        value(claim=SEQUENTIAL),
+        value(claim=STREAM, mechanism=None),
+        value(pilot=PILOTS, roles=ROLES, development=VALIDATION,
+              mechanism=[{"name": "m", "role": "high", "draws": 3, "seeds": [1, 2, 3]}]),
+        value(pilot=PILOTS, development=VALIDATION,
+              requirement=[{**RISK, "limit": PILOT_LIMIT, "slack": "0.01"}]),
+        family(candidate(), candidate(name="d")),
+        value(target=target(read={"header": False, "columns": ["x", "y"]})),
+        value(target=target(positive=None, classes=["a", "b", "c"])),
+        value(target=target(positive=None, range=["0", "1"])),
+    ],
+)  # fmt: skip
+def test_what_says_one_thing_is_read(declared: dict[str, Any]) -> None:
+    read_once = read(declared)
+    assert read(read_once.to_dict()) == read_once
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        # one source
+        ({"table": "t.csv", "reserve": None},
+         "target: name one source of target records (table and reserve, or file, or population "
+         "and draw, or losses), got table and reserve"),
+        ({"table": None}, "got table and reserve"),
+        ({"table": None, "reserve": None}, "got none"),
+        ({"file": "f.csv"}, "got table and reserve and file"),
+        ({"losses": "l.npz"}, "got table and reserve and losses"),
+        ({"population": "p.csv"}, "got table and reserve and population and draw"),
+        ({"table": None, "reserve": None, "population": "p.csv"}, "got population and draw"),
+        ({"table": None, "reserve": None, "draw": {"size": 9, "replace": True, "seed": 1}},
+         "got population and draw"),
+        # reserved rows
+        ({"reserve": {"seed": 1}}, "reserve needs rows, how many records are set aside"),
+        ({"design": {"by": "s", "sizes": {"a": 3, "b": 4}, "weights": {"a": "0.5", "b": "0.5"}}},
+         "reserve.rows differs from the sum of the stratum sizes"),
+        # strata
+        ({"design": {"by": "s", "sizes": {"a": 3}, "weights": {"a": "0.5", "b": "0.5"}}},
+         "sizes and weights must name the same strata"),
+        ({"design": {"by": "s", "sizes": {"a": 5, "b": 5}, "weights": {"a": "0.5", "b": "0.4"}}},
+         "weights must sum to exactly 1"),
+        # outcome
+        ({"outcome": None},
+         "an outcome has one of positive, classes or range, and nothing else does; outcome is "
+         "None, found ['positive']"),
+        ({"positive": None}, "outcome is 'y', found none of them"),
+        ({"classes": ["a", "b"]}, "found ['positive', 'classes']"),
+        ({"range": ["0", "1"]}, "found ['positive', 'range']"),
+        ({"positive": None, "range": ["1", "1"]}, "range must increase, got ['1', '1']"),
+        ({"positive": None, "classes": ["a"]}, "target.classes"),
+        # reading
+        ({"read": {"header": False}}, "give columns where the file has no header, and only there"),
+        ({"read": {"columns": ["x"]}}, "give columns where the file has no header, and only there"),
+        ({"read": {"separator": ",,"}}, "target.read.separator"),
+        # paths
+        ({"table": "/t.csv"}, "expected a path inside the audit's data folder"),
+        ({"table": "../t.csv"}, "expected a path inside the audit's data folder"),
+        ({"table": "a\\t.csv"}, "with forward slashes"),
+    ],
+)  # fmt: skip
+def test_a_target_is_one_thing(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(RegistryError, match=re.escape(message)):
+        read(value(target=target(**changes)))
+
+
+@pytest.mark.parametrize(
+    "design",
+    [
+        {"pool": 100},
+        {"by": "s"},
+        {"by": "s", "sizes": {"a": 5, "b": 4}, "weights": {"a": "0.5", "b": "0.5"}},
+    ],
+)
+def test_records_drawn_with_replacement_are_iid(design: dict[str, Any]) -> None:
+    own = target(table=None, reserve=None, population="p.csv", design=design,
+                 draw={"size": 9, "replace": True, "seed": 1})  # fmt: skip
+    message = "records drawn with replacement are iid; leave design out"
+    with pytest.raises(RegistryError, match=message):
+        read(value(target=own, development={"table": "d.csv"}))
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [
+        # names
+        (value(requirement=[RISK, RISK]), "requirement names must differ, got ['risk', 'risk']"),
+        (value(mechanism=[DRAWN, {**DRAWN, "seeds": {"first": 50}}]),
+         "mechanism or release names must differ, got ['m', 'm']"),
+        (value(mechanism=None, claim={"level": "releases"},
+               release=[{"name": "r", "file": "a"}, {"name": "r", "file": "b"}]),
+         "mechanism or release names must differ, got ['r', 'r']"),
+        (value(pilot=[pilot("one", 100), pilot("one", 200)]),
+         "pilot names must differ, got ['one', 'one']"),
+        (family(candidate(), candidate()), "candidate names must differ, got ['c', 'c']"),
+        (value(secondary=[{"name": "s", "limits": {"risk": "0.1"}}] * 2),
+         "secondary names must differ, got ['s', 's']"),
+        # losses computed elsewhere
+        (value(target=given()), "losses computed elsewhere need no procedure here"),
+        (value(target=given(), procedure=None, requirement=[{**RISK, "limit": RULE}]),
+         "losses computed elsewhere need plain limits, and no query"),
+        (value(target=given(), procedure=None, requirement=[SHARE]),
+         "losses computed elsewhere need plain limits, and no query"),
+        # development
+        (value(target=target(**APART)),
+         "development.table is missing: the source that releases replace"),
+        (value(development={"table": "d.csv"}),
+         "rows of the table that are not reserved are the development part"),
+        # procedure
+        (value(procedure=None), "a loss needs a [procedure] that makes predictions"),
+        (value(procedure=None, mechanism=[
+            DRAWN, {**DRAWN, "name": "p", "generator": "predictions", "seeds": {"first": 50}}]),
+         "a loss needs a [procedure] that makes predictions"),
+        (value(target=target(outcome=None, positive=None)),
+         "a loss needs target.outcome, what is predicted"),
+        (value(procedure={"library": ["logistic", "forest"]}),
+         "development.validation is missing: the procedure chooses on it, or a limit is a rule"),
+        (value(procedure={"library": ["logistic"], "calibrate": "temperature"}),
+         "development.validation is missing"),
+        (value(procedure={"library": ["logistic"], "choose": {}}),
+         "development.validation is missing"),
+        (value(requirement=[{**RISK, "limit": RULE}]), "development.validation is missing"),
+        (value(target=target(positive=None, classes=["a", "b", "c"]), development=VALIDATION,
+               procedure={"library": ["logistic"], "choose": {}}),
+         "choose and calibrate are for a binary outcome, target.positive"),
+        (value(target=target(positive=None, range=["0", "1"]), development=VALIDATION,
+               procedure={"library": ["logistic"], "calibrate": "temperature"}),
+         "choose and calibrate are for a binary outcome, target.positive"),
+        # sources
+        (value(candidate=[candidate()]),
+         "candidates bring their own parts; leave target, procedure, requirement, mechanism out"),
+        (family(candidate(), secondary=[{"name": "s", "limits": {"risk": "0.1"}}]),
+         "candidates bring their own parts; leave secondary out"),
+        (value(target=None), "target is missing: the records that decide"),
+        # claim
+        (value(mechanism=None),
+         "a claim about a mechanism needs at least one [[mechanism]], and named releases make "
+         "none"),
+        (value(release=[{"name": "r", "file": "r.csv"}]),
+         "a claim about a mechanism needs at least one [[mechanism]]"),
+        (family(candidate(release=None, mechanism=[DRAWN]), claim={"reliability": "0.8"}),
+         "candidates with their own targets are named releases"),
+        (value(mechanism=None, claim={"level": "releases"}),
+         "a claim about releases needs [[release]] or [[mechanism]]"),
+        (value(claim=STREAM),
+         "the candidates of a stream come one after the other, at the draw"),
+        (family(candidate(release=None), claim=STREAM),
+         "the candidates of a stream come one after the other, at the draw"),
+        (value(claim=SEQUENTIAL,
+               mechanism=[DRAWN, {**DRAWN, "name": "n", "seeds": {"first": 50}}]),
+         "a sequential audit is about one mechanism"),
+        (value(claim={**SEQUENTIAL, "looks": [2, 3]}), "the last look is at 3 draws, not 4"),
+        # references
+        (value(development=VALIDATION,
+               requirement=[{**RISK, "limit": PILOT_LIMIT, "slack": "0.01"}]),
+         "requirement 'risk' names no [[pilot]]: 'one'"),
+        (value(roles=ROLES, pilot=PILOTS[:2]),
+         "roles name pilots that are none: ['one', 'two', 'three']"),
+        (value(mechanism=[{"name": "m", "role": "high", "draws": 1, "seeds": [1]}]),
+         "a mechanism has a role, and there is no [roles]"),
+        (value(secondary=[{"name": "s", "limits": {"risk": "0.1", "other": "0.1"}}]),
+         "secondary 's' limits ['other'], which are no requirements"),
+        # seeds
+        (value(pilot=[pilot("one", 13)]),
+         "seed 13 is registered for 'one' and for 'm'; every draw needs a seed of its own"),
+        (value(mechanism=[{**DRAWN, "seeds": [1, 2, 3]}]), "4 draws need as many seeds, got 3"),
+        (value(mechanism=[{**DRAWN, "seeds": [1, 2, 3, 3]}]),
+         "every draw needs a seed of its own; a seed is repeated"),
+    ],
+)  # fmt: skip
+def test_parts_that_contradict_each_other_are_refused(
+    declared: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(RegistryError, match=re.escape(message)):
+        read(declared)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"loss": None}, "a relative or absolute requirement names a loss, a query requirement a"),
+        ({"query": {"share": {"a": "b"}}}, "a relative or absolute requirement names a loss"),
+        ({"form": "query"}, "a relative or absolute requirement names a loss"),
+        ({"form": "query", "loss": None}, "a relative or absolute requirement names a loss"),
+        ({"loss": "m:f"}, "a loss by import path, module:function, declares low and high"),
+        ({"loss": "m:f", "low": "0"}, "a loss by import path, module:function, declares low"),
+        ({"low": "0", "high": "1"}, "a loss by import path, module:function, declares low"),
+        ({"form": "query", "loss": None, "query": {"share": {"a": "b"}}, "limit": RULE},
+         "the limit of a query is a number"),
+        ({"limit": PILOT_LIMIT}, "a limit from pilots is a cutoff plus a slack: give the slack"),
+        ({"limit": PILOT_LIMIT, "slack": {"smallest_of": ["0.1"], "allowance": "0.1"}},
+         "a limit from pilots is a cutoff plus a slack: give the slack"),
+        ({"form": "query", "loss": None, "query": {}},
+         "a query is a mean with its range, a share, or marginals"),
+        ({"form": "query", "loss": None, "query": {"mean": "x"}}, "a query is a mean with its"),
+        ({"form": "query", "loss": None, "query": {"range": ["0", "1"], "share": {"a": "b"}}},
+         "a query is a mean with its range"),
+        ({"form": "query", "loss": None, "query": {"share": {"a": "b"}, "marginals": [["a"]]}},
+         "a query is a mean with its range"),
+    ],
+)  # fmt: skip
+def test_a_requirement_is_about_one_thing(changes: dict[str, Any], message: str) -> None:
+    part = {key: one for key, one in {**RISK, **changes}.items() if one is not None}
+    with pytest.raises(RegistryError, match=re.escape(message)):
+        read(value(requirement=[part], development=VALIDATION, pilot=PILOTS))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"generator": None}, "a mechanism needs a generator, or the role of a pilot"),
+        ({"role": "high"}, "a mechanism needs a generator, or the role of a pilot"),
+        ({"role": "high", "generator": None, "options": {"rows": 3}},
+         "the options of a role are those of its pilot"),
+    ],
+)  # fmt: skip
+def test_a_mechanism_has_one_generator(changes: dict[str, Any], message: str) -> None:
+    part = {key: one for key, one in {**DRAWN, **changes}.items() if one is not None}
+    with pytest.raises(RegistryError, match=message):
+        read(value(mechanism=[part], pilot=PILOTS, roles=ROLES))
+
+
+def test_a_pilot_needs_a_generator() -> None:
+    bare = {key: one for key, one in pilot("one", 100).items() if key != "generator"}
+    with pytest.raises(RegistryError, match="a pilot needs a generator"):
+        read(value(pilot=[bare]))
+
+
+@pytest.mark.parametrize(
+    ("claim", "message"),
+    [
+        ({}, "a claim about a mechanism needs reliability, and a claim about named releases has "
+             "none; level is 'mechanism', reliability None"),
+        ({"level": "releases", "reliability": "0.8"}, "level is 'releases', reliability '0.8'"),
+        ({"level": "releases", "mode": "direct"}, "named releases have no mode"),
+        ({"level": "releases", "mode": "sequential", "looks": [4], "threshold": "0.1"},
+         "named releases have no mode 'sequential'"),
+        ({"reliability": "0.8", "mode": "releases"},
+         'is about named releases: set level = "releases"'),
+        ({"reliability": "0.8", "mode": "stream", "batch": 3},
+         "mode 'stream' is about named releases"),
+        ({"reliability": "0.8", "mode": "collective"},
+         "collective mode needs a target of its own for every release"),
+        ({"reliability": "0.8", "mode": "sequential", "threshold": "0.1"},
+         "a sequential audit registers its looks and the threshold of its score"),
+        ({"reliability": "0.8", "mode": "sequential", "looks": [4]},
+         "a sequential audit registers its looks and the threshold of its score"),
+        ({"reliability": "0.8", "looks": [4]}, "nothing else has looks"),
+        ({"reliability": "0.8", "levels": ["0.9"]},
+         "levels and futility belong to a sequential audit"),
+        ({"reliability": "0.8", "futility": False},
+         "levels and futility belong to a sequential audit"),
+        ({"level": "releases", "mode": "stream"},
+         "a stream registers its batch, target records a round"),
+        ({"reliability": "0.8", "batch": 5},
+         "a stream registers its batch, target records a round"),
+    ],
+)  # fmt: skip
+def test_a_claim_has_the_keys_of_its_mode(claim: dict[str, Any], message: str) -> None:
+    with pytest.raises(RegistryError, match=re.escape(message)):
+        read(value(claim=claim))
+
+
+def test_designs_are_those_that_tests_rely_on() -> None:
+    def design(**changes: Any) -> object:
+        own = read(value(target=target(**changes), development=changes.pop("development", None)))
+        assert own.target is not None
+        return own.target.sampling_design
+
+    assert design() == Iid()
+    assert design(design={"pool": 70}) == WithoutReplacement(pool=70)
+    assert design(design={"by": "s", "weighting": "record", "max_size": 3}) == Clustered(
+        weighting="record", max_size=3
+    )
+    strata = {"by": "s", "sizes": {"a": 4, "b": 6}, "weights": {"a": "0.3", "b": "0.7"}}
+    assert design(design=strata, reserve={"seed": 1}) == Stratified(
+        sizes={"a": 4, "b": 6}, weights={"a": Fraction(3, 10), "b": Fraction(7, 10)}
+    )
+    drawn = value(
+        target=target(table=None, reserve=None, population="p.csv",
+                      draw={"size": 9, "replace": True, "seed": 1}),
+        development={"table": "d.csv"},
+    )  # fmt: skip
+    whole = read(drawn).target
+    assert whole is not None
+    assert whole.sampling_design == Iid(with_replacement=True)
+
+
+PASSED: dict[str, tuple[Any, Any]] = {
+    "mode": ("hybrid", Mode.HYBRID),
+    "bound": ("paper", Bound.PAPER),
+    "score": ("slack", Score.SLACK),
+    "test": ("hoeffding", ComponentTest.HOEFFDING),
+    "threshold": ("0.01", Fraction(1, 100)),
+    "violation_threshold": ("0.02", Fraction(1, 50)),
+    "reliability": ("0.7", Fraction(7, 10)),
+    "alpha": ("0.1", Fraction(1, 10)),
+    "beta": ("0.2", Fraction(1, 5)),
+    "release_share": ("0.25", Fraction(1, 4)),
+    "target_share": ("0.75", Fraction(3, 4)),
+    "named_share": ("0.4", Fraction(2, 5)),
+    "family": ("bounds", Family.BOUNDS),
+    "shares": ({"m": "0.5", "n": "0.5"}, {"m": "0.5", "n": "0.5"}),
+    "dependence": ("independent", Dependence.INDEPENDENT),
+    "calibrator": ("capital", "capital"),
+    "thresholds": (["0.01", "0.1"], (Fraction(1, 100), Fraction(1, 10))),
+    "block_size": (7, 7),
+    "bounds_level": ("0.03", Fraction(3, 100)),
+    "pooled_violations": (False, False),
+}
+OWN_PLAN = {"level", "looks", "levels", "futility", "batch"}
+
+
+def test_every_key_of_a_claim_is_passed_on_or_belongs_to_a_plan_of_its_own() -> None:
+    assert set(ClaimPart.model_fields) == set(PASSED) | OWN_PLAN
+
+
+@pytest.mark.parametrize("key", PASSED)
+def test_a_key_of_the_claim_arrives_as_it_was_declared(key: str) -> None:
+    written, expected = PASSED[key]
+    claim = ClaimPart.model_validate({"reliability": "0.8", key: written}).to_claim()
+    name = "reliability_target" if key == "reliability" else key
+    assert getattr(claim, name) == expected
+
+
+def test_keys_that_are_left_out_have_the_defaults_of_the_claim() -> None:
+    assert ClaimPart.model_validate({"reliability": "0.8"}).to_claim() == Claim.of(
+        {"reliability_target": "0.8"}
+    )
+    assert ClaimPart.model_validate({"level": "releases"}).to_claim() == Claim.of(
+        {"mode": "releases"}
+    )
+
+
+def test_tests_may_be_named_for_each_requirement() -> None:
+    part = ClaimPart.model_validate(
+        {"reliability": "0.8", "test": {"risk": "bentkus", "cost": "betting"}}
+    )
+    assert part.to_claim().test == {
+        "risk": ComponentTest.BENTKUS, "cost": ComponentTest.BETTING,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("claim", [SEQUENTIAL, STREAM])
+def test_a_plan_of_its_own_is_no_fixed_claim(claim: dict[str, Any]) -> None:
+    part = ClaimPart.model_validate(claim)
+    assert part.after_opening
+    with pytest.raises(ValueError, match="has a plan of its own"):
+        part.to_claim()

@@ -1,0 +1,308 @@
+"""The store remembers records between audits, however a table was written in between."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from proxyguard.errors import SealError, TargetReused
+from proxyguard.seal.fingerprint import RecordSet
+from proxyguard.seal.lineage import FORMAT, LineageStore, Overlap
+
+N = 40
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LineageStore:
+    return LineageStore(tmp_path / "home" / "lineage.sqlite")
+
+
+def table(n: int = N) -> pd.DataFrame:
+    """A table of records that all differ, whose column ``x`` tells which is which."""
+    return pd.DataFrame(
+        {"x": [str(i) for i in range(n)], "y": ["yes" if i % 3 else "no" for i in range(n)]},
+        dtype=object,
+    )
+
+
+def remember(
+    store: LineageStore,
+    audit: str,
+    frame: pd.DataFrame,
+    roles: Mapping[str, Sequence[int]],
+    *,
+    confirmed: bool = True,
+    member: str = "main",
+) -> None:
+    """Record rows of a frame, by position, as an audit of the name ``audit`` does."""
+    identity, prints, occurrences = store.records(frame)
+    store.remember(
+        audit,
+        f"the audit {audit}",
+        {
+            (member, role): RecordSet(identity, prints[list(rows)], occurrences[list(rows)])
+            for role, rows in roles.items()
+        },
+    )
+    if confirmed:
+        store.confirm(audit)
+
+
+def meeting(store: LineageStore, audit: str, role: str, other: str) -> list[Overlap]:
+    name = f"the audit {other}"
+    return [o for o in store.overlaps(audit, {}) if (o.audit, o.role) == (name, role)]
+
+
+def test_reuse_is_found_through_a_shuffle_another_column_order_and_other_types(
+    store: LineageStore,
+) -> None:
+    remember(store, "one", table(), {"target": range(10), "training": range(10, N)})
+    store.open("target one", audit="one", registry="r", releases="d")
+
+    order = np.random.default_rng(7).permutation(N)
+    again = table().iloc[order][["y", "x"]].reset_index(drop=True)
+    again["x"] = again["x"].astype(np.float64)  # 1 became 1.0
+    target = list(range(15))
+    remember(store, "two", again, {"target": target, "training": range(15, N)})
+
+    were = order[target]  # the rows of the first table that these records are
+    (old_target,) = meeting(store, "two", "target", "one")
+    (old_training,) = meeting(store, "two", "training", "one")
+    assert old_target.shared == int((were < 10).sum()) > 0
+    assert old_training.shared == int((were >= 10).sum()) > 0
+    assert old_target.twins == old_target.shared  # no two records are equal
+    assert (old_target.records, old_training.records) == (10, 30)
+    for overlap in (old_target, old_training):
+        assert overlap.same_table
+        assert not overlap.same_audit
+        assert overlap.opened
+        assert overlap.reused
+
+
+def test_the_text_1_0_and_the_text_1_are_one_record(store: LineageStore) -> None:
+    remember(store, "one", table(), {"target": range(10)})
+    written = table()
+    written["x"] = [f" {float(text):.1f}" for text in written["x"]]
+    remember(store, "two", written, {"target": range(5, 15)})
+    (overlap,) = meeting(store, "two", "target", "one")
+    assert (overlap.same_table, overlap.shared, overlap.twins) == (True, 5, 5)
+
+
+def test_an_old_target_that_was_never_opened_is_met_and_not_reused(store: LineageStore) -> None:
+    remember(store, "one", table(), {"target": range(10)})
+    remember(store, "two", table(), {"target": range(10)})
+    (overlap,) = meeting(store, "two", "target", "one")
+    assert (overlap.shared, overlap.opened, overlap.reused) == (10, False, False)
+    store.open("target one", audit="one", registry="r", releases="d")
+    (overlap,) = meeting(store, "two", "target", "one")
+    assert (overlap.shared, overlap.opened, overlap.reused) == (10, True, True)
+
+
+def test_a_record_that_trained_something_is_reused_whether_or_not_a_target_was_opened(
+    store: LineageStore,
+) -> None:
+    remember(store, "one", table(), {"target": range(10), "training": range(10, N)})
+    remember(store, "two", table(), {"target": [39]})
+    (overlap,) = meeting(store, "two", "training", "one")
+    assert (overlap.shared, overlap.opened, overlap.reused) == (1, False, True)
+    assert meeting(store, "two", "target", "one") == []  # no record in common, none equal
+
+
+def test_equal_values_of_another_table_are_twins_and_never_shared(store: LineageStore) -> None:
+    longer = pd.concat([table(), table(1).assign(y="maybe")], ignore_index=True)
+    remember(store, "one", longer, {"target": range(10), "training": range(10, N + 1)})
+    store.open("target one", audit="one", registry="r", releases="d")
+    remember(store, "two", table(), {"target": range(4, 12)})
+    (old_target,) = meeting(store, "two", "target", "one")
+    (old_training,) = meeting(store, "two", "training", "one")
+    assert (old_target.shared, old_target.twins) == (0, 6)
+    assert (old_training.shared, old_training.twins) == (0, 2)
+    for overlap in (old_target, old_training):
+        assert not overlap.same_table
+        assert not overlap.reused
+
+
+def test_tables_without_an_equal_record_do_not_meet(store: LineageStore) -> None:
+    remember(store, "one", table(), {"target": range(10)})
+    remember(store, "two", table().assign(y="maybe"), {"target": range(10)})
+    assert store.overlaps("two", {}) == []
+
+
+def test_an_audit_that_was_not_confirmed_does_not_count(store: LineageStore) -> None:
+    remember(store, "killed", table(), {"training": range(N)}, confirmed=False)
+    remember(store, "two", table(), {"target": range(10)})
+    assert store.knows("killed")
+    assert store.overlaps("two", {}) == []
+    store.confirm("killed")
+    assert [o.shared for o in store.overlaps("two", {})] == [10]
+    assert not store.knows("another")
+
+
+def test_an_audit_sealed_again_after_a_kill_counts_once(store: LineageStore) -> None:
+    remember(store, "one", table(), {"training": range(N)}, confirmed=False)
+    remember(store, "one", table(), {"training": range(5)})
+    remember(store, "two", table(), {"target": range(10)})
+    assert [(o.records, o.shared) for o in store.overlaps("two", {})] == [(5, 5)]
+
+
+def test_parts_of_one_audit_meet_even_where_nothing_is_shared(store: LineageStore) -> None:
+    frame = pd.concat([table(4), table(4)], ignore_index=True)  # every record twice
+    remember(store, "one", frame, {"target": [0, 1, 2], "training": [3, 4, 5, 6, 7]})
+    (overlap,) = store.overlaps("one", {("main", "training"): 2.5})
+    # Rows 4, 5 and 6 equal the target's, and are other records.
+    assert (overlap.shared, overlap.twins, overlap.same_audit) == (0, 3, True)
+    assert overlap.expected_twins == 2.5  # as the caller worked out for this very role
+    assert overlap.to_dict() == {
+        "audit": "the audit one",
+        "member": "main",
+        "role": "training",
+        "same_table": True,
+        "records": 5,
+        "shared": 0,
+        "twins": 3,
+        "expected_twins": "2.5",
+        "same_audit": True,
+        "opened": False,
+    }
+
+
+def test_twins_expected_of_another_table_follow_from_the_twins_within_it(
+    store: LineageStore,
+) -> None:
+    crowded = pd.DataFrame({"x": ["1", "1", "1", "2"], "y": ["yes"] * 4})
+    remember(store, "one", crowded, {"training": range(4)})
+    remember(store, "two", table(), {"target": range(1, 9)})
+    (overlap,) = store.overlaps("two", {("main", "training"): 99.0})
+    assert overlap.twins == 2
+    # Three of the four records there have a twin, so three in four of the eight here.
+    assert overlap.expected_twins == 6.0
+
+
+def test_two_targets_of_one_audit_meet_each_other(store: LineageStore) -> None:
+    for member, rows in (("main", range(10)), ("second", range(8, 20))):
+        remember(store, "one", table(), {"target": rows}, member=member)
+    found = store.overlaps("one", {})
+    assert [(o.member, o.role, o.shared) for o in found] == [
+        ("second", "target", 2),
+        ("main", "target", 2),
+    ]
+
+
+def test_records_are_kept_as_keyed_fingerprints_only(tmp_path: Path) -> None:
+    path = tmp_path / "lineage.sqlite"
+    store = LineageStore(path)
+    frame = pd.DataFrame({"x": ["a value that must not be seen"]})
+    remember(store, "one", frame, {"target": [0]})
+    assert b"must not be seen" not in path.read_bytes()
+    other = LineageStore(tmp_path / "other.sqlite")
+    assert other.records(frame)[1][0] != store.records(frame)[1][0]
+    assert LineageStore(path).records(frame)[1][0] == store.records(frame)[1][0]
+
+
+def test_a_target_is_opened_again_for_its_declaration_and_for_no_other(
+    store: LineageStore,
+) -> None:
+    first = {"audit": "one", "registry": "a" * 64, "releases": "b" * 64}
+    store.open("target", **first)
+    store.open("target", **first)  # a killed run that goes on
+    for change in ({"registry": "c" * 64}, {"releases": "c" * 64}, {"audit": "two"}):
+        with pytest.raises(TargetReused, match=r"registry a{16}\.\.\. and releases b{16}\.\.\."):
+            store.open("target", **{**first, **change})
+    store.open("target", **first)  # a refusal changed nothing
+    store.open("another target", **{**first, "registry": "c" * 64})
+
+
+def test_of_many_threads_one_opens_the_target(tmp_path: Path) -> None:
+    path = tmp_path / "lineage.sqlite"
+
+    def attempt(number: int) -> tuple[bytes, bool]:
+        store = LineageStore(path)
+        seen = store.records(table(1))[1].tobytes()
+        try:
+            store.open("target", audit="one", registry=f"{number}", releases="d")
+        except TargetReused:
+            return seen, False
+        return seen, True
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(attempt, range(16)))
+    assert sum(opened for _, opened in found) == 1
+    assert len({seen for seen, _ in found}) == 1  # one key, whoever made the store
+
+
+def test_of_several_processes_one_opens_the_target(tmp_path: Path) -> None:
+    code = (
+        "import json, sys; from pathlib import Path; import pandas as pd\n"
+        "from proxyguard.errors import TargetReused\n"
+        "from proxyguard.seal.lineage import LineageStore\n"
+        "print('ready', flush=True); sys.stdin.readline()\n"
+        "store = LineageStore(Path(sys.argv[1])); opened = True\n"
+        "try: store.open('target', audit='one', registry=sys.argv[2], releases='d')\n"
+        "except TargetReused: opened = False\n"
+        "print(json.dumps([opened, store._key.hex()]))\n"
+    )
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path / "lineage.sqlite"), str(number)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(3)
+    ]
+    for process in running:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+    for process in running:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    found = [json.loads(process.communicate(timeout=60)[0]) for process in running]
+    assert sorted(opened for opened, _ in found) == [False, False, True]
+    assert len({key for _, key in found}) == 1
+
+
+@pytest.mark.parametrize("content", [b"no database " * 100, b"SQLite format 3\x00" + b"\xff" * 500])
+def test_a_file_that_is_no_store_is_refused_by_its_path(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "lineage.sqlite"
+    path.write_bytes(content)
+    with pytest.raises(SealError, match=r"the lineage store .*lineage\.sqlite cannot be used"):
+        LineageStore(path)
+    assert path.read_bytes() == content
+
+
+def test_a_store_cut_short_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "lineage.sqlite"
+    store = LineageStore(path)
+    remember(store, "one", table(), {"target": range(N)})
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(SealError, match="cannot be used"):
+        LineageStore(path)
+    with pytest.raises(SealError, match="cannot be used"):
+        store.overlaps("one", {})
+
+
+def test_a_folder_in_place_of_the_store_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SealError, match="cannot be used"):
+        LineageStore(tmp_path)
+
+
+def test_another_format_is_refused_by_its_number(tmp_path: Path) -> None:
+    path = tmp_path / "lineage.sqlite"
+    LineageStore(path)
+    base = sqlite3.connect(path)
+    with base:
+        base.execute("update store set format = ?", (FORMAT + 1,))
+    base.close()
+    with pytest.raises(SealError, match=f"format {FORMAT + 1}; this version reads {FORMAT}"):
+        LineageStore(path)

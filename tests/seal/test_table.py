@@ -1,0 +1,290 @@
+"""Rows are set aside by position before anything in them is read, and nothing is guessed."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxyguard.errors import TableError
+from proxyguard.registry.target import Reading
+from proxyguard.seal.table import (
+    RawTable,
+    as_text,
+    kinds_of,
+    read_table,
+    read_table_bytes,
+    table_bytes,
+    typed,
+)
+
+PLAIN = Reading()
+MISSING = ("", "NA")
+# A vertical tab and U+2028 end a line for Python's text, and not for the bytes of a table.
+CELLS = st.text('ab09.-é,;" \x0b\u2028', max_size=6).map(str.strip)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for all examples of a property, each of which overwrites its file."""
+    return tmp_path_factory.mktemp("tables")
+
+
+def put(folder: Path, content: str | bytes, name: str = "table.csv") -> Path:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def text_frame(**columns: list[str]) -> pd.DataFrame:
+    return pd.DataFrame(columns, dtype=object)
+
+
+@given(st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=6), st.data())
+def test_rows_are_taken_by_position_with_every_value_as_it_was_written(
+    folder: Path, rows: list[tuple[str, str]], data: st.DataObject
+) -> None:
+    sink = io.StringIO()
+    csv.writer(sink, quoting=csv.QUOTE_ALL).writerows([("x", "y"), *rows])
+    raw = RawTable(put(folder, sink.getvalue()), PLAIN)
+    positions = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=6))
+    taken = raw.take(np.array(positions, dtype=np.int64))
+    assert len(raw) == len(rows)
+    assert list(taken.columns) == ["x", "y"]
+    assert [tuple(row) for row in taken.to_numpy().tolist()] == [rows[i] for i in positions]
+    assert raw.column("y") == [y for _, y in rows]
+
+
+def test_a_row_that_is_not_taken_is_not_parsed(tmp_path: Path) -> None:
+    raw = RawTable(put(tmp_path, b"x,y\n1,2\n\xff,4\n5,6\n"), PLAIN)
+    assert raw.take(np.array([0, 2])).to_numpy().tolist() == [["1", "2"], ["5", "6"]]
+    with pytest.raises(TableError, match="utf-8"):
+        raw.take(np.array([1]))
+
+
+def test_reading_one_column_reads_nothing_else(tmp_path: Path) -> None:
+    raw = RawTable(put(tmp_path, b"x,y\n1,\xff\n3,4\n"), PLAIN)
+    assert raw.column("x") == ["1", "3"]
+    with pytest.raises(TableError, match="utf-8"):
+        raw.column("y")
+
+
+def test_a_column_that_is_not_there_is_named_with_those_that_are(tmp_path: Path) -> None:
+    raw = RawTable(put(tmp_path, "x,y\n1,2\n"), PLAIN)
+    with pytest.raises(TableError, match=r"no column 'z'; it has \['x', 'y'\]"):
+        raw.column("z")
+
+
+def test_a_compressed_table_reads_like_the_plain_one(tmp_path: Path) -> None:
+    content = b"x,y\n1,2\n3,4\n"
+    plain = read_table(put(tmp_path, content), PLAIN)
+    packed = read_table(put(tmp_path, gzip.compress(content), "table.csv.gz"), PLAIN)
+    pd.testing.assert_frame_equal(packed, plain)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_every_kind_of_line_ending_and_blank_lines_read_alike(tmp_path: Path, end: str) -> None:
+    content = end.join(["", "x,y", "", "1,2", "   ", "3,4"])
+    frame = read_table(put(tmp_path, content), PLAIN)
+    assert frame.to_numpy().tolist() == [["1", "2"], ["3", "4"]]
+
+
+def test_without_a_header_the_first_line_is_a_record(tmp_path: Path) -> None:
+    reading = Reading(header=False, columns=("x", "y"), separator=";")
+    raw = RawTable(put(tmp_path, "1,5;2\n3;4\n"), reading)
+    assert raw.columns == ["x", "y"]
+    assert raw.take(np.arange(2)).to_numpy().tolist() == [["1,5", "2"], ["3", "4"]]
+
+
+def test_a_table_of_a_header_alone_has_no_rows(tmp_path: Path) -> None:
+    raw = RawTable(put(tmp_path, "x,y\n"), PLAIN)
+    assert len(raw) == 0
+    assert list(raw.take(np.arange(0)).columns) == ["x", "y"]
+    assert raw.column("x") == []
+
+
+def test_an_empty_file_has_no_header(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match=r"table\.csv is empty"):
+        RawTable(put(tmp_path, "\n\n"), PLAIN)
+
+
+def test_a_quoted_field_that_spans_lines_is_refused_with_its_line(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match="line 3 has a quoted field"):
+        RawTable(put(tmp_path, 'x,y\n1,"a, ""b"""\n2,"a\nb"\n'), PLAIN)
+
+
+def test_a_row_with_too_many_values_is_refused(tmp_path: Path) -> None:
+    path = put(tmp_path, "x,y\n1,2\n3,4,5\n")
+    with pytest.raises(TableError, match="line 3 has 3 values, and there are 2 columns"):
+        read_table(path, PLAIN)
+
+
+@pytest.mark.parametrize("header", ["x,x", 'x,"x"'])
+def test_two_columns_of_one_name_are_refused(tmp_path: Path, header: str) -> None:
+    with pytest.raises(TableError, match="two columns of one name"):
+        RawTable(put(tmp_path, f"{header}\n1,2\n"), PLAIN)
+
+
+def test_two_columns_of_one_name_in_parquet_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "table.parquet"
+    pq.write_table(pa.table([pa.array([1]), pa.array([2])], names=["x", "x"]), path)
+    with pytest.raises(TableError):
+        RawTable(path, PLAIN)
+
+
+@pytest.mark.parametrize("name", ["none.csv", "none.csv.gz", "none.parquet"])
+def test_a_table_that_is_not_there_is_named(tmp_path: Path, name: str) -> None:
+    with pytest.raises(TableError, match=f"no table at .*{name}"):
+        RawTable(tmp_path / name, PLAIN)
+
+
+def test_a_compressed_table_cut_short_anywhere_is_refused(tmp_path: Path) -> None:
+    whole = gzip.compress(b"x,y\n" + b"1,2\n3,4\n" * 20)
+    for size in range(len(whole)):
+        with pytest.raises(TableError):
+            read_table(put(tmp_path, whole[:size], "table.csv.gz"), PLAIN)
+
+
+def test_a_parquet_file_cut_short_anywhere_is_refused(tmp_path: Path) -> None:
+    whole = table_bytes(pd.DataFrame({"x": [1.0, 2.0], "y": ["a", "b"]}))
+    assert len(read_table_bytes(whole, "whole")) == 2
+    for size in range(0, len(whole), 5):
+        path = put(tmp_path, whole[:size], "table.parquet")
+        with pytest.raises(TableError, match=r"table\.parquet is no whole Parquet file"):
+            RawTable(path, PLAIN)
+        with pytest.raises(TableError, match="the source is no whole Parquet file"):
+            read_table_bytes(whole[:size], "the source")
+
+
+def test_parquet_keeps_its_types_and_gives_columns_as_text(tmp_path: Path) -> None:
+    path = tmp_path / "table.parquet"
+    columns = {
+        "whole": pa.array([1, 2, None]),
+        "real": pa.array([0.5, 2.0, None]),
+        "word": pa.array(["a", None, "c"]),
+        "yes": pa.array([True, False, True]),
+    }
+    pq.write_table(pa.table(columns), path)
+    raw = RawTable(path, PLAIN)
+    assert {name: raw.column(name) for name in raw.columns} == {
+        "whole": ["1", "2", ""],
+        "real": ["0.5", "2", ""],
+        "word": ["a", "", "c"],
+        "yes": ["True", "False", "True"],
+    }
+    frame = raw.take(np.array([1, 0]))
+    assert [frame[name].dtype.kind for name in frame.columns] == ["i", "f", "O", "b"]
+    assert frame.to_numpy().tolist() == [[2, 2.0, "", False], [1, 0.5, "a", True]]
+    assert np.isnan(raw.take(np.array([2]))["whole"].to_numpy()).all()
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(allow_subnormal=True), st.integers(-(2**63), 2**63 - 1), CELLS, st.booleans()
+        ),
+        max_size=6,
+    )
+)
+def test_a_stored_frame_comes_back_equal_and_is_stored_as_the_same_bytes(
+    rows: list[tuple[float, int, str, bool]],
+) -> None:
+    frame = pd.DataFrame(
+        {
+            "real": np.array([row[0] for row in rows], dtype=np.float64),
+            "whole": np.array([row[1] for row in rows], dtype=np.int64),
+            "word": pd.Series([row[2] for row in rows], dtype=object),
+            "yes": np.array([row[3] for row in rows], dtype=bool),
+        }
+    )
+    content = table_bytes(frame)
+    again = read_table_bytes(content, "again")
+    pd.testing.assert_frame_equal(again, frame, check_exact=True)
+    assert table_bytes(again) == content
+    assert table_bytes(frame.set_axis(range(7, 7 + len(rows)))) == content
+
+
+def test_another_value_or_order_gives_other_bytes() -> None:
+    frame = pd.DataFrame({"x": [1.0, 2.0], "y": ["a", "b"]})
+    others = [frame.iloc[::-1], frame[["y", "x"]], frame.assign(x=[1.0, 3.0]), frame.iloc[:1]]
+    assert table_bytes(frame) not in [table_bytes(other) for other in others]
+
+
+@given(st.lists(st.floats(allow_nan=False), min_size=1, max_size=8))
+def test_numbers_written_in_full_are_read_as_the_numbers_they_were(values: list[float]) -> None:
+    frame = text_frame(x=[repr(value) for value in values])
+    assert typed(frame, {"x": "number"}, MISSING)["x"].tolist() == values
+
+
+def test_missing_values_are_no_numbers_in_a_number_column_and_text_in_a_text_column() -> None:
+    frame = text_frame(x=["1", "", "NA"], y=["a", "", "NA"])
+    found = typed(frame, {"x": "number", "y": "text"}, MISSING)
+    np.testing.assert_array_equal(found["x"].to_numpy(), [1.0, np.nan, np.nan])
+    assert found["y"].tolist() == ["a", "", "NA"]
+
+
+@pytest.mark.parametrize("wrong", ["five", "1,5", "0x10", "1_000", "NA ", "nan", "1 2", "True"])
+def test_a_text_among_numbers_is_named_by_row_and_column(wrong: str) -> None:
+    frame = text_frame(other=["a", "b", "c"], size=["1", "NA", wrong])
+    with pytest.raises(TableError, match=f"column 'size' holds numbers, and row 2 has {wrong!r}"):
+        typed(frame, {"other": "text", "size": "number"}, MISSING)
+
+
+def test_the_first_of_several_wrong_values_is_named() -> None:
+    with pytest.raises(TableError, match="row 1 has 'a'"):
+        typed(text_frame(x=["1", "a", "b"]), {"x": "number"}, MISSING)
+
+
+def test_typing_keeps_the_declared_columns_in_their_order_and_misses_none() -> None:
+    frame = text_frame(a=["1"], b=["2"], c=["3"])
+    assert list(typed(frame, {"c": "number", "a": "text"}, MISSING).columns) == ["c", "a"]
+    with pytest.raises(TableError, match=r"column 'd' is missing; the records have \['a', 'b'"):
+        typed(frame, {"d": "number"}, MISSING)
+
+
+def test_typed_columns_stay_as_they_are_and_become_floats_or_text() -> None:
+    frame = pd.DataFrame({"n": [1, 2], "t": [1.0, 2.5], "b": [True, False]})
+    found = typed(frame, {"n": "number", "t": "text", "b": "number"}, MISSING)
+    assert found["n"].tolist() == [1.0, 2.0]
+    assert found["n"].dtype == np.float64
+    assert found["t"].tolist() == ["1", "2.5"]
+    assert found["b"].tolist() == [1.0, 0.0]
+
+
+def test_a_column_holds_text_if_one_known_value_is_no_number_or_its_role_says_so() -> None:
+    frame = text_frame(
+        number=["1", "NA", "2e3"], word=["1", "", "x"], role=["1", "2", "3"], blank=["", "NA", ""]
+    ).assign(real=[0.5, np.nan, 2.0])
+    assert kinds_of(frame, MISSING, ["role"]) == {
+        "number": "number",
+        "word": "text",
+        "role": "text",
+        "blank": "number",
+        "real": "number",
+    }
+
+
+@given(st.integers(-(2**53) + 1, 2**53 - 1))
+def test_a_whole_number_reads_alike_whether_it_was_a_float_or_not(number: int) -> None:
+    assert as_text(float(number)) == as_text(np.int64(number)) == as_text(number) == str(number)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, ""), (float("nan"), ""), (np.float64("nan"), ""), (True, "True"),
+        (np.False_, "False"), (0.1, "0.1"), (2.0**53, "9007199254740992.0"), (-0.0, "0"),
+        (float("inf"), "inf"), ("1.0", "1.0"),
+    ],
+)  # fmt: skip
+def test_a_value_has_one_text(value: object, text: str) -> None:
+    assert as_text(value) == text
