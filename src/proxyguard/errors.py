@@ -13,6 +13,7 @@ ProxyGuardError
     DigestMismatch         a value differs from the one that was sealed
     StageError             a step was attempted before the step it rests on, or twice
     KeyMissing             the key that a step needs is not here, or is another one
+    KeyExists              a key would have replaced another one
     Busy                   another process is working on the audit
     DiskError              a file could not be written; nothing was changed
   TargetReused           a target record was offered a second time where it must be fresh
@@ -120,6 +121,10 @@ class StageError(SealError):
 
 class KeyMissing(SealError):
     """The key that a step needs is not here, or is another one."""
+
+
+class KeyExists(SealError):
+    """A key would have replaced another one."""
 
 
 class Busy(SealError):

@@ -39,6 +39,8 @@ def amend(
     with writing(folder.path) as journal:
         if not journal.ledger.has(Stage.REGISTERED):
             raise StageError("amended: the claim must be registered first")
+        if journal.ledger.has(Stage.OPENED):
+            raise StageError("amended: the target has been opened; record a deviation instead")
         before = folder.registry(journal)
         if path_of(declaration) is not journal.ledger.path:
             raise RegistryError("an amendment cannot turn a fixed audit into a sequential one")
@@ -47,7 +49,7 @@ def amend(
         earlier = before.value.get("excluded", [])
         value["excluded"] = [*earlier, *({"mechanism": m, "seed": s} for m, s in exclude)]
         _check_excluded(value)
-        if journal.ledger.has(Stage.DRAWN) and _drawn_part(value) != _drawn_part(before.value):
+        if journal.ledger.has(Stage.DRAWN) and drawn_part(value) != drawn_part(before.value):
             raise StageError(
                 "amended: the releases are drawn; only limits, claim and excluded draws can change"
             )
@@ -79,9 +81,13 @@ def _check_excluded(value: dict[str, Any]) -> None:
     unknown = excluded_draws(registry) - seeds
     if unknown:
         raise RegistryError(f"no registered draws: {sorted(unknown)}")
+    left = {name for name, _ in seeds - excluded_draws(registry)}
+    empty = {name for name, _ in seeds} - left
+    if empty:
+        raise RegistryError(f"no draw of {sorted(empty)} would be left; drop the mechanism instead")
 
 
-def _drawn_part(value: dict[str, Any]) -> Any:
+def drawn_part(value: dict[str, Any]) -> Any:
     """Return what the drawn releases depend on."""
     declaration = value["declaration"]
     return [

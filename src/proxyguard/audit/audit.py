@@ -133,8 +133,6 @@ class Audit:
                 self.place, self.home, key_file=_path(key_file), passphrase=passphrase,
                 write_records=write_records,
             ).open()  # fmt: skip
-        if predicate is not None:
-            self.report()
         return predicate
 
     def submit(
@@ -151,9 +149,7 @@ class Audit:
         self, *, key_file: Path | str | None = None, passphrase: str | None = None
     ) -> dict[str, Any]:
         """End a stream and certify its rounds."""
-        predicate = self._sequential(key_file, passphrase).close()
-        self.report()
-        return predicate
+        return self._sequential(key_file, passphrase).close()
 
     def deviate(self, reason: str) -> None:
         """Record, after opening, that something was not done as registered."""
@@ -161,10 +157,16 @@ class Audit:
         self._rewrite_report()
 
     def correct(
-        self, reason: str, design: dict[str, Any], test: str | None = None
+        self,
+        reason: str,
+        design: dict[str, Any],
+        test: str | None = None,
+        *,
+        key_file: Path | str | None = None,
+        passphrase: str | None = None,
     ) -> dict[str, Any]:
         """Add a corrective certificate under a corrected sampling design."""
-        opener = Opener(self.place, self.home)
+        opener = Opener(self.place, self.home, key_file=_path(key_file), passphrase=passphrase)
         found = correct(self.place, self.home, reason, design, opener, test)
         self._rewrite_report()
         return found
@@ -178,22 +180,34 @@ class Audit:
         if any((self.folder / name).exists() for name in REPORTS):
             self.report()
 
-    def verify(self, *, with_target: bool = False) -> Verification:
+    def verify(
+        self,
+        *,
+        with_target: bool = False,
+        key_file: Path | str | None = None,
+        passphrase: str | None = None,
+    ) -> Verification:
         """Check the folder offline; with the target's key, compute the losses again too."""
         rescore: Callable[..., dict[str, Any]] | None = None
         if with_target:
-            rescore = Opener(self.place, self.home).rescore
+            sequential = self.journal().ledger.path is LedgerPath.SEQUENTIAL
+            kind = SequentialOpener if sequential else Opener
+            rescore = kind(
+                self.place, self.home, key_file=_path(key_file), passphrase=passphrase
+            ).rescore
         return verify(self.folder, rescore)
 
     def status(self) -> Status:
         """Say where the audit stands and what comes next."""
         return status_of(self.folder)
 
-    def run(self, **keys: Any) -> dict[str, Any] | None:
+    def run(
+        self, *, key_file: Path | str | None = None, passphrase: str | None = None
+    ) -> dict[str, Any] | None:
         """Do all remaining steps."""
         ledger = self.journal().ledger
         if not ledger.has(Stage.SEALED):
-            self.seal()
+            self.seal(passphrase=passphrase)
         if not ledger.has(Stage.REGISTERED):
             self.register()
         if self.journal().ledger.path is LedgerPath.FIXED:
@@ -202,7 +216,7 @@ class Audit:
             if not all((self.folder / name).exists() for name in REPORTS):
                 self.report()
             return self.certificate()
-        return self.open(**keys)
+        return self.open(key_file=key_file, passphrase=passphrase)
 
     def certificate(self) -> dict[str, Any]:
         """Return what the certificate says."""

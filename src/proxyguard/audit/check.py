@@ -6,18 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from proxyguard.audit.folder import DECLARATION
+from proxyguard.audit.limits import planned_records, resolve_limits
+from proxyguard.audit.measures import design_of, measures_of
 from proxyguard.audit.register import claim_reasons
-from proxyguard.audit.resolve import (
-    MemberDevelopment,
-    Workplace,
-    design_of,
-    measures_of,
-    reference_policies,
-    resolve_requirements,
-)
+from proxyguard.audit.resolve import MemberDevelopment, Workplace, develop, reference_policies
 from proxyguard.draw.catalog import load_generator
 from proxyguard.errors import ProxyGuardError, TableError
 from proxyguard.registry.declaration import Declaration, Member
+from proxyguard.registry.parts import SlackRule
 from proxyguard.registry.requirement import Form
 from proxyguard.seal.ledger import Stage
 
@@ -96,7 +92,10 @@ def _check_generators(result: Check, place: Workplace, member: Member) -> None:
 def _check_claim_before_sealing(result: Check, declaration: Declaration) -> None:
     """Judge the claim where every limit is a plain number already."""
     for member in declaration.members:
-        if any(not isinstance(r.limit, str) or r.query is not None for r in member.requirement):
+        if any(
+            not isinstance(r.limit, str) or isinstance(r.slack, SlackRule) or r.query is not None
+            for r in member.requirement
+        ):
             continue
         resolved: list[dict[str, Any]] = [
             {
@@ -124,7 +123,9 @@ def _judge_claim(
 def _check_limits(result: Check, declaration: Declaration, development: MemberDevelopment) -> None:
     """Resolve the limits on development data and try trivial policies against them."""
     member = development.member
-    resolved, facts = resolve_requirements(development, declaration)
+    facts = develop(development, declaration)
+    n = planned_records(member, development.sealed)
+    resolved = resolve_limits(member, facts, declaration.claim, n)
     _judge_claim(result, declaration, member, resolved)
     measures = measures_of(member, resolved)
     policies = reference_policies(development, measures)

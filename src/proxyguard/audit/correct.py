@@ -7,13 +7,15 @@ from typing import Any
 from proxyguard.audit.decide import decide
 from proxyguard.audit.folder import RELEASES, AuditFolder, Registry
 from proxyguard.audit.home import Home
+from proxyguard.audit.measures import measures_of
 from proxyguard.audit.open import Opener
-from proxyguard.audit.register import check_claim
-from proxyguard.audit.resolve import Workplace, measures_of
+from proxyguard.audit.register import check_claim, check_sizes
+from proxyguard.audit.resolve import Workplace
 from proxyguard.errors import RegistryError, StageError
 from proxyguard.seal.canonical import digest
 from proxyguard.seal.entropy import now
 from proxyguard.seal.journal import writing
+from proxyguard.seal.ledger import Path as LedgerPath
 from proxyguard.seal.ledger import Stage
 
 BASIS = (
@@ -45,10 +47,13 @@ def correct(
     with writing(folder.path) as journal:
         if not journal.ledger.has(Stage.CERTIFIED):
             raise StageError("corrected: there is no certificate to correct")
+        if journal.ledger.path is LedgerPath.SEQUENTIAL:
+            raise StageError("corrected: audits that draw after opening have no correction here")
         registry = folder.registry(journal)
         corrected = corrected_registry(registry, design, test)
         for member in corrected.declaration.members:
             measures = measures_of(member, corrected.member(member.name)["requirements"])
+            check_sizes(member, journal.ledger.find(Stage.SEALED)[0].body["members"][member.name])
             check_claim(corrected.declaration, [m.requirement for m in measures], member.name)
         evidence = opener.rescore(journal, corrected)
         decided = decide(corrected, folder.read_json(RELEASES), evidence, BASIS)
@@ -63,7 +68,7 @@ def correct(
             "evidence": evidence,
             **decided,
         }
-        name = f"corrections/{index}.json"
+        name = correction_name(index)
         body = {
             "reason": reason,
             "design": design,
@@ -74,6 +79,11 @@ def correct(
         }
         journal.record(Stage.CORRECTED, body, home.signing_key())
     return value
+
+
+def correction_name(index: int) -> str:
+    """Return the file of a correction."""
+    return f"corrections/{index}.json"
 
 
 def corrected_registry(

@@ -11,7 +11,7 @@ from typing import Any
 
 from proxyguard.audit.amend import excluded_draws
 from proxyguard.audit.folder import Registry
-from proxyguard.audit.resolve import design_of, measures_of
+from proxyguard.audit.measures import design_of, measures_of
 from proxyguard.certificate.certify import certify_evidence, reading_of
 from proxyguard.certificate.certify_releases import certify_release_evidence
 from proxyguard.certificate.decision import Decision
@@ -57,8 +57,9 @@ def groups_of(registry: Registry, manifest: Mapping[str, Any]) -> list[Group]:
         drawn = manifest["members"].get(member.name, {})
         kept: dict[str, list[dict[str, Any]]] = {}
         dropped: dict[str, list[dict[str, Any]]] = {}
-        for mechanism, content in drawn.items():
-            for draw in content["draws"]:
+        declared = [*(m.name for m in member.mechanism), *(r.name for r in member.release)]
+        for mechanism in declared:  # in the declared order, which canonical JSON does not keep
+            for draw in drawn.get(mechanism, {"draws": []})["draws"]:
                 place = dropped if (mechanism, draw["seed"]) in out else kept
                 label = _label(member, mechanism, draw) if named else None
                 one = {**draw, "name": label} if label is not None else dict(draw)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from proxyguard.audit.folder import RELEASES, AuditFolder, Registry
 from proxyguard.audit.home import Home
 from proxyguard.audit.jobs import draw_job, forbidden_paths
+from proxyguard.audit.manifest import check_copies
 from proxyguard.audit.resolve import MemberDevelopment, Workplace
 from proxyguard.draw.pool import draw_all
 from proxyguard.errors import DrawError, StageError
 from proxyguard.registry.declaration import Member
 from proxyguard.registry.target import Reading
-from proxyguard.seal.canonical import canonical_bytes
+from proxyguard.seal.canonical import canonical_bytes, digest
 from proxyguard.seal.entropy import now
 from proxyguard.seal.journal import Journal, writing
 from proxyguard.seal.ledger import Path as LedgerPath
@@ -37,7 +39,6 @@ class Task:
     seeds: tuple[int, ...]
     timeout: float | None
     stop_on_failure: bool
-    deterministic: bool
 
 
 def draw(place: Workplace, home: Home) -> dict[str, Any]:
@@ -67,7 +68,6 @@ def draw(place: Workplace, home: Home) -> dict[str, Any]:
 
 def draw_manifest(place: Workplace, registry: Registry, journal: Journal) -> dict[str, Any]:
     """Draw all tasks and return the manifest of frozen releases."""
-    folder = place.folder
     members: dict[str, Any] = {}
     given = _given_releases(registry, journal)
     for task in tasks(place, registry, journal):
@@ -81,9 +81,7 @@ def draw_manifest(place: Workplace, registry: Registry, journal: Journal) -> dic
         "members": members,
         "sources": _source_predictions(place, registry),
     }
-    for member, mechanisms in members.items():
-        for name, drawn in mechanisms.items():
-            _check_duplicates(folder, f"{member}/{name}", drawn)
+    check_copies(registry, manifest)
     return manifest
 
 
@@ -116,12 +114,11 @@ def tasks(place: Workplace, registry: Registry, journal: Journal) -> Iterator[Ta
                 job={
                     **job_of(development, one["generator"], one["options"], mechanism.name,
                              mechanism.prepare_seed),
-                    "many": one["batch"],
+                    "many": one.get("batch", 1),
                 },
                 seeds=mechanism.seed_list,
                 timeout=None if mechanism.timeout is None else float(mechanism.timeout),
                 stop_on_failure=mechanism.on_failure == "stop",
-                deterministic=mechanism.deterministic,
             )  # fmt: skip
         yield from _named_tasks(place, member, development)
 
@@ -145,7 +142,6 @@ def _named_tasks(
             seeds=(seed,),
             timeout=None,
             stop_on_failure=True,
-            deterministic=True,
         )  # fmt: skip
 
 
@@ -173,7 +169,7 @@ def job_of(
 def _draw_task(place: Workplace, task: Task) -> dict[str, Any]:
     """Draw the seeds of one task that are not pending yet; every result is kept at once."""
     folder = place.folder
-    pending = folder / PENDING / _slug(task.member) / _slug(task.mechanism)
+    pending = pending_folder(folder, task)
     pending.mkdir(parents=True, exist_ok=True)
     have = {int(path.stem) for path in pending.glob("*.json")}
     done = len(have)
@@ -191,7 +187,7 @@ def _draw_task(place: Workplace, task: Task) -> dict[str, Any]:
         done += 1
         place.progress(task.mechanism, done, len(task.seeds))
 
-    at_random = draw_all(
+    draw_all(
         task.job,
         [seed for seed in task.seeds if seed not in have],
         module=MODULE,
@@ -199,56 +195,48 @@ def _draw_task(place: Workplace, task: Task) -> dict[str, Any]:
         timeout=task.timeout,
         keep=keep,
     )
-    marker = pending / "prepared.txt"
-    if at_random:
-        write_atomic(marker, b"at random\n")
     draws = [folder.read_json(str((pending / f"{s}.json").relative_to(folder.path)))
              for s in task.seeds]  # fmt: skip
     return {
         "draws": draws,
-        "deterministic": task.deterministic,
-        **redrawn_stages(task, draws, prepared_at_random=marker.exists()),
+        **redrawn_stages(task.job, draws),
     }
 
 
-def redrawn_stages(
-    task: Task, draws: list[dict[str, Any]], *, prepared_at_random: bool
-) -> dict[str, Any]:
+def pending_folder(folder: AuditFolder, task: Task) -> Path:
+    """Return where finished draws wait: one place for each thing that a draw depends on.
+
+    An amendment that changes the mechanism leads to another place, so that nothing drawn
+    under a superseded claim can be taken for a draw of this one.
+    """
+    paths = ("source", "validation", "root", "forbidden")
+    job = {key: value for key, value in task.job.items() if key not in paths}
+    files = {
+        key: folder.sha256(str(Path(task.job[key]).relative_to(folder.path)))
+        for key in ("source", "validation")
+        if task.job[key] is not None
+    }
+    key = digest({"job": job, "files": files, "timeout": task.timeout, "member": task.member})
+    return folder / PENDING / key
+
+
+def redrawn_stages(job: Mapping[str, Any], draws: list[dict[str, Any]]) -> dict[str, Any]:
     """Return what each draw redraws and what is the same for all, from what took a seed."""
     good = [d for d in draws if d["status"] == "drawn"]
     redraws = list(dict.fromkeys(stage for d in good for stage in d["stages"]))
     fixed = ["the source table"]
-    if prepared_at_random:
+    if any(d.get("prepared_at_random") for d in draws):
         fixed.append(
-            f"one preparation of the generator, random and made once from seed "
-            f"{task.job['prepare_seed']}"
+            "one preparation of the generator, random and made once from seed "
+            f"{job['prepare_seed']}"
         )
     else:
         fixed.append("the generator's preparation, in which nothing was random")
-    if task.job["procedure"] is not None:
+    if job["procedure"] is not None:
         fixed.append("the learning procedure and its settings")
-        if task.job["validation"] is not None and "validation part of the release" not in redraws:
+        if job["validation"] is not None and "validation part of the release" not in redraws:
             fixed.append("the validation part of development")
     return {"redraws": redraws, "conditional_on": fixed}
-
-
-def _check_duplicates(folder: AuditFolder, name: str, drawn: Mapping[str, Any]) -> None:
-    """Stop when two draws gave the same release or the same model, by content."""
-    if drawn["deterministic"]:
-        return
-    for what, key in (("release", "content"), ("fitted procedure", "model")):
-        seen: dict[str, int] = {}
-        for record in drawn["draws"]:
-            content = record.get(key)
-            if content is None:
-                continue
-            if content in seen:
-                raise DrawError(
-                    f"{name}: seeds {seen[content]} and {record['seed']} gave the same {what}; "
-                    "independent draws would not. Does the generator use its seed? If the "
-                    "mechanism has no randomness, declare deterministic = true"
-                )
-            seen[content] = record["seed"]
 
 
 def _given_releases(registry: Registry, journal: Journal) -> dict[str, Any]:
@@ -267,7 +255,6 @@ def _given_releases(registry: Registry, journal: Journal) -> dict[str, Any]:
                     {"seed": seed, "status": "given", "name": name, "column": place + i}
                     for i, (seed, name) in enumerate(zip(mechanism.seed_list, own, strict=True))
                 ],
-                "deterministic": mechanism.deterministic,
                 "redraws": [],
                 "conditional_on": ["whatever made the losses, which were computed elsewhere"],
             }
@@ -279,8 +266,3 @@ def development_files(journal: Journal) -> dict[str, str]:
     """Return the files of development that draws rest on."""
     files = dict(journal.ledger.find(Stage.SEALED)[0].body["files"])
     return {name: value for name, value in files.items() if name.startswith("development/")}
-
-
-def _slug(name: str) -> str:
-    """Return a name as a folder name that no other name has."""
-    return name.encode().hex()[:160]

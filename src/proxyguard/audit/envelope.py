@@ -55,6 +55,9 @@ def open_envelope(content: bytes) -> tuple[dict[str, Any], str]:
         raise SealError(f"the certificate is no DSSE envelope: {error}") from error
     if envelope.get("payloadType") != PAYLOAD_TYPE:
         raise SealError(f"the certificate's payload is {envelope.get('payloadType')!r}")
+    spelt = [base64.b64encode(part).decode() for part in (payload, given)]
+    if spelt != [envelope["payload"], signature["sig"]]:
+        raise SealError("the certificate's base64 is not in canonical form; it was edited")
     if canonical_bytes(envelope) != content or canonical_bytes(value) != payload:
         raise SealError("the certificate is not in canonical form; it was edited")
     if not signed_by(signer, given.hex(), preauthenticate(payload)):

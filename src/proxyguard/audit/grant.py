@@ -8,6 +8,7 @@ from typing import Any
 
 from proxyguard.audit.folder import GRANT, RELEASES, AuditFolder
 from proxyguard.audit.integrity import check_folder
+from proxyguard.audit.manifest import check_manifest
 from proxyguard.errors import SealError, StageError
 from proxyguard.seal.canonical import canonical_bytes, digest
 from proxyguard.seal.crypto import Person, Recipient
@@ -29,6 +30,8 @@ def grant(folder: AuditFolder, steward_key: Path) -> dict[str, Any]:
     with exclusive(folder.path):
         journal = folder.journal()
         check_folder(folder, journal)
+        if journal.ledger.path is LedgerPath.FIXED and journal.ledger.has(Stage.DRAWN):
+            check_manifest(folder, folder.registry(journal), journal)
         sealed = _sealed(journal)
         if sealed["steward"] != steward.identity:
             raise SealError("this target was not sealed for the steward whose key was given")
@@ -81,7 +84,7 @@ def read_grant(folder: AuditFolder, journal: Journal) -> dict[str, Any] | None:
     content = (folder / GRANT).read_bytes()
     try:
         value = json.loads(content)
-        statement, signature = value["grant"], value["signature"]
+        statement, signature = dict(value["grant"]), str(value["signature"])
     except (ValueError, KeyError, TypeError):
         raise SealError(f"{GRANT} is no grant; it was edited") from None
     if canonical_bytes(value) != content or statement.get("format") != 1:
@@ -105,7 +108,7 @@ def _check_grant(statement: dict[str, Any], folder: AuditFolder, journal: Journa
     for name, value in expected.items():
         if statement[name] != value:
             raise SealError(
-                f"the grant is for another {name} than this audit has; a grant covers exactly one"
+                f"the grant does not cover the {name} of this audit; it covers exactly one set"
             )
     if statement["head"] not in heads:
         raise SealError("the ledger was rolled back behind the grant, or is another one")

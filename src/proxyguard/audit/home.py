@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from proxyguard.errors import KeyMissing
+from proxyguard.errors import KeyExists, KeyMissing
 from proxyguard.seal.crypto import KeyFile
 from proxyguard.seal.entropy import random_bytes
 from proxyguard.seal.keys import SigningKey
 from proxyguard.seal.lineage import LineageStore
-from proxyguard.seal.storage import write_atomic
+from proxyguard.seal.storage import sweep, write_atomic
 
 
 def default_home() -> Path:
@@ -38,7 +39,8 @@ class Home:
         """Return the signing key, made the first time."""
         self.root.mkdir(parents=True, exist_ok=True)
         if not self.signing_path.exists():
-            SigningKey.create().save(self.signing_path)
+            with suppress(KeyExists):  # another init was quicker; its key serves as well
+                SigningKey.create().save(self.signing_path)
         return self.signing_key()
 
     def signing_key(self) -> SigningKey:
@@ -59,6 +61,7 @@ class Home:
         path = self.target_key_path(audit)
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            sweep(path.parent)
             write_atomic(path, random_bytes(32).hex().encode() + b"\n", private=True)
         return load_key_file(path)
 

@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from proxyguard.audit.folder import (
-    CERTIFICATE,
     DECLARATION,
-    EVIDENCE,
     GRANT,
     RELEASES,
     REPORTS,
@@ -87,8 +85,6 @@ def unknown_files(folder: AuditFolder, journal: Journal) -> list[str]:
 
 def _unfinished(name: str, drawn: bool) -> bool:
     """Return whether a file belongs to a step that is still going on."""
-    if name in (EVIDENCE, CERTIFICATE):
-        return True
     return not drawn and name.split("/")[0] in ("store", "draws", "registry", "development",
                                                 "target", RELEASES)  # fmt: skip
 

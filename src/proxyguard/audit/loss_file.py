@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.errors import TableError
+from proxyguard.registry.fields import number
+from proxyguard.registry.parts import RequirementPart
 from proxyguard.registry.target import Reading
 from proxyguard.seal.table import as_text, read_table
 
@@ -35,6 +38,30 @@ def read_loss_file(path: Path, design_column: str | None) -> GivenLosses:
     if path.suffix == ".npz":
         return _from_npz(path, design_column)
     return _from_parquet(path, design_column)
+
+
+def given_bounds(part: RequirementPart) -> tuple[float, float]:
+    """Return the declared bounds: by default [0, 1], and [-1, 1] of a difference."""
+    if part.low is not None and part.high is not None:
+        return number(part.low), number(part.high)
+    return (-1.0, 1.0) if part.form == "relative" else (0.0, 1.0)
+
+
+def check_bounds(given: GivenLosses, requirements: Sequence[RequirementPart]) -> None:
+    """Refuse losses outside their declared bounds, before they are sealed."""
+    names = [part.name for part in requirements]
+    if list(given.requirements) != names:
+        raise TableError(f"the losses are about {list(given.requirements)}, declared are {names}")
+    for j, part in enumerate(requirements):
+        low, high = given_bounds(part)
+        column = given.values[:, :, j]
+        wrong = np.argwhere(~((column >= low) & (column <= high)))
+        if wrong.size:
+            r, i = (int(k) for k in wrong[0])
+            raise TableError(
+                f"{part.name}: release {given.releases[r]}, record {i} has {column[r, i]}, "
+                f"declared bounds [{low:g}, {high:g}]"
+            )
 
 
 def _from_npz(path: Path, design_column: str | None) -> GivenLosses:
@@ -88,9 +115,7 @@ def _from_parquet(path: Path, design_column: str | None) -> GivenLosses:
     ).set_index(["release", "record"])
     if not ordered.index.is_unique:
         raise TableError(f"{path.name} has two rows for one release and record")
-    whole = ordered.reindex(
-        [(release, record) for release in releases for record in records], copy=False
-    )
+    whole = ordered.reindex([(release, record) for release in releases for record in records])
     values = whole[requirements].to_numpy(dtype=np.float64)
     labels = None
     if design_column is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,8 +30,10 @@ from proxyguard.audit.folder import (
 from proxyguard.audit.grant import granted_key, read_grant, release_set
 from proxyguard.audit.home import Home, load_key_file
 from proxyguard.audit.integrity import check_folder
+from proxyguard.audit.manifest import check_manifest
 from proxyguard.audit.records import RecordWriter
 from proxyguard.audit.register import check_lineage
+from proxyguard.audit.report import write_report
 from proxyguard.audit.resolve import Workplace
 from proxyguard.audit.score import Scored, Scorer
 from proxyguard.audit.target import OpenTarget
@@ -38,6 +41,7 @@ from proxyguard.errors import SealError, StageError
 from proxyguard.evidence.record import evidence_record
 from proxyguard.evidence.releases import evidence_of
 from proxyguard.registry.declaration import Member
+from proxyguard.seal.canonical import canonical_bytes
 from proxyguard.seal.crypto import Holder, Passphrase
 from proxyguard.seal.entropy import now
 from proxyguard.seal.journal import Journal, writing
@@ -77,14 +81,16 @@ class Opener:
             if not journal.ledger.has(Stage.DRAWN):
                 raise StageError("opened: all releases must be drawn first, run proxyguard draw")
             check_folder(self.folder, journal)
+            check_manifest(self.folder, registry, journal)
             grant = self.record_opening(journal, registry, author)
             evidence = self._evidence(journal, registry, author, grant)
-            name = self.folder.write_json(EVIDENCE, evidence)
+            name = hashlib.sha256(canonical_bytes(evidence)).hexdigest()
             predicate = predicate_of(self.folder, journal, registry, evidence, grant)
             content = sign_statement(
                 statement(subjects_of(journal, registry, name), predicate), author
             )
-            self._certify(journal, author, content, name)
+            self._certify(journal, author, content, evidence, name)
+            write_report(self.folder, journal)
         return predicate
 
     def record_opening(
@@ -228,21 +234,30 @@ class Opener:
         steward = journal.ledger.find(Stage.SEALED)[0].body["steward"]
         return Recipient(steward[64:]) if grant is not None else self._holder(journal)
 
-    def _certify(self, journal: Journal, author: SigningKey, content: bytes, evidence: str) -> None:
+    def _certify(
+        self,
+        journal: Journal,
+        author: SigningKey,
+        content: bytes,
+        evidence: dict[str, Any],
+        name: str,
+    ) -> None:
         """Write and record the certificate, or see that the recorded one is the same."""
         done = journal.ledger.find(Stage.CERTIFIED)
-        files = {EVIDENCE: evidence, CERTIFICATE: ""}
         if done:
             before = dict(done[0].body["files"])
             place = self.folder / CERTIFICATE
-            if before[EVIDENCE] != evidence or place.read_bytes() != content:
+            if before[EVIDENCE] != name or place.read_bytes() != content:
                 raise SealError(
                     "scoring again gave other evidence than was certified; the recorded "
                     "certificate stands, and this machine or its libraries differ from those "
                     "that made it"
                 )
             return
-        files[CERTIFICATE] = self.folder.write(CERTIFICATE, content)
+        files = {
+            EVIDENCE: self.folder.write_json(EVIDENCE, evidence),
+            CERTIFICATE: self.folder.write(CERTIFICATE, content),
+        }
         if (self.folder / RECORDS).exists():
             files[RECORDS] = self.folder.sha256(RECORDS)
         journal.record(Stage.CERTIFIED, {"files": files, "time": now()}, author)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from math import sqrt
 from typing import Any
 
@@ -14,18 +15,24 @@ from proxyguard.audit.folder import (
     snapshot_name,
 )
 from proxyguard.audit.home import Home
-from proxyguard.audit.resolve import (
-    MemberDevelopment,
-    Workplace,
-    design_of,
-    measures_of,
-    resolve_mechanisms,
-    resolve_requirements,
-)
+from proxyguard.audit.limits import planned_records, resolve_limits
+from proxyguard.audit.measures import design_of, measures_of
+from proxyguard.audit.resolve import MemberDevelopment, Workplace, develop, resolve_mechanisms
 from proxyguard.audit.seal import check_sealed_part
-from proxyguard.errors import RegistryError, StageError, TargetReused, UnsupportedDesign
-from proxyguard.registry.claim import Claim
-from proxyguard.registry.declaration import Declaration
+from proxyguard.certificate.sequential import SequentialPlan
+from proxyguard.errors import (
+    LossMismatch,
+    RegistryError,
+    StageError,
+    TargetReused,
+    UnsupportedDesign,
+)
+from proxyguard.losses.records import check_size
+from proxyguard.registry.claim import Bound, Claim
+from proxyguard.registry.declaration import Declaration, Member
+from proxyguard.registry.design import Design, Iid
+from proxyguard.registry.fields import number
+from proxyguard.registry.parts import ClaimPart
 from proxyguard.registry.requirement import Requirement
 from proxyguard.seal.canonical import digest
 from proxyguard.seal.entropy import now
@@ -72,11 +79,13 @@ def build_registry(
     members, facts = {}, {}
     for member in declaration.members:
         development = MemberDevelopment(place, member, sealed["members"][member.name])
-        if member.target.losses is not None:
-            requirements = _given_requirements(development)
-            fact: dict[str, Any] = {}
+        fact: dict[str, Any] = {}
+        if member.target.losses is None:
+            fact = develop(development, declaration)
         else:
-            requirements, fact = resolve_requirements(development, declaration)
+            _check_given(development)
+        n = planned_records(member, development.sealed)
+        requirements = resolve_limits(member, fact, declaration.claim, n)
         learner = None if member.target.losses is not None else development.learner()
         mechanisms = resolve_mechanisms(declaration, development, requirements, fact)
         members[member.name] = {
@@ -85,9 +94,11 @@ def build_registry(
             "procedure": None if learner is None else dict(learner.describe()),
             "features": [] if learner is None else development.features,
             "source": fact.get("source"),
+            "facts": fact,
             "commitment": development.sealed["commitment"],
         }
         facts[member.name] = fact
+        check_sizes(member, development.sealed)
         check_claim(declaration, [m.requirement for m in measures_of(member, requirements)],
                     member.name)  # fmt: skip
     value = {
@@ -115,8 +126,54 @@ def claim_reasons(
     claim = declaration.claim
     if claim.after_opening:
         plain = Claim.of({"mode": "releases", "beta": None, "test": claim.test})
-        return plain.supports(design, requirements)
+        return [*plain.supports(design, requirements), *_later_reasons(declaration, design)]
     return claim.to_claim().supports(design, requirements)
+
+
+def _later_reasons(declaration: Declaration, design: Design) -> list[str]:
+    """Return why an audit that draws after opening cannot be honoured or cannot succeed."""
+    claim = declaration.claim
+    if claim.mode == "stream" and not isinstance(design, Iid):
+        return [
+            "the batches of a stream are independent records; the design is "
+            f"{type(design).__name__}, whose records are not"
+        ]
+    sharp = claim.mode == "sequential" and claim.bound in (None, Bound.SHARP)
+    if sharp and sequential_plan(claim).boundaries[0] is None:
+        return [
+            f"no number of favorable scores at the looks {list(claim.looks or ())[-3:]} can show a "
+            f"reliability above {claim.reliability}: register more draws"
+        ]
+    return []
+
+
+def sequential_plan(claim: ClaimPart) -> SequentialPlan:
+    """Return the registered plan of a sequential audit."""
+    assert claim.looks is not None  # checked in the declaration
+    assert claim.reliability is not None
+    assert claim.threshold is not None
+    return SequentialPlan(
+        looks=tuple(claim.looks),
+        reliability_target=number(claim.reliability),
+        kappa=number(claim.threshold),
+        alpha=Fraction(claim.alpha),
+        bound=claim.bound or Bound.SHARP,
+        levels=tuple(number(level) for level in claim.levels or ()),
+        futility=True if claim.futility is None else claim.futility,
+        **({} if claim.target_share is None else {"target_share": Fraction(claim.target_share)}),
+    )
+
+
+def check_sizes(member: Member, sealed: Mapping[str, Any]) -> None:
+    """See that the target has the records that its design and its draw need."""
+    n, pool = planned_records(member, sealed), int(sealed["records"])
+    draw = member.target.draw
+    if draw is not None and not draw.replace and n > pool:
+        raise RegistryError(f"{n} records cannot be drawn without replacement from {pool}")
+    try:
+        check_size(n, design_of(member))
+    except LossMismatch as error:
+        raise RegistryError(f"{member.name}: {error}") from None
 
 
 def path_of(declaration: Declaration) -> LedgerPath:
@@ -171,8 +228,8 @@ def check_lineage(folder: AuditFolder, journal: Journal, home: Home) -> list[Ove
     return overlaps
 
 
-def _given_requirements(development: MemberDevelopment) -> list[dict[str, Any]]:
-    """Return the requirements of losses that were computed elsewhere; names must agree."""
+def _check_given(development: MemberDevelopment) -> None:
+    """See that a loss file has the declared requirements and as many releases as draws."""
     member = development.member
     names = [part.name for part in member.requirement]
     if names != list(development.sealed["requirements"]):
@@ -185,19 +242,6 @@ def _given_requirements(development: MemberDevelopment) -> list[dict[str, Any]]:
             f"the losses have {len(development.sealed['releases'])} releases, declared are "
             f"{declared} draws"
         )
-    return [
-        {
-            "part": part.model_dump(mode="json"),
-            "limit": {"value": part.limit, "rule": "as declared", "inputs": {}},
-            "slack": (
-                None
-                if part.slack is None
-                else {"value": part.slack, "rule": "as declared", "inputs": {}}
-            ),
-            "queries": [],
-        }
-        for part in member.requirement
-    ]
 
 
 def _model_files(folder: AuditFolder, facts: dict[str, Any]) -> dict[str, str]:

@@ -1,7 +1,4 @@
-"""From a declaration to a registry: fit the source, draw pilots, resolve every rule.
-
-All of it on development data. What comes out names each number's rule and inputs.
-"""
+"""What is learned on development data before registration: the source, its risks, pilots."""
 
 from __future__ import annotations
 
@@ -17,31 +14,16 @@ from proxyguard.adapters.library import Library, best_threshold
 from proxyguard.audit.data import DataFolders
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.jobs import draw_job, forbidden_paths
+from proxyguard.audit.limits import provisional_measure, resolve_roles
 from proxyguard.draw.catalog import load_generator, origin
 from proxyguard.draw.models import load_model, model_bytes
 from proxyguard.draw.outcome import features, outcomes, predict
 from proxyguard.draw.pool import draw_all
 from proxyguard.draw.protocol import Fitted, Seed
 from proxyguard.errors import DrawError, RegistryError
-from proxyguard.losses.measure import Measure, Predicted, measure_loss, measure_query
-from proxyguard.losses.query import BoundedQuery, expand
+from proxyguard.losses.measure import Measure, Predicted
 from proxyguard.registry.declaration import Declaration, Member
-from proxyguard.registry.design import Design, Stratified
 from proxyguard.registry.fields import number
-from proxyguard.registry.parts import (
-    ClaimPart,
-    PilotRule,
-    RequirementPart,
-    SlackRule,
-    SourceRule,
-)
-from proxyguard.registry.rules import (
-    Resolved,
-    choose_roles,
-    cutoff_from_pilot,
-    limit_from_source,
-    slack_from_plan,
-)
 from proxyguard.registry.target import Outcome
 from proxyguard.seal.fingerprint import canonical_value
 from proxyguard.seal.table import as_text, read_table_bytes
@@ -275,189 +257,52 @@ def run_pilots(
     return found
 
 
-def resolve_requirements(
-    development: MemberDevelopment, declaration: Declaration
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Resolve every limit and slack of a member; return requirements and development facts."""
+def develop(development: MemberDevelopment, declaration: Declaration) -> dict[str, Any]:
+    """Fit the source, try reference policies, draw pilots: all that rules are resolved from."""
     member = development.member
-    provisional = [
-        _provisional(part, development) for part in member.requirement if part.loss is not None
-    ]
-    source = fit_source(development) if member.procedure is not None else None
-    facts: dict[str, Any] = {"source": None, "risks": {}, "references": {}, "pilots": {}}
-    pilots: dict[str, Any] = {}
-    risks: dict[str, float] = {}
-    if source is not None:
-        facts["source"] = source.record
-        risks = validation_risks(development, provisional, source.fitted)
-        facts["risks"] = {name: repr(value) for name, value in risks.items()}
-        facts["references"] = {
-            policy: {name: repr(value) for name, value in losses.items()}
-            for policy, losses in reference_policies(development, provisional).items()
-        }
-        if declaration.pilot:
-            pilots = run_pilots(development, declaration, provisional, source)
-            facts["pilots"] = pilots
-    n = _planned_records(member, development.sealed)
-    share = len(member.mechanism) or 1
-    resolved = []
-    for part in member.requirement:
-        limit, slack = _limits(part, risks, pilots, declaration.claim, n, share, development)
-        resolved.append(
-            {
-                "part": part.model_dump(mode="json"),
-                "limit": _resolved(limit),
-                "slack": None if slack is None else _resolved(slack),
-                "queries": [q.to_dict() for q in _queries(part, development)],
-            }
-        )
-    return resolved, facts
-
-
-def _provisional(part: RequirementPart, development: MemberDevelopment) -> Measure:
-    """Return a measure whose limit does not matter yet: only its loss is used."""
-    procedure = development.member.procedure
-    any_limit = part.limit if isinstance(part.limit, str) else "0.5"
-    bare = part.model_copy(update={"ramp": None, "slack": None})
-    measure = measure_loss(
-        bare,
-        limit=any_limit,
-        slack=None,
-        outcome=development.outcome,
-        choose=None if procedure is None else procedure.choose,
-    )
-    return measure
-
-
-def _queries(part: RequirementPart, development: MemberDevelopment) -> list[BoundedQuery]:
-    if part.query is None:
-        return []
-    training = development.training()
-    domains = {
-        name: sorted({canonical_value(as_text(v)) for v in training[name]})
-        for name, kind in development.kinds.items()
-        if kind == "text"
+    facts: dict[str, Any] = {
+        "source": None,
+        "risks": {},
+        "references": {},
+        "pilots": {},
+        "domains": _domains(development),
     }
-    return expand(part.name, part.query, domains)
+    if member.procedure is None:
+        return facts
+    measures = [
+        provisional_measure(part, member) for part in member.requirement if part.loss is not None
+    ]
+    source = fit_source(development)
+    assert source is not None  # there is a procedure
+    facts["source"] = source.record
+    risks = validation_risks(development, measures, source.fitted)
+    facts["risks"] = {name: repr(value) for name, value in risks.items()}
+    facts["references"] = {
+        policy: {name: repr(value) for name, value in losses.items()}
+        for policy, losses in reference_policies(development, measures).items()
+    }
+    if declaration.pilot:
+        facts["pilots"] = run_pilots(development, declaration, measures, source)
+    return facts
 
 
-def _planned_records(member: Member, sealed: Mapping[str, Any]) -> int:
-    draw = member.target.draw
-    return draw.size if draw is not None else int(sealed["records"])
-
-
-def _limits(
-    part: RequirementPart,
-    risks: Mapping[str, float],
-    pilots: Mapping[str, Any],
-    claim: ClaimPart,
-    n: int,
-    share: int,
-    development: MemberDevelopment,
-) -> tuple[Resolved, Resolved | None]:
-    """Return a requirement's limit and slack, by their rules."""
-    if isinstance(part.limit, SourceRule):
-        limit = limit_from_source(
-            repr(risks[part.name]),
-            plus=part.limit.source_validation_plus,
-            step=part.limit.round_up,
-            at_most=part.limit.at_most,
-        )
-    elif isinstance(part.limit, PilotRule):
-        means = [float(m[part.name]) for m in pilots[part.limit.pilot]["means"].values()]
-        cutoff = cutoff_from_pilot(
-            repr(max(means)), margin=part.limit.pilot_largest_plus, step=part.limit.round_up
-        )
-        total = limit_from_source(cutoff.value, plus=str(part.slack), step=part.limit.round_up)
-        limit = Resolved(
-            value=total.value,
-            rule=f"{cutoff.rule}; plus the slack, rounded up",
-            inputs={**cutoff.inputs, "slack": str(part.slack)},
-        )
-    else:
-        limit = Resolved(value=part.limit, rule="as declared", inputs={})
-    if part.slack is None:
-        return limit, None
-    if isinstance(part.slack, SlackRule):
-        requirement = _provisional_requirement(part, limit.value, development)
-        alpha_target = _alpha_target(claim) / share
-        return limit, slack_from_plan(
-            part.slack.smallest_of,
-            [requirement],
-            n_records=n,
-            alpha_target=alpha_target,
-            allowance=part.slack.allowance,
-        )
-    return limit, Resolved(value=part.slack, rule="as declared", inputs={})
-
-
-def _provisional_requirement(
-    part: RequirementPart, limit: str, development: MemberDevelopment
-) -> Any:
-    procedure = development.member.procedure
-    bare = part.model_copy(update={"ramp": None})
-    return measure_loss(
-        bare,
-        limit=limit,
-        slack=None,
-        outcome=development.outcome,
-        choose=None if procedure is None else procedure.choose,
-    ).requirement
-
-
-def _alpha_target(claim: ClaimPart) -> float:
-    share = number(claim.target_share) if claim.target_share is not None else 0.5
-    return number(claim.alpha) * share
-
-
-def _resolved(value: Resolved) -> dict[str, Any]:
-    return {"value": value.value, "rule": value.rule, "inputs": dict(value.inputs)}
-
-
-def measures_of(member: Member, resolved: Sequence[Mapping[str, Any]]) -> list[Measure]:
-    """Return the measures of a member from its registered requirements, queries expanded."""
-    found: list[Measure] = []
-    choose = None if member.procedure is None else member.procedure.choose
-    for one in resolved:
-        part = RequirementPart.model_validate(one["part"])
-        limit = one["limit"]["value"]
-        slack = None if one["slack"] is None else one["slack"]["value"]
-        if part.query is not None:
-            for query in one["queries"]:
-                found += measure_query(
-                    part, BoundedQuery.from_dict(query), limit=limit, slack=slack
-                )
-        elif member.target.losses is not None:
-            found.append(_given(part, limit, slack))
-        else:
-            assert member.target.predicted is not None  # checked in the declaration
-            found.append(
-                measure_loss(
-                    part, limit=limit, slack=slack, outcome=member.target.predicted, choose=choose
-                )
-            )
-    return found
-
-
-def _given(part: RequirementPart, limit: str, slack: str | None) -> Measure:
-    """Return the requirement of a loss that was computed elsewhere, with declared bounds."""
-    from proxyguard.registry.requirement import Form, Requirement
-
-    low, high = (-1.0, 1.0) if part.form == "relative" else (0.0, 1.0)
-    if part.low is not None and part.high is not None:
-        low, high = number(part.low), number(part.high)
-    return Measure(
-        requirement=Requirement(
-            name=part.name,
-            low=low,
-            high=high,
-            limit=number(limit),
-            form=Form(part.form),
-            two_valued=part.two_valued,
-            slack=None if slack is None else number(slack),
-            ramp=None if part.ramp is None else number(part.ramp),
-        )
-    )
+def _domains(development: MemberDevelopment) -> dict[str, list[str]]:
+    """Return the values that the text columns of registered marginals have in training."""
+    wanted = {
+        column
+        for part in development.member.requirement
+        if part.query is not None
+        for columns in part.query.marginals or ()
+        for column in columns
+        if development.kinds.get(column) == "text"
+    }
+    if not wanted:
+        return {}
+    training = development.training()
+    return {
+        name: sorted({canonical_value(as_text(v)) for v in training[name]})
+        for name in sorted(wanted)
+    }
 
 
 def resolve_mechanisms(
@@ -465,9 +310,7 @@ def resolve_mechanisms(
     requirements: Sequence[Mapping[str, Any]], facts: Mapping[str, Any],
 ) -> dict[str, Any]:  # fmt: skip
     """Return each mechanism's generator, options and description; roles by their rule."""
-    roles: dict[str, str] = {}
-    if declaration.roles is not None:
-        roles = _roles(declaration, requirements, facts)
+    roles = resolve_roles(declaration, requirements, facts)
     found: dict[str, Any] = {}
     for mechanism in development.member.mechanism:
         generator, options = mechanism.generator, mechanism.options
@@ -488,34 +331,3 @@ def resolve_mechanisms(
             "batch": int(getattr(made, "batch", 32)) if hasattr(made, "draw_many") else 1,
         }
     return found
-
-
-def _roles(
-    declaration: Declaration, requirements: Sequence[Mapping[str, Any]], facts: Mapping[str, Any]
-) -> dict[str, str]:
-    assert declaration.roles is not None  # the caller checked
-    against = {}
-    for one in requirements:
-        limit = number(one["limit"]["value"])
-        if declaration.roles.against == "cutoff":
-            limit -= number(one["slack"]["value"]) if one["slack"] else 0.0
-        against[one["part"]["name"]] = limit
-    margins = {
-        name: [
-            min(against[r] - float(value) for r, value in means.items())
-            for means in facts["pilots"][name]["means"].values()
-        ]
-        for name in declaration.roles.pilots
-    }
-    return choose_roles(margins, moderate=number(declaration.roles.moderate))
-
-
-def design_of(member: Member) -> Design:
-    """Return the design that component tests rely on, strata named as the records name them."""
-    design = member.target.sampling_design
-    if isinstance(design, Stratified):
-        return Stratified(
-            sizes={canonical_value(str(k)): v for k, v in design.sizes.items()},
-            weights={canonical_value(str(k)): v for k, v in design.weights.items()},
-        )
-    return design

@@ -163,7 +163,7 @@ class Scorer:
                 assert measure.query is not None  # selected above
                 if measure.query.name not in release.answers:
                     release.answers[measure.query.name] = measure.query.answer(frame)
-            if "position" in frame.columns and record.get("model") is None:
+            if record.get("predictions"):
                 release.table = _by_position(frame, release.name)
 
     def _source(self) -> Fitted | dict[int, Any] | None:

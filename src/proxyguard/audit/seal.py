@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,17 @@ from proxyguard.adapters.library import split_table
 from proxyguard.audit.data import DataFolders
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.home import Home
+from proxyguard.audit.loss_file import check_bounds, read_loss_file
 from proxyguard.draw.outcome import negative_label, outcomes
 from proxyguard.errors import StageError, TableError
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.fields import number
-from proxyguard.registry.target import StratifiedDesign, Target
+from proxyguard.registry.target import (
+    ClusteredDesign,
+    StratifiedDesign,
+    Target,
+    WithoutReplacementDesign,
+)
 from proxyguard.seal.canonical import digest
 from proxyguard.seal.crypto import Holder, Passphrase, Recipient
 from proxyguard.seal.entropy import now, random_bytes
@@ -26,7 +33,7 @@ from proxyguard.seal.journal import writing
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.lineage import LineageStore
 from proxyguard.seal.sealed_file import seal_table
-from proxyguard.seal.table import RawTable, kinds_of, table_bytes, to_arrow, typed
+from proxyguard.seal.table import RawTable, as_text, kinds_of, table_bytes, to_arrow, typed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -121,7 +128,7 @@ def seal_member(
 ) -> dict[str, Any]:
     """Seal one target; return what the ledger says of it."""
     if member.target.losses is not None:
-        return _seal_losses(folder, member.target, index, data, holder)
+        return _seal_losses(folder, member, index, data, holder)
     parts = _divide(member, data)
     kinds = _kinds(member, parts.development)
     development = typed(parts.development, kinds, member.target.read.missing)
@@ -234,6 +241,7 @@ def _check_target(
             f"the target has {len(records)} records and development {len(development)}; both "
             "need some"
         )
+    _check_design(target, records)
     if target.predicted is None:
         return
     column = target.predicted.column
@@ -248,6 +256,33 @@ def _check_target(
                 f"target: {column!r} has {sorted(map(str, other))[:3]}, development only "
                 f"{sorted(map(str, known))}"
             )
+
+
+def _check_design(target: Target, records: pd.DataFrame) -> None:
+    """See that strata, clusters and pool are as declared; only their column is read."""
+    design = target.design
+    if isinstance(design, StratifiedDesign | ClusteredDesign):
+        labels = [canonical_value(as_text(v)) for v in records[design.by]]
+        counts = Counter(labels)
+        if isinstance(design, StratifiedDesign):
+            sizes = {canonical_value(name): size for name, size in design.sizes.items()}
+            if dict(counts) != sizes:
+                raise TableError(
+                    f"target: strata of {design.by!r} have sizes {dict(counts)}, declared {sizes}"
+                )
+        elif design.max_size is not None and max(counts.values()) > design.max_size:
+            raise TableError(
+                f"target: a cluster of {design.by!r} has {max(counts.values())} records, declared "
+                f"max_size {design.max_size}"
+            )
+    elif isinstance(design, WithoutReplacementDesign):
+        drawn = target.draw is not None
+        if drawn and design.pool != len(records):
+            raise TableError(
+                f"the population has {len(records)} records, declared pool {design.pool}"
+            )
+        if not drawn and design.pool < len(records):
+            raise TableError(f"{len(records)} records cannot come from a pool of {design.pool}")
 
 
 def _negative(target: Target, development: pd.DataFrame) -> str | None:
@@ -315,12 +350,12 @@ def _remember(
 
 
 def _seal_losses(
-    folder: AuditFolder, target: Target, index: int, data: DataFolders, holder: Holder
+    folder: AuditFolder, member: Member, index: int, data: DataFolders, holder: Holder
 ) -> dict[str, Any]:
-    """Seal an array of losses that was computed elsewhere."""
-    from proxyguard.audit.loss_file import read_loss_file
-
+    """Seal an array of losses that was computed elsewhere, within their declared bounds."""
+    target = member.target
     given = read_loss_file(data.find(str(target.losses)), target.design_column)
+    check_bounds(given, member.requirement)
     n_releases, n, n_requirements = given.values.shape
     order = np.random.default_rng(int.from_bytes(random_bytes(32))).permutation(n)
     flat = np.ascontiguousarray(given.values.transpose(1, 0, 2)[order]).reshape(n, -1)

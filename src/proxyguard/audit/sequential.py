@@ -9,18 +9,21 @@ each judged on a fresh batch of target records (Proposition 19).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from proxyguard.audit.agree import agree
 from proxyguard.audit.decide import Group
-from proxyguard.audit.draw import job_of
+from proxyguard.audit.draw import job_of, redrawn_stages
 from proxyguard.audit.envelope import sign_statement, statement
 from proxyguard.audit.folder import CERTIFICATE, EVIDENCE, AuditFolder, Registry
-from proxyguard.audit.grant import release_set
+from proxyguard.audit.grant import read_grant, release_set
 from proxyguard.audit.integrity import check_folder
+from proxyguard.audit.measures import design_of, measures_of
 from proxyguard.audit.open import Opener, frame_of, subjects_of
-from proxyguard.audit.resolve import MemberDevelopment, Workplace, design_of, measures_of
+from proxyguard.audit.register import sequential_plan
+from proxyguard.audit.report import write_report
+from proxyguard.audit.resolve import MemberDevelopment, Workplace
 from proxyguard.audit.score import slice_chunk
 from proxyguard.audit.target import OpenTarget
 from proxyguard.certificate.decision import Decision
@@ -28,11 +31,11 @@ from proxyguard.certificate.sequential import SequentialAudit, SequentialPlan
 from proxyguard.certificate.wording import not_claimed
 from proxyguard.draw.pool import draw_all
 from proxyguard.errors import DrawError, LossMismatch, RegistryError, SealError, StageError
-from proxyguard.evidence.record import evidence_record, read_evidence
+from proxyguard.evidence.record import derived_record, evidence_record, read_evidence
 from proxyguard.evidence.releases import ReleaseEvidence, evidence_of
 from proxyguard.exact.multiplicity import spending_level
 from proxyguard.losses.cell import Column, Reading, join_columns
-from proxyguard.registry.claim import Bound, Claim
+from proxyguard.registry.claim import Claim
 from proxyguard.registry.declaration import Member
 from proxyguard.registry.fields import number
 from proxyguard.seal.canonical import digest
@@ -46,20 +49,7 @@ MODULE = "proxyguard.adapters.worker"
 
 def plan_of(registry: Registry) -> SequentialPlan:
     """Return the registered plan of a sequential audit."""
-    claim = registry.declaration.claim
-    assert claim.looks is not None  # checked in the declaration
-    assert claim.reliability is not None
-    assert claim.threshold is not None
-    return SequentialPlan(
-        looks=tuple(claim.looks),
-        reliability_target=number(claim.reliability),
-        kappa=number(claim.threshold),
-        alpha=Fraction(claim.alpha),
-        bound=claim.bound or Bound.SHARP,
-        levels=tuple(number(level) for level in claim.levels or ()),
-        futility=True if claim.futility is None else claim.futility,
-        **({} if claim.target_share is None else {"target_share": Fraction(claim.target_share)}),
-    )
+    return sequential_plan(registry.declaration.claim)
 
 
 def reading_for(registry: Registry, seed: int, level: float) -> Reading:
@@ -127,8 +117,9 @@ class SequentialOpener(Opener):
             target = self.target(journal, member, author, grant)
             step = _Step(self, journal, registry, member, target, author)
             waiting = _waiting(journal)
-            if waiting is not None:
-                return step.judge(dict(waiting.body["record"]))
+            if waiting is not None:  # the round before this one was interrupted
+                step.judge(dict(waiting.body["record"]))
+            step.next_batch()  # a candidate that no records are left for is not committed
             return step.judge(step.commit_file(candidate))
 
     def close(self) -> dict[str, Any]:
@@ -149,6 +140,32 @@ class SequentialOpener(Opener):
             if waiting is not None:
                 step.judge(dict(waiting.body["record"]))
             return self._conclude(journal, registry, target, author, grant)
+
+    def rescore(self, journal: Journal, registry: Registry) -> dict[str, Any]:
+        """Compute every score again from the opened target, for verifying."""
+        author = self.home.signing_key()
+        grant = read_grant(self.folder, journal)
+        member = registry.declaration.members[0]
+        target = self.target(journal, member, author, grant)
+        step = _Step(self, journal, registry, member, target, author)
+        found: dict[str, Any] = {
+            "format": 1,
+            "registry": registry.digest,
+            "releases": release_set(journal),
+            "seed": str(target.seed()),
+            "scores": [],
+        }
+        for count, entry in enumerate(journal.ledger.find(Stage.DRAWN), start=1):
+            level, seed = _level_and_seed(registry, found, count)
+            reading = reading_for(registry, seed, level)
+            stream = registry.declaration.claim.mode == "stream"
+            size = int(registry.declaration.claim.batch or 1)
+            where = _Batch(target, size, count - 1) if stream else target
+            evidence = step.read(dict(entry.body["record"]), reading, where)
+            found["scores"].append(
+                {"release": entry.body["release"], "statistics": evidence_record(evidence)}
+            )
+        return {**found, "groups": _groups(registry, found)}
 
     def _finish_pending(self, step: _Step, audit: SequentialAudit) -> None:
         """Score the draw that was committed before the process ended."""
@@ -181,6 +198,7 @@ class SequentialOpener(Opener):
         content = sign_statement(statement(subjects_of(journal, registry, name), predicate), author)
         files = {EVIDENCE: name, CERTIFICATE: self.folder.write(CERTIFICATE, content)}
         journal.record(Stage.CERTIFIED, {"files": files, "time": now()}, author)
+        write_report(self.folder, journal)
         return predicate
 
     def _certified(self, journal: Journal, registry: Registry) -> dict[str, Any]:
@@ -279,7 +297,7 @@ class _Step:
         """Score a committed draw on the whole target, record it, and say if it is favorable."""
         threshold = number(str(self._registry.declaration.claim.threshold))
         reading = reading_for(self._registry, self._target.seed(), threshold)
-        evidence = self._evidence(record, reading, self._target)
+        evidence = self.read(record, reading, self._target)
         favorable = bool(evidence.release_pvalues[0] <= threshold)
         self._record_score(record, evidence, {"favorable": favorable})
         return favorable
@@ -290,15 +308,20 @@ class _Step:
         count = len(self.journal.ledger.find(Stage.SCORED)) + 1
         level = spending_level(count, alpha=number(claim.alpha))
         reading = reading_for(self._registry, self._target.seed() + count, level)
-        batch = _Batch(self._target, int(claim.batch or 1), count - 1)
-        evidence = self._evidence(record, reading, batch)
+        evidence = self.read(record, reading, self.next_batch())
         pvalue = float(evidence.release_pvalues[0])
         decision = Decision.VALIDATED if pvalue <= level else Decision.UNRESOLVED
         found = {"round": count, "decision": decision.value, "level": repr(level)}
         self._record_score(record, evidence, found)
         return {**found, "pvalue": pvalue, "candidate": record["name"]}
 
-    def _evidence(self, record: dict[str, Any], reading: Reading, target: Any) -> ReleaseEvidence:
+    def next_batch(self) -> _Batch:
+        """Return the records of the next round; an error where none are left."""
+        rounds = len(self.journal.ledger.find(Stage.SCORED))
+        return _Batch(self._target, int(self._registry.declaration.claim.batch or 1), rounds)
+
+    def read(self, record: dict[str, Any], reading: Reading, target: Any) -> ReleaseEvidence:
+        """Return the evidence of one release on the target, or on a batch of it."""
         measures = measures_of(
             self._member, self._registry.member(self._member.name)["requirements"]
         )
@@ -385,31 +408,57 @@ def check_sequential(
 ) -> None:
     """Raise unless every recorded score follows from its statistics and the ledger's order."""
     entries = journal.ledger.find(Stage.SCORED)
-    if [e.body["release"] for e in entries] != [one["release"] for one in evidence["scores"]]:
+    recorded = [{"release": e.body["release"], "statistics": e.body["statistics"]} for e in entries]
+    if evidence["scores"] != recorded or evidence["registry"] != registry.digest:
+        raise SealError("the evidence is about other releases or another registry than the ledger")
+    if evidence["releases"] != release_set(journal):
         raise SealError("the evidence is about other releases than the ledger")
-    claim = registry.declaration.claim
+    agree(evidence["groups"], _groups(registry, evidence), "the statistics of all releases")
+    _check_committed(registry, journal)
     for count, entry in enumerate(entries, start=1):
-        stream = claim.mode == "stream"
-        level = (
-            spending_level(count, alpha=number(claim.alpha))
-            if stream
-            else number(str(claim.threshold))
-        )
-        seed = int(evidence["seed"]) + (count if stream else 0)
+        level, seed = _level_and_seed(registry, evidence, count)
         again = read_evidence(entry.body["statistics"], reading_for(registry, seed, level))
+        agree(entry.body["statistics"]["derived"], derived_record(again), f"score {count}")
         below = bool(again.release_pvalues[0] <= level)
-        recorded = (
+        found = (
             entry.body["decision"] == Decision.VALIDATED.value
-            if stream
+            if registry.declaration.claim.mode == "stream"
             else entry.body["favorable"]
         )
-        if recorded != below:
+        if found != below:
             raise SealError(f"score {count} does not follow from its statistics")
-    if claim.mode == "sequential":
-        seeds = list(registry.declaration.members[0].mechanism[0].seed_list)
-        drawn = [e.body["record"]["seed"] for e in journal.ledger.find(Stage.DRAWN)]
-        if drawn != seeds[: len(drawn)]:
+
+
+def _level_and_seed(
+    registry: Registry, evidence: Mapping[str, Any], count: int
+) -> tuple[float, int]:
+    """Return at which level a release was read, and with which seed."""
+    claim = registry.declaration.claim
+    if claim.mode == "stream":
+        level = spending_level(count, alpha=number(claim.alpha))
+        return level, int(evidence["seed"]) + count
+    return number(str(claim.threshold)), int(evidence["seed"])
+
+
+def _check_committed(registry: Registry, journal: Journal) -> None:
+    """See that the committed releases are the registered draws, in order, and no copies."""
+    records = []
+    for entry in journal.ledger.find(Stage.DRAWN):
+        record = dict(entry.body["record"])
+        if digest(record) != entry.body["release"]:
+            raise SealError(f"{record.get('name')}: the committed digest is of another release")
+        records.append(record)
+    member = registry.declaration.members[0]
+    if registry.declaration.claim.mode == "sequential":
+        seeds = list(member.mechanism[0].seed_list)
+        if [r["seed"] for r in records] != seeds[: len(records)]:
             raise SealError("the draws do not have the registered seeds in their order")
+        if member.mechanism[0].deterministic:
+            return
+    for key in ("content", "release"):
+        values = [r[key] for r in records if r.get(key) is not None]
+        if len(set(values)) < len(values):
+            raise SealError("two committed releases are the same")
 
 
 def sequential_predicate(
@@ -430,18 +479,35 @@ def sequential_predicate(
         else [_sequential_verdict(registry, entries)]
     )
     records = [e.body["record"] for e in journal.ledger.find(Stage.DRAWN)]
-    stages = list(dict.fromkeys(s for r in records for s in r.get("stages", [])))
     name = verdicts[0]["mechanism"] if len(verdicts) == 1 else "every candidate"
+    prepare = member.mechanism[0].prepare_seed if member.mechanism else 0
+    stages = redrawn_stages(
+        {
+            "prepare_seed": prepare,
+            "procedure": member.procedure,
+            "validation": member.development.validation,
+        },
+        [dict(record) for record in records],
+    )
     return {
         **frame_of(journal, registry, grant),
         "level": declaration.claim.level,
         "verdicts": verdicts,
-        "redraws": {name: stages},
-        "conditional_on": {name: ["the source table", "the learning procedure and its settings"]},
+        "redraws": {name: stages["redraws"]},
+        "conditional_on": {name: stages["conditional_on"]},
         "not_claimed": list(not_claimed([m.requirement for m in measures])),
-        "failed": {},
+        "failed": _failures(name, records),
         "secondary": {},
     }
+
+
+def _failures(name: str, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    failed = [
+        {"seed": r["seed"], "status": r["status"], "error": r["error"]}
+        for r in records
+        if r["status"] != "drawn"
+    ]
+    return {name: failed} if failed else {}
 
 
 def _sequential_verdict(registry: Registry, entries: Sequence[Entry]) -> dict[str, Any]:

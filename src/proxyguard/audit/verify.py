@@ -9,11 +9,11 @@ anew. With the target's key, (9) the losses are computed again. Steps 3 to 9 are
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from proxyguard.audit.folder import AuditFolder
+from proxyguard.audit.folder import CERTIFICATE, DECLARATION, EVIDENCE, AuditFolder
 from proxyguard.audit.integrity import problems, unknown_files
 from proxyguard.errors import ProxyGuardError
 from proxyguard.seal.journal import NAME, Journal
@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from proxyguard.audit.folder import Registry
 
     Rescore = Callable[[Journal, Registry], dict[str, Any]]
+
+_BROKEN = (
+    ProxyGuardError, KeyError, TypeError, ValueError, IndexError, AttributeError, AssertionError,
+    OSError,
+)  # fmt: skip
+"""What a forged value may raise where an honest one is read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +76,7 @@ def verify(folder: AuditFolder, rescore: Rescore | None = None) -> Verification:
         return result
     result.signer, result.head = journal.signer, journal.ledger.head
     result.findings += [Finding(place=p, problem=why) for p, why in problems(folder, journal)]
+    result.findings += [Finding(place=p, problem=why) for p, why in _unrecorded(folder, journal)]
     result.checked.append("files: every recorded byte")
     result.unknown = unknown_files(folder, journal)
     if journal.ledger.has(Stage.REGISTERED):
@@ -79,11 +86,26 @@ def verify(folder: AuditFolder, rescore: Rescore | None = None) -> Verification:
     return result
 
 
+def _unrecorded(folder: AuditFolder, journal: Journal) -> Iterator[tuple[str, str]]:
+    """Yield what a ledger that was removed or cut leaves behind."""
+    if not journal.ledger.entries:
+        others = [p for p in folder.path.iterdir() if p.name not in (DECLARATION, NAME)]
+        if others:
+            yield NAME, f"is missing or empty, and {others[0].name} is here"
+    for name in (EVIDENCE, CERTIFICATE):
+        if (folder / name).exists() and not journal.ledger.has(Stage.CERTIFIED):
+            yield (
+                name,
+                "is here, and the ledger records no certificate: opening was interrupted (run "
+                "proxyguard open again), or the ledger was cut",
+            )
+
+
 def step(result: Verification, place: str, name: str, check: Callable[[], Any]) -> Any:
     """Run one check; what it raises becomes a finding."""
     try:
         found = check()
-    except (ProxyGuardError, KeyError, TypeError, ValueError, IndexError, OSError) as error:
+    except _BROKEN as error:
         text = str(error) if isinstance(error, ProxyGuardError) else f"cannot be read: {error!r}"
         result.findings.append(Finding(place=place, problem=text))
         return None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from math import isclose
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from proxyguard.audit.decide import groups_of, readings_of
+from proxyguard.audit.agree import agree
+from proxyguard.audit.amend import drawn_part
+from proxyguard.audit.correct import BASIS, corrected_registry, correction_name
+from proxyguard.audit.decide import decide, groups_of, readings_of, secondary_readings
 from proxyguard.audit.envelope import open_envelope, statement
 from proxyguard.audit.folder import (
     CERTIFICATE,
@@ -20,23 +22,28 @@ from proxyguard.audit.folder import (
     snapshot_name,
 )
 from proxyguard.audit.grant import read_grant, release_set
+from proxyguard.audit.limits import planned_records, resolve_limits, resolve_roles
+from proxyguard.audit.manifest import check_manifest
 from proxyguard.audit.open import predicate_of, subjects_of
+from proxyguard.audit.register import path_of
 from proxyguard.audit.report import report_bytes
 from proxyguard.audit.sequential import check_sequential, sequential_predicate
 from proxyguard.audit.verify import Verification, step
+from proxyguard.draw.content import content_digest
 from proxyguard.errors import SealError
 from proxyguard.evidence.record import derived_record, read_evidence
-from proxyguard.registry.declaration import read_declaration
+from proxyguard.losses.cell import Reading
+from proxyguard.registry.declaration import Declaration, read_declaration
+from proxyguard.registry.design import Clustered
+from proxyguard.registry.parts import MechanismPart
 from proxyguard.seal.canonical import digest
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Path as LedgerPath
 from proxyguard.seal.ledger import Stage
+from proxyguard.seal.table import read_table_bytes
 
 if TYPE_CHECKING:
     from proxyguard.audit.verify import Rescore
-
-CLOSE = 1e-9
-"""Relative difference that another machine's arithmetic may make in a derived number."""
 
 
 def verify_claim(
@@ -56,7 +63,7 @@ def verify_claim(
     sequential = ledger.path is LedgerPath.SEQUENTIAL
     if ledger.has(Stage.DRAWN) and not sequential:
         step(result, RELEASES, "releases: the registered seeds, each once",
-              lambda: check_manifest(folder, registry, journal))  # fmt: skip
+              lambda: _check_releases(folder, registry, journal))  # fmt: skip
     if not ledger.has(Stage.OPENED):
         return
     grant = None
@@ -76,59 +83,99 @@ def verify_claim(
         result, CERTIFICATE, "certificate: signature, subjects, decided anew",
         lambda: _check_certificate(result, folder, journal, registry, evidence, grant),
     )  # fmt: skip
+    if ledger.has(Stage.CORRECTED):
+        step(result, "corrections", "corrections: decided anew",
+              lambda: _check_corrections(folder, journal, registry))  # fmt: skip
     step(result, "report", "report: built anew, byte by byte",
           lambda: _check_report(folder, journal))  # fmt: skip
     if rescore is not None:
         step(result, EVIDENCE, "losses: computed again from the target",
-              lambda: _check_rescored(evidence, rescore(journal, registry)))  # fmt: skip
+              lambda: agree(evidence, rescore(journal, registry), "the evidence"))  # fmt: skip
 
 
 def _check_registry(folder: AuditFolder, journal: Journal) -> Registry:
-    """See that each registry is what its declaration's text says, and fits the seal."""
+    """See that each registry follows from its declaration's text, the seal and development."""
     ledger = journal.ledger
     steps = [*ledger.find(Stage.REGISTERED), *ledger.find(Stage.AMENDED)]
-    sealed = ledger.find(Stage.SEALED)[0].body
+    before: dict[str, Any] | None = None
     for index, entry in enumerate(steps):
-        value = folder.read_json(registry_name(index))
+        name = registry_name(index)
+        value = folder.read_json(name)
         if digest(value) != entry.body["declaration"]:
-            raise SealError(f"{registry_name(index)} is not the one that was recorded")
+            raise SealError(f"{name} is not the one that was recorded")
         text = (folder / snapshot_name(index)).read_text(encoding="utf-8")
-        declared = read_declaration(text)
-        if declared.to_dict() != value["declaration"]:
-            raise SealError(f"{registry_name(index)} is about another declaration than its text")
-        if digest(declared.sealed_part()) != sealed["declaration"]:
-            raise SealError("target or development differ from what was sealed")
-        for name, member in value["members"].items():
-            if member["commitment"] != sealed["members"][name]["commitment"]:
-                raise SealError(f"the registry is about another sealed target for {name!r}")
+        _check_resolved(Registry(value), read_declaration(text), journal, name)
+        drawn = any(e.index < entry.index for e in ledger.find(Stage.DRAWN))
+        if before is not None and drawn and drawn_part(value) != drawn_part(before):
+            raise SealError(f"{name} changes what the releases, drawn before it, depend on")
+        before = value
     if (folder / DECLARATION).read_text(encoding="utf-8") != text:
         raise SealError(f"{DECLARATION} is not the declaration that is in force")
-    return folder.registry(journal)
+    registry = folder.registry(journal)
+    if path_of(registry.declaration) is not ledger.path:
+        raise SealError("the ledger's path is not that of the registered claim")
+    for entry in ledger.find(Stage.OPENED):
+        if entry.body["registry"] != registry.digest:
+            raise SealError("the target was opened for another registry")
+        if entry.body["releases"] != release_set(journal):
+            raise SealError("the target was opened for other releases")
+    return registry
 
 
-def check_manifest(folder: AuditFolder, registry: Registry, journal: Journal) -> None:
-    """See that every registered seed was drawn once, and nothing else was."""
+def _check_resolved(registry: Registry, declared: Declaration, journal: Journal, name: str) -> None:
+    """See that a registry is what its declaration and the recorded facts resolve to."""
+    sealed = journal.ledger.find(Stage.SEALED)[0].body
+    if registry.declaration != declared:
+        raise SealError(f"{name} is about another declaration than its text")
+    if digest(declared.sealed_part()) != sealed["declaration"]:
+        raise SealError("target or development differ from what was sealed")
+    if set(registry.value["members"]) != {m.name for m in declared.members}:
+        raise SealError(f"{name} has other members than its declaration")
+    first = name == registry_name(0)
+    for member in declared.members:
+        found, own = registry.member(member.name), sealed["members"][member.name]
+        if found["commitment"] != own["commitment"]:
+            raise SealError(f"the registry is about another sealed target for {member.name!r}")
+        facts = found["facts"]
+        recorded = journal.ledger.find(Stage.DEVELOPED)[-1].body["members"][member.name]
+        if first and facts != recorded:
+            raise SealError(f"{name} rests on other facts than development recorded")
+        if found["source"] != facts.get("source"):
+            raise SealError(f"{name} has another source procedure than development recorded")
+        n = planned_records(member, own)
+        if found["requirements"] != resolve_limits(member, facts, declared.claim, n):
+            raise SealError(f"{name}: limits do not follow from the declaration and its facts")
+        roles = resolve_roles(declared, found["requirements"], facts)
+        for mechanism in member.mechanism:
+            _check_mechanism(found["mechanisms"][mechanism.name], mechanism, declared, roles, name)
+
+
+def _check_mechanism(
+    found: Mapping[str, Any],
+    mechanism: MechanismPart,
+    declared: Declaration,
+    roles: Mapping[str, str],
+    name: str,
+) -> None:
+    generator, options = mechanism.generator, mechanism.options
+    if mechanism.role is not None:
+        pilot = next(p for p in declared.pilot if p.name == roles[mechanism.role])
+        generator, options = pilot.generator, pilot.options
+    if found["generator"] != generator or found["options"] != options:
+        raise SealError(f"{name}: {mechanism.name!r} has another generator than was declared")
+
+
+def _check_releases(folder: AuditFolder, registry: Registry, journal: Journal) -> None:
+    """See that the frozen releases are the registered ones and hold what is said of them."""
+    check_manifest(folder, registry, journal)
     manifest = folder.read_json(RELEASES)
-    drawn = journal.ledger.find(Stage.DRAWN)[0].body
-    known = {registry.digest, *(e.body["supersedes"] for e in journal.ledger.find(Stage.AMENDED))}
-    if manifest["registry"] not in known or drawn["registry"] != manifest["registry"]:
-        raise SealError("the releases were drawn for another registry")
-    for member in registry.declaration.members:
-        found = manifest["members"].get(member.name, {})
-        expected = {m.name: list(m.seed_list) for m in member.mechanism}
-        seed = 0 if member.procedure is None else member.procedure.seed
-        expected |= {r.name: [seed] for r in member.release}
-        if set(found) != set(expected):
-            raise SealError(f"drawn were {sorted(found)}, registered {sorted(expected)}")
-        for name, seeds in expected.items():
-            have = [d["seed"] for d in found[name]["draws"]]
-            if have != seeds:
-                raise SealError(
-                    f"{name}: the draws have seeds {have[:5]}..., registered were {seeds[:5]}..."
-                )
-            contents = [d["content"] for d in found[name]["draws"] if "content" in d]
-            if len(set(contents)) < len(contents) and not found[name]["deterministic"]:
-                raise SealError(f"{name}: two draws are the same release")
+    for mechanisms in manifest["members"].values():
+        for name, content in mechanisms.items():
+            for record in content["draws"]:
+                if "content" in record:
+                    frame = read_table_bytes(folder.store.get(record["release"]), name)
+                    if content_digest(frame) != record["content"]:
+                        raise SealError(f"{name}, seed {record['seed']}: the release is another")
 
 
 def _check_evidence(
@@ -136,17 +183,47 @@ def _check_evidence(
 ) -> None:
     if evidence["registry"] != registry.digest or evidence["releases"] != release_set(journal):
         raise SealError("the evidence is about another registry or other releases")
-    groups = groups_of(registry, folder.read_json(RELEASES))
+    check_derived(registry, folder.read_json(RELEASES), journal, evidence)
+
+
+def check_derived(
+    registry: Registry,
+    manifest: Mapping[str, Any],
+    journal: Journal,
+    evidence: Mapping[str, Any],
+) -> None:
+    """See that every derived number of the evidence follows from its statistics."""
+    groups = groups_of(registry, manifest)
     readings = readings_of(registry, groups, int(evidence["seed"]))
     if set(evidence["groups"]) != {g.name for g in groups}:
         raise SealError("the evidence is about other mechanisms")
+    sealed = journal.ledger.find(Stage.SEALED)[0].body["members"]
     for group in groups:
-        record = evidence["groups"][group.name]
+        reading, levels = readings[group.name]
+        n = planned_records(group.member, sealed[group.member.name])
         names = [str(d.get("name", d["seed"])) for d in group.draws]
-        if record["releases"] != names:
-            raise SealError(f"{group.name}: the evidence is about other releases")
-        again = derived_record(read_evidence(record, readings[group.name][0]))
-        _agree(record["derived"], again, f"{group.name}, derived values")
+        _check_record(evidence["groups"][group.name], reading, levels.bounds, names, n)
+        for spec, other in secondary_readings(registry, group, reading).items():
+            record = evidence["secondary"][spec][group.name]
+            _check_record(record, other, levels.bounds, names, n)
+        if group.excluded:
+            out = [str(d.get("name", d["seed"])) for d in group.excluded]
+            _check_record(evidence["excluded"][group.name], reading, levels.bounds, out, n)
+
+
+def _check_record(
+    record: Mapping[str, Any], reading: Reading, level: float, releases: list[str], n: int
+) -> None:
+    if record["releases"] != releases:
+        raise SealError(f"the evidence is about {record['releases'][:3]}..., not {releases[:3]}...")
+    if record["bounds_level"] != repr(level):
+        raise SealError("the evidence has bounds at another level than the registered one")
+    agree(record["derived"], derived_record(read_evidence(record, reading)), "derived values")
+    for requirement, column in zip(reading.requirements, record["columns"], strict=True):
+        counted = column["n"]
+        whole = requirement.group is None and not isinstance(reading.design, Clustered)
+        if counted > n or (whole and counted != n):
+            raise SealError(f"{requirement.name}: {counted} records were counted, {n} were sealed")
 
 
 def _check_certificate(
@@ -163,8 +240,24 @@ def _check_certificate(
     make = sequential_predicate if journal.ledger.path is LedgerPath.SEQUENTIAL else predicate_of
     predicate = make(folder, journal, registry, evidence, grant)
     expected = statement(subjects_of(journal, registry, folder.sha256(EVIDENCE)), predicate)
-    _agree(value, expected, "the certificate")
+    agree(value, expected, "the certificate")
     result.attestation = predicate["attestation"]["words"]
+
+
+def _check_corrections(folder: AuditFolder, journal: Journal, registry: Registry) -> None:
+    """See that every corrective certificate follows from its own evidence."""
+    manifest = folder.read_json(RELEASES)
+    for index, entry in enumerate(journal.ledger.find(Stage.CORRECTED)):
+        value = folder.read_json(correction_name(index))
+        if digest(value) != entry.body["correction"] or value["corrects"] != registry.digest:
+            raise SealError(f"{correction_name(index)} is not the one that was recorded")
+        corrected = corrected_registry(registry, value["design"], value["test"])
+        check_derived(corrected, manifest, journal, value["evidence"])
+        decided = decide(corrected, manifest, value["evidence"], BASIS)
+        agree({key: value[key] for key in decided}, decided, correction_name(index))
+        decisions = {v["mechanism"]: v["decision"] for v in decided["verdicts"]}
+        if entry.body["decisions"] != decisions:
+            raise SealError("the ledger has other decisions than the correction")
 
 
 def _check_report(folder: AuditFolder, journal: Journal) -> None:
@@ -174,37 +267,3 @@ def _check_report(folder: AuditFolder, journal: Journal) -> None:
             continue  # a report can be written at any time; one that is there must be this one
         if place.read_bytes() != content:
             raise SealError(f"{name} is not the report of this audit; write it anew with report")
-
-
-def _check_rescored(evidence: Mapping[str, Any], again: Mapping[str, Any]) -> None:
-    _agree(evidence, again, "the evidence")
-
-
-def _agree(first: Any, second: Any, where: str) -> None:
-    """Raise where two plain values differ by more than arithmetic explains."""
-    for place in _differences(first, second, where):
-        raise SealError(f"{place} does not follow from the record")
-
-
-def _differences(first: Any, second: Any, where: str) -> Iterator[str]:
-    if isinstance(first, Mapping) and isinstance(second, Mapping):
-        if set(first) != set(second):
-            yield where
-            return
-        for key in first:
-            yield from _differences(first[key], second[key], f"{where}, {key}")
-    elif isinstance(first, list | tuple) and isinstance(second, list | tuple):
-        if len(first) != len(second):
-            yield where
-            return
-        for i, (a, b) in enumerate(zip(first, second, strict=True)):
-            yield from _differences(a, b, f"{where}, {i}")
-    elif _is_number(first) and _is_number(second):
-        if not isclose(first, second, rel_tol=CLOSE, abs_tol=1e-300):
-            yield where
-    elif first != second:
-        yield where
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -145,6 +145,8 @@ def correct(
     ] = None,
     home: Home = None,
     data: Data = None,
+    key_file: KeyFile = None,
+    passphrase: AskPassphrase = False,
     json: Json = False,
 ) -> None:
     """Add a corrective certificate under a corrected sampling design."""
@@ -155,7 +157,9 @@ def correct(
     except tomllib.TOMLDecodeError as error:
         raise typer.BadParameter(f"--design is no TOML value: {error}") from None
     with show.bars(json) as progress:
-        found = audit_of(folder, home, data, None, progress).correct(reason, value, test)
+        found = audit_of(folder, home, data, None, progress).correct(
+            reason, value, test, key_file=key_file, passphrase=ask_passphrase(passphrase)
+        )
     if json:
         show.give(found)
         return

@@ -7,7 +7,16 @@ from typing import Annotated, Any
 import typer
 
 from proxyguard.cli import show
-from proxyguard.cli.options import Data, Folder, Home, Json, audit_of
+from proxyguard.cli.options import (
+    AskPassphrase,
+    Data,
+    Folder,
+    Home,
+    Json,
+    KeyFile,
+    ask_passphrase,
+    audit_of,
+)
 
 
 def report(folder: Folder, home: Home = None, json: Json = False) -> None:
@@ -23,6 +32,8 @@ def verify(
     ] = False,
     home: Home = None,
     data: Data = None,
+    key_file: KeyFile = None,
+    passphrase: AskPassphrase = False,
     json: Json = False,
 ) -> None:
     """Check everything that can be checked, offline; exit code 5 if something does not hold."""
@@ -31,7 +42,9 @@ def verify(
 
     if with_target:
         with show.bars(json) as progress:
-            found = audit_of(folder, home, data, None, progress).verify(with_target=True)
+            found = audit_of(folder, home, data, None, progress).verify(
+                with_target=True, key_file=key_file, passphrase=ask_passphrase(passphrase)
+            )
     else:
         found = check(AuditFolder(folder))
     if json:

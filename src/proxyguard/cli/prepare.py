@@ -127,7 +127,7 @@ def amend(
     show.say("Amended.")
 
 
-def schema() -> None:
+def schema(json: Json = True) -> None:
     """Print the JSON Schema of audit.toml, for editors."""
     from proxyguard.registry.declaration import declaration_schema
 

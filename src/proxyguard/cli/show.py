@@ -8,7 +8,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from proxyguard.errors import Busy, DiskError, KeyMissing, ProxyGuardError, SealError, StageError
+from proxyguard.errors import (
+    Busy,
+    DiskError,
+    KeyExists,
+    KeyMissing,
+    ProxyGuardError,
+    SealError,
+    StageError,
+)
 
 if TYPE_CHECKING:
     from proxyguard.audit.resolve import Progress
@@ -20,7 +28,7 @@ _COLOURS = {"validated": "32", "unresolved": "33", "violation": "31"}
 
 def exit_code(error: ProxyGuardError) -> int:
     """Return 5 for a broken record and 1 for everything that can be mended and tried again."""
-    mendable = isinstance(error, StageError | KeyMissing | Busy | DiskError)
+    mendable = isinstance(error, StageError | KeyMissing | KeyExists | Busy | DiskError)
     return BROKEN if isinstance(error, SealError) and not mendable else ERROR
 
 

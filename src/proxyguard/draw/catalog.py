@@ -8,6 +8,7 @@ claim is refused.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points, packages_distributions, version
 from typing import Any
@@ -49,8 +50,13 @@ def origin(name: str, kind: str = "generator") -> dict[str, str]:
     ours = GENERATORS if kind == "generator" else PROCEDURES
     path = _find(name, ours, f"proxyguard.{kind}s")
     package = path.split(":")[0].split(".")[0]
-    known = packages_distributions().get(package, [])
+    known = _distributions().get(package, [])
     return {"path": path, "version": version(known[0]) if known else "not packaged"}
+
+
+@cache
+def _distributions() -> Mapping[str, list[str]]:
+    return packages_distributions()  # reads every installed package: once is enough
 
 
 def _find(name: str, ours: Mapping[str, str], group: str) -> str:

@@ -30,13 +30,13 @@ def draw_all(
     workers: int,
     timeout: float | None,
     keep: Callable[[dict[str, Any], bytes, bytes], None],
-) -> bool:
-    """Draw every seed and hand each result to ``keep``; return whether preparing was random.
+) -> None:
+    """Draw every seed and hand each result to ``keep``.
 
     ``keep`` runs in this process, one result at a time, so that one writer owns the store.
     """
     if not seeds:
-        return False
+        return
     many = int(job.get("many", 1))
     batches = [list(seeds[i : i + many]) for i in range(0, len(seeds), many)]
     todo: Queue[list[int]] = Queue()
@@ -51,7 +51,7 @@ def draw_all(
     ]
     for thread in threads:
         thread.start()
-    at_random, running = False, n
+    running = n
     try:
         while running:
             item = done.get()
@@ -59,15 +59,12 @@ def draw_all(
                 running -= 1
             elif isinstance(item, Exception):
                 raise item
-            elif item[0]["status"] == "ready":
-                at_random = at_random or bool(item[0]["prepared_at_random"])
             else:
                 keep(*item)
     finally:
         stop.set()
         for thread in threads:
             thread.join()
-    return at_random
 
 
 def _drive(
@@ -81,14 +78,14 @@ def _drive(
     """Feed one worker until nothing is left to do."""
     try:
         with _process(job, module) as (process, ready):
-            done.put((ready, b"", b""))
+            prepared = {"prepared_at_random": bool(ready["prepared_at_random"])}
             while not stop.is_set():
                 try:
                     seeds = todo.get_nowait()
                 except Empty:
                     break
-                for answer in _ask(process, seeds, timeout):
-                    done.put(answer)
+                for record, release, model in _ask(process, seeds, timeout):
+                    done.put(({**record, **prepared}, release, model))
     except Exception as error:
         done.put(error)
     finally:

@@ -22,6 +22,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from proxyguard.draw.catalog import load_generator
+from proxyguard.draw.content import content_digest
 from proxyguard.draw.models import model_bytes
 from proxyguard.draw.protocol import Fitted, Learner, Seed
 from proxyguard.errors import DrawError, ProxyGuardError
@@ -29,17 +30,6 @@ from proxyguard.seal.table import read_table_bytes, table_bytes, typed
 
 if TYPE_CHECKING:
     import pandas as pd
-
-
-def content_digest(frame: pd.DataFrame) -> str:
-    """Return a digest of a table's records, whatever their order: for finding duplicates."""
-    import hashlib
-
-    import pandas as pd
-
-    ordered = frame[sorted(frame.columns)]
-    rows = np.sort(pd.util.hash_pandas_object(ordered, index=False).to_numpy())
-    return hashlib.sha256(rows.astype("<u8").tobytes()).hexdigest()
 
 
 def drawn_record(seed: Seed, release: pd.DataFrame, fitted: Fitted | None) -> dict[str, Any]:
@@ -101,7 +91,8 @@ class Worker:
         if not seed.taken:
             seed.take("the release")  # a generator that uses its seed as a plain number
         if self._predictions:
-            return drawn_record(seed, table, None), table_bytes(table), b""
+            record = {**drawn_record(seed, table, None), "predictions": True}
+            return record, table_bytes(table), b""
         release = typed(table, self._kinds, self._missing)
         fitted = None
         if self._learner is not None:

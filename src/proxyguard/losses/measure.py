@@ -176,10 +176,11 @@ def _regression(part: RequirementPart, outcome: Outcome) -> Callable[[float | No
 
 
 def _custom(part: RequirementPart) -> Callable[[float | None], Loss]:
-    function = load_attribute(str(part.loss))
     low, high = number(str(part.low)), number(str(part.high))
 
     def values(outcome: ArrayLike, predicted: ArrayLike) -> Array:
+        # Loaded where losses are computed: verifying a stranger's folder must not run its code.
+        function = load_attribute(str(part.loss))
         found = np.asarray(function(outcome, predicted), dtype=np.float64)
         if found.shape != (np.asarray(outcome).shape[0],):
             raise LossMismatch(

@@ -51,8 +51,20 @@ class Member(DeclarationPart):
         if self.target.losses is not None:
             if self.procedure is not None:
                 raise ValueError("losses computed elsewhere need no procedure here")
-            if any(not isinstance(r.limit, str) or r.form == "query" for r in self.requirement):
-                raise ValueError("losses computed elsewhere need plain limits, and no query")
+            if any(
+                not isinstance(r.limit, str)
+                or not isinstance(r.slack, str | None)
+                or r.form == "query"
+                or r.group is not None
+                for r in self.requirement
+            ):
+                raise ValueError(
+                    "losses computed elsewhere need plain limits and slacks, no query and no group"
+                )
+            if self.release or self._generators != {"losses"}:
+                raise ValueError('the mechanisms of a loss file have generator = "losses"')
+        elif "losses" in self._generators:
+            raise ValueError('generator = "losses" needs target.losses, a file of losses')
         elif self.target.reserve is None and self.development.table is None:
             raise ValueError("development.table is missing: the source that releases replace")
         elif self.target.reserve is not None and self.development.table is not None:
@@ -61,6 +73,12 @@ class Member(DeclarationPart):
             raise ValueError("a loss needs a [procedure] that makes predictions")
         elif losses and self.target.outcome is None:
             raise ValueError("a loss needs target.outcome, what is predicted")
+        for part in self.requirement:
+            computed_here = self.target.losses is None and ":" not in (part.loss or "")
+            if computed_here and part.low is not None:
+                raise ValueError(
+                    f"{part.name!r}: the bounds of {part.loss!r} are known; leave low and high out"
+                )
         self._check_procedure()
         return self
 
@@ -70,6 +88,19 @@ class Member(DeclarationPart):
 
     def _check_procedure(self) -> None:
         if self.procedure is None:
+            if any(not isinstance(r.limit, str) for r in self.requirement):
+                raise ValueError("a limit that is a rule needs a [procedure] to be resolved with")
+            compared = any(r.form == "relative" for r in self.requirement)
+            for mechanism in self.mechanism:
+                if (
+                    compared
+                    and mechanism.generator == "predictions"
+                    and "source" not in mechanism.options
+                ):
+                    raise ValueError(
+                        f"{mechanism.name!r} needs options.source, the source's predictions, for "
+                        "relative requirements"
+                    )
             return
         needs = (
             len(self.procedure.library) > 1
@@ -214,11 +245,12 @@ class Declaration(DeclarationPart):
         """Return what the seal fixes: targets, and how development is divided.
 
         Draws from a sealed population are made when it is opened, so they may be amended.
+        Defaults are left out, so that a key added later does not change an old digest.
         """
         return {
             m.name: {
-                "target": m.target.model_dump(mode="json", exclude={"draw"}),
-                "development": m.development.model_dump(mode="json"),
+                "target": m.target.model_dump(mode="json", exclude={"draw"}, exclude_defaults=True),
+                "development": m.development.model_dump(mode="json", exclude_defaults=True),
             }
             for m in self.members
         }

@@ -136,7 +136,7 @@ class RequirementPart(DeclarationPart):
         if self.form == "query" and not isinstance(self.limit, str):
             raise ValueError("the limit of a query is a number")
         custom = self.loss is not None and ":" in self.loss
-        if custom != (self.low is not None) or custom != (self.high is not None):
+        if (self.low is None) != (self.high is None) or (custom and self.low is None):
             raise ValueError("a loss by import path, module:function, declares low and high")
         if isinstance(self.limit, PilotRule) and not isinstance(self.slack, str):
             raise ValueError("a limit from pilots is a cutoff plus a slack: give the slack")

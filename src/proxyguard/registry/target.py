@@ -161,8 +161,14 @@ class Target(DeclarationPart):
 
     @model_validator(mode="after")
     def _replacement(self) -> Target:
-        if self.draw is not None and self.draw.replace and self.design != "iid":
+        if self.draw is None:
+            return self
+        if self.draw.replace and self.design != "iid":
             raise ValueError("records drawn with replacement are iid; leave design out")
+        if not self.draw.replace and not isinstance(self.design, WithoutReplacementDesign):
+            raise ValueError(
+                "records drawn without replacement have design = { pool = N }, N the population"
+            )
         return self
 
     @property

@@ -48,7 +48,7 @@ def canonical_value(text: str) -> str:
         number = inf
     if number in (inf, -inf):
         return text.lower() if text.lower() in _NO_NUMBERS else text
-    if number.is_integer() and abs(number) < 2.0**53:
+    if number.is_integer():
         return str(int(number))
     return repr(number)  # a double that was written with 17 digits is the one it was read from
 

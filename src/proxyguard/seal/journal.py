@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from proxyguard.errors import SealError
+from proxyguard.errors import KeyMissing, SealError
 from proxyguard.seal.canonical import canonical_bytes
 from proxyguard.seal.keys import SigningKey, signed_by
 from proxyguard.seal.ledger import Entry, Ledger, Stage
@@ -49,7 +49,7 @@ class Journal:
         recorded, here or on the disk.
         """
         if self.signer is not None and key.public != self.signer:
-            raise SealError(
+            raise KeyMissing(
                 f"this audit is signed by {self.signer[:16]}..., the key given is "
                 f"{key.public[:16]}...; use the key made at init"
             )

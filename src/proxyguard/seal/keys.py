@@ -15,8 +15,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from proxyguard.errors import KeyMissing, SealError
+from proxyguard.errors import KeyExists, KeyMissing, SealError
 from proxyguard.seal.entropy import random_bytes
+from proxyguard.seal.storage import LEFTOVER, sync_folder, write_atomic
 
 
 class SigningKey:
@@ -50,14 +51,15 @@ class SigningKey:
             serialization.PrivateFormat.PKCS8,
             serialization.NoEncryption(),
         )
+        part = path.with_name(f"{path.name}.{random_bytes(8).hex()}{LEFTOVER}")
         try:
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            write_atomic(part, content, private=True)
+            os.link(part, path)  # whole or not at all, and never over another key
         except FileExistsError:
-            raise SealError(f"{path} exists; a key is never replaced") from None
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+            raise KeyExists(f"{path} exists; a key is never replaced") from None
+        finally:
+            part.unlink(missing_ok=True)
+        sync_folder(path.parent)
 
     @property
     def public(self) -> str:
@@ -85,8 +87,10 @@ class SigningKey:
 def signed_by(public: str, signature: str, message: bytes) -> bool:
     """Return whether ``signature`` is this key's signature of the message."""
     try:
-        key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
-        key.verify(bytes.fromhex(signature), message)
+        holder, sealed = bytes.fromhex(public), bytes.fromhex(signature)
+        if (holder.hex(), sealed.hex()) != (public, signature):
+            return False  # capitals and blanks read alike, and would be a changed byte
+        Ed25519PublicKey.from_public_bytes(holder).verify(sealed, message)
     except (ValueError, InvalidSignature):
         return False
     return True

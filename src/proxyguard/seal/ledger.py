@@ -79,6 +79,8 @@ class Entry:
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Entry:
         """Read an entry; another format or an unknown key is refused, never guessed at."""
+        if not isinstance(value, Mapping):
+            raise SealError(f"a ledger entry is a mapping, found a {type(value).__name__}")
         if value.get("format") != FORMAT:
             raise SealError(
                 f"ledger entry of format {value.get('format')!r}; this version reads {FORMAT}"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from proxyguard.errors import SealError, TargetReused
+from proxyguard.errors import DiskError, SealError, TargetReused
 from proxyguard.seal.entropy import random_bytes
 from proxyguard.seal.fingerprint import SIZE, RecordSet, fingerprints, identify
 
@@ -98,6 +98,8 @@ class LineageStore:
                     yield base
             finally:
                 base.close()
+        except sqlite3.OperationalError as error:  # locked, full, read-only: it can be mended
+            raise DiskError(f"the lineage store {self._path} is not usable: {error}") from error
         except sqlite3.DatabaseError as error:
             raise SealError(f"the lineage store {self._path} cannot be used: {error}") from error
 
@@ -162,7 +164,7 @@ class LineageStore:
                     twins=target.twins_in(records),
                     expected_twins=expected.get((member, what), guess) if within else guess,
                     same_audit=other == audit,
-                    opened=other in opened,
+                    opened=other != audit and other in opened,
                 )
                 if overlap.shared or overlap.twins or overlap.same_audit:
                     found.append(overlap)

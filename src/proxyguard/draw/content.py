@@ -1,0 +1,51 @@
+"""One digest for one multiset of records, the same on every machine: for finding duplicates."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proxyguard.seal.table import as_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_MIX = np.uint64(0xBF58476D1CE4E5B9)
+_SHIFT = np.uint64(29)
+
+
+def content_digest(frame: pd.DataFrame) -> str:
+    """Return a digest of a table's records, whatever their order and that of the columns.
+
+    Equal records always give equal digests, so a copy cannot hide; a chance collision of
+    its 64-bit row sums could only raise a false alarm.
+    """
+    total = np.zeros(len(frame), dtype=np.uint64)
+    for name in sorted(str(column) for column in frame.columns):
+        total = _mixed(total * _ODD + _column(frame[name]))
+    names = "\x1f".join(sorted(str(column) for column in frame.columns))
+    rows = np.sort(total).astype("<u8").tobytes()
+    return hashlib.sha256(names.encode() + b"\x00" + rows).hexdigest()
+
+
+def _column(values: Any) -> NDArray[np.uint64]:
+    """Return 64 bits a value: the double itself, or a digest of the text."""
+    if values.dtype.kind in "fiub":
+        numbers = values.to_numpy(dtype=np.float64) + 0.0  # no negative zero
+        numbers[np.isnan(numbers)] = np.nan  # one of the many NaNs
+        return _mixed(numbers.view(np.uint64))
+    import pandas as pd
+
+    codes, distinct = pd.factorize(values.map(as_text), use_na_sentinel=False)
+    digests = [hashlib.blake2b(str(v).encode(), digest_size=8).digest() for v in distinct]
+    return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)[codes]
+
+
+def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Spread every bit over the word (the finaliser of SplitMix64, once)."""
+    values = (values ^ (values >> _SHIFT)) * _MIX
+    return values ^ (values >> _SHIFT)

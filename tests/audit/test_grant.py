@@ -1,0 +1,277 @@
+"""A target that its author cannot open alone: a steward's grant, or a passphrase."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from proxyguard.audit.audit import Audit
+from proxyguard.audit.folder import GRANT
+from proxyguard.errors import KeyMissing, SealError, StageError
+from proxyguard.seal.keys import SigningKey
+from proxyguard.seal.ledger import Stage
+
+At = Callable[[str], Audit]
+Copy = Callable[[str], Audit]
+
+
+def audit_of(root: Path) -> Audit:
+    return Audit(root / "audit", home=root / "home", data=[root / "data"], workers=1)
+
+
+def steward_key(audit: Audit) -> Path:
+    """Return the steward's key, which lies neither in the audit nor in its author's home."""
+    return audit.home.root.parent / "steward.pem"
+
+
+@pytest.fixture(scope="module")
+def kept(stages: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small audit sealed for a steward, after each step."""
+    root = tmp_path_factory.mktemp("kept")
+    shutil.copytree(stages / "new", root / "work")
+    audit = audit_of(root / "work")
+    SigningKey.create().save(steward_key(audit))
+    shutil.copytree(root / "work", root / "new")
+    audit.seal(steward=SigningKey.load(steward_key(audit)).identity)
+    shutil.copytree(root / "work", root / "sealed")
+    audit.register()
+    audit.draw()
+    shutil.copytree(root / "work", root / "drawn")
+    audit.grant(steward_key(audit))
+    shutil.copytree(root / "work", root / "granted")
+    audit.open()
+    shutil.copytree(root / "work", root / "certified")
+    return root
+
+
+@pytest.fixture
+def after(kept: Path, tmp_path: Path) -> Copy:
+    """Return a fresh copy of the steward's audit after a step."""
+
+    def copy(step: str) -> Audit:
+        shutil.copytree(kept / step, tmp_path / step)
+        return audit_of(tmp_path / step)
+
+    return copy
+
+
+def snapshot(audit: Audit) -> dict[Path, bytes]:
+    return {p: p.read_bytes() for p in audit.folder.path.rglob("*") if p.is_file()}
+
+
+def test_a_granted_opening_is_attested_by_the_steward(after: Copy) -> None:
+    audit = after("certified")
+    attestation = audit.certificate()["attestation"]
+    assert attestation["kind"] == "granted"
+    assert attestation["steward"] == SigningKey.load(steward_key(audit)).identity
+    assert attestation["steward"][:16] in (audit.folder / "report.md").read_text()
+    found = audit.verify(with_target=True)
+    assert found.good, found.findings
+    assert "grant: the steward's signature" in found.checked
+    assert found.attestation == attestation["words"]
+    assert found.unknown == []
+
+
+def test_the_grant_names_the_registry_the_releases_and_the_head(after: Copy) -> None:
+    audit = after("granted")
+    grant = json.loads((audit.folder / GRANT).read_bytes())["grant"]
+    ledger = audit.journal().ledger
+    assert grant["registry"] == ledger.declaration
+    assert grant["releases"] == ledger.find(Stage.DRAWN)[0].body["releases"]
+    assert grant["head"] == ledger.head
+    assert grant["author"] == audit.home.signing_key().identity
+
+
+def test_a_grant_that_waits_for_the_opening_is_no_unknown_file(after: Copy) -> None:
+    found = after("granted").verify()
+    assert found.good
+    assert found.unknown == []
+
+
+def test_opening_before_the_grant_says_whom_to_ask_and_changes_nothing(after: Copy) -> None:
+    audit = after("drawn")
+    before = snapshot(audit)
+    with pytest.raises(StageError, match="sealed for a steward; ask them to run: proxyguard grant"):
+        audit.open()
+    assert snapshot(audit) == before
+
+
+def test_the_author_has_no_key_that_opens_the_target(after: Copy, tmp_path: Path) -> None:
+    audit = after("drawn")
+    assert not (audit.home.root / "targets").exists()
+    invented = tmp_path / "invented.key"
+    invented.write_text("ab" * 32 + "\n")
+    with pytest.raises(StageError, match="sealed for a steward"):
+        audit.open(key_file=invented)
+    with pytest.raises(StageError, match="sealed for a steward"):
+        audit.open(passphrase="open sesame")
+    with pytest.raises(SealError, match="not sealed for the steward whose key was given"):
+        audit.grant(audit.home.signing_path)
+    assert not (audit.folder / GRANT).exists()
+    assert not audit.journal().ledger.has(Stage.OPENED)
+
+
+def test_another_steward_s_key_grants_nothing(after: Copy, tmp_path: Path) -> None:
+    audit = after("drawn")
+    other = tmp_path / "other.pem"
+    SigningKey.create().save(other)
+    before = snapshot(audit)
+    with pytest.raises(SealError, match="not sealed for the steward whose key was given"):
+        audit.grant(other)
+    assert snapshot(audit) == before
+
+
+def test_a_key_that_is_not_there_grants_nothing(after: Copy, tmp_path: Path) -> None:
+    audit = after("drawn")
+    with pytest.raises(KeyMissing, match="there is no key at"):
+        audit.grant(tmp_path / "nowhere.pem")
+    assert not (audit.folder / GRANT).exists()
+
+
+@pytest.mark.parametrize("step", ["granted", "certified"])
+def test_a_second_grant_is_refused(after: Copy, step: str) -> None:
+    audit = after(step)
+    before = snapshot(audit)
+    with pytest.raises(StageError, match="a grant is given once"):
+        audit.grant(steward_key(audit))
+    assert snapshot(audit) == before
+
+
+def test_a_grant_is_refused_once_the_target_was_opened(after: Copy) -> None:
+    audit = after("certified")
+    (audit.folder / GRANT).unlink()
+    with pytest.raises(SealError, match=r"grant\.json: is missing"):
+        audit.grant(steward_key(audit))
+    assert not (audit.folder / GRANT).exists()
+
+
+def test_nothing_is_granted_before_the_releases_are_frozen(after: Copy) -> None:
+    audit = after("sealed")
+    with pytest.raises(StageError, match="nothing is registered yet"):
+        audit.grant(steward_key(audit))
+    audit.register()
+    with pytest.raises(StageError, match="must be drawn first"):
+        audit.grant(steward_key(audit))
+    assert not (audit.folder / GRANT).exists()
+
+
+def test_a_steward_grants_nothing_for_a_folder_that_was_changed(after: Copy) -> None:
+    audit = after("drawn")
+    place = audit.folder / "releases.json"
+    place.write_bytes(place.read_bytes() + b" ")
+    with pytest.raises(SealError, match=r"releases\.json: was changed"):
+        audit.grant(steward_key(audit))
+    assert not (audit.folder / GRANT).exists()
+
+
+def test_a_target_that_was_sealed_for_nobody_else_takes_no_grant(at: At, tmp_path: Path) -> None:
+    audit = at("drawn")
+    SigningKey.create().save(tmp_path / "steward.pem")
+    with pytest.raises(SealError, match="not sealed for the steward"):
+        audit.grant(tmp_path / "steward.pem")
+    assert not (audit.folder / GRANT).exists()
+
+
+def flipped(content: bytes, share: float) -> bytes:
+    changed = bytearray(content)
+    changed[min(int(share * len(content)), len(content) - 1)] ^= 0x01
+    return bytes(changed)
+
+
+SHARES = (0.0, 0.01, 0.2, 0.4, 0.6, 0.8, 0.99, 1.0)
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_a_byte_changed_in_the_grant_stops_the_opening(after: Copy, share: float) -> None:
+    audit = after("granted")
+    place = audit.folder / GRANT
+    place.write_bytes(flipped(place.read_bytes(), share))
+    with pytest.raises(SealError):
+        audit.open()
+    assert not audit.journal().ledger.has(Stage.OPENED)
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_a_byte_changed_in_the_grant_after_opening_is_found(after: Copy, share: float) -> None:
+    audit = after("certified")
+    place = audit.folder / GRANT
+    place.write_bytes(flipped(place.read_bytes(), share))
+    found = audit.verify()
+    assert (GRANT, "was changed") in {(f.place, f.problem.split(":")[0]) for f in found.findings}
+
+
+def test_a_grant_of_another_audit_is_refused(after: Copy, kept: Path) -> None:
+    audit = after("new")  # the same declaration and the same steward, sealed once more
+    audit.seal(steward=SigningKey.load(steward_key(audit)).identity)
+    audit.register()
+    audit.draw()
+    shutil.copy(kept / "granted" / "audit" / GRANT, audit.folder / GRANT)
+    with pytest.raises(SealError, match="the grant is for another"):
+        audit.open()
+    assert not audit.journal().ledger.has(Stage.OPENED)
+
+
+def test_an_author_s_key_that_was_lost_opens_nothing(after: Copy) -> None:
+    audit = after("granted")
+    audit.home.signing_path.unlink()
+    SigningKey.create().save(audit.home.signing_path)
+    with pytest.raises(SealError, match="this audit is signed by"):
+        audit.open()
+    assert not audit.journal().ledger.has(Stage.CERTIFIED)
+
+
+# Passphrases
+
+
+@pytest.fixture(scope="module")
+def worded(stages: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The small audit sealed under a passphrase, drawn."""
+    root = tmp_path_factory.mktemp("worded") / "work"
+    shutil.copytree(stages / "new", root)
+    audit = audit_of(root)
+    audit.seal(passphrase="correct horse battery staple")
+    audit.register()
+    audit.draw()
+    return root
+
+
+@pytest.fixture
+def locked(worded: Path, tmp_path: Path) -> Audit:
+    shutil.copytree(worded, tmp_path / "locked")
+    return audit_of(tmp_path / "locked")
+
+
+def test_a_passphrase_opens_what_it_sealed(locked: Audit) -> None:
+    assert not (locked.home.root / "targets").exists()
+    predicate = locked.open(passphrase="correct horse battery staple")
+    assert predicate is not None
+    assert predicate["attestation"]["kind"] == "self-attested"
+    assert locked.verify().good
+
+
+def test_after_a_wrong_passphrase_the_right_one_still_works(locked: Audit) -> None:
+    with pytest.raises(KeyMissing, match="nothing is lost"):
+        locked.open(passphrase="correct horse battery stable")
+    assert not locked.journal().ledger.has(Stage.CERTIFIED)
+    assert not (locked.folder / "evidence.json").exists()
+    locked.open(passphrase="correct horse battery staple")
+    assert len(locked.journal().ledger.find(Stage.OPENED)) == 1
+    assert locked.verify().good
+
+
+def test_a_target_under_a_passphrase_is_not_opened_without_one(locked: Audit) -> None:
+    before = snapshot(locked)
+    with pytest.raises(KeyMissing, match="there is no key at"):
+        locked.open()
+    assert snapshot(locked) == before
+
+
+def test_the_passphrase_is_written_nowhere(locked: Audit) -> None:
+    locked.open(passphrase="correct horse battery staple")
+    for place in locked.home.root.parent.rglob("*"):
+        if place.is_file():
+            assert b"battery staple" not in place.read_bytes(), place

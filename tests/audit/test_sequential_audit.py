@@ -1,0 +1,458 @@
+"""Draws that follow the opening: each committed before its score, resumed, and decided anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import pi
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+
+import proxyguard as pg
+from proxyguard.adapters.worker import make_learner
+from proxyguard.audit.audit import Audit
+from proxyguard.audit.home import load_key_file
+from proxyguard.audit.score import Scorer
+from proxyguard.audit.target import Chunk, OpenTarget
+from proxyguard.draw.models import load_model
+from proxyguard.draw.protocol import Seed
+from proxyguard.draw.worker import Worker
+from proxyguard.errors import DrawError, RegistryError, SealError, StageError
+from proxyguard.seal.canonical import digest
+from proxyguard.seal.journal import NAME, writing
+from proxyguard.seal.ledger import Entry, Stage
+from proxyguard.seal.sealed_file import SealedFile
+
+Array = NDArray[np.float64]
+
+DECLARATION = """\
+format = 1
+name = "one after the other"
+purpose = "Do draws after opening keep their order?"
+
+[target]
+table = "table.csv"
+reserve = { rows = 200, seed = 11 }
+outcome = "label"
+positive = "yes"
+
+[procedure]
+library = ["fixed_logistic"]
+
+[[requirement]]
+name = "risk"
+loss = "brier"
+form = "absolute"
+limit = "{limit}"
+"""
+MECHANISM = """
+[[mechanism]]
+name = "bootstrap"
+generator = "bootstrap"
+draws = 6
+seeds = { first = 100 }
+"""
+# Three favorable scores cross at the first look, five at the second (reliability 30 %).
+SEQUENTIAL = """
+[claim]
+mode = "sequential"
+reliability = "0.3"
+threshold = "0.01"
+looks = [3, 6]
+"""
+STREAM = """
+[claim]
+level = "releases"
+mode = "stream"
+batch = 60
+"""
+
+
+def draw_here(
+    job: Mapping[str, Any],
+    seeds: Sequence[int],
+    *,
+    module: str,
+    workers: int,
+    timeout: float | None,
+    keep: Callable[[dict[str, Any], bytes, bytes], None],
+) -> bool:
+    """Draw as the drawing process does, without the seconds that starting it takes."""
+    worker = Worker(job, make_learner(job))
+    for seed in seeds:
+        keep(*worker.draw(Seed(seed)))
+    return worker.prepared_at_random
+
+
+@pytest.fixture(autouse=True)
+def _draws_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxyguard.audit.sequential.draw_all", draw_here)
+
+
+def table(rows: int = 400, seed: int = 1) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(rows, 2)).round(4)
+    signal = x[:, 0] + 0.5 * x[:, 1] + 0.7 * rng.normal(size=rows)
+    label = np.where(signal > 0, "yes", "no")
+    return pd.DataFrame({"first": x[:, 0], "second": x[:, 1], "label": label})
+
+
+def put(frame: pd.DataFrame, path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    frame.to_csv(path, index=False)
+    return path
+
+
+def registered(root: Path, *parts: str, limit: str = "0.30") -> Audit:
+    put(table(), root / "data" / "table.csv")
+    audit = Audit(root / "audit", home=root / "home", data=[root / "data"], workers=1)
+    audit.init(DECLARATION.replace("{limit}", limit) + "".join(parts))
+    assert audit.check().problems == []
+    audit.seal()
+    audit.register()
+    return audit
+
+
+def assert_verified(audit: Audit) -> None:
+    found = audit.verify()
+    assert found.good, found.findings
+    assert found.unknown == []
+
+
+def stages(audit: Audit) -> list[str]:
+    return [entry.stage.value for entry in audit.journal().ledger.entries]
+
+
+def whole_target(audit: Audit) -> tuple[Chunk, OpenTarget]:
+    journal = audit.journal()
+    sealed = journal.ledger.find(Stage.SEALED)[0].body
+    member = audit.folder.registry(journal).declaration.members[0]
+    holder = load_key_file(audit.home.target_key_path(str(sealed["audit"])))
+    key = SealedFile(audit.folder / "target/0.sealed").unwrap(holder)
+    target = OpenTarget(audit.folder, member, sealed["members"]["target"], key)
+    return target.whole(), target
+
+
+def losses_by_hand(audit: Audit, chunk: Chunk) -> Array:
+    """Return the Brier losses, (draws, records), of every committed draw."""
+    x = chunk.frame[["first", "second"]].to_numpy(dtype=np.float64)
+    y = (chunk.frame["label"] == "yes").to_numpy(dtype=np.float64)
+    rows = []
+    for entry in audit.journal().ledger.find(Stage.DRAWN):
+        content = audit.folder.store.get(entry.body["record"]["model"])
+        rows.append((load_model(content, "a model").predict_proba(x)[:, 1] - y) ** 2)
+    return np.stack(rows)
+
+
+def rewrite(audit: Audit, change: Callable[[Entry], Mapping[str, Any]]) -> None:
+    """Write the ledger anew with changed entries, signed by the audit's own author."""
+    entries = audit.journal().ledger.entries
+    key = audit.home.signing_key()
+    (audit.folder / NAME).unlink()
+    with writing(audit.folder.path) as journal:
+        for entry in entries:
+            journal.record(entry.stage, change(entry), key)
+
+
+class Interruption(Exception):
+    """Stands for a kill."""
+
+
+def interrupt_scoring(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+    """Let the process end, once, where the given score would have been computed."""
+    real, calls = Scorer.score, [0]
+
+    def score(self: Scorer, *arguments: Any) -> Any:
+        calls[0] += 1
+        if calls[0] == at:
+            raise Interruption
+        return real(self, *arguments)
+
+    monkeypatch.setattr(Scorer, "score", score)
+
+
+def test_it_stops_at_the_first_look_that_validates(tmp_path: Path) -> None:
+    audit = registered(tmp_path, MECHANISM, SEQUENTIAL)
+    certificate = audit.open()
+    assert certificate is not None
+    (verdict,) = certificate["verdicts"]
+    assert verdict["decision"] == "validated"
+    assert (verdict["draws"], verdict["favorable"]) == (3, 3)
+    assert stages(audit) == [
+        "sealed", "developed", "registered", "opened", *["drawn", "scored"] * 3, "certified",
+    ]  # fmt: skip
+    assert_verified(audit)
+    assert certificate["redraws"] == {"bootstrap": ["rows of the release", "logistic fit"]}
+    assert certificate["claim_status"]["guarantee"] == "yes"
+
+
+def test_every_draw_is_committed_before_its_score(tmp_path: Path) -> None:
+    audit = registered(tmp_path, MECHANISM, SEQUENTIAL)
+    audit.open()
+    ledger = audit.journal().ledger
+    drawn, scored = ledger.find(Stage.DRAWN), ledger.find(Stage.SCORED)
+    assert [e.body["record"]["seed"] for e in drawn] == [100, 101, 102]
+    for draw, score in zip(drawn, scored, strict=True):
+        assert score.index == draw.index + 1
+        assert score.body["release"] == draw.body["release"] == digest(draw.body["record"])
+        assert not {"favorable", "statistics"} & set(draw.body)
+
+
+def test_scores_are_those_of_the_public_sequential_audit(tmp_path: Path) -> None:
+    audit = registered(tmp_path, MECHANISM, SEQUENTIAL, limit="0.17")
+    certificate = audit.open()
+    assert certificate is not None
+    chunk, target = whole_target(audit)
+    losses = losses_by_hand(audit, chunk)
+    risk = pg.Requirement(name="risk", low=0, high=1, limit=0.17)
+    plan = pg.SequentialPlan(looks=(3, 6), reliability_target=0.3, kappa=0.01)
+    score = pg.FavorableScore([risk], threshold="0.01", seed=target.seed())
+    by_hand = pg.SequentialAudit(plan, score)
+    favorable = []
+    for row in losses:
+        favorable.append(bool(score(pg.LossArray(row[None, :, None], chunk.records))[0]))
+        by_hand.add(favorable[-1])
+    entries = audit.journal().ledger.find(Stage.SCORED)
+    assert [e.body["favorable"] for e in entries] == favorable
+    for entry, row in zip(entries, losses, strict=True):
+        ((estimate,),) = entry.body["statistics"]["derived"]["estimates"]
+        assert estimate == pytest.approx(row.mean(), abs=1e-12)
+    (verdict,) = certificate["verdicts"]
+    assert by_hand.finished
+    for key in ("decision", "sentence", "reliability_lower", "draws", "favorable", "rests_on"):
+        assert verdict[key] == by_hand.to_dict()[key]
+
+
+def test_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    audit = registered(tmp_path, MECHANISM, SEQUENTIAL)
+    assert audit.open(most=1) is None
+    assert stages(audit)[-2:] == ["drawn", "scored"]
+    assert_verified(audit)
+    assert audit.open(most=1) is None
+    certificate = audit.open()
+    assert certificate is not None
+    assert certificate["verdicts"][0]["draws"] == 3
+    before = (audit.folder / NAME).read_bytes()
+    assert audit.open() == certificate  # again: the same, and nothing is added
+    assert (audit.folder / NAME).read_bytes() == before
+    assert_verified(audit)
+
+
+def test_a_draw_that_was_committed_before_the_end_is_scored_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audit = registered(tmp_path, MECHANISM, SEQUENTIAL)
+    interrupt_scoring(monkeypatch, at=2)
+    with pytest.raises(Interruption):
+        audit.open()
+    assert stages(audit)[-3:] == ["drawn", "scored", "drawn"]
+    waiting = audit.journal().ledger.entries[-1].digest
+    assert_verified(audit)
+    audit.open()
+    assert_verified(audit)
+    ledger = audit.journal().ledger
+    assert stages(audit)[4:] == ["drawn", "scored"] * 3 + ["certified"]
+    assert ledger.entries[6].digest == waiting
+    assert [e.body["record"]["seed"] for e in ledger.find(Stage.DRAWN)] == [100, 101, 102]
+
+
+def test_it_stops_when_no_look_can_cross_any_more(tmp_path: Path) -> None:
+    audit = registered(tmp_path, MECHANISM, SEQUENTIAL, limit="0.05")
+    certificate = audit.open()
+    assert certificate is not None
+    (verdict,) = certificate["verdicts"]
+    # After two unfavorable scores four more cannot make the five that the last look needs.
+    assert (verdict["decision"], verdict["draws"], verdict["favorable"]) == ("unresolved", 2, 0)
+    assert_verified(audit)
+
+
+def test_without_futility_every_registered_draw_is_made(tmp_path: Path) -> None:
+    audit = registered(tmp_path, MECHANISM, SEQUENTIAL, "futility = false\n", limit="0.05")
+    certificate = audit.open()
+    assert certificate is not None
+    (verdict,) = certificate["verdicts"]
+    assert (verdict["decision"], verdict["draws"], verdict["favorable"]) == ("unresolved", 6, 0)
+    assert_verified(audit)
+
+
+def test_a_score_that_was_flipped_is_found_even_where_its_author_signed_it(
+    tmp_path: Path,
+) -> None:
+    audit = registered(tmp_path, MECHANISM, SEQUENTIAL, limit="0.05")
+    audit.open()
+    rewrite(audit, lambda entry: entry.body)
+    assert_verified(audit)  # rewriting alone changes nothing
+    rewrite(
+        audit,
+        lambda entry: (
+            {**entry.body, "favorable": True} if entry.stage is Stage.SCORED else entry.body
+        ),
+    )
+    found = audit.verify()
+    assert ("evidence.json", "score 1 does not follow from its statistics") in [
+        (finding.place, finding.problem) for finding in found.findings
+    ]
+
+
+def test_an_edited_score_breaks_its_signature(tmp_path: Path) -> None:
+    audit = registered(tmp_path, MECHANISM, SEQUENTIAL)
+    audit.open()
+    place = audit.folder / NAME
+    content = place.read_bytes()
+    assert b'"favorable":true' in content
+    place.write_bytes(content.replace(b'"favorable":true', b'"favorable":false', 1))
+    (finding,) = audit.verify().findings
+    assert finding.place == NAME
+    assert "does not carry a valid signature" in finding.problem
+
+
+def test_seeds_out_of_their_order_are_found(tmp_path: Path) -> None:
+    audit = registered(tmp_path, MECHANISM, SEQUENTIAL)
+    audit.open()
+
+    def later(entry: Entry) -> Mapping[str, Any]:
+        """Claim that the second seed was drawn first, with a digest that fits."""
+        body = dict(entry.body)
+        if entry.index == 4:
+            body["record"] = {**body["record"], "seed": 105}
+        return body
+
+    rewrite(audit, later)
+    problems = [finding.problem for finding in audit.verify().findings]
+    assert "the draws do not have the registered seeds in their order" in problems
+
+
+def test_a_sequential_audit_has_no_draw_of_its_own(tmp_path: Path) -> None:
+    audit = registered(tmp_path, MECHANISM, SEQUENTIAL)
+    with pytest.raises(StageError, match="draws after its target is opened; run open"):
+        audit.draw()
+    with pytest.raises(RegistryError, match=r'an audit with claim\.mode = "stream"'):
+        audit.submit(tmp_path / "data" / "table.csv")
+
+
+def test_a_draw_that_is_a_copy_of_an_earlier_one_stops_the_audit(tmp_path: Path) -> None:
+    for i in range(6):
+        put(table(150, seed=min(i, 1)), tmp_path / "data" / "drawn" / f"{i}.csv")
+    files = MECHANISM.replace(
+        'generator = "bootstrap"',
+        'generator = "files"\noptions = { folder = "drawn", first = 100 }',
+    )
+    audit = registered(tmp_path, files, SEQUENTIAL)
+    with pytest.raises(DrawError, match="bootstrap/102 is the same release as bootstrap/101"):
+        audit.open()
+    assert stages(audit)[4:] == ["drawn", "scored"] * 2
+
+
+def candidates(folder: Path) -> list[Path]:
+    """Write two good candidates and one whose labels are noise."""
+    noise = table(150, seed=22)
+    noise["label"] = np.random.default_rng(0).permutation(noise["label"].to_numpy())
+    return [
+        put(table(150, seed=21), folder / "good.csv"),
+        put(noise, folder / "noise.csv"),
+        put(table(150, seed=23), folder / "also good.csv"),
+        put(table(150, seed=24), folder / "late.csv"),
+    ]
+
+
+def test_a_stream_judges_each_candidate_on_records_of_its_own(tmp_path: Path) -> None:
+    audit = registered(tmp_path, STREAM, limit="0.24")
+    rounds = [audit.submit(path) for path in candidates(tmp_path / "candidates")[:3]]
+    assert [r["round"] for r in rounds] == [1, 2, 3]
+    levels = [6 * 0.05 / (pi * t) ** 2 for t in (1, 2, 3)]
+    np.testing.assert_allclose([float(r["level"]) for r in rounds], levels, rtol=1e-11)
+    assert all(float(r["level"]) <= level for r, level in zip(rounds, levels, strict=True))
+    assert [r["decision"] for r in rounds] == [
+        "validated" if r["pvalue"] <= level else "unresolved"
+        for r, level in zip(rounds, levels, strict=True)
+    ]
+    assert rounds[0]["decision"] == "validated"
+    assert rounds[1]["decision"] == "unresolved"
+    chunk, target = whole_target(audit)
+    losses = losses_by_hand(audit, chunk)
+    risk = pg.Requirement(name="risk", low=0, high=1, limit=0.24)
+    stream = pg.CandidateStream([risk], seed=target.seed())
+    for t, entry in enumerate(audit.journal().ledger.find(Stage.SCORED)):
+        batch = slice(60 * t, 60 * (t + 1))  # records 0 to 59 of the sealed order, then 60 to 119
+        ((estimate,),) = entry.body["statistics"]["derived"]["estimates"]
+        assert estimate == pytest.approx(losses[t, batch].mean(), abs=1e-12)
+        assert [column["n"] for column in entry.body["statistics"]["columns"]] == [60]
+        by_hand = stream.submit(
+            losses[t, batch, None],
+            pg.Records(ids=chunk.positions[batch], random_order=True),
+        )
+        assert by_hand.pvalue == pytest.approx(rounds[t]["pvalue"], rel=1e-9)
+        assert by_hand.decision.value == rounds[t]["decision"]
+    certificate = audit.close()
+    assert [v["decision"] for v in certificate["verdicts"]] == [r["decision"] for r in rounds]
+    assert [v["mechanism"] for v in certificate["verdicts"]] == [r["candidate"] for r in rounds]
+    assert stages(audit)[3:] == ["opened", *["drawn", "scored"] * 3, "certified"]
+    assert_verified(audit)
+    assert audit.close() == certificate
+    with pytest.raises(SealError):
+        audit.submit(tmp_path / "candidates" / "late.csv")
+
+
+def test_a_stream_can_be_closed_early_and_not_before_anything_was_judged(tmp_path: Path) -> None:
+    audit = registered(tmp_path, STREAM)
+    with pytest.raises(StageError, match="no candidate was judged yet"):
+        audit.close()
+    with pytest.raises(StageError, match="takes candidates one by one"):
+        audit.open()
+    audit.submit(candidates(tmp_path / "candidates")[0])
+    assert_verified(audit)
+    assert len(audit.close()["verdicts"]) == 1
+    assert_verified(audit)
+
+
+def test_a_flipped_verdict_of_a_stream_is_found(tmp_path: Path) -> None:
+    audit = registered(tmp_path, STREAM, limit="0.24")
+    for path in candidates(tmp_path / "candidates")[:2]:
+        audit.submit(path)
+    audit.close()
+    rewrite(
+        audit,
+        lambda entry: (
+            {**entry.body, "decision": "validated"} if entry.stage is Stage.SCORED else entry.body
+        ),
+    )
+    problems = [finding.problem for finding in audit.verify().findings]
+    assert "score 2 does not follow from its statistics" in problems
+
+
+def test_the_candidate_that_was_committed_before_the_end_is_judged_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audit = registered(tmp_path, STREAM)
+    first, *_ = candidates(tmp_path / "candidates")
+    interrupt_scoring(monkeypatch, at=1)
+    with pytest.raises(Interruption):
+        audit.submit(first)
+    assert stages(audit)[-1] == "drawn"
+    assert audit.submit(first)["candidate"] == "good.csv/1"
+    assert stages(audit)[3:] == ["opened", "drawn", "scored"]
+
+
+def test_a_candidate_cannot_be_submitted_again(tmp_path: Path) -> None:
+    audit = registered(tmp_path, STREAM)
+    first, *_ = candidates(tmp_path / "candidates")
+    audit.submit(first)
+    copy = put(pd.read_csv(first).iloc[::-1], tmp_path / "candidates" / "copy.csv")
+    with pytest.raises(DrawError, match=r"is the same release as good\.csv/1"):
+        audit.submit(copy)
+    assert stages(audit)[3:] == ["opened", "drawn", "scored"]
+
+
+def test_a_stream_without_fresh_records_is_over(tmp_path: Path) -> None:
+    audit = registered(tmp_path, STREAM.replace("60", "90"))
+    paths = candidates(tmp_path / "candidates")
+    for path in paths[:2]:
+        audit.submit(path)
+    with pytest.raises(
+        pg.LossMismatch, match="round 3 needs 90 fresh records, and 200 were sealed"
+    ):
+        audit.submit(paths[2])

@@ -1,0 +1,240 @@
+"""Any single changed byte in any file of the folder: verify finds it and names the file."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from proxyguard.audit.audit import Audit
+from proxyguard.audit.folder import REPORTS
+from proxyguard.audit.verify import Verification
+from proxyguard.errors import SealError
+
+At = Callable[[str], Audit]
+
+LEDGER = "ledger.jsonl"
+POSITIONS = 8
+KINDS = {  # how many files of each kind the small audit has; 8 draws, each with its model
+    "audit.toml": 1, "ledger.jsonl": 1, "target": 1, "development": 2, "registry": 2,
+    "releases.json": 1, "store": 17, "evidence.json": 1, "certificate.json": 1,
+    "report.md": 1, "report.html": 1,
+}  # fmt: skip
+
+
+def files_of(audit: Audit) -> list[str]:
+    places = (p for p in audit.folder.path.rglob("*") if p.is_file())
+    return sorted(p.relative_to(audit.folder.path).as_posix() for p in places)
+
+
+def positions(size: int, seed: int) -> list[int]:
+    """Return the first byte, the last, and some between them."""
+    rng = np.random.default_rng(seed)
+    between = rng.choice(np.arange(1, size - 1), size=POSITIONS - 2, replace=False)
+    return [0, *sorted(between.tolist()), size - 1]
+
+
+@contextmanager
+def changed(place: Path, content: bytes) -> Iterator[None]:
+    """Let a file have other bytes for a while."""
+    before = place.read_bytes()
+    place.write_bytes(content)
+    try:
+        yield
+    finally:
+        place.write_bytes(before)
+
+
+def flipped(content: bytes, position: int, bits: int) -> bytes:
+    return content[:position] + bytes([content[position] ^ bits]) + content[position + 1 :]
+
+
+def names(found: Verification, name: str) -> bool:
+    """Return whether a finding names a file, by its path or by its last part."""
+    last = name.rsplit("/", 1)[-1]
+    return any(last in f"{one.place} {one.problem}" for one in found.findings)
+
+
+def test_the_small_audit_has_a_file_of_every_kind(at: At) -> None:
+    audit = at("certified")
+    kinds = [name.split("/")[0] for name in files_of(audit)]
+    assert {kind: kinds.count(kind) for kind in kinds} == KINDS
+
+
+@pytest.mark.parametrize("bits", [0x01, 0xFF])
+def test_a_changed_byte_in_any_file_is_found_and_its_file_named(at: At, bits: int) -> None:
+    audit = at("certified")
+    missed = []
+    for number, name in enumerate(files_of(audit)):
+        place = audit.folder / name
+        content = place.read_bytes()
+        for position in positions(len(content), seed=1000 * bits + number):
+            with changed(place, flipped(content, position, bits)):
+                found = audit.verify()
+            if found.good or not names(found, name):
+                missed.append((name, position))
+    assert missed == []
+    assert audit.verify().good
+
+
+@pytest.mark.parametrize("stage", ["sealed", "registered", "drawn"])
+def test_a_changed_byte_is_found_at_every_stage(at: At, stage: str) -> None:
+    audit = at(stage)
+    free = {"audit.toml"} if stage == "sealed" else set()  # still to be registered
+    missed = []
+    for number, name in enumerate(sorted(set(files_of(audit)) - free)):
+        place = audit.folder / name
+        content = place.read_bytes()
+        position = int(np.random.default_rng(number).integers(len(content)))
+        with changed(place, flipped(content, position, 0x01)):
+            found = audit.verify()
+        if found.good or not names(found, name):
+            missed.append((name, position))
+    assert missed == []
+
+
+@pytest.mark.parametrize("extra", [b"\n", b"\0"])
+def test_an_appended_byte_in_any_file_is_found(at: At, extra: bytes) -> None:
+    audit = at("certified")
+    missed = []
+    for name in files_of(audit):
+        place = audit.folder / name
+        with changed(place, place.read_bytes() + extra):
+            found = audit.verify()
+        if found.good or not names(found, name):
+            missed.append(name)
+    assert missed == []
+
+
+def test_a_file_cut_short_or_emptied_is_found(at: At) -> None:
+    audit = at("certified")
+    missed = []
+    for name in files_of(audit):
+        place = audit.folder / name
+        content = place.read_bytes()
+        cuts = [content[:-1], content[: len(content) // 2]]
+        for cut in cuts if name == LEDGER else [*cuts, b""]:
+            with changed(place, cut):
+                found = audit.verify()
+            if found.good or not names(found, name):
+                missed.append((name, len(cut)))
+    assert missed == []
+
+
+def test_a_removed_file_is_found_missing(at: At) -> None:
+    audit = at("certified")
+    missed = []
+    for name in files_of(audit):
+        if name in (*REPORTS, LEDGER):
+            continue
+        place = audit.folder / name
+        content = place.read_bytes()
+        place.unlink()
+        found = audit.verify()
+        place.write_bytes(content)
+        if (name, "is missing") not in {(f.place, f.problem) for f in found.findings}:
+            missed.append(name)
+    assert missed == []
+
+
+def test_two_files_that_changed_places_are_both_named(at: At) -> None:
+    audit = at("certified")
+    first, second = [n for n in files_of(audit) if n.startswith("store/")][:2]
+    one, other = ((audit.folder / name).read_bytes() for name in (first, second))
+    (audit.folder / first).write_bytes(other)
+    (audit.folder / second).write_bytes(one)
+    found = audit.verify()
+    assert {f.place for f in found.findings} == {first, second}
+
+
+def test_a_report_can_be_deleted_and_written_again(at: At) -> None:
+    audit = at("certified")
+    before = {name: (audit.folder / name).read_bytes() for name in REPORTS}
+    for name in REPORTS:
+        (audit.folder / name).unlink()
+        assert audit.verify().good
+    audit.report()
+    assert {name: (audit.folder / name).read_bytes() for name in REPORTS} == before
+
+
+@pytest.mark.parametrize(
+    "name", ["notes.txt", "store/ab/cd", "registry/1.json", "target/1.sealed", "grant.json"]
+)
+def test_an_added_file_is_reported_as_unknown(at: At, name: str) -> None:
+    audit = at("certified")
+    (audit.folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (audit.folder / name).write_bytes(b"nobody vouches for this")
+    assert audit.verify().unknown == [name]
+
+
+@pytest.mark.parametrize("name", ["releases.json", "target/0.sealed", "registry/0.json"])
+def test_a_changed_folder_is_not_opened(at: At, name: str) -> None:
+    audit = at("drawn")
+    place = audit.folder / name
+    content = place.read_bytes()
+    place.write_bytes(flipped(content, len(content) // 2, 0x01))
+    before = {p: p.read_bytes() for p in audit.folder.path.rglob("*") if p.is_file()}
+    with pytest.raises(SealError, match=name):
+        audit.open()
+    assert {p: p.read_bytes() for p in audit.folder.path.rglob("*") if p.is_file()} == before
+
+
+def test_changed_development_is_not_drawn_from(at: At) -> None:
+    audit = at("registered")
+    place = audit.folder / "development" / "0.training.parquet"
+    content = place.read_bytes()
+    place.write_bytes(flipped(content, len(content) // 2, 0x01))
+    with pytest.raises(SealError, match=r"0\.training\.parquet"):
+        audit.draw()
+
+
+# The command line, as a stranger runs it: no home, no key, no data
+
+
+def run_verify(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    source = Path(__file__).parents[2] / "src"
+    environment = {**os.environ, "PYTHONPATH": str(source), "PROXYGUARD_HOME": "/nonexistent"}
+    return subprocess.run(
+        [sys.executable, "-m", "proxyguard.cli.main", "verify", str(folder), *options],
+        capture_output=True, text=True, env=environment, check=False,
+    )  # fmt: skip
+
+
+def test_the_command_line_verifies_a_whole_folder(at: At) -> None:
+    done = run_verify(at("certified").folder.path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Everything holds." in done.stdout
+
+
+@pytest.mark.parametrize(
+    "name", ["certificate.json", LEDGER, "report.html", "target/0.sealed", "audit.toml"]
+)
+def test_the_command_line_names_a_changed_file_and_exits_with_5(at: At, name: str) -> None:
+    audit = at("certified")
+    place = audit.folder / name
+    content = place.read_bytes()
+    place.write_bytes(flipped(content, len(content) // 2, 0x01))
+    done = run_verify(audit.folder.path)
+    assert done.returncode == 5, done.stdout + done.stderr
+    bad = [line for line in done.stdout.splitlines() if line.startswith("BAD")]
+    assert any(name in line for line in bad), done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_the_command_line_gives_its_findings_as_json(at: At) -> None:
+    audit = at("certified")
+    (audit.folder / "evidence.json").unlink()
+    (audit.folder / "notes.txt").write_text("mine")
+    done = run_verify(audit.folder.path, "--json")
+    assert done.returncode == 5
+    found = json.loads(done.stdout)
+    assert found["good"] is False
+    assert {"place": "evidence.json", "problem": "is missing"} in found["findings"]
+    assert found["unknown"] == ["notes.txt"]

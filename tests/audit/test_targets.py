@@ -1,0 +1,842 @@
+"""Every way to a target leads to a certificate that says what the records say."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+
+import proxyguard as pg
+from proxyguard.adapters.worker import make_learner
+from proxyguard.audit.audit import Audit
+from proxyguard.audit.home import load_key_file
+from proxyguard.audit.measures import design_of
+from proxyguard.audit.target import Chunk, OpenTarget
+from proxyguard.draw.models import load_model
+from proxyguard.draw.protocol import Seed
+from proxyguard.draw.worker import Worker
+from proxyguard.errors import TableError
+from proxyguard.seal.ledger import Stage
+from proxyguard.seal.sealed_file import SealedFile
+
+Array = NDArray[np.float64]
+
+HEAD = 'format = 1\nname = "small"\npurpose = "Is this target read as declared?"\n'
+RESERVE = """
+[target]
+table = "table.csv"
+reserve = { rows = 250, seed = 11 }
+outcome = "label"
+positive = "yes"
+exclude = ["site", "colour"]
+"""
+PROCEDURE = '\n[procedure]\nlibrary = ["fixed_logistic"]\n'
+BRIER = """
+[[requirement]]
+name = "Brier transfer"
+loss = "brier"
+form = "relative"
+limit = "0.10"
+
+[[requirement]]
+name = "Brier risk"
+loss = "brier"
+form = "absolute"
+limit = "0.30"
+"""
+BOOTSTRAP = """
+[[mechanism]]
+name = "bootstrap"
+generator = "bootstrap"
+draws = 5
+seeds = { first = 100 }
+"""
+CLAIM = '\n[claim]\nreliability = "0.3"\n'
+
+
+def draw_here(
+    job: Mapping[str, Any],
+    seeds: Sequence[int],
+    *,
+    module: str,
+    workers: int,
+    timeout: float | None,
+    keep: Callable[[dict[str, Any], bytes, bytes], None],
+) -> bool:
+    """Draw as the drawing process does, without the seconds that starting it takes."""
+    if not seeds:
+        return False
+    worker = Worker(job, make_learner(job))
+    for seed in seeds:
+        keep(*worker.draw(Seed(seed)))
+    return worker.prepared_at_random
+
+
+@pytest.fixture(autouse=True)
+def _draws_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxyguard.audit.draw.draw_all", draw_here)
+
+
+def table(rows: int = 500, seed: int = 1) -> pd.DataFrame:
+    """Two features, two columns of categories, and outcomes that follow with noise."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(rows, 2)).round(4)
+    signal = x[:, 0] + 0.5 * x[:, 1] + 0.7 * rng.normal(size=rows)
+    return pd.DataFrame(
+        {
+            "first": x[:, 0],
+            "second": x[:, 1],
+            "site": rng.choice(["a", "b"], size=rows, p=[0.6, 0.4]),
+            "colour": rng.choice(["red", "green", "blue"], size=rows),
+            "label": np.where(signal > 0, "yes", "no"),
+        }
+    )
+
+
+def put(frame: pd.DataFrame, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    frame.to_csv(path, index=False)
+
+
+def audit_of(root: Path, declaration: str) -> Audit:
+    audit = Audit(root / "audit", home=root / "home", data=[root / "data"], workers=1)
+    audit.init(declaration)
+    return audit
+
+
+def certified(root: Path, declaration: str) -> Audit:
+    """Take every step, and check the folder as a stranger and as who has the key."""
+    audit = audit_of(root, declaration)
+    assert audit.check().problems == []
+    audit.seal()
+    audit.register()
+    audit.draw()
+    audit.open()
+    for with_target in (False, True):
+        found = audit.verify(with_target=with_target)
+        assert found.good, found.findings
+        assert found.unknown == []
+    return audit
+
+
+def opened(audit: Audit, name: str = "target") -> OpenTarget:
+    """Decrypt a target with the key that lies in the audit's home."""
+    journal = audit.journal()
+    sealed = journal.ledger.find(Stage.SEALED)[0].body
+    members = audit.folder.registry(journal).declaration.members
+    holder = load_key_file(audit.home.target_key_path(str(sealed["audit"])))
+    own = sealed["members"][name]
+    key = SealedFile(audit.folder / f"target/{own['index']}.sealed").unwrap(holder)
+    return OpenTarget(audit.folder, next(m for m in members if m.name == name), own, key)
+
+
+def evidence_of(audit: Audit, group: str) -> dict[str, Any]:
+    found: dict[str, Any] = audit.folder.read_json("evidence.json")["groups"][group]
+    return found
+
+
+def draws_of(audit: Audit, mechanism: str, member: str = "target") -> list[dict[str, Any]]:
+    manifest = audit.folder.read_json("releases.json")
+    found: list[dict[str, Any]] = manifest["members"][member][mechanism]["draws"]
+    return found
+
+
+def probabilities(audit: Audit, record: Mapping[str, Any], chunk: Chunk) -> Array:
+    """Predict with a stored logistic regression; features in the table's order."""
+    model = load_model(audit.folder.store.get(record["model"]), "a model")
+    x = chunk.frame[["first", "second"]].to_numpy(dtype=np.float64)
+    return np.asarray(model.predict_proba(x)[:, 1])
+
+
+def hand_losses(audit: Audit) -> tuple[Array, Chunk]:
+    """Return the Brier losses of every draw, relative and absolute, by plain arithmetic."""
+    chunk = opened(audit).whole()
+    y = (chunk.frame["label"] == "yes").to_numpy(dtype=np.float64)
+    source = audit.folder.registry(audit.journal()).member("target")["source"]
+    base = (probabilities(audit, source, chunk) - y) ** 2
+    values = []
+    for record in draws_of(audit, "bootstrap"):
+        own = (probabilities(audit, record, chunk) - y) ** 2
+        values.append(np.stack([own - base, own], axis=1))
+    return np.stack(values), chunk
+
+
+def certify_by_hand(audit: Audit, losses: Array, chunk: Chunk, **choices: Any) -> dict[str, Any]:
+    """Certify the losses with the public function and the seed that the audit recorded."""
+    member = audit.folder.registry(audit.journal()).declaration.members[0]
+    certificate = pg.certify(
+        pg.LossArray(losses, chunk.records),
+        [
+            pg.Requirement(
+                name="Brier transfer", low=-1, high=1, limit=0.10, form=pg.Form.RELATIVE
+            ),
+            pg.Requirement(name="Brier risk", low=0, high=1, limit=0.30),
+        ],
+        design=design_of(member),
+        seed=int(audit.folder.read_json("evidence.json")["seed"]),
+        reliability_target="0.3",
+        **choices,
+    )
+    return certificate.to_dict()
+
+
+def assert_same_verdict(audit: Audit, by_hand: dict[str, Any]) -> None:
+    """Compare all that the losses decide; names and the basis are the audit's own."""
+    (verdict,) = audit.certificate()["verdicts"]
+    plain = json.loads(json.dumps(by_hand))
+    for key in ("decision", "lower", "upper", "reliability_lower", "reliability_upper", "tests",
+                "n_records", "n_releases", "certified", "design", "seed"):  # fmt: skip
+        assert verdict[key] == plain[key], key
+
+
+def test_a_reserve_is_scored_as_by_hand(tmp_path: Path) -> None:
+    put(table(), tmp_path / "data" / "table.csv")
+    audit = certified(tmp_path, HEAD + RESERVE + PROCEDURE + BRIER + BOOTSTRAP + CLAIM)
+    losses, chunk = hand_losses(audit)
+    assert losses.shape == (5, 250, 2)
+    assert len(set(chunk.positions.tolist())) == 250
+    derived = evidence_of(audit, "bootstrap")["derived"]
+    np.testing.assert_allclose(derived["estimates"], losses.mean(axis=1), rtol=0, atol=1e-12)
+    assert_same_verdict(audit, certify_by_hand(audit, losses, chunk))
+    assert audit.certificate()["estimand"]["target"].endswith("at their natural prevalence")
+
+
+def test_reserved_rows_are_those_of_the_seed_and_the_others_are_development(
+    tmp_path: Path,
+) -> None:
+    frame = table()
+    put(frame, tmp_path / "data" / "table.csv")
+    audit = certified(tmp_path, HEAD + RESERVE + PROCEDURE + BRIER + BOOTSTRAP + CLAIM)
+    chosen = np.random.default_rng(11).choice(500, size=250, replace=False)
+    chunk = opened(audit).whole()
+    assert sorted(chunk.positions.tolist()) == sorted(chosen.tolist())
+    assert chunk.positions.tolist() != sorted(chosen.tolist())  # the sealed order is random
+    np.testing.assert_array_equal(chunk.frame["first"], frame["first"].iloc[chunk.positions])
+    training = pd.read_parquet(audit.folder / "development/0.training.parquet")
+    rest = frame["first"].drop(index=chosen.tolist())
+    assert sorted(training["first"].tolist()) == sorted(rest.tolist())
+
+
+STRATA = RESERVE.replace("rows = 250, ", "").replace('exclude = ["site", "colour"]', (
+    'exclude = ["colour"]\n'
+    'design = {{ by = "site", sizes = {{ a = {a}, b = {b} }}, '
+    'weights = {{ a = "{wa}", b = "{wb}" }} }}'
+))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sizes", "weights", "kind", "test"),
+    [
+        ((120, 120), ("0.5", "0.5"), "an equal mixture", "bentkus"),
+        ((150, 90), ("0.625", "0.375"), "the registered mixture", "bentkus"),
+        ((150, 90), ("0.3", "0.7"), "the registered mixture", "betting_fixed"),
+        ((150, 90), ("0.5", "0.5"), "an equal mixture", "betting_fixed"),
+    ],
+)
+def test_strata_have_their_sizes_and_their_weights(
+    tmp_path: Path, sizes: tuple[int, int], weights: tuple[str, str], kind: str, test: str
+) -> None:
+    put(table(), tmp_path / "data" / "table.csv")
+    target = STRATA.replace("{{", "{").replace("}}", "}")
+    for key, value in zip(("{a}", "{b}", "{wa}", "{wb}"), (*sizes, *weights), strict=True):
+        target = target.replace(key, str(value))
+    audit = certified(tmp_path, HEAD + target + PROCEDURE + BRIER + BOOTSTRAP + CLAIM)
+    losses, chunk = hand_losses(audit)
+    strata = np.asarray(chunk.records.strata)
+    assert {name: int((strata == name).sum()) for name in ("a", "b")} == dict(
+        zip(("a", "b"), sizes, strict=True)
+    )
+    by_hand = sum(
+        float(weight) * losses[:, strata == name].mean(axis=1)
+        for name, weight in zip(("a", "b"), weights, strict=True)
+    )
+    found = evidence_of(audit, "bootstrap")
+    np.testing.assert_allclose(found["derived"]["estimates"], by_hand, rtol=0, atol=1e-12)
+    assert found["tests"] == [test, test]
+    assert_same_verdict(audit, certify_by_hand(audit, losses, chunk))
+    words = audit.certificate()["estimand"]["target"]
+    assert words == f"{kind} of the strata of 'site' (weights a {weights[0]}, b {weights[1]})"
+
+
+def test_reserving_strata_reads_the_stratum_column_and_nothing_else(tmp_path: Path) -> None:
+    frame = table()
+    put(frame, tmp_path / "data" / "table.csv")
+    shuffled = frame.assign(
+        label=frame["label"].to_numpy()[::-1], first=frame["first"].to_numpy()[::-1]
+    )
+    put(shuffled, tmp_path / "other" / "data" / "table.csv")
+    target = STRATA.replace("{{", "{").replace("}}", "}")
+    for mark, value in {"{a}": "100", "{b}": "80", "{wa}": "0.5", "{wb}": "0.5"}.items():
+        target = target.replace(mark, value)
+    positions = []
+    for root in (tmp_path, tmp_path / "other"):
+        audit = audit_of(root, HEAD + target + PROCEDURE + BRIER + BOOTSTRAP + CLAIM)
+        audit.seal()
+        sealed = audit.journal().ledger.find(Stage.SEALED)[0].body
+        holder = load_key_file(audit.home.target_key_path(str(sealed["audit"])))
+        own = sealed["members"]["target"]
+        key = SealedFile(audit.folder / "target/0.sealed").unwrap(holder)
+        member = audit.folder.declaration().members[0]
+        chunk = OpenTarget(audit.folder, member, own, key).whole()
+        positions.append(sorted(chunk.positions.tolist()))
+    assert positions[0] == positions[1]
+
+
+def test_a_stratum_with_too_few_records_is_refused_before_anything_is_sealed(
+    tmp_path: Path,
+) -> None:
+    put(table(), tmp_path / "data" / "table.csv")
+    target = STRATA.replace("{{", "{").replace("}}", "}")
+    for key, value in {"{a}": "100", "{b}": "400", "{wa}": "0.5", "{wb}": "0.5"}.items():
+        target = target.replace(key, value)
+    audit = audit_of(tmp_path, HEAD + target + PROCEDURE + BRIER + BOOTSTRAP + CLAIM)
+    with pytest.raises(TableError, match="stratum 'b' of 'site' is to give 400 records and has"):
+        audit.seal()
+    assert not audit.journal().ledger.has(Stage.SEALED)
+
+
+APART = """
+[target]
+{source}
+outcome = "label"
+positive = "yes"
+exclude = ["site", "colour"]
+{design}
+[development]
+table = "development.csv"
+"""
+
+
+def apart(tmp_path: Path, source: str, design: str = "") -> Audit:
+    """Certify on a target that lies in a file of its own."""
+    put(table(260, seed=2), tmp_path / "data" / "target.csv")
+    put(table(240, seed=3), tmp_path / "data" / "development.csv")
+    text = APART.replace("{source}", source).replace("{design}", design)
+    return certified(tmp_path, HEAD + text + PROCEDURE + BRIER + BOOTSTRAP + CLAIM)
+
+
+def test_a_target_file_is_used_whole(tmp_path: Path) -> None:
+    audit = apart(tmp_path, 'file = "target.csv"')
+    losses, chunk = hand_losses(audit)
+    assert sorted(chunk.positions.tolist()) == list(range(260))
+    derived = evidence_of(audit, "bootstrap")["derived"]
+    np.testing.assert_allclose(derived["estimates"], losses.mean(axis=1), rtol=0, atol=1e-12)
+    assert_same_verdict(audit, certify_by_hand(audit, losses, chunk))
+    assert "'target.csv'" in audit.certificate()["estimand"]["target"]
+
+
+def test_records_drawn_with_replacement_repeat_and_have_the_declared_number(
+    tmp_path: Path,
+) -> None:
+    draw = 'population = "target.csv"\ndraw = { size = 400, replace = true, seed = 7 }'
+    audit = apart(tmp_path, draw)
+    losses, chunk = hand_losses(audit)
+    ids = np.asarray(chunk.records.ids)
+    np.testing.assert_array_equal(ids, np.random.default_rng(7).integers(0, 260, size=400))
+    assert len(set(ids.tolist())) < 260
+    (verdict,) = audit.certificate()["verdicts"]
+    assert verdict["n_records"] == {"Brier transfer": 400, "Brier risk": 400}
+    derived = evidence_of(audit, "bootstrap")["derived"]
+    np.testing.assert_allclose(derived["estimates"], losses.mean(axis=1), rtol=0, atol=1e-12)
+    assert_same_verdict(audit, certify_by_hand(audit, losses, chunk))
+    assert "this empirical population" in audit.certificate()["estimand"]["target"]
+
+
+def test_a_sample_without_replacement_is_tested_as_one(tmp_path: Path) -> None:
+    audit = apart(tmp_path, 'file = "target.csv"', "design = { pool = 9000 }")
+    losses, chunk = hand_losses(audit)
+    found = evidence_of(audit, "bootstrap")
+    assert found["tests"] == ["bentkus", "bentkus"]
+    np.testing.assert_allclose(
+        found["derived"]["estimates"], losses.mean(axis=1), rtol=0, atol=1e-12
+    )
+    assert_same_verdict(audit, certify_by_hand(audit, losses, chunk))
+    words = audit.certificate()["estimand"]["target"]
+    assert words == "the pool of 9,000 records that the target was drawn from"
+
+
+@pytest.mark.parametrize(
+    ("weighting", "over"),
+    [("cluster", "clusters, each counting once"), ("record", "records, whatever their cluster")],
+)
+def test_clusters_count_once_or_by_their_records(tmp_path: Path, weighting: str, over: str) -> None:
+    rng = np.random.default_rng(5)
+    for name, seed, rows in (("target", 2, 260), ("development", 3, 240)):
+        frame = table(rows, seed)
+        frame["site"] = [f"s{k}" for k in rng.integers(0, 60, size=rows)]
+        put(frame, tmp_path / "data" / f"{name}.csv")
+    design = f'design = {{ by = "site", weighting = "{weighting}", max_size = 20 }}'
+    text = APART.replace("{source}", 'file = "target.csv"').replace("{design}", design)
+    text = text.replace('exclude = ["site", "colour"]', 'exclude = ["colour"]')
+    audit = certified(tmp_path, HEAD + text + PROCEDURE + BRIER + BOOTSTRAP + CLAIM)
+    losses, chunk = hand_losses(audit)
+    labels = np.asarray(chunk.records.clusters)
+    names = sorted(set(labels.tolist()))
+    found = evidence_of(audit, "bootstrap")
+    assert [column["n"] for column in found["columns"]] == [len(names)] * 2
+    by_hand = (
+        np.stack([losses[:, labels == name].mean(axis=1) for name in names]).mean(axis=0)
+        if weighting == "cluster"
+        else losses.mean(axis=1)
+    )
+    np.testing.assert_allclose(found["derived"]["estimates"], by_hand, rtol=0, atol=1e-12)
+    assert_same_verdict(audit, certify_by_hand(audit, losses, chunk))
+    assert audit.certificate()["estimand"]["target"].endswith(over)
+
+
+GIVEN = """
+[target]
+losses = "{file}"
+"""
+GIVEN_MECHANISM = BOOTSTRAP.replace('"bootstrap"', '"losses"').replace('name = "losses"', (
+    'name = "bootstrap"'
+))  # fmt: skip
+
+
+def given_losses() -> tuple[Array, list[str]]:
+    rng = np.random.default_rng(8)
+    own = rng.uniform(0.0, 0.3, size=(5, 220))
+    return np.stack([own - rng.uniform(0.0, 0.3, size=220), own], axis=2), list("vwxyz")
+
+
+@pytest.mark.parametrize("test", ["bentkus", "betting"])
+def test_losses_computed_elsewhere_say_the_same_as_npz_and_as_parquet(
+    tmp_path: Path, test: str
+) -> None:
+    losses, names = given_losses()
+    records = [f"record {i}" for i in range(220)]
+    long = pd.DataFrame(
+        {
+            "release": np.repeat(names, 220),
+            "record": records * 5,
+            "Brier transfer": losses[:, :, 0].ravel(),
+            "Brier risk": losses[:, :, 1].ravel(),
+        }
+    )
+    # The first row of every release stays ahead: releases are named as they appear.
+    order = np.concatenate([np.arange(0, 1100, 220), np.random.default_rng(3).permutation(1100)])
+    long = long.iloc[list(dict.fromkeys(order.tolist()))]
+    found = {}
+    for kind in ("npz", "parquet"):
+        root = tmp_path / kind
+        (root / "data").mkdir(parents=True)
+        np.savez(
+            root / "data" / "losses.npz",
+            losses=losses,
+            releases=np.array(names),
+            requirements=np.array(["Brier transfer", "Brier risk"]),
+        )
+        long.to_parquet(root / "data" / "losses.parquet", index=False)
+        target = GIVEN.replace("{file}", f"losses.{kind}")
+        claim = f'{CLAIM}test = "{test}"\n'
+        audit = certified(root, HEAD + target + BRIER + GIVEN_MECHANISM + claim)
+        derived = evidence_of(audit, "bootstrap")["derived"]
+        np.testing.assert_allclose(derived["estimates"], losses.mean(axis=1), rtol=0, atol=1e-12)
+        assert evidence_of(audit, "bootstrap")["releases"] == names
+        found[kind] = derived
+        chunk = opened(audit).whole()
+        assert chunk.given is not None
+        assert_same_verdict(audit, certify_by_hand(audit, chunk.given, chunk, test=test))
+    if test == "bentkus":  # the other reads the records in a random order of each sealing
+        np.testing.assert_allclose(found["npz"]["pvalues"], found["parquet"]["pvalues"], rtol=1e-12)
+
+
+def test_given_losses_may_be_stratified(tmp_path: Path) -> None:
+    losses, names = given_losses()
+    site = np.array(["a"] * 100 + ["b"] * 120)
+    (tmp_path / "data").mkdir()
+    np.savez(
+        tmp_path / "data" / "losses.npz",
+        losses=losses, releases=np.array(names), site=site,
+        requirements=np.array(["Brier transfer", "Brier risk"]),
+    )  # fmt: skip
+    target = GIVEN.replace("{file}", "losses.npz") + (
+        'design = { by = "site", sizes = { a = 100, b = 120 }, weights = { a = "0.2", b = "0.8" } }'
+    )
+    audit = certified(tmp_path, HEAD + target + BRIER + GIVEN_MECHANISM + CLAIM)
+    by_hand = 0.2 * losses[:, :100].mean(axis=1) + 0.8 * losses[:, 100:].mean(axis=1)
+    derived = evidence_of(audit, "bootstrap")["derived"]
+    np.testing.assert_allclose(derived["estimates"], by_hand, rtol=0, atol=1e-12)
+
+
+def test_predictions_made_elsewhere_give_what_fitting_gives(tmp_path: Path) -> None:
+    text = APART.replace("{source}", 'file = "target.csv"')
+    # A test that does not depend on the order of the records, which each sealing draws anew.
+    text = HEAD + text.replace("{design}", "") + BRIER
+    claim = CLAIM + 'test = "bentkus"\n'
+    put(table(260, seed=2), tmp_path / "data" / "target.csv")
+    put(table(240, seed=3), tmp_path / "data" / "development.csv")
+    fitted = certified(tmp_path, text + PROCEDURE + BOOTSTRAP + claim)
+    chunk = opened(fitted).whole()
+    folder = tmp_path / "other" / "data" / "predictions"
+    source = fitted.folder.registry(fitted.journal()).member("target")["source"]
+    for name, record in [
+        ("source", source),
+        *((f"release-{r['seed']}", r) for r in draws_of(fitted, "bootstrap")),
+    ]:
+        p = probabilities(fitted, record, chunk)
+        frame = pd.DataFrame({"position": chunk.positions, "prediction": p})
+        put(frame.sort_values("prediction"), folder / f"{name}.csv")
+    for name in ("target", "development"):
+        content = (tmp_path / "data" / f"{name}.csv").read_text()
+        (tmp_path / "other" / "data" / f"{name}.csv").write_text(content)
+    given = """
+[[mechanism]]
+name = "bootstrap"
+generator = "predictions"
+options = { folder = "predictions", source = "source.csv", first = 100 }
+draws = 5
+seeds = { first = 100 }
+"""
+    stored = certified(tmp_path / "other", text + given + claim)
+    first, second = (evidence_of(a, "bootstrap") for a in (fitted, stored))
+    assert first["releases"] == second["releases"]
+    for key in ("pvalues", "violation_pvalues", "estimates", "lower", "upper"):
+        np.testing.assert_allclose(
+            np.array(first["derived"][key], dtype=np.float64),
+            np.array(second["derived"][key], dtype=np.float64),
+            rtol=1e-9, atol=1e-12,
+        )  # fmt: skip
+    verdicts = [a.certificate()["verdicts"][0] for a in (fitted, stored)]
+    assert verdicts[0]["decision"] == verdicts[1]["decision"]
+    assert verdicts[0]["reliability_lower"] == verdicts[1]["reliability_lower"]
+    diagnostics = [a.certificate()["diagnostics"] for a in (fitted, stored)]
+    assert diagnostics[0]["auc"] == diagnostics[1]["auc"]
+    assert diagnostics[0]["source_auc"] == diagnostics[1]["source_auc"]
+
+
+def test_a_record_without_a_prediction_is_an_error(tmp_path: Path) -> None:
+    put(table(260, seed=2), tmp_path / "data" / "target.csv")
+    put(table(240, seed=3), tmp_path / "data" / "development.csv")
+    for i in range(2):
+        values = np.linspace(0.1 * i, 1, 259)
+        frame = pd.DataFrame({"position": np.arange(259), "prediction": values})
+        put(frame, tmp_path / "data" / "predictions" / f"{i}.csv")
+    text = APART.replace("{source}", 'file = "target.csv"').replace("{design}", "")
+    given = """
+[[mechanism]]
+name = "given"
+generator = "predictions"
+options = { folder = "predictions" }
+draws = 2
+seeds = [0, 1]
+"""
+    risk = BRIER[BRIER.index("[[requirement]]", 5) :]
+    audit = audit_of(tmp_path, HEAD + text + risk + given + CLAIM)
+    audit.seal()
+    audit.register()
+    audit.draw()
+    with pytest.raises(pg.LossMismatch, match="no prediction for the record at position 259"):
+        audit.open()
+
+
+RELEASES_CLAIM = '\n[claim]\nlevel = "releases"\n'
+
+
+def named_releases(folder: Path) -> str:
+    """Write three named stand-ins, one of them with noise for labels."""
+    put(table(240, seed=21), folder / "good.csv")
+    put(table(240, seed=22), folder / "also good.csv")
+    noise = table(240, seed=23)
+    noise["label"] = np.random.default_rng(0).permutation(noise["label"].to_numpy())
+    put(noise, folder / "noise.csv")
+    return "".join(
+        f'\n[[release]]\nname = "{name}"\nfile = "{name}.csv"\n'
+        for name in ("good", "also good", "noise")
+    )
+
+
+def test_named_files_are_judged_each_by_itself(tmp_path: Path) -> None:
+    put(table(), tmp_path / "data" / "table.csv")
+    releases = named_releases(tmp_path / "data")
+    tight = BRIER.replace('limit = "0.30"', 'limit = "0.20"')
+    audit = certified(tmp_path, HEAD + RESERVE + PROCEDURE + tight + releases + RELEASES_CLAIM)
+    certificate = audit.certificate()
+    decisions = {v["release"]: v["decision"] for v in certificate["verdicts"]}
+    assert decisions == {"good": "validated", "also good": "validated", "noise": "violation"}
+    assert certificate["level"] == "releases"
+    assert {v["mechanism"] for v in certificate["verdicts"]} == {
+        "target/good", "target/also good", "target/noise",
+    }  # fmt: skip
+    found = evidence_of(audit, "target")
+    assert set(found["releases"]) == set(decisions)
+    chunk = opened(audit).whole()
+    assert chunk.y is not None
+    for name, row in zip(found["releases"], found["derived"]["estimates"], strict=True):
+        (record,) = draws_of(audit, name)
+        own = np.mean((probabilities(audit, record, chunk) - chunk.y) ** 2)
+        assert row[1] == pytest.approx(own, abs=1e-12)
+
+
+def test_draws_of_a_mechanism_may_be_named_releases(tmp_path: Path) -> None:
+    put(table(), tmp_path / "data" / "table.csv")
+    audit = certified(tmp_path, HEAD + RESERVE + PROCEDURE + BRIER + BOOTSTRAP + RELEASES_CLAIM)
+    names = [f"bootstrap/{seed}" for seed in range(100, 105)]
+    assert [v["release"] for v in audit.certificate()["verdicts"]] == names
+
+
+def test_candidates_with_their_own_targets_are_one_family(tmp_path: Path) -> None:
+    parts = []
+    for index, name in enumerate(("north", "south")):
+        put(table(460, seed=30 + index), tmp_path / "data" / f"{name}.csv")
+        for kind in ("one", "two"):
+            put(table(200, seed=40 + index + 2 * (kind == "two")),
+                tmp_path / "data" / f"{name}-{kind}.csv")  # fmt: skip
+        text = RESERVE.replace("[target]", "[candidate.target]").replace("table.csv", f"{name}.csv")
+        text = f'\n[[candidate]]\nname = "{name}"\n' + text
+        text += PROCEDURE.replace("[procedure]", "[candidate.procedure]")
+        text += BRIER.replace("[[requirement]]", "[[candidate.requirement]]")
+        for kind in ("one", "two"):
+            text += f'\n[[candidate.release]]\nname = "{kind}"\nfile = "{name}-{kind}.csv"\n'
+        parts.append(text)
+    audit = certified(tmp_path, HEAD + "".join(parts) + RELEASES_CLAIM)
+    certificate = audit.certificate()
+    assert [v["mechanism"] for v in certificate["verdicts"]] == [
+        "north/one", "north/two", "south/one", "south/two",
+    ]  # fmt: skip
+    assert set(certificate["estimand"]) == {"north", "south"}
+    assert certificate["estimand"]["north"] != certificate["estimand"]["south"]
+    # Holm over all four p-values together, not over the two of each target.
+    values = []
+    for member in ("north", "south"):
+        chunk = opened(audit, member).whole()
+        assert chunk.y is not None
+        assert len(chunk.positions) == 250
+        for row, kind in zip(
+            evidence_of(audit, member)["derived"]["estimates"], ("one", "two"), strict=True
+        ):
+            (record,) = draws_of(audit, kind, member)
+            own = np.mean((probabilities(audit, record, chunk) - chunk.y) ** 2)
+            assert row[1] == pytest.approx(own, abs=1e-12)
+        values += np.max(evidence_of(audit, member)["derived"]["pvalues"], axis=1).tolist()
+    order = np.argsort(values)
+    adjusted = np.empty(4)
+    running = 0.0
+    for place, index in enumerate(order.tolist()):
+        running = max(running, min(1.0, (4 - place) * values[index]))
+        adjusted[index] = running
+    found = [v["adjusted"] for v in certificate["verdicts"]]
+    np.testing.assert_allclose(found, adjusted, rtol=1e-9)
+
+
+def test_files_of_a_folder_are_the_draws_in_the_order_of_their_names(tmp_path: Path) -> None:
+    put(table(), tmp_path / "data" / "table.csv")
+    for i in range(4):
+        put(table(200, seed=50 + i), tmp_path / "data" / "drawn" / f"{i}.csv")
+    mechanism = """
+[[mechanism]]
+name = "files"
+generator = "files"
+options = { folder = "drawn", pattern = "*.csv", first = 10 }
+draws = 4
+seeds = { first = 10 }
+"""
+    audit = certified(tmp_path, HEAD + RESERVE + PROCEDURE + BRIER + mechanism + CLAIM)
+    draws = draws_of(audit, "files")
+    assert [d["seed"] for d in draws] == [10, 11, 12, 13]
+    for i, draw in enumerate(draws):
+        release = pd.read_parquet(audit.folder.store.path(draw["release"]))
+        np.testing.assert_array_equal(release["first"], table(200, seed=50 + i)["first"])
+    redraws = audit.certificate()["redraws"]["files"]
+    assert redraws[0] == "the file in drawn, drawn by whoever made it"
+
+
+def test_several_classes(tmp_path: Path) -> None:
+    frame = table()
+    frame["label"] = np.where(frame["first"] > 0.6, "high", frame["label"])
+    put(frame, tmp_path / "data" / "table.csv")
+    target = RESERVE.replace('positive = "yes"', 'classes = ["no", "yes", "high"]')
+    procedure = PROCEDURE.replace("fixed_logistic", "logistic")
+    requirements = "".join(
+        f'\n[[requirement]]\nname = "{name}"\nloss = "{name}"\nform = "{form}"\nlimit = "0.5"\n'
+        for name, form in (("brier", "relative"), ("error", "absolute"), ("log", "absolute"))
+    )
+    audit = certified(tmp_path, HEAD + target + procedure + requirements + BOOTSTRAP + CLAIM)
+    chunk = opened(audit).whole()
+    x = chunk.frame[["first", "second"]].to_numpy(dtype=np.float64)
+    y = np.array([["no", "yes", "high"].index(v) for v in chunk.frame["label"]])
+    hot = np.eye(3)[y]
+
+    def losses(record: Mapping[str, Any]) -> Array:
+        model = load_model(audit.folder.store.get(record["model"]), "a model")
+        p = model.predict_proba(x)
+        right = np.clip(p[np.arange(y.size), y], 1e-6, 1 - 1e-6)
+        return np.array(
+            [
+                np.mean(((p - hot) ** 2).sum(axis=1) / 2),
+                np.mean(p.argmax(axis=1) != y),
+                np.mean(np.log(right) / np.log(1e-6)),
+            ]
+        )
+
+    source = losses(audit.folder.registry(audit.journal()).member("target")["source"])
+    found = evidence_of(audit, "bootstrap")
+    assert found["tests"] == ["betting", "binomial", "betting"]
+    for row, record in zip(
+        found["derived"]["estimates"], draws_of(audit, "bootstrap"), strict=True
+    ):
+        by_hand = losses(record) - source * np.array([1.0, 0.0, 0.0])
+        np.testing.assert_allclose(row, by_hand, rtol=0, atol=1e-12)
+
+
+def test_a_number_as_outcome(tmp_path: Path) -> None:
+    frame = table()
+    rng = np.random.default_rng(4)
+    noise = rng.normal(size=len(frame))
+    frame["label"] = np.clip(5 + frame["first"] + 0.3 * noise, 0, 10).round(3)
+    put(frame, tmp_path / "data" / "table.csv")
+    target = RESERVE.replace('positive = "yes"', 'range = ["0", "10"]')
+    procedure = PROCEDURE.replace("fixed_logistic", "sklearn.linear_model:LinearRegression")
+    requirements = "".join(
+        f'\n[[requirement]]\nname = "{name}"\nloss = "{name}"\nform = "{form}"\nlimit = "0.2"\n'
+        for name, form in (("squared", "relative"), ("absolute", "absolute"))
+    )
+    requirements += (
+        '\n[[requirement]]\nname = "upper"\nloss = "pinball"\nquantile = "0.9"\n'
+        'form = "absolute"\nlimit = "0.2"\n'
+    )
+    audit = certified(tmp_path, HEAD + target + procedure + requirements + BOOTSTRAP + CLAIM)
+    chunk = opened(audit).whole()
+    x = chunk.frame[["first", "second"]].to_numpy(dtype=np.float64)
+    y = chunk.frame["label"].to_numpy(dtype=np.float64)
+
+    def losses(record: Mapping[str, Any]) -> Array:
+        model = load_model(audit.folder.store.get(record["model"]), "a model")
+        gap = (np.clip(model.predict(x), 0, 10) - y) / 10
+        pinball = np.where(gap < 0, -0.9 * gap, 0.1 * gap)
+        return np.array([np.mean(gap**2), np.mean(np.abs(gap)), np.mean(pinball)])
+
+    source = losses(audit.folder.registry(audit.journal()).member("target")["source"])
+    for row, record in zip(
+        evidence_of(audit, "bootstrap")["derived"]["estimates"],
+        draws_of(audit, "bootstrap"),
+        strict=True,
+    ):
+        by_hand = losses(record) - source * np.array([1.0, 0.0, 0.0])
+        np.testing.assert_allclose(row, by_hand, rtol=0, atol=1e-12)
+
+
+def test_a_loss_by_import_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_losses_of_test_targets.py").write_text(
+        "import numpy as np\n"
+        "def gain(outcome, predicted):\n"
+        "    return -2.0 * np.abs(np.asarray(outcome) - np.asarray(predicted))\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    put(table(), tmp_path / "data" / "table.csv")
+    requirements = "".join(
+        f'\n[[requirement]]\nname = "{form}"\nloss = "own_losses_of_test_targets:gain"\n'
+        f'form = "{form}"\nlimit = "{limit}"\nlow = "-2"\nhigh = "0"\n'
+        for form, limit in (("relative", "0.4"), ("absolute", "-0.2"))
+    )
+    try:
+        audit = certified(tmp_path, HEAD + RESERVE + PROCEDURE + requirements + BOOTSTRAP + CLAIM)
+    finally:
+        sys.modules.pop("own_losses_of_test_targets", None)
+    chunk = opened(audit).whole()
+    assert chunk.y is not None
+    source = audit.folder.registry(audit.journal()).member("target")["source"]
+    base = np.mean(-2 * np.abs(chunk.y - probabilities(audit, source, chunk)))
+    for row, record in zip(
+        evidence_of(audit, "bootstrap")["derived"]["estimates"],
+        draws_of(audit, "bootstrap"),
+        strict=True,
+    ):
+        own = np.mean(-2 * np.abs(chunk.y - probabilities(audit, record, chunk)))
+        np.testing.assert_allclose(row, [own - base, own], rtol=0, atol=1e-12)
+
+
+QUERIES = """
+[[requirement]]
+name = "mean of first"
+form = "query"
+query = { mean = "first", range = ["-1.5", "1.5"] }
+limit = "0.6"
+
+[[requirement]]
+name = "red at a"
+form = "query"
+query = { share = { site = "a", colour = "red" } }
+limit = "0.2"
+
+[[requirement]]
+name = "tables"
+form = "query"
+query = { marginals = [["site"], ["site", "colour"]] }
+limit = "0.25"
+"""
+
+
+def test_queries_compare_the_target_with_what_each_release_answers(tmp_path: Path) -> None:
+    put(table(), tmp_path / "data" / "table.csv")
+    audit = certified(tmp_path, HEAD + RESERVE + QUERIES + BOOTSTRAP + CLAIM)
+    target = opened(audit).whole().frame
+    found = evidence_of(audit, "bootstrap")
+    cells = [("site", ("a",)), ("site", ("b",))]
+    assert len(found["requirements"]) == 2 * (1 + 1 + len(cells) + 6)
+
+    def answers(frame: pd.DataFrame) -> dict[str, float]:
+        site, colour = frame["site"], frame["colour"]
+        shares = {
+            f"tables: site = {s}, colour = {c}": float(np.mean((site == s) & (colour == c)))
+            for s in ("a", "b")
+            for c in ("blue", "green", "red")
+        }
+        return {
+            "mean of first": float(np.mean(np.clip(frame["first"], -1.5, 1.5))),
+            "red at a": shares["tables: site = a, colour = red"],
+            "tables: site = a": float(np.mean(site == "a")),
+            "tables: site = b": float(np.mean(site == "b")),
+            **shares,
+        }
+
+    truth = answers(target)
+    for row, draw in zip(found["derived"]["estimates"], draws_of(audit, "bootstrap"), strict=True):
+        release = answers(pd.read_parquet(audit.folder.store.path(draw["release"])))
+        by_hand = {}
+        for name, value in truth.items():
+            by_hand[f"{name} (target above release)"] = value - release[name]
+            by_hand[f"{name} (target below release)"] = release[name] - value
+        assert dict(zip(found["requirements"], row, strict=True)) == pytest.approx(
+            by_hand, abs=1e-12
+        )
+
+
+def test_a_subgroup_counts_its_own_records_only(tmp_path: Path) -> None:
+    put(table(), tmp_path / "data" / "table.csv")
+    requirements = BRIER + (
+        '\n[[requirement]]\nname = "at b"\nloss = "brier"\nform = "absolute"\nlimit = "0.35"\n'
+        'group = { site = "b" }\n'
+    )
+    audit = certified(tmp_path, HEAD + RESERVE + PROCEDURE + requirements + BOOTSTRAP + CLAIM)
+    losses, chunk = hand_losses(audit)
+    inside = (chunk.frame["site"] == "b").to_numpy()
+    found = evidence_of(audit, "bootstrap")
+    assert found["tests"] == ["betting"] * 3
+    assert [column["n"] for column in found["columns"]] == [250, 250, int(inside.sum())]
+    by_hand = losses[:, inside, 1].mean(axis=1)
+    own = [row[2] for row in found["derived"]["estimates"]]
+    np.testing.assert_allclose(own, by_hand, rtol=0, atol=1e-12)
+    certificate = pg.certify(
+        pg.LossArray(np.concatenate([losses, losses[:, :, 1:]], axis=2), chunk.records),
+        [
+            pg.Requirement(
+                name="Brier transfer", low=-1, high=1, limit=0.10, form=pg.Form.RELATIVE
+            ),
+            pg.Requirement(name="Brier risk", low=0, high=1, limit=0.30),
+            pg.Requirement(name="at b", low=0, high=1, limit=0.35, group="site = b"),
+        ],
+        seed=int(audit.folder.read_json("evidence.json")["seed"]),
+        reliability_target="0.3",
+    )
+    assert_same_verdict(audit, certificate.to_dict())
+    np.testing.assert_allclose(
+        found["derived"]["pvalues"], certificate.evidence.pvalues, rtol=1e-12
+    )

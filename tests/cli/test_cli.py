@@ -1,0 +1,326 @@
+"""The command line says what happened, in words or JSON, and ends with the code that means it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import proxyguard as pg
+
+ROOT = Path(pg.__file__).parent.parent
+
+DECLARATION = """\
+format = 1
+name = "typed"
+purpose = "Does the command line keep to its codes?"
+
+[target]
+table = "table.csv"
+reserve = { rows = 200, seed = 11 }
+outcome = "label"
+positive = "yes"
+
+[procedure]
+library = ["fixed_logistic"]
+
+[[requirement]]
+name = "risk"
+loss = "brier"
+form = "absolute"
+limit = "0.30"
+
+[[mechanism]]
+name = "bootstrap"
+generator = "bootstrap"
+draws = 4
+seeds = { first = 100 }
+
+[claim]
+reliability = "0.3"
+"""
+LOSSES = """\
+format = 1
+name = "computed elsewhere"
+purpose = "Does the worst verdict give the code?"
+
+[target]
+losses = "losses.npz"
+
+[[requirement]]
+name = "risk"
+loss = "brier"
+form = "absolute"
+limit = "{limit}"
+
+[[mechanism]]
+name = "given"
+generator = "losses"
+draws = 8
+seeds = { first = 1 }
+
+[claim]
+reliability = "{reliability}"
+"""
+
+Done = subprocess.CompletedProcess[str]
+
+
+def environment(home: Path) -> dict[str, str]:
+    # A child does not inherit sys.path, and nothing may touch the user's own home.
+    return {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "OMP_NUM_THREADS": "1",
+        "PROXYGUARD_HOME": str(home),
+    }
+
+
+def proxyguard(root: Path, *arguments: str) -> Done:
+    """Run one command in ``root``, where ``data`` and ``home`` lie."""
+    return subprocess.run(
+        [sys.executable, "-m", "proxyguard.cli.main", *arguments],
+        cwd=root, env=environment(root / "home"), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def assert_one_message(done: Done, code: int, words: str) -> None:
+    """An error is one message on the error stream, and no traceback."""
+    assert done.returncode == code, done.stderr
+    assert done.stderr.startswith("proxyguard: ")
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def write_table(path: Path) -> None:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(400, 2)).round(4)
+    label = np.where(x[:, 0] + 0.5 * x[:, 1] + 0.7 * rng.normal(size=400) > 0, "yes", "no")
+    lines = ["first,second,label"]
+    lines += [f"{a},{b},{c}" for (a, b), c in zip(x.tolist(), label.tolist(), strict=True)]
+    path.parent.mkdir(parents=True)
+    path.write_text("\n".join(lines) + "\n")
+
+
+STEPS: list[tuple[str, ...]] = [
+    ("init", "--declaration", "typed.toml"),
+    ("check", "--data", "data"),
+    ("seal", "--data", "data"),
+    ("register", "--data", "data"),
+    ("draw", "--data", "data", "--workers", "1"),
+    ("open", "--data", "data"),
+    ("report",),
+    ("verify",),
+    ("status",),
+    ("log",),
+]
+
+
+@pytest.fixture(scope="module")
+def typed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Done]]:
+    """A whole audit, typed step by step, and what every step said."""
+    root = tmp_path_factory.mktemp("typed")
+    write_table(root / "data" / "table.csv")
+    (root / "typed.toml").write_text(DECLARATION)
+    said = {}
+    for verb, *options in STEPS:
+        said[verb] = proxyguard(root, verb, "audit", *options, "--json")
+        assert said[verb].returncode == 0, (verb, said[verb].stderr)
+    return root, said
+
+
+@pytest.fixture
+def copied(typed: tuple[Path, dict[str, Done]], tmp_path: Path) -> Path:
+    """A copy of the certified audit, to be spoilt."""
+    root = tmp_path / "copy"
+    shutil.copytree(typed[0], root)
+    return root
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Path:
+    """A folder that is only initialised, as the command would."""
+    from proxyguard.audit.audit import Audit
+
+    Audit(tmp_path / "audit", home=tmp_path / "home").init(DECLARATION)
+    return tmp_path
+
+
+def test_every_step_gives_its_result_as_json(typed: tuple[Path, dict[str, Done]]) -> None:
+    root, said = typed
+    found: dict[str, Any] = {verb: json.loads(done.stdout) for verb, done in said.items()}
+    assert all(done.stderr == "" for done in said.values())
+    assert found["init"]["declaration"] == "audit/audit.toml"
+    assert found["check"]["good"] is True
+    assert found["seal"]["members"]["target"]["records"] == 200
+    limit = found["register"]["members"]["target"]["requirements"][0]["limit"]
+    assert limit == {"value": "0.30", "rule": "as declared", "inputs": {}}
+    draws = found["draw"]["members"]["target"]["bootstrap"]["draws"]
+    assert [(d["seed"], d["status"]) for d in draws] == [(100 + i, "drawn") for i in range(4)]
+    assert [v["decision"] for v in found["open"]["verdicts"]] == ["validated"]
+    assert [Path(f).name for f in found["report"]["files"]] == ["report.md", "report.html"]
+    assert found["verify"]["good"] is True
+    assert found["verify"]["unknown"] == []
+    assert found["status"]["next"] == "verify"
+    assert [step["stage"] for step in found["status"]["steps"]] == [
+        "sealed", "developed", "registered", "drawn", "opened", "certified",
+    ]  # fmt: skip
+    assert found["log"]["signer"] == found["init"]["signer"] == found["verify"]["signer"]
+    assert [e["digest"] for e in found["log"]["entries"]][-1] == found["status"]["head"]
+    assert (root / "home" / "signing.pem").stat().st_mode & 0o077 == 0
+
+
+def test_people_get_words(typed: tuple[Path, dict[str, Done]]) -> None:
+    root, _ = typed
+    verified = proxyguard(root, "verify", "audit")
+    assert verified.returncode == 0
+    assert verified.stdout.rstrip().endswith("Everything holds.")
+    assert "ok   ledger: chain and signatures" in verified.stdout
+    status = proxyguard(root, "status", "audit")
+    assert status.stdout.splitlines()[0] == "typed"
+    assert "✓ VALIDATED: bootstrap" in status.stdout
+    log = proxyguard(root, "log", "audit")
+    assert log.stdout.count("      digest ") == 6
+
+
+def test_the_machine_and_the_schema_are_described(tmp_path: Path) -> None:
+    doctor = proxyguard(tmp_path, "doctor", "--json")
+    assert doctor.returncode == 0
+    found = json.loads(doctor.stdout)
+    assert found["problems"] == []
+    assert found["facts"]["home"] == str(tmp_path / "home")
+    schema = proxyguard(tmp_path, "schema")
+    assert schema.returncode == 0
+    assert json.loads(schema.stdout)["additionalProperties"] is False
+
+
+@pytest.mark.parametrize(
+    ("scale", "reliability", "code", "decision"),
+    [(0.2, "0.3", 0, "validated"), (0.5, "0.95", 3, "unresolved"), (1.0, "0.5", 4, "violation")],
+)
+def test_run_takes_all_steps_and_ends_with_the_code_of_the_worst_verdict(
+    tmp_path: Path, scale: float, reliability: str, code: int, decision: str
+) -> None:
+    losses = np.random.default_rng(2).uniform(0.0, scale, size=(8, 300, 1))
+    (tmp_path / "data").mkdir()
+    np.savez(
+        tmp_path / "data" / "losses.npz",
+        losses=losses,
+        releases=np.array([f"r{i}" for i in range(8)]),
+        requirements=np.array(["risk"]),
+    )
+    text = LOSSES.replace("{limit}", "0.30").replace("{reliability}", reliability)
+    (tmp_path / "audit").mkdir()
+    (tmp_path / "audit" / "audit.toml").write_text(text)
+    done = proxyguard(tmp_path, "run", "audit", "--data", "data", "--json")
+    assert done.returncode == code, done.stderr
+    assert [v["decision"] for v in json.loads(done.stdout)["verdicts"]] == [decision]
+    if decision == "violation":
+        again = proxyguard(tmp_path, "run", "audit")
+        assert again.returncode == code
+        assert "✗ VIOLATION: given" in again.stdout
+        assert "Anyone can check this: proxyguard verify audit" in again.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("status", "nowhere"), "there is no audit folder at nowhere"),
+        (("register", "audit"), "the target must be sealed first"),
+        (("seal", "audit"), "there is no 'table.csv' in"),
+        (("init", "audit"), "is here already"),
+        (("draw", "audit", "--json"), "nothing is registered yet"),
+    ],
+)
+def test_what_can_be_mended_is_code_1(fresh: Path, arguments: tuple[str, ...], words: str) -> None:
+    assert_one_message(proxyguard(fresh, *arguments), 1, words)
+
+
+def test_a_check_that_fails_says_why_and_is_code_1(fresh: Path) -> None:
+    done = proxyguard(fresh, "check", "audit", "--json")
+    assert done.returncode == 1
+    (problem,) = json.loads(done.stdout)["problems"]
+    assert "there is no 'table.csv' in" in problem
+    (fresh / "audit" / "audit.toml").write_text(DECLARATION.replace("draws = 4", "draws = 0"))
+    assert_one_message(proxyguard(fresh, "check", "audit"), 1, "mechanism.0.draws")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("opn", "audit"), ("status",), ("status", "audit", "--jsno"), ("amend", "audit"),
+     ("draw", "audit", "--workers", "0")],
+)  # fmt: skip
+def test_what_was_typed_wrongly_is_code_2(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    done = proxyguard(tmp_path, *arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "Usage: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def spoil_evidence(folder: Path) -> None:
+    place = folder / "evidence.json"
+    place.write_bytes(place.read_bytes().replace(b"0", b"1", 1))
+
+
+def cut_ledger(folder: Path) -> None:
+    place = folder / "ledger.jsonl"
+    place.write_bytes(place.read_bytes()[:-10])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "place"), [(spoil_evidence, "evidence.json"), (cut_ledger, "ledger.jsonl")]
+)
+def test_a_broken_folder_is_code_5(copied: Path, spoil: Callable[[Path], None], place: str) -> None:
+    spoil(copied / "audit")
+    done = proxyguard(copied, "verify", "audit", "--json")
+    assert done.returncode == 5
+    found = json.loads(done.stdout)
+    assert found["good"] is False
+    assert [finding["place"] for finding in found["findings"]] == [place]
+    if spoil is cut_ledger:
+        assert_one_message(
+            proxyguard(copied, "status", "audit"), 5, "does not end with a whole line"
+        )
+    else:
+        words = proxyguard(copied, "verify", "audit")
+        assert words.returncode == 5
+        assert "BAD  evidence.json: was changed" in words.stdout
+        assert words.stdout.rstrip().endswith("This folder does not hold.")
+
+
+@pytest.mark.parametrize("verb", ["status", "log", "verify"])
+def test_looking_at_a_folder_takes_less_than_half_a_second_of_processor_time(
+    fresh: Path, verb: str
+) -> None:
+    # A busy machine slows single runs; one quick run shows that the work is that small.
+    code = (
+        "import sys, time\n"
+        "from proxyguard.cli.main import main\n"
+        f"sys.argv = ['proxyguard', {verb!r}, 'audit', '--json']\n"
+        "try:\n"
+        "    main()\n"
+        "except SystemExit as end:\n"
+        "    assert not end.code, end.code\n"
+        "print(time.process_time(), file=sys.stderr)\n"
+    )
+    spent = []
+    for _ in range(6):
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=fresh, env=environment(fresh / "home"), capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        json.loads(done.stdout)
+        spent.append(float(done.stderr))
+        if spent[-1] < 0.5:
+            return
+    pytest.fail(f"every run took half a second or more: {spent}")
