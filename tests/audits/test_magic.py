@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from proxyguard.audit.audit import Audit
+from proxyguard.audit.draw import pending_folder, tasks
 from proxyguard.seal.canonical import canonical_bytes
 
 ROOT = Path(__file__).parents[2] / "audits"
@@ -90,7 +91,9 @@ def test_our_defaults_give_a_higher_bound_on_the_same_draws(paper: Audit) -> Non
     ours = start(paper.folder.path.parent, "magic-bootstrap-ours")
     shutil.copytree(paper.folder / "store", ours.folder / "store", dirs_exist_ok=True)
     releases = json.loads((paper.folder / "releases.json").read_text())
-    pending = ours.folder / "draws" / b"target".hex() / b"row bootstrap".hex()
+    journal = ours.journal()
+    (task,) = tasks(ours.place, ours.folder.registry(journal), journal)
+    pending = pending_folder(ours.folder, task)
     pending.mkdir(parents=True)
     for draw in releases["members"]["target"]["row bootstrap"]["draws"]:
         (pending / f"{draw['seed']}.json").write_bytes(canonical_bytes(draw))

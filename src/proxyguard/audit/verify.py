@@ -46,6 +46,7 @@ class Verification:
     checked: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)  # could not be checked here, and why
     signer: str | None = None
     attestation: str | None = None
     head: str | None = None
@@ -62,6 +63,7 @@ class Verification:
             "checked": self.checked,
             "findings": [{"place": f.place, "problem": f.problem} for f in self.findings],
             "unknown": self.unknown,
+            "skipped": self.skipped,
             "signer": self.signer,
             "attestation": self.attestation,
             "head": self.head,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from proxyguard.audit.agree import agree
 from proxyguard.audit.amend import drawn_part
 from proxyguard.audit.correct import BASIS, corrected_registry, correction_name
+from proxyguard.audit.data import DataFolders
 from proxyguard.audit.decide import decide, groups_of, readings_of, secondary_readings
 from proxyguard.audit.envelope import open_envelope, statement
 from proxyguard.audit.folder import (
@@ -24,16 +27,23 @@ from proxyguard.audit.folder import (
 from proxyguard.audit.grant import read_grant, release_set
 from proxyguard.audit.limits import planned_records, resolve_limits, resolve_roles
 from proxyguard.audit.manifest import check_manifest
+from proxyguard.audit.measures import measures_of
 from proxyguard.audit.open import predicate_of, subjects_of
 from proxyguard.audit.register import path_of
 from proxyguard.audit.report import report_bytes
+from proxyguard.audit.resolve import (
+    MemberDevelopment,
+    Workplace,
+    load_fitted,
+    validation_risks,
+)
 from proxyguard.audit.sequential import check_sequential, sequential_predicate
 from proxyguard.audit.verify import Verification, step
 from proxyguard.draw.content import content_digest
 from proxyguard.errors import SealError
 from proxyguard.evidence.record import derived_record, read_evidence
 from proxyguard.losses.cell import Reading
-from proxyguard.registry.declaration import Declaration, read_declaration
+from proxyguard.registry.declaration import Declaration, Member, read_declaration
 from proxyguard.registry.design import Clustered
 from proxyguard.registry.parts import MechanismPart
 from proxyguard.seal.canonical import digest
@@ -59,6 +69,7 @@ def verify_claim(
     )  # fmt: skip
     if registry is None:
         return
+    _verify_risks(result, folder, journal, registry)
     ledger = journal.ledger
     sequential = ledger.path is LedgerPath.SEQUENTIAL
     if ledger.has(Stage.DRAWN) and not sequential:
@@ -91,6 +102,46 @@ def verify_claim(
     if rescore is not None:
         step(result, EVIDENCE, "losses: computed again from the target",
               lambda: agree(evidence, rescore(journal, registry), "the evidence"))  # fmt: skip
+
+
+def _verify_risks(
+    result: Verification, folder: AuditFolder, journal: Journal, registry: Registry
+) -> None:
+    """Compute the source's validation risks again, where that runs no code of a stranger's."""
+    made, here = registry.value["software"].get("scikit-learn"), _version("scikit-learn")
+    for member in registry.declaration.members:
+        procedure = member.procedure
+        if procedure is None:
+            continue
+        own = [*procedure.library, *(part.loss or "" for part in member.requirement)]
+        if any(":" in name for name in own) or procedure.trusted:
+            result.skipped.append(f"risks of {member.name}: they rest on code that is named only")
+        elif made != here:
+            result.skipped.append(
+                f"risks of {member.name}: made with scikit-learn {made}, here is {here}"
+            )
+        else:
+            check = partial(_check_risks, folder, journal, registry, member)
+            step(result, "registry", f"risks: the source of {member.name} on validation", check)
+
+
+def _check_risks(folder: AuditFolder, journal: Journal, registry: Registry, member: Member) -> None:
+    sealed = journal.ledger.find(Stage.SEALED)[0].body["members"][member.name]
+    found = registry.member(member.name)
+    place = Workplace(folder=folder, data=DataFolders((folder.path,)), home="")
+    development = MemberDevelopment(place, member, sealed)
+    measures = measures_of(member, found["requirements"])
+    fitted = load_fitted(folder, found["source"], ())
+    again = validation_risks(development, measures, fitted)
+    recorded = {name: float(risk) for name, risk in found["facts"]["risks"].items()}
+    agree(recorded, again, f"{member.name}, validation risks")
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def _check_registry(folder: AuditFolder, journal: Journal) -> Registry:

@@ -54,6 +54,8 @@ def verify(
             show.say(f"ok   {name}")
         for finding in found.findings:
             show.say(f"BAD  {finding.place}: {finding.problem}")
+        for name in found.skipped:
+            show.say(f"skip {name}")
         for name in found.unknown:
             show.say(f"note {name}: nothing vouches for this file")
         show.say(f"Signed by {found.signer}")
