@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from proxyguard.cli import decide, demo, look, prepare, show
+from proxyguard.cli import decide, demo, look, prepare, show, study
 from proxyguard.errors import ProxyGuardError
 
 app = typer.Typer(
@@ -28,6 +28,7 @@ for verb in (
 ):  # fmt: skip
     app.command()(verb)
 app.command("open")(decide.open_)
+app.add_typer(study.app, name="study")
 
 
 def main() -> None:

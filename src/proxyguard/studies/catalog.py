@@ -1,0 +1,21 @@
+"""The studies by name, in the paper's order."""
+
+from __future__ import annotations
+
+from proxyguard.studies import calibration, mechanisms, searches
+from proxyguard.studies.study import Study
+
+STUDIES: dict[str, Study] = {
+    study.name: study
+    for study in (
+        calibration.CALIBRATION,
+        calibration.TARGET_REUSE,
+        searches.RARE_GROUP,
+        mechanisms.MECHANISM_CALIBRATION,
+        searches.ADAPTIVE_STREAM,
+        searches.RELEASE_PLANNING,
+        mechanisms.NEAR_BOUNDARY,
+        mechanisms.ERROR_SPLIT,
+        mechanisms.COLLECTIVE_GRID,
+    )
+}

@@ -1,0 +1,123 @@
+"""Every study agrees with what was published, and a seeded mistake in it is reported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from proxyguard.studies import calibration, mechanisms, searches
+from proxyguard.studies.catalog import STUDIES
+from proxyguard.studies.rows import agreement, p_agree, rows_of
+from proxyguard.studies.run import run_study
+from proxyguard.studies.study import Published, Status, Study, Sums, grid, place
+
+REDUCED = {"near-boundary": 1000, "collective-grid": 300}
+
+
+def shown_cells(study: Study) -> list[int]:
+    """The cells that something was published about."""
+    return sorted({index for index, _, _ in study.published})
+
+
+@pytest.mark.reproduction
+@pytest.mark.parametrize("name", STUDIES)
+def test_published_figures_agree(name: str) -> None:
+    study = STUDIES[name]
+    reduced = min(study.repetitions, REDUCED.get(name, 2000))
+    rows = run_study(study, repetitions=reduced, cells=shown_cells(study))
+    verdict = agreement(rows)
+    assert verdict.compared == len(study.published)
+    assert verdict.good, verdict.sentence
+
+
+def test_rows_do_not_depend_on_the_number_of_processes() -> None:
+    study = STUDIES["calibration"]
+    alone = run_study(study, repetitions=1100, cells=(0, 5))
+    together = run_study(study, repetitions=1100, cells=(0, 5), jobs=2)
+    assert [r.to_dict() for r in alone] == [r.to_dict() for r in together]
+
+
+def test_a_cell_runs_alone_as_it_does_among_others() -> None:
+    study = STUDIES["rare-group"]
+    whole = run_study(study, repetitions=600)
+    alone = run_study(study, repetitions=600, cells=(1,))
+    assert [r for r in whole if r.cell == study.cells[1]] == alone
+
+
+def wrong(module: Any, name: str, value: Any) -> Any:
+    """Return a context in which a module's constant is another one."""
+    return lambda monkeypatch: monkeypatch.setattr(module, name, value)
+
+
+MISTAKES = {
+    "calibration": wrong(calibration, "INVALID", (0.105, 0.02, 0.02)),
+    "target-reuse": wrong(calibration, "CANDIDATES", 10),
+    "rare-group": wrong(searches, "ALPHA", 0.1),
+    "mechanism-calibration": wrong(mechanisms, "TARGET", 0.85),
+    "adaptive-stream": wrong(searches, "ALPHA", 0.075),
+    "release-planning": wrong(searches, "least_releases_named", lambda **_: 18),
+    "near-boundary": wrong(mechanisms, "ALPHA", 0.1),
+    "error-split": wrong(mechanisms, "H", 4),
+    "collective-grid": wrong(mechanisms, "ALPHA", 0.1),
+}
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_seeded_mistake_is_reported(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    MISTAKES[name](monkeypatch)
+    study = STUDIES[name]
+    reduced = min(study.repetitions, REDUCED.get(name, 4000))
+    rows = run_study(study, repetitions=reduced, cells=shown_cells(study))
+    assert not agreement(rows).good
+
+
+def test_a_planted_three_point_error_is_reported() -> None:
+    study = STUDIES["target-reuse"]
+
+    def planted(cell: Mapping[str, Any], rng: np.random.Generator, n: int) -> Any:
+        found = dict(study.simulate(cell, rng, n))
+        sums = found["sealed", "false validation"]
+        more = sums.total + round(0.03 * sums.n)
+        return {**found, ("sealed", "false validation"): Sums(sums.n, more, more)}
+
+    outcome = planted(study.cells[0], np.random.default_rng(1), 5000)
+    verdict = agreement(rows_of(study, 0, outcome))
+    assert [row.method for row in verdict.differ] == ["sealed"]
+    assert "sealed" in verdict.sentence
+
+
+def test_a_printed_figure_stands_for_what_rounds_to_it() -> None:
+    printed = Published(value=0.997, digits=3, repetitions=5000)
+    assert p_agree(Sums(5000, 4987, 4987), printed, None) == 1.0
+    assert p_agree(Sums(5000, 4900, 4900), printed, None) < 1e-10
+    computed = Published(value=17, digits=0)
+    assert p_agree(Sums(1, 17.0, 289.0), computed, None) == 1.0
+    assert p_agree(Sums(1, 18.0, 324.0), computed, None) == 0.0
+
+
+def test_sums_add_up_to_those_of_all_values() -> None:
+    values = np.random.default_rng(3).random(100)
+    whole, parts = Sums.of(values), Sums.of(values[:30]) + Sums.of(values[30:])
+    assert parts.mean == pytest.approx(values.mean(), rel=1e-14)
+    assert whole.standard_error == pytest.approx(values.std(ddof=1) / 10, rel=1e-12)
+    assert parts.standard_error == pytest.approx(whole.standard_error, rel=1e-12)
+    assert Sums.of([True, False]).binary
+    assert not Sums.of([0.5]).binary
+
+
+def test_cells_are_named_by_their_values() -> None:
+    cells = grid(n=(1, 2), R=(3, 4))
+    assert place(cells, n=2, R=3) == 2
+    with pytest.raises(ValueError, match="2 cells have"):
+        place(cells, n=2)
+
+
+def test_every_method_has_a_status_and_every_published_figure_a_row() -> None:
+    for study in STUDIES.values():
+        assert all(isinstance(status, Status) for status in study.methods.values())
+        for index, method, _ in study.published:
+            assert 0 <= index < len(study.cells)
+            assert method in study.methods
