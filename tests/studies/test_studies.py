@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from proxyguard.studies import calibration, mechanisms, searches
+from proxyguard.studies import calibration, costs, mechanisms, searches, shared_target
 from proxyguard.studies.catalog import STUDIES
 from proxyguard.studies.rows import agreement, p_agree, rows_of
 from proxyguard.studies.run import run_study
@@ -62,6 +62,12 @@ MISTAKES = {
     "near-boundary": wrong(mechanisms, "ALPHA", 0.1),
     "error-split": wrong(mechanisms, "H", 4),
     "collective-grid": wrong(mechanisms, "ALPHA", 0.1),
+    "shared-target": wrong(shared_target, "TARGET", 0.85),
+    "false-pass": wrong(shared_target, "TARGET", 0.78),
+    "smooth-target": wrong(shared_target, "TARGET", 0.82),
+    "cost-plan": wrong(costs, "projection", lambda plan, rate: rate - 0.03),
+    "mode-phase": wrong(costs, "SLACKS", (0.03, 0.04, 0.05)),
+    "cost-plan-sensitivity": wrong(costs, "ERRORS", (-0.10, 0.0, 0.10)),
 }
 
 

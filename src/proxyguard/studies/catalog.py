@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proxyguard.studies import calibration, mechanisms, searches
+from proxyguard.studies import calibration, costs, mechanisms, searches, shared_target
 from proxyguard.studies.study import Study
 
 STUDIES: dict[str, Study] = {
@@ -17,5 +17,11 @@ STUDIES: dict[str, Study] = {
         mechanisms.NEAR_BOUNDARY,
         mechanisms.ERROR_SPLIT,
         mechanisms.COLLECTIVE_GRID,
+        shared_target.SHARED_TARGET,
+        shared_target.FALSE_PASS,
+        shared_target.SMOOTH_TARGET,
+        costs.COST_PLAN,
+        costs.MODE_PHASE,
+        costs.COST_PLAN_SENSITIVITY,
     )
 }

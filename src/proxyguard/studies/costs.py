@@ -1,0 +1,173 @@
+"""C1 to C3: the paper's cost planner, its mode phases, and what wrong pilot rates cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from math import floor
+
+import numpy as np
+
+from proxyguard.exact.binomial import clopper_pearson_lower
+from proxyguard.exact.contamination import chernoff_ceiling, markov_allowance
+from proxyguard.studies.study import Cell, Outcome, Published, Status, Study, Sums
+
+BUDGET, ALPHA, TOLERANCE = 10_000.0, 0.05, 0.3
+RECORDS, RELEASES = (250, 500, 1000, 2000, 5000), (30, 100, 250, 500, 1000)
+SLACKS, TARGET_SHARES, NAMED_SHARES = (0.03, 0.04, 0.05, 0.06), (0.5, 0.8, 0.9), (0.5, 0.8, 0.9)
+RATIOS = (0.01, 0.1, 1.0, 10.0, 100.0)
+ERRORS = (-0.10, -0.05, -0.02, 0.0, 0.02, 0.05, 0.10)
+TRUTH = {"direct": 0.95, "named": 0.80}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One affordable audit: its mode and settings."""
+
+    mode: str
+    n: int
+    R: int
+    share: float
+    slack: float = 0.0
+
+    def cost(self, ratio: float) -> float:
+        """Return ``c_Z n + c_Q R`` with a target record at cost 1."""
+        return self.n + ratio * self.R
+
+
+def plans(ratio: float) -> Iterator[Plan]:
+    """Yield every plan of the grid within the budget."""
+    for n, releases in product(RECORDS, RELEASES):
+        if n + ratio * releases > BUDGET:
+            continue
+        for share in NAMED_SHARES:
+            yield Plan(mode="named", n=n, R=releases, share=share)
+        for share, slack in product(TARGET_SHARES, SLACKS):
+            yield Plan(mode="direct", n=n, R=releases, share=share, slack=slack)
+
+
+@cache
+def projection(plan: Plan, rate: float) -> float:
+    """Return the paper's projected lower bound if this share of releases is recognized.
+
+    The named projection does not see ``n``, so a named plan always takes the smallest.
+    """
+    count = floor(plan.R * rate + 1e-9)  # 1000 x 0.95 is 950, whatever floats say
+    if plan.mode == "named":
+        return float(clopper_pearson_lower(count, plan.R, alpha=ALPHA * (1 - plan.share)))
+    kappa = chernoff_ceiling(TOLERANCE - plan.slack, TOLERANCE, plan.n)
+    limit = float(clopper_pearson_lower(count, plan.R, alpha=ALPHA * (1 - plan.share)))
+    return max(0.0, limit - markov_allowance(kappa, ALPHA * plan.share))
+
+
+def choose(ratio: float, rates: Mapping[str, float]) -> Plan:
+    """Return the paper's choice: the largest projection, then the cheapest, and so on."""
+    return max(
+        plans(ratio),
+        key=lambda plan: (
+            projection(plan, rates[plan.mode]), -plan.cost(ratio), plan.n, plan.R,
+            plan.mode == "direct",
+        ),
+    )  # fmt: skip
+
+
+def cost_plan(cell: Cell, rng: np.random.Generator, repetitions: int) -> Outcome:
+    """Return the chosen plan at one cost ratio (C1, C2)."""
+    rates = {"direct": 0.95, "named": cell["named"]}
+    plan = choose(cell["ratio"], rates)
+    return {
+        ("paper's planner", "projected bound"): Sums.of([projection(plan, rates[plan.mode])]),
+        ("paper's planner", "n"): Sums.of([plan.n]),
+        ("paper's planner", "R"): Sums.of([plan.R]),
+        ("paper's planner", "direct"): Sums.of([plan.mode == "direct"]),
+    }
+
+
+def sensitivity(cell: Cell, rng: np.random.Generator, repetitions: int) -> Outcome:
+    """Return how often wrong pilot rates switch the mode, and what they cost (C3)."""
+    ratio = cell["ratio"]
+    oracle = choose(ratio, TRUTH)
+    best = projection(oracle, TRUTH[oracle.mode])
+    switches, regrets = [], []
+    for direct, named in product(ERRORS, ERRORS):
+        rates = {
+            "direct": min(1.0, max(0.0, round(TRUTH["direct"] + direct, 10))),
+            "named": min(1.0, max(0.0, round(TRUTH["named"] + named, 10))),
+        }
+        plan = choose(ratio, rates)
+        switches.append(plan.mode != oracle.mode)
+        regrets.append(max(0.0, best - projection(plan, TRUTH[plan.mode])))
+    return {
+        ("paper's planner", "mode switches"): Sums.of([100.0 * float(np.mean(switches))]),
+        ("paper's planner", "mean regret"): Sums.of([float(np.mean(regrets))]),
+        ("paper's planner", "largest regret"): Sums.of([max(regrets)]),
+    }
+
+
+_METHODS = {"paper's planner": Status.REGISTERED}
+
+
+def _published(rows: tuple[tuple[float, int, int, int], ...]) -> dict[
+    tuple[int, str, str], Published
+]:  # fmt: skip
+    return {
+        (i, "paper's planner", metric): Published(value=value, digits=digits)
+        for i, (bound, n, releases, direct) in enumerate(rows)
+        for metric, value, digits in (
+            ("projected bound", bound, 6), ("n", n, 0), ("R", releases, 0), ("direct", direct, 0),
+        )
+    }  # fmt: skip
+
+
+_MODERATE = (
+    (0.934610, 5000, 1000, 1), (0.934610, 5000, 1000, 1), (0.934610, 5000, 1000, 1),
+    (0.927072, 5000, 500, 1), (0.779265, 5000, 30, 1),
+)  # fmt: skip
+_HIGH = (
+    (0.969280, 250, 1000, 0), (0.969280, 250, 1000, 0), (0.969280, 250, 1000, 0),
+    (0.963528, 250, 500, 0), (0.827831, 250, 30, 0),
+)  # fmt: skip
+COST_PLAN = Study(
+    name="cost-plan",
+    paper="cost_planning",
+    seed=0,
+    repetitions=1,
+    cells=tuple({"ratio": ratio, "named": 0.80} for ratio in RATIOS),
+    simulate=cost_plan,
+    methods=_METHODS,
+    published=_published(_MODERATE),
+)
+MODE_PHASE = Study(
+    name="mode-phase",
+    paper="Table cost_planning",
+    seed=0,
+    repetitions=1,
+    cells=tuple({"ratio": ratio, "named": named} for named in (0.80, 0.98) for ratio in RATIOS),
+    simulate=cost_plan,
+    methods=_METHODS,
+    published=_published((*_MODERATE, *_HIGH)),
+)
+COST_PLAN_SENSITIVITY = Study(
+    name="cost-plan-sensitivity",
+    paper="Table cost_planning_sensitivity",
+    seed=0,
+    repetitions=1,
+    cells=tuple({"ratio": ratio} for ratio in RATIOS),
+    simulate=sensitivity,
+    methods=_METHODS,
+    published={
+        (i, "paper's planner", metric): Published(value=value, digits=digits)
+        for i, three in enumerate(
+            (
+                *((6.1224, 0.009843, 0.160769),) * 3,
+                (6.1224, 0.010094, 0.164864),
+                (8.1633, 0.013464, 0.164931),
+            )
+        )
+        for metric, value, digits in zip(
+            ("mode switches", "mean regret", "largest regret"), three, (4, 6, 6), strict=True
+        )
+    },
+)
