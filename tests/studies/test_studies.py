@@ -66,7 +66,7 @@ MISTAKES = {
     "false-pass": wrong(shared_target, "TARGET", 0.78),
     "smooth-target": wrong(shared_target, "TARGET", 0.82),
     "cost-plan": wrong(costs, "projection", lambda plan, rate: rate - 0.03),
-    "mode-phase": wrong(costs, "SLACKS", (0.03, 0.04, 0.05)),
+    "mode-phase": wrong(costs, "RECORDS", (500, 1000, 2000)),
     "cost-plan-sensitivity": wrong(costs, "ERRORS", (-0.10, 0.0, 0.10)),
 }
 

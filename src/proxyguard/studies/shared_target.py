@@ -40,7 +40,8 @@ def ranks(risks: Array, uniforms: Array, *, side: Literal["left", "right"]) -> C
     # Row k is moved to [2k, 2k + 1), so that one search over all rows serves.
     targets = (np.sort(uniforms, axis=1) + 2.0 * rows).ravel()
     found: Counts = np.searchsorted(targets, (risks + 2.0 * rows).ravel(), side=side)
-    return found.reshape(risks.shape) - np.arange(len(risks))[:, None] * uniforms.shape[1]
+    before = np.arange(len(risks))[:, None] * uniforms.shape[1]
+    return np.asarray(found.reshape(risks.shape) - before)
 
 
 def lower_limits(releases: int, level: float) -> Array:
