@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proxyguard.studies import calibration, costs, mechanisms, searches, shared_target
+from proxyguard.studies import calibration, costs, mechanisms, modes, searches, shared_target
 from proxyguard.studies.study import Study
 
 STUDIES: dict[str, Study] = {
@@ -18,6 +18,8 @@ STUDIES: dict[str, Study] = {
         mechanisms.ERROR_SPLIT,
         mechanisms.COLLECTIVE_GRID,
         shared_target.SHARED_TARGET,
+        modes.MODE_COMPARISON,
+        modes.MODE_COMPARISON_HIGH_SIGNAL,
         shared_target.FALSE_PASS,
         shared_target.SMOOTH_TARGET,
         costs.COST_PLAN,

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.exact.binomial import clopper_pearson_lower
+from proxyguard.exact.binomial import clopper_pearson_lower, upper_tail
 from proxyguard.exact.contamination import (
     chernoff_ceiling,
     markov_allowance,
@@ -47,6 +47,12 @@ def ranks(risks: Array, uniforms: Array, *, side: Literal["left", "right"]) -> C
 def lower_limits(releases: int, level: float) -> Array:
     """Return the Clopper-Pearson lower limit of every count."""
     return clopper_pearson_lower(np.arange(releases + 1), releases, alpha=level)
+
+
+def oracle_power(releases: int, eta: float) -> float:
+    """Return the exact chance that the oracle's limit lies above the target."""
+    least = int(np.searchsorted(lower_limits(releases, ALPHA) > TARGET, True))
+    return float(upper_tail(least, releases, eta))
 
 
 def shared_target(cell: Cell, rng: np.random.Generator, repetitions: int) -> Outcome:
@@ -133,6 +139,7 @@ SHARED_TARGET = Study(
     repetitions=1000,
     cells=tuple({"eta": eta} for eta in _ETAS),
     simulate=shared_target,
+    exact=lambda cell: {("oracle", "validated"): oracle_power(1000, cell["eta"])},
     block=100,
     methods={
         "named": Status.REGISTERED,
@@ -154,6 +161,7 @@ FALSE_PASS = Study(
     repetitions=2000,
     cells=({"R": 250, "n": 1000},),
     simulate=false_pass,
+    exact=lambda cell: {("oracle", "validated"): oracle_power(250, TARGET)},
     block=400,
     methods={
         "score only": Status.INVALID,
@@ -181,6 +189,7 @@ SMOOTH_TARGET = Study(
     repetitions=2000,
     cells=tuple({"eta": eta} for eta in (0.80, 0.95, 0.99)),
     simulate=smooth_target,
+    exact=lambda cell: {("oracle", "validated"): oracle_power(500, cell["eta"])},
     methods={
         "hard + Markov": Status.REGISTERED,
         "ramp + Markov": Status.REGISTERED,
