@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from proxyguard.adapters.worker import make_learner
 from proxyguard.audit.audit import Audit
+from proxyguard.audit.decide import groups_of, readings_of
+from proxyguard.audit.envelope import open_envelope, sign_statement
+from proxyguard.audit.folder import CERTIFICATE, EVIDENCE, RELEASES
+from proxyguard.audit.open import predicate_of, subjects_of
+from proxyguard.audit.report import write_report
+from proxyguard.audit.sequential import sequential_predicate
+from proxyguard.draw.protocol import Seed
+from proxyguard.draw.worker import Worker
+from proxyguard.evidence.record import derived_record, read_evidence
+from proxyguard.seal.canonical import canonical_bytes, digest
+from proxyguard.seal.journal import NAME
+from proxyguard.seal.keys import SigningKey
+from proxyguard.seal.ledger import Entry, Stage
+from proxyguard.seal.ledger import Path as LedgerPath
 
 DECLARATION = """\
 format = 1
@@ -104,3 +121,150 @@ def at(stages: Path, tmp_path: Path) -> Callable[[str], Audit]:
         return audit_in(root)
 
     return copy
+
+
+def draw_in_this_process(
+    job: Mapping[str, Any],
+    seeds: Sequence[int],
+    *,
+    module: str,
+    workers: int,
+    timeout: float | None,
+    keep: Callable[[dict[str, Any], bytes, bytes], None],
+) -> None:
+    """Draw as the drawing process does, without the seconds that starting it takes."""
+    worker = Worker(job, make_learner(job)) if seeds else None
+    for seed in seeds:
+        assert worker is not None
+        record, release, model = worker.draw(Seed(seed))
+        keep({**record, "prepared_at_random": worker.prepared_at_random}, release, model)
+
+
+@pytest.fixture(scope="session")
+def draw_here() -> Callable[..., None]:
+    """What can stand for ``draw_all`` where starting processes is not what is tested."""
+    return draw_in_this_process
+
+
+Value = dict[str, Any]
+Step = tuple[Stage, Value]
+Edit = Callable[[Value], None]
+
+
+def unchanged(_: Any) -> None:
+    """Edit nothing."""
+
+
+class Forge:
+    """What an author can do who lies and signs anew: every chain and signature is valid."""
+
+    @staticmethod
+    def author(audit: Audit) -> SigningKey:
+        """Return the key that the audit is signed with."""
+        return SigningKey.load(audit.home.root / "signing.pem")
+
+    @staticmethod
+    def steps(audit: Audit) -> list[Step]:
+        """Return the ledger's stages and bodies, as values that can be edited."""
+        entries = audit.journal().ledger.entries
+        return [(entry.stage, json.loads(entry.to_bytes())["body"]) for entry in entries]
+
+    @staticmethod
+    def write_chain(audit: Audit, chain: list[Step], key: SigningKey) -> None:
+        """Write a ledger whose digests and signatures are all valid, whatever its steps are."""
+        lines, previous = [], "0" * 64
+        for index, (stage, body) in enumerate(chain):
+            entry = Entry(index=index, stage=stage, body=body, previous=previous)
+            signed = {
+                "entry": entry.to_dict(),
+                "signature": key.sign(entry.to_bytes()),
+                "signer": key.public,
+            }
+            lines.append(canonical_bytes(signed) + b"\n")
+            previous = entry.digest
+        (audit.folder / NAME).write_bytes(b"".join(lines))
+
+    @classmethod
+    def rewrite(cls, audit: Audit, **edits: Edit) -> None:
+        """Change bodies by stage; every recorded file is recorded as it is now."""
+        chain = cls.steps(audit)
+        for stage, body in chain:
+            for name in body.get("files", {}):
+                body["files"][name] = audit.folder.sha256(name)
+            edits.get(stage.value, unchanged)(body)
+        cls.write_chain(audit, chain, cls.author(audit))
+
+    @staticmethod
+    def edit_json(audit: Audit, name: str, edit: Edit) -> Value:
+        """Change a file of values and return what it holds now."""
+        value: Value = json.loads((audit.folder / name).read_bytes())
+        edit(value)
+        audit.folder.write_json(name, value)
+        return value
+
+    @staticmethod
+    def draws_of(manifest: Value) -> list[Value]:
+        """Return the records of the small audit's draws."""
+        draws: list[Value] = manifest["members"]["target"]["bootstrap"]["draws"]
+        return draws
+
+    @classmethod
+    def registry(cls, audit: Audit, edit: Edit) -> None:
+        """Register something else than the declaration resolves to."""
+        value = cls.edit_json(audit, "registry/0.json", edit)
+        cls.rewrite(audit, registered=lambda body: body.update(declaration=digest(value)))
+
+    @classmethod
+    def manifest(cls, audit: Audit, edit: Edit) -> None:
+        """Freeze other releases, as if they had been drawn so."""
+        cls.edit_json(audit, RELEASES, edit)
+        cls.rewrite(audit, drawn=lambda body: body.update(releases=audit.folder.sha256(RELEASES)))
+
+    @staticmethod
+    def derive(audit: Audit, evidence: Value) -> None:
+        """Let all derived numbers follow from the statistics as they are now."""
+        record = evidence["groups"]["bootstrap"]
+        registry = audit.folder.registry(audit.journal())
+        groups = groups_of(registry, audit.folder.read_json(RELEASES))
+        reading = readings_of(registry, groups, int(evidence["seed"]))["bootstrap"][0]
+        record["derived"] = derived_record(read_evidence(record, reading))
+
+    @classmethod
+    def certificate(
+        cls,
+        audit: Audit,
+        *,
+        evidence: Edit = unchanged,
+        predicate: Edit = unchanged,
+        key: SigningKey | None = None,
+    ) -> None:
+        """Certify other evidence or say other words, with all digests in order."""
+        folder = audit.folder
+        changed = cls.edit_json(audit, EVIDENCE, evidence)
+        journal = audit.journal()
+        registry = folder.registry(journal)
+        sequential = journal.ledger.path is LedgerPath.SEQUENTIAL
+        decide = sequential_predicate if sequential else predicate_of
+        value, _ = open_envelope((folder / CERTIFICATE).read_bytes())
+        value["predicate"] = decide(folder, journal, registry, changed, None)
+        subjects = subjects_of(journal, registry, folder.sha256(EVIDENCE))
+        value["subject"] = [
+            {"name": n, "digest": {"sha256": d}} for n, d in sorted(subjects.items())
+        ]
+        predicate(value["predicate"])
+        folder.write(CERTIFICATE, sign_statement(value, key or cls.author(audit)))
+        cls.rewrite(audit)
+        write_report(folder, audit.journal())
+
+    @staticmethod
+    def found_by(audit: Audit, *, with_target: bool = False) -> str:
+        """Return what verify says does not hold; there must be something."""
+        found = audit.verify(with_target=with_target)
+        assert not found.good
+        return "\n".join(f"{one.place}: {one.problem}" for one in found.findings)
+
+
+@pytest.fixture(scope="session")
+def forge() -> type[Forge]:
+    """What a lying author can do."""
+    return Forge

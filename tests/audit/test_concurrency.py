@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -10,12 +11,17 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
 from proxyguard.audit.audit import Audit
+from proxyguard.audit.home import Home
 from proxyguard.cli import main, show
+from proxyguard.seal.canonical import canonical_bytes
 from proxyguard.seal.storage import LEFTOVER, exclusive
 
 At = Callable[[str], Audit]
@@ -59,14 +65,13 @@ MOMENTS: dict[str, Callable[[Audit], bool]] = {
     "sealing": lambda audit: (audit.folder / "target").exists(),
     "sealed": lambda audit: entries(audit) >= 1,
     "registered": lambda audit: entries(audit) >= 3,
-    "drawing": lambda audit: any(audit.folder.path.glob("draws/*/*/*.json")),
+    "drawing": lambda audit: any(audit.folder.path.glob("draws/*/*.json")),
     "opened": lambda audit: entries(audit) >= 5,
 }
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
-def test_an_audit_goes_on_after_kill_9(at: At, stages: Path, moment: str) -> None:
-    audit = at("new")
+def killed_at(moment: str, audit: Audit) -> bool:
+    """Run an audit and kill it at this moment; return whether it was still at work then."""
     # A group of its own, so that the drawing processes die at the same instant.
     with subprocess.Popen(
         command("run", audit),
@@ -76,29 +81,63 @@ def test_an_audit_goes_on_after_kill_9(at: At, stages: Path, moment: str) -> Non
     ) as process:
         end = time.monotonic() + 120.0
         while not MOMENTS[moment](audit) and process.poll() is None and time.monotonic() < end:
-            time.sleep(0.001)
-        os.killpg(process.pid, signal.SIGKILL)
-    assert process.returncode == -signal.SIGKILL
+            time.sleep(0.002)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
     assert MOMENTS[moment](audit)
-    assert "certified" not in steps(audit)
+    return process.returncode == -signal.SIGKILL and "certified" not in steps(audit)
+
+
+DRAWS = (8, 40, 200)
+"""As many as the undisturbed audit has; more where a run was over before it could be killed."""
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_an_audit_goes_on_after_kill_9(
+    at: At,
+    stages: Path,
+    moment: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for draws in DRAWS:
+        audit = at("new")
+        declaration = audit.folder / "audit.toml"
+        text = declaration.read_text()
+        assert text.count("draws = 8\n") == 1
+        declaration.write_text(text.replace("draws = 8\n", f"draws = {draws}\n"))
+        if killed_at(moment, audit):
+            break
+        shutil.rmtree(audit.folder.path.parent)
+    else:
+        pytest.fail(f"no run could be killed: {moment}")
+    kept = {path.name: path.read_bytes() for path in audit.folder.path.glob("draws/*/*.json")}
+    assert bool(kept) is (moment == "drawing")
 
     certificate = audit.run()
     assert certificate is not None
     # Releases and models depend on the registered seeds alone; scores also on the salt.
     undisturbed = Audit(stages / "certified" / "audit", home=stages / "certified" / "home")
-    assert stored(audit.folder.path) == stored(undisturbed.folder.path)
-    decided = [v["decision"] for v in certificate["verdicts"]]
-    assert decided == [v["decision"] for v in undisturbed.certificate()["verdicts"]]
+    assert stored(undisturbed.folder.path).items() <= stored(audit.folder.path).items()
+    if draws == DRAWS[0]:
+        assert stored(audit.folder.path) == stored(undisturbed.folder.path)
+        decided = [v["decision"] for v in certificate["verdicts"]]
+        assert decided == [v["decision"] for v in undisturbed.certificate()["verdicts"]]
+    manifest = audit.folder.read_json("releases.json")
+    records = manifest["members"]["target"]["bootstrap"]["draws"]
+    assert {name: canonical_bytes(one) for one in records
+            if (name := f"{one['seed']}.json") in kept} == kept  # fmt: skip
+    assert [one["seed"] for one in records] == list(range(100, 100 + draws))
     assert set(steps(audit).values()) == {1}
     assert openings(audit) == 1
     assert not list(audit.folder.path.rglob(f"*{LEFTOVER}"))
-    verified = subprocess.run(
-        [sys.executable, "-m", "proxyguard.cli.main", "verify", str(audit.folder.path)],
-        capture_output=True,
-        check=False,
-    )
-    assert verified.returncode == show.DONE, verified.stdout
-    assert b"nothing vouches" not in verified.stdout
+    assert not (audit.folder / "draws").exists()
+    monkeypatch.setattr(sys, "argv", ["proxyguard", "verify", str(audit.folder.path)])
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    said = capsys.readouterr().out
+    assert ended.value.code == show.DONE, said
+    assert "nothing vouches" not in said
 
 
 def at_once(verb: str, audit: Audit) -> list[tuple[int, str]]:
@@ -134,6 +173,9 @@ def test_two_processes_at_one_step_record_it_once(
         if code == show.ERROR:
             assert "another process is working on" in complaint
     assert steps(audit)[after] == 1
+    assert not (audit.folder / "draws").exists()
+    reports = [audit.folder / name for name in ("report.md", "report.html")]
+    assert [path.exists() for path in reports] == [verb == "open"] * 2
     assert stored(audit.folder.path) == stored(undisturbed.folder.path)
     audit.run()
     assert set(steps(audit).values()) == {1}
@@ -175,3 +217,17 @@ def test_a_folder_that_is_held_can_be_looked_at(at: At) -> None:
     with exclusive(audit.folder.path):
         assert audit.status().next == "draw"
         assert audit.verify().good
+
+
+def test_many_who_start_at_once_share_one_signing_key(tmp_path: Path) -> None:
+    home, together = Home(tmp_path / "home"), Barrier(8)
+
+    def make(_: int) -> str:
+        together.wait()
+        return home.make_signing_key().public
+
+    with ThreadPoolExecutor(8) as threads:
+        found = set(threads.map(make, range(8)))
+    assert found == {home.signing_key().public}
+    assert [path.name for path in home.root.iterdir()] == ["signing.pem"]
+    assert home.signing_path.stat().st_mode & 0o777 == 0o600

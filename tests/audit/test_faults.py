@@ -8,7 +8,9 @@ import os
 import sqlite3
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,8 +19,15 @@ import pytest
 
 from proxyguard.audit.audit import Audit
 from proxyguard.cli import main, show
-from proxyguard.errors import DrawError, KeyMissing, RegistryError, SealError, TableError
-from proxyguard.seal import storage
+from proxyguard.errors import (
+    DiskError,
+    DrawError,
+    KeyMissing,
+    RegistryError,
+    SealError,
+    TableError,
+)
+from proxyguard.seal import lineage, storage
 from proxyguard.seal.canonical import canonical_bytes, digest
 from proxyguard.seal.journal import NAME, writing
 from proxyguard.seal.ledger import Stage
@@ -303,11 +312,12 @@ def test_a_signing_key_that_is_away_or_another_stops_every_step(
     away = audit.home.signing_path.rename(audit.home.root / "signing.away")
     code, said = command(verb, audit)
     assert (code, "there is no key at" in said) == (show.ERROR, True)
+    assert contents(audit) == before
     audit.home.make_signing_key()
-    if verb != "draw":  # it would find out at the end, after two seconds of drawing
-        code, said = command(verb, audit)
-        assert code in (show.ERROR, show.BROKEN)
-        assert "use the key made at init" in said
+    with pytest.raises(KeyMissing, match=r"this audit is signed by .*; use the key made at init"):
+        getattr(audit, verb)()
+    code, said = command(verb, audit)
+    assert (code, "use the key made at init" in said) == (show.ERROR, True)
     assert (audit.folder / NAME).read_bytes() == before[audit.folder / NAME]
     away.replace(audit.home.signing_path)
     getattr(audit, verb)()
@@ -363,31 +373,36 @@ def write_releases(audit: Audit) -> list[Path]:
     return sorted(folder.iterdir())
 
 
-@pytest.mark.parametrize("fault", ["cut", "column", "value"])
+def spoil(place: Path, fault: str) -> str:
+    """Spoil a release's file; return the words that say so."""
+    whole, frame = place.read_bytes(), pd.read_parquet(place)
+    if fault == "cut":
+        place.write_bytes(whole[: len(whole) // 2])
+        return "1.parquet"
+    if fault == "column":
+        frame.drop(columns="second").to_parquet(place, index=False)
+        return "1.parquet lacks the columns ['second'] of the source"
+    frame["first"] = frame["first"].astype(str)
+    frame.loc[3, "first"] = "much"
+    frame.to_parquet(place, index=False)
+    return "seed 101: column 'first' holds numbers, and row 3 has 'much'"
+
+
 def test_one_bad_file_among_releases_stops_the_draw_and_names_it(
-    make: Make, command: Command, fault: str
+    make: Make, command: Command
 ) -> None:
     audit = make(f'{FILES}\non_failure = "stop"')
     bad = write_releases(audit)[1]
-    whole, frame = bad.read_bytes(), pd.read_parquet(bad)
-    if fault == "cut":
-        bad.write_bytes(whole[: len(whole) // 2])
-        words = "1.parquet"
-    elif fault == "column":
-        frame.drop(columns="second").to_parquet(bad, index=False)
-        words = "1.parquet lacks the columns ['second'] of the source"
-    else:
-        frame["first"] = frame["first"].astype(str)
-        frame.loc[3, "first"] = "much"
-        frame.to_parquet(bad, index=False)
-        words = "seed 101: column 'first' holds numbers, and row 3 has 'much'"
+    whole = bad.read_bytes()
     audit.seal()
     audit.register()
-    code, said = command("draw", audit)
-    assert (code, words in said) == (show.ERROR, True), said
-    assert not audit.journal().ledger.has(Stage.DRAWN)
-    bad.write_bytes(whole)
-    finish(audit)
+    for fault in ("cut", "column", "value"):
+        words = spoil(bad, fault)
+        code, said = command("draw", audit)
+        assert (code, words in said) == (show.ERROR, True), said
+        assert not audit.journal().ledger.has(Stage.DRAWN)
+        bad.write_bytes(whole)
+    assert finish(audit)["failed"] == {}
 
 
 def test_a_draw_whose_process_is_killed_loses_nothing(
@@ -415,7 +430,10 @@ def test_a_draw_whose_process_is_killed_loses_nothing(
 
 def statuses(audit: Audit) -> list[str]:
     manifest = json.loads((audit.folder / "releases.json").read_bytes())
-    return [draw["status"] for draw in manifest["members"]["target"]["odd"]["draws"]]
+    draws = manifest["members"]["target"]["odd"]["draws"]
+    # Nothing in the preparation was random, and draws that failed say so too.
+    assert [draw["prepared_at_random"] for draw in draws] == [False] * len(draws)
+    return [draw["status"] for draw in draws]
 
 
 def assert_worst(audit: Audit, failed: int) -> None:
@@ -464,7 +482,9 @@ def test_a_draw_that_takes_too_long_counts_as_the_worst_release(make: Make) -> N
     assert_worst(audit, 1)
 
 
-def test_a_generator_that_ignores_its_seed_is_noticed(make: Make, command: Command) -> None:
+def test_a_generator_that_ignores_its_seed_is_noticed_unless_it_says_so(
+    make: Make, command: Command
+) -> None:
     audit = make(odd("ignores"))
     audit.seal()
     audit.register()
@@ -473,10 +493,9 @@ def test_a_generator_that_ignores_its_seed_is_noticed(make: Make, command: Comma
     code, said = command("run", audit)  # the draws are kept, and are refused again
     assert (code, "Does the generator use its seed?" in said) == (show.ERROR, True)
     assert not audit.journal().ledger.has(Stage.DRAWN)
-
-
-def test_a_mechanism_without_randomness_can_say_so(make: Make) -> None:
-    audit = make(odd("ignores", "deterministic = true"))
+    place = audit.folder / "audit.toml"
+    place.write_text(place.read_text().replace("draws = 3\n", "draws = 3\ndeterministic = true\n"))
+    audit.amend("the mechanism has no randomness")
     finish(audit)
     assert statuses(audit) == ["drawn"] * 3
 
@@ -605,6 +624,40 @@ def test_a_lineage_store_of_another_format_is_refused(at: At, command: Command) 
     assert not audit.journal().ledger.has(Stage.OPENED)
     say_format(1)
     finish(audit)
+
+
+@pytest.mark.parametrize("fault", ["database is locked", "attempt to write a readonly database"])
+@pytest.mark.parametrize(("stage", "verb"), [STEPS[0], STEPS[1], STEPS[3]])
+def test_a_lineage_store_that_cannot_be_written_is_a_fault_of_the_disk(
+    at: At, command: Command, monkeypatch: pytest.MonkeyPatch, stage: str, verb: str, fault: str
+) -> None:
+    audit = at(stage)
+    before = audit.journal().ledger.head
+
+    def connect(path: Path, *, timeout: float) -> sqlite3.Connection:
+        assert timeout >= 10.0  # another audit may be at its store for a while
+        base = sqlite3.connect(path, timeout=0.0)
+        base.execute(f"pragma query_only = {int('readonly' in fault)}")
+        return base
+
+    errors = {"DatabaseError": sqlite3.DatabaseError, "OperationalError": sqlite3.OperationalError}
+    with (
+        monkeypatch.context() as broken,
+        closing(sqlite3.connect(audit.home.root / "lineage.sqlite")) as other,
+    ):
+        other.execute("pragma user_version")
+        if "locked" in fault:
+            other.execute("begin exclusive")
+        broken.setattr(lineage, "sqlite3", SimpleNamespace(connect=connect, **errors))
+        with pytest.raises(DiskError, match=f"lineage.sqlite is not usable: {fault}"):
+            getattr(audit, verb)()
+        code, said = command(verb, audit)
+    assert (code, fault in said) == (show.ERROR, True)
+    assert audit.journal().ledger.head == before
+    getattr(audit, verb)()
+    assert audit.journal().ledger.entries[-1].stage is RECORDED[verb]
+    found = audit.verify()
+    assert (found.findings, found.unknown) == ([], [])
 
 
 def test_a_lineage_store_that_is_none_is_said_so(at: At, command: Command) -> None:

@@ -210,7 +210,10 @@ def test_a_grant_of_another_audit_is_refused(after: Copy, kept: Path) -> None:
     audit.register()
     audit.draw()
     shutil.copy(kept / "granted" / "audit" / GRANT, audit.folder / GRANT)
-    with pytest.raises(SealError, match="the grant is for another"):
+    with pytest.raises(
+        SealError,
+        match="the grant does not cover the registry of this audit; it covers exactly one set",
+    ):
         audit.open()
     assert not audit.journal().ledger.has(Stage.OPENED)
 
@@ -251,6 +254,17 @@ def test_a_passphrase_opens_what_it_sealed(locked: Audit) -> None:
     assert predicate is not None
     assert predicate["attestation"]["kind"] == "self-attested"
     assert locked.verify().good
+
+
+def test_run_seals_and_opens_with_the_passphrase(
+    stages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, draw_here: Callable[..., None]
+) -> None:
+    monkeypatch.setattr("proxyguard.audit.draw.draw_all", draw_here)
+    shutil.copytree(stages / "new", tmp_path / "run")
+    audit = audit_of(tmp_path / "run")
+    assert audit.run(passphrase="correct horse battery staple") is not None
+    assert not (audit.home.root / "targets").exists()
+    assert audit.verify(with_target=True, passphrase="correct horse battery staple").good
 
 
 def test_after_a_wrong_passphrase_the_right_one_still_works(locked: Audit) -> None:

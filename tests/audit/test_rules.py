@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from proxyguard.adapters.pipelines import make_estimator
-from proxyguard.adapters.worker import make_learner
 from proxyguard.audit.audit import Audit
 from proxyguard.draw.protocol import Seed
-from proxyguard.draw.worker import Worker
 from proxyguard.errors import TargetReused, UnsupportedDesign
 from proxyguard.seal.ledger import Stage
 
@@ -56,26 +54,8 @@ seeds = { first = 100 }
 CLAIM = '\n[claim]\nreliability = "0.3"\n'
 
 
-def draw_here(
-    job: Mapping[str, Any],
-    seeds: Sequence[int],
-    *,
-    module: str,
-    workers: int,
-    timeout: float | None,
-    keep: Callable[[dict[str, Any], bytes, bytes], None],
-) -> bool:
-    """Draw as the drawing process does, without the seconds that starting it takes."""
-    if not seeds:
-        return False
-    worker = Worker(job, make_learner(job))
-    for seed in seeds:
-        keep(*worker.draw(Seed(seed)))
-    return worker.prepared_at_random
-
-
 @pytest.fixture(autouse=True)
-def _draws_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def _draws_here(monkeypatch: pytest.MonkeyPatch, draw_here: Callable[..., None]) -> None:
     monkeypatch.setattr("proxyguard.audit.draw.draw_all", draw_here)
     monkeypatch.setattr("proxyguard.audit.resolve.draw_all", draw_here)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from math import pi
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,11 @@ import pytest
 from numpy.typing import NDArray
 
 import proxyguard as pg
-from proxyguard.adapters.worker import make_learner
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.home import load_key_file
 from proxyguard.audit.score import Scorer
 from proxyguard.audit.target import Chunk, OpenTarget
 from proxyguard.draw.models import load_model
-from proxyguard.draw.protocol import Seed
-from proxyguard.draw.worker import Worker
 from proxyguard.errors import DrawError, RegistryError, SealError, StageError
 from proxyguard.seal.canonical import digest
 from proxyguard.seal.journal import NAME, writing
@@ -72,24 +69,8 @@ batch = 60
 """
 
 
-def draw_here(
-    job: Mapping[str, Any],
-    seeds: Sequence[int],
-    *,
-    module: str,
-    workers: int,
-    timeout: float | None,
-    keep: Callable[[dict[str, Any], bytes, bytes], None],
-) -> bool:
-    """Draw as the drawing process does, without the seconds that starting it takes."""
-    worker = Worker(job, make_learner(job))
-    for seed in seeds:
-        keep(*worker.draw(Seed(seed)))
-    return worker.prepared_at_random
-
-
 @pytest.fixture(autouse=True)
-def _draws_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def _draws_here(monkeypatch: pytest.MonkeyPatch, draw_here: Callable[..., None]) -> None:
     monkeypatch.setattr("proxyguard.audit.sequential.draw_all", draw_here)
 
 
@@ -310,20 +291,16 @@ def test_an_edited_score_breaks_its_signature(tmp_path: Path) -> None:
     assert "does not carry a valid signature" in finding.problem
 
 
-def test_seeds_out_of_their_order_are_found(tmp_path: Path) -> None:
+def test_seeds_out_of_their_order_are_found(tmp_path: Path, forge: Any) -> None:
     audit = registered(tmp_path, MECHANISM, SEQUENTIAL)
     audit.open()
-
-    def later(entry: Entry) -> Mapping[str, Any]:
-        """Claim that the second seed was drawn first, with a digest that fits."""
-        body = dict(entry.body)
-        if entry.index == 4:
-            body["record"] = {**body["record"], "seed": 105}
-        return body
-
-    rewrite(audit, later)
-    problems = [finding.problem for finding in audit.verify().findings]
-    assert "the draws do not have the registered seeds in their order" in problems
+    chain = forge.steps(audit)
+    (_, drawn), (_, scored) = chain[4:6]
+    drawn["record"]["seed"] = 105  # the last seed is said to have been drawn first
+    drawn["release"] = scored["release"] = digest(drawn["record"])
+    forge.write_chain(audit, chain, forge.author(audit))
+    forge.certificate(audit, evidence=lambda e: e["scores"][0].update(release=drawn["release"]))
+    assert "the draws do not have the registered seeds in their order" in forge.found_by(audit)
 
 
 def test_a_sequential_audit_has_no_draw_of_its_own(tmp_path: Path) -> None:
@@ -393,8 +370,10 @@ def test_a_stream_judges_each_candidate_on_records_of_its_own(tmp_path: Path) ->
     assert stages(audit)[3:] == ["opened", *["drawn", "scored"] * 3, "certified"]
     assert_verified(audit)
     assert audit.close() == certificate
-    with pytest.raises(SealError):
+    before = (audit.folder / NAME).read_bytes()
+    with pytest.raises((SealError, pg.LossMismatch)):
         audit.submit(tmp_path / "candidates" / "late.csv")
+    assert (audit.folder / NAME).read_bytes() == before
 
 
 def test_a_stream_can_be_closed_early_and_not_before_anything_was_judged(tmp_path: Path) -> None:
@@ -428,13 +407,16 @@ def test_the_candidate_that_was_committed_before_the_end_is_judged_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     audit = registered(tmp_path, STREAM)
-    first, *_ = candidates(tmp_path / "candidates")
+    first, second, *_ = candidates(tmp_path / "candidates")
     interrupt_scoring(monkeypatch, at=1)
     with pytest.raises(Interruption):
         audit.submit(first)
     assert stages(audit)[-1] == "drawn"
-    assert audit.submit(first)["candidate"] == "good.csv/1"
-    assert stages(audit)[3:] == ["opened", "drawn", "scored"]
+    assert audit.submit(second)["candidate"] == "noise.csv/2"
+    assert stages(audit)[3:] == ["opened", *["drawn", "scored"] * 2]
+    certificate = audit.close()
+    assert [v["mechanism"] for v in certificate["verdicts"]] == ["good.csv/1", "noise.csv/2"]
+    assert_verified(audit)
 
 
 def test_a_candidate_cannot_be_submitted_again(tmp_path: Path) -> None:
@@ -456,3 +438,49 @@ def test_a_stream_without_fresh_records_is_over(tmp_path: Path) -> None:
         pg.LossMismatch, match="round 3 needs 90 fresh records, and 200 were sealed"
     ):
         audit.submit(paths[2])
+    assert stages(audit)[3:] == ["opened", *["drawn", "scored"] * 2]  # it was not committed
+    assert len(audit.close()["verdicts"]) == 2
+    assert_verified(audit)
+
+
+def test_a_round_that_was_interrupted_is_judged_when_the_stream_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audit = registered(tmp_path, STREAM)
+    first, second, *_ = candidates(tmp_path / "candidates")
+    audit.submit(first)
+    interrupt_scoring(monkeypatch, at=1)
+    with pytest.raises(Interruption):
+        audit.submit(second)
+    certificate = audit.close()
+    assert [v["mechanism"] for v in certificate["verdicts"]] == ["good.csv/1", "noise.csv/2"]
+    assert_verified(audit)
+
+
+@pytest.mark.parametrize("mode", ["sequential", "stream"])
+def test_what_was_scored_after_opening_is_scored_again_with_the_key(
+    tmp_path: Path, mode: str
+) -> None:
+    if mode == "sequential":
+        audit = registered(tmp_path, MECHANISM, SEQUENTIAL)
+        audit.open()
+    else:
+        audit = registered(tmp_path, STREAM)
+        for path in candidates(tmp_path / "candidates")[:2]:
+            audit.submit(path)
+        audit.close()
+    found = audit.verify(with_target=True)
+    assert found.good, found.findings
+    assert "losses: computed again from the target" in found.checked
+
+
+def test_a_plan_that_cannot_validate_is_refused_before_it_is_registered(tmp_path: Path) -> None:
+    put(table(), tmp_path / "data" / "table.csv")
+    audit = Audit(tmp_path / "audit", home=tmp_path / "home", data=[tmp_path / "data"], workers=1)
+    hopeless = SEQUENTIAL.replace('"0.3"', '"0.99"')
+    audit.init(DECLARATION.replace("{limit}", "0.30") + MECHANISM + hopeless)
+    assert any("register more draws" in problem for problem in audit.check().problems)
+    audit.seal()
+    with pytest.raises(pg.UnsupportedDesign, match=r"can show a reliability above 0\.99"):
+        audit.register()
+    assert stages(audit) == ["sealed"]

@@ -44,3 +44,12 @@ def test_opening_again_reproduces_the_same_bytes_and_adds_nothing(at: At) -> Non
     before = {p: p.read_bytes() for p in audit.folder.path.rglob("*") if p.is_file()}
     audit.open()
     assert {p: p.read_bytes() for p in audit.folder.path.rglob("*") if p.is_file()} == before
+
+
+def test_the_manifest_says_how_every_draw_was_made_and_nothing_that_was_declared(at: At) -> None:
+    frozen = at("drawn").folder.read_json("releases.json")["members"]["target"]["bootstrap"]
+    assert "deterministic" not in frozen
+    assert [record["seed"] for record in frozen["draws"]] == list(range(100, 108))
+    for record in frozen["draws"]:
+        assert record["format"] == 1
+        assert record["prepared_at_random"] is False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import sqlite3
@@ -10,7 +11,7 @@ import stat
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,11 +23,13 @@ from proxyguard.adapters.worker import make_learner
 from proxyguard.audit import audit as whole_audit
 from proxyguard.audit import draw as drawing
 from proxyguard.audit.audit import Audit
-from proxyguard.draw import catalog, pool
+from proxyguard.draw import pool
 from proxyguard.draw.protocol import Seed
 from proxyguard.draw.worker import Worker
-from proxyguard.seal import entropy, lineage, storage
+from proxyguard.seal import entropy, keys, lineage, storage
 from proxyguard.seal.ledger import Stage
+from proxyguard.seal.storage import LEFTOVER
+from proxyguard.seal.table import read_table_bytes
 
 DECLARATION = """\
 format = 1
@@ -87,13 +90,20 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-def openings(root: Path) -> int:
-    """Return how often targets were opened, as the lineage store remembers it."""
+def remembered(root: Path) -> dict[str, Any]:
+    """Return the home: every key, and every row of the lineage store."""
+    found: dict[str, Any] = {
+        name: content
+        for name, content in contents(root / "home").items()
+        if not name.startswith("lineage.sqlite")
+    }
     base = sqlite3.connect(root / "home" / "lineage.sqlite")
     try:
-        return int(base.execute("select count(*) from openings").fetchone()[0])
+        for table in ("store", "audits", "roles", "openings"):
+            found[table] = sorted(base.execute(f"select * from {table}").fetchall())
     finally:
         base.close()
+    return found
 
 
 class Killed(BaseException):
@@ -111,10 +121,15 @@ class Trap:
         """Start counting anew, and end at call number ``at``, if there is one."""
         self.seen, self._at = [], at
 
+    @property
+    def dead(self) -> bool:
+        """Whether the process has ended; whoever tidies up on the way out no longer does."""
+        return self._at is not None and self._at < len(self.seen)
+
     def due(self, what: str) -> bool:
-        """Count a call; return whether it is the last one."""
+        """Count a call; return whether the process ends here, or has ended."""
         self.seen.append(what)
-        return self._at == len(self.seen) - 1
+        return self.dead
 
 
 class HalfWritten:
@@ -181,8 +196,32 @@ def watch_lineage(patch: pytest.MonkeyPatch, trap: Trap) -> None:
         base.execute("pragma synchronous = off")
         return base
 
-    fake = SimpleNamespace(connect=connect, DatabaseError=sqlite3.DatabaseError)
+    fake = SimpleNamespace(
+        connect=connect,
+        DatabaseError=sqlite3.DatabaseError,
+        OperationalError=sqlite3.OperationalError,
+    )
     patch.setattr(lineage, "sqlite3", fake)
+
+
+def watch_keys(patch: pytest.MonkeyPatch, trap: Trap) -> None:
+    """Count the link that puts a signing key in its place; the dead remove nothing after it."""
+
+    def link(*args: Any) -> None:
+        if trap.due("link"):
+            raise Killed
+        os.link(*args)
+        if trap.due("linked"):
+            raise Killed
+
+    remove = Path.unlink
+
+    def unlink(path: Path, missing_ok: bool = False) -> None:
+        if not trap.dead:
+            remove(path, missing_ok)
+
+    patch.setattr(keys, "os", SimpleNamespace(link=link))
+    patch.setattr(Path, "unlink", unlink)
 
 
 def watch_pending(patch: pytest.MonkeyPatch, trap: Trap) -> None:
@@ -192,7 +231,7 @@ def watch_pending(patch: pytest.MonkeyPatch, trap: Trap) -> None:
         files = sorted(path for path in place.rglob("*") if path.is_file())
         if files and trap.due("remove"):
             for path in files[: len(files) // 2]:
-                path.unlink()
+                os.unlink(path)
             raise Killed
         shutil.rmtree(place, **options)
 
@@ -207,18 +246,18 @@ def draw_here(
     workers: int,
     timeout: float | None,
     keep: Callable[[dict[str, Any], bytes, bytes], None],
-) -> bool:
+) -> None:
     """Draw as `draw_all` does, in this process.
 
-    Starting a process takes two seconds, and this file draws in a hundred audits. That
+    Starting a process takes two seconds, and this file draws in two hundred audits. That
     processes draw the same bytes is tested below.
     """
     if not seeds:
-        return False
+        return
     worker = Worker(job, make_learner(job))
     for seed in seeds:
-        keep(*worker.draw(Seed(seed)))
-    return worker.prepared_at_random
+        record, release, model = worker.draw(Seed(seed))
+        keep({**record, "prepared_at_random": worker.prepared_at_random}, release, model)
 
 
 def constant_bytes(size: int) -> bytes:
@@ -241,10 +280,10 @@ def trap() -> Iterator[Trap]:
                     if getattr(module, own, None) in still:
                         patch.setattr(module, own, still[getattr(module, own)])
         patch.setattr(drawing, "draw_all", draw_here)
-        # These two read the metadata of every installed package, each time.
+        # This reads the metadata of a dozen installed packages, each time.
         patch.setattr(whole_audit, "version", cache(whole_audit.version))
-        patch.setattr(catalog, "packages_distributions", cache(catalog.packages_distributions))
         watch_storage(patch, found)
+        watch_keys(patch, found)
         watch_lineage(patch, found)
         watch_pending(patch, found)
         yield found
@@ -259,6 +298,24 @@ def resume(audit: Audit) -> None:
     if not (audit.folder / "audit.toml").exists():
         audit.init(DECLARATION)
     audit.run()
+
+
+def until(root: Path, step: str, declaration: str = DECLARATION) -> Audit:
+    """Return a new audit that has taken every step before this one."""
+    write_table(root / "data" / "table.csv")
+    audit = audit_in(root)
+    audit.init(declaration)
+    for one in STEPS[1 : STEPS.index(step)]:
+        take(audit, one)
+    return audit
+
+
+def kill(trap: Trap, at: int, step: Callable[[], object]) -> None:
+    """Take a step and die in it."""
+    trap.set(at)
+    with pytest.raises(Killed):
+        step()
+    trap.set(None)
 
 
 @pytest.fixture(scope="module")
@@ -282,45 +339,186 @@ def calls_of(step: str, whole: Path, trap: Trap, scratch: Path) -> list[str]:
     return trap.seen
 
 
-def test_there_are_at_least_fifty_writes_to_die_at(whole: Path, trap: Trap, tmp_path: Path) -> None:
-    seen = Counter(call for step in STEPS for call in calls_of(step, whole, trap, tmp_path / step))
-    assert seen["write"] == seen["rename"] == seen["renamed"]
-    assert seen["write"] + seen["rename"] >= 50
-    assert seen["commit"] >= 10
-    assert seen["remove"] == 1
+def test_every_step_has_its_writes_to_die_at(whole: Path, trap: Trap, tmp_path: Path) -> None:
+    steps = {step: Counter(calls_of(step, whole, trap, tmp_path / step)) for step in STEPS}
+    seen = sum(steps.values(), Counter[str]())
+    assert min(counted["write"] for counted in steps.values()) >= 2
+    assert seen["write"] == seen["rename"] >= 29
+    assert seen["renamed"] == seen["rename"] + seen["link"]
+    assert seen["link"] == seen["linked"] == seen["remove"] == 1
+    assert seen["commit"] >= 12
+    assert seen.total() >= 103
 
 
 @pytest.mark.parametrize("step", STEPS)
 def test_a_kill_at_every_write_ends_in_the_same_audit(
     whole: Path, trap: Trap, tmp_path: Path, step: str
 ) -> None:
-    expected = contents(whole / "work" / "audit")
-    verdicts = audit_in(whole / "work").certificate()["verdicts"]
-    # The opened entry repeats what the lineage store says then, and an opening that was killed
-    # has told it already; this entry's digest is in the certificate and in the report.
-    aside = {"ledger.jsonl", "certificate.json", "report.md", "report.html"}
+    expected, home = contents(whole / "work" / "audit"), remembered(whole / "work")
     for at, call in enumerate(calls_of(step, whole, trap, tmp_path / "scratch")):
         root = tmp_path / str(at)
         # A run that is killed in this step has done the steps before it; they left these bytes.
         shutil.copytree(whole / step, root)
         audit = audit_in(root)
-        trap.set(at)
-        with pytest.raises(Killed):
-            take(audit, step)
-        trap.set(None)
+        kill(trap, at, partial(take, audit, step))
+        assert audit.status().next in (*STEPS[STEPS.index(step) :][:2], "verify")
         resume(audit)
-        found = contents(root / "audit")
-        assert set(found) == set(expected), (at, call)
-        differ = {name for name in found if found[name] != expected[name]}
-        assert differ <= (aside if step == "open" else set()), (at, call)
-        assert audit.certificate()["verdicts"] == verdicts
-        result = audit.verify()
-        assert result.good, (at, call, result.findings)
-        assert result.unknown == []
-        assert not list(root.rglob(f"*{storage.LEFTOVER}"))
-        assert len(audit.journal().ledger.find(Stage.OPENED)) == 1
-        assert openings(root) == 1
+        assert contents(root / "audit") == expected, (at, call)
+        found = remembered(root)
+        if call == "linked":  # the key's first name is left, and both name the same file
+            found = {name: one for name, one in found.items() if not name.endswith(LEFTOVER)}
+        assert found == home, (at, call)
         shutil.rmtree(root)
+
+
+def test_that_audit_is_a_good_one_and_opened_its_target_once(whole: Path) -> None:
+    audit = audit_in(whole / "work")
+    result = audit.verify(with_target=True)
+    assert (result.findings, result.unknown) == ([], [])
+    assert len(audit.journal().ledger.find(Stage.OPENED)) == 1
+    assert len(remembered(whole / "work")["openings"]) == 1
+    assert not list((whole / "work").rglob(f"*{LEFTOVER}"))
+
+
+AMENDED = DECLARATION.replace(
+    'generator = "bootstrap"', 'generator = "bootstrap"\noptions = { rows = 20 }'
+)
+KEPT = ("100.json", "101.json", "102.json")
+
+
+def pending(audit: Audit) -> list[str]:
+    return sorted(path.name for path in (audit.folder / "draws").rglob("*.json"))
+
+
+def kill_after(draws: int, audit: Audit, trap: Trap) -> None:
+    """Draw, and die once so many draws are kept."""
+    calls = 3 * 3 * draws  # release, model and record: written, renamed, and the folder flushed
+    kill(trap, calls, audit.draw)
+    assert pending(audit) == list(KEPT[:draws])
+
+
+@pytest.mark.parametrize("draws", [1, 2, 3])
+def test_draws_of_a_superseded_mechanism_are_not_taken_for_the_amended_one(
+    whole: Path, trap: Trap, tmp_path: Path, draws: int
+) -> None:
+    root = tmp_path / "amended"
+    shutil.copytree(whole / "draw", root)
+    audit = audit_in(root)
+    before = set(audit.folder.store.addresses())
+    kill_after(draws, audit, trap)
+    discarded = set(audit.folder.store.addresses()) - before
+    (audit.folder / "audit.toml").write_text(AMENDED)
+    audit.amend("smaller releases")
+    drawn = audit.draw()["members"]["target"]["bootstrap"]["draws"]
+    assert [(one["seed"], one["rows"]) for one in drawn] == [(100, 20), (101, 20), (102, 20)]
+    for one in drawn:
+        assert len(read_table_bytes(audit.folder.store.get(one["release"]), "a release")) == 20
+    assert not (audit.folder / "draws").exists()
+    audit.open()
+    result = audit.verify()
+    assert result.good, result.findings
+    # What was drawn for the superseded claim stays in the store, and nothing vouches for it.
+    assert {Path(name).name for name in result.unknown} == discarded
+    assert len(discarded) == 2 * draws
+
+
+def test_draws_outlive_an_amendment_that_leaves_their_mechanism_alone(
+    whole: Path, trap: Trap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "amended"
+    shutil.copytree(whole / "draw", root)
+    audit = audit_in(root)
+    kill_after(1, audit, trap)
+    (audit.folder / "audit.toml").write_text(DECLARATION.replace('"0.10"', '"0.15"'))
+    audit.amend("a wider limit")
+    asked: list[int] = []
+
+    def noted(job: dict[str, Any], seeds: Sequence[int], **rest: Any) -> None:
+        asked.extend(seeds)
+        draw_here(job, seeds, **rest)
+
+    monkeypatch.setattr(drawing, "draw_all", noted)
+    audit.draw()
+    assert asked == [101, 102]
+    audit.open()
+    result = audit.verify()
+    assert (result.findings, result.unknown) == ([], [])
+
+
+def test_a_kill_in_an_amendment_ends_in_the_same_amendment(
+    whole: Path, trap: Trap, tmp_path: Path
+) -> None:
+    def fresh(name: str) -> Audit:
+        shutil.copytree(whole / "draw", tmp_path / name)
+        audit = audit_in(tmp_path / name)
+        (audit.folder / "audit.toml").write_text(AMENDED)
+        return audit
+
+    undisturbed = fresh("undisturbed")
+    trap.set(None)
+    undisturbed.amend("smaller releases")
+    calls = list(trap.seen)
+    expected = contents(undisturbed.folder.path)
+    for at, call in enumerate(calls):
+        audit = fresh(str(at))
+        kill(trap, at, partial(audit.amend, "smaller releases"))
+        if not audit.journal().ledger.has(Stage.AMENDED):
+            audit.amend("smaller releases")
+        assert contents(audit.folder.path) == expected, (at, call)
+    assert undisturbed.verify().good
+    assert len(undisturbed.journal().ledger.find(Stage.AMENDED)) == 1
+    assert Counter(calls)["write"] == 3  # two files of the registry, and the ledger
+
+
+# Prepares itself with randomness, once for all draws.
+JITTER = """\
+class Jitter:
+    def describe(self):
+        return {"mechanism": "rows with replacement and one shift for all"}
+
+    def prepare(self, source, rng):
+        self._source = source.copy()
+        self._source["first"] += round(rng.normal(), 4)
+
+    def draw(self, seed):
+        rng = seed.rng("rows of the release")
+        return self._source.iloc[rng.integers(0, len(self._source), size=len(self._source))]
+"""
+PREPARED = "one preparation of the generator, random and made once from seed 7"
+
+
+def test_a_kill_anywhere_in_draw_keeps_that_preparation_was_random(
+    trap: Trap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "jittering.py").write_text(JITTER)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    declaration = DECLARATION.replace(
+        'generator = "bootstrap"', 'generator = "jittering:Jitter"\nprepare_seed = 7'
+    )
+    trap.set(None)
+    until(tmp_path / "registered", "draw", declaration)
+    shutil.copytree(tmp_path / "registered", tmp_path / "whole")
+    trap.set(None)
+    manifest = audit_in(tmp_path / "whole").draw()
+    calls = list(trap.seen)
+    assert PREPARED in manifest["members"]["target"]["bootstrap"]["conditional_on"]
+    expected = contents(tmp_path / "whole" / "audit")
+    for at, call in enumerate(calls):
+        root = tmp_path / str(at)
+        shutil.copytree(tmp_path / "registered", root)
+        audit = audit_in(root)
+        kill(trap, at, audit.draw)
+        for path in (audit.folder / "draws").rglob("*.json"):
+            assert json.loads(path.read_bytes())["prepared_at_random"] is True
+        drawn = audit.draw()["members"]["target"]["bootstrap"]
+        assert PREPARED in drawn["conditional_on"], (at, call)
+        assert contents(root / "audit") == expected, (at, call)
+        shutil.rmtree(root)
+    audit = audit_in(tmp_path / "whole")
+    certificate = audit.open()
+    assert certificate is not None
+    assert audit.verify().good
+    assert PREPARED in (audit.folder / "report.md").read_text()
 
 
 def test_processes_draw_the_same_bytes_as_this_one(
@@ -330,5 +528,9 @@ def test_processes_draw_the_same_bytes_as_this_one(
     root = tmp_path / "drawn"
     shutil.copytree(whole / "draw", root)
     audit_in(root).draw()
-    ours = contents(whole / "work" / "audit" / "store")
-    assert contents(root / "audit" / "store") == ours
+    ours = contents(whole / "work" / "audit")
+    drawn = contents(root / "audit")
+    assert {name: ours[name] for name in drawn if name != "ledger.jsonl"} == {
+        name: drawn[name] for name in drawn if name != "ledger.jsonl"
+    }
+    assert ours["ledger.jsonl"].startswith(drawn["ledger.jsonl"])

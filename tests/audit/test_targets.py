@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,11 @@ import pytest
 from numpy.typing import NDArray
 
 import proxyguard as pg
-from proxyguard.adapters.worker import make_learner
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.home import load_key_file
 from proxyguard.audit.measures import design_of
 from proxyguard.audit.target import Chunk, OpenTarget
 from proxyguard.draw.models import load_model
-from proxyguard.draw.protocol import Seed
-from proxyguard.draw.worker import Worker
 from proxyguard.errors import TableError
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.sealed_file import SealedFile
@@ -61,26 +58,8 @@ seeds = { first = 100 }
 CLAIM = '\n[claim]\nreliability = "0.3"\n'
 
 
-def draw_here(
-    job: Mapping[str, Any],
-    seeds: Sequence[int],
-    *,
-    module: str,
-    workers: int,
-    timeout: float | None,
-    keep: Callable[[dict[str, Any], bytes, bytes], None],
-) -> bool:
-    """Draw as the drawing process does, without the seconds that starting it takes."""
-    if not seeds:
-        return False
-    worker = Worker(job, make_learner(job))
-    for seed in seeds:
-        keep(*worker.draw(Seed(seed)))
-    return worker.prepared_at_random
-
-
 @pytest.fixture(autouse=True)
-def _draws_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def _draws_here(monkeypatch: pytest.MonkeyPatch, draw_here: Callable[..., None]) -> None:
     monkeypatch.setattr("proxyguard.audit.draw.draw_all", draw_here)
 
 
@@ -322,6 +301,29 @@ def apart(tmp_path: Path, source: str, design: str = "") -> Audit:
     return certified(tmp_path, HEAD + text + PROCEDURE + BRIER + BOOTSTRAP + CLAIM)
 
 
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ('file = "target.csv"\ndesign = { pool = 100 }',
+         "260 records cannot come from a pool of 100"),
+        ('population = "target.csv"\ndraw = { size = 50, replace = false, seed = 7 }\n'
+         "design = { pool = 300 }",
+         "the population has 260 records, declared pool 300"),
+        ('file = "target.csv"\ndesign = { by = "site", sizes = { a = 1, b = 2 }, '
+         'weights = { a = "0.5", b = "0.5" } }',
+         "strata of 'site' have sizes"),
+        ('file = "target.csv"\ndesign = { by = "site", max_size = 3 }',
+         "declared max_size 3"),
+    ],
+)  # fmt: skip
+def test_a_design_that_the_records_do_not_have_is_refused_before_they_are_sealed(
+    tmp_path: Path, source: str, message: str
+) -> None:
+    with pytest.raises(TableError, match=message):
+        apart(tmp_path, source)
+    assert not (tmp_path / "audit" / "ledger.jsonl").exists()
+
+
 def test_a_target_file_is_used_whole(tmp_path: Path) -> None:
     audit = apart(tmp_path, 'file = "target.csv"')
     losses, chunk = hand_losses(audit)
@@ -446,6 +448,23 @@ def test_losses_computed_elsewhere_say_the_same_as_npz_and_as_parquet(
         assert_same_verdict(audit, certify_by_hand(audit, chunk.given, chunk, test=test))
     if test == "bentkus":  # the other reads the records in a random order of each sealing
         np.testing.assert_allclose(found["npz"]["pvalues"], found["parquet"]["pvalues"], rtol=1e-12)
+
+
+def test_given_losses_beyond_their_bounds_are_refused_before_they_are_sealed(
+    tmp_path: Path,
+) -> None:
+    losses, names = given_losses()
+    losses[2, 7, 1] = 1.5
+    (tmp_path / "data").mkdir()
+    np.savez(
+        tmp_path / "data" / "losses.npz",
+        losses=losses, releases=np.array(names),
+        requirements=np.array(["Brier transfer", "Brier risk"]),
+    )  # fmt: skip
+    target = GIVEN.replace("{file}", "losses.npz")
+    with pytest.raises(TableError, match=r"Brier risk: release x, record 7 has 1\.5, declared"):
+        certified(tmp_path, HEAD + target + BRIER + GIVEN_MECHANISM + CLAIM)
+    assert not (tmp_path / "audit" / "ledger.jsonl").exists()
 
 
 def test_given_losses_may_be_stratified(tmp_path: Path) -> None:

@@ -201,6 +201,8 @@ def test_the_machine_and_the_schema_are_described(tmp_path: Path) -> None:
     schema = proxyguard(tmp_path, "schema")
     assert schema.returncode == 0
     assert json.loads(schema.stdout)["additionalProperties"] is False
+    as_json = proxyguard(tmp_path, "schema", "--json")
+    assert (as_json.returncode, as_json.stdout) == (0, schema.stdout)
 
 
 @pytest.mark.parametrize(

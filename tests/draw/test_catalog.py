@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from proxyguard.adapters.bootstrap import RowBootstrap
 from proxyguard.draw.catalog import (
     GENERATORS,
     PROCEDURES,
+    _distributions,
     find_pipeline,
     load_attribute,
     load_generator,
@@ -46,6 +48,14 @@ def install(
     (info / "entry_points.txt").write_text(entry_points)
     monkeypatch.syspath_prepend(folder)
     monkeypatch.delitem(sys.modules, name, raising=False)
+
+
+@pytest.fixture
+def distributions_anew() -> Iterator[None]:
+    """Let this test see its own packages, and no later test see them."""
+    _distributions.cache_clear()
+    yield
+    _distributions.cache_clear()
 
 
 @pytest.mark.parametrize("name", sorted(GENERATORS))
@@ -150,6 +160,31 @@ def test_a_name_that_two_packages_claim_is_refused(
         RegistryError, match=r"claimed by \['pg_catalog_first:Maker', 'pg_catalog_second:Maker'\]"
     ):
         load_generator("made", {})
+
+
+@pytest.mark.usefixtures("distributions_anew")
+def test_the_origin_of_an_entry_point_tells_the_version_of_its_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, monkeypatch, "pg_origin", "[proxyguard.generators]\nmade = pg_origin:Maker\n")
+    assert origin("made") == {"path": "pg_origin:Maker", "version": "2.5"}
+
+
+@pytest.mark.usefixtures("distributions_anew")
+def test_the_installed_packages_are_read_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls = []
+
+    def distributions() -> dict[str, list[str]]:
+        calls.append(1)
+        return {"sklearn": ["scikit-learn"]}
+
+    monkeypatch.setattr("proxyguard.draw.catalog.packages_distributions", distributions)
+    for _ in range(3):
+        found = origin("sklearn.linear_model:Ridge", "procedure")
+        assert found["version"] == metadata.version("scikit-learn")
+    assert len(calls) == 1
 
 
 def test_the_origin_of_a_name_tells_the_version_of_its_package() -> None:

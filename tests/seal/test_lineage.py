@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from proxyguard.errors import SealError, TargetReused
+from proxyguard.errors import DiskError, SealError, TargetReused
 from proxyguard.seal.fingerprint import RecordSet
 from proxyguard.seal.lineage import FORMAT, LineageStore, Overlap
 
@@ -293,8 +293,21 @@ def test_a_store_cut_short_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_in_place_of_the_store_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SealError, match="cannot be used"):
+    with pytest.raises(DiskError, match="is not usable: unable to open"):
         LineageStore(tmp_path)
+
+
+def test_a_store_that_another_process_holds_can_be_used_later(
+    store: LineageStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connect = sqlite3.connect
+    monkeypatch.setattr("sqlite3.connect", lambda path, timeout: connect(path, timeout=0.0))
+    other = connect(tmp_path / "home" / "lineage.sqlite")
+    other.execute("begin exclusive")
+    with pytest.raises(DiskError, match=r"lineage\.sqlite is not usable: database is locked"):
+        store.confirm("one")
+    other.close()
+    store.confirm("one")
 
 
 def test_another_format_is_refused_by_its_number(tmp_path: Path) -> None:

@@ -41,6 +41,11 @@ def amend(
             raise StageError("amended: the claim must be registered first")
         if journal.ledger.has(Stage.OPENED):
             raise StageError("amended: the target has been opened; record a deviation instead")
+        sealed = journal.ledger.find(Stage.SEALED)[0].body["members"]
+        if any(home.lineage.was_opened(member["commitment"]) for member in sealed.values()):
+            raise StageError(
+                "amended: the opening of this target has begun and was interrupted; run open"
+            )
         before = folder.registry(journal)
         if path_of(declaration) is not journal.ledger.path:
             raise RegistryError("an amendment cannot turn a fixed audit into a sequential one")

@@ -36,6 +36,7 @@ class Task:
     member: str
     mechanism: str
     job: dict[str, Any]
+    registered: Mapping[str, Any]  # what the registry says of the mechanism
     seeds: tuple[int, ...]
     timeout: float | None
     stop_on_failure: bool
@@ -116,6 +117,7 @@ def tasks(place: Workplace, registry: Registry, journal: Journal) -> Iterator[Ta
                              mechanism.prepare_seed),
                     "many": one.get("batch", 1),
                 },
+                registered=one,
                 seeds=mechanism.seed_list,
                 timeout=None if mechanism.timeout is None else float(mechanism.timeout),
                 stop_on_failure=mechanism.on_failure == "stop",
@@ -139,6 +141,7 @@ def _named_tasks(
             mechanism=release.name,
             job=job_of(development, "proxyguard.adapters.files:NamedFile", options,
                        release.name, 0),
+            registered={},
             seeds=(seed,),
             timeout=None,
             stop_on_failure=True,
@@ -216,8 +219,14 @@ def pending_folder(folder: AuditFolder, task: Task) -> Path:
         for key in ("source", "validation")
         if task.job[key] is not None
     }
-    key = digest({"job": job, "files": files, "timeout": task.timeout, "member": task.member})
-    return folder / PENDING / key
+    depends = {
+        "job": job,
+        "files": files,
+        "timeout": task.timeout,
+        "member": task.member,
+        "registered": task.registered,
+    }
+    return folder / PENDING / digest(depends)
 
 
 def redrawn_stages(job: Mapping[str, Any], draws: list[dict[str, Any]]) -> dict[str, Any]:

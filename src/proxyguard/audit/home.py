@@ -6,13 +6,14 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from time import time
 
 from proxyguard.errors import KeyExists, KeyMissing
 from proxyguard.seal.crypto import KeyFile
 from proxyguard.seal.entropy import random_bytes
 from proxyguard.seal.keys import SigningKey
 from proxyguard.seal.lineage import LineageStore
-from proxyguard.seal.storage import sweep, write_atomic
+from proxyguard.seal.storage import LEFTOVER, sweep, write_atomic
 
 
 def default_home() -> Path:
@@ -41,6 +42,9 @@ class Home:
         if not self.signing_path.exists():
             with suppress(KeyExists):  # another init was quicker; its key serves as well
                 SigningKey.create().save(self.signing_path)
+        for part in self.root.glob(f"{self.signing_path.name}.*{LEFTOVER}"):
+            if time() - part.stat().st_mtime > 60.0:  # of a killed init, not of one at work
+                part.unlink(missing_ok=True)
         return self.signing_key()
 
     def signing_key(self) -> SigningKey:

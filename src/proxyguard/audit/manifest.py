@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from proxyguard.audit.folder import RELEASES, AuditFolder, Registry
+from proxyguard.draw.content import content_digest
 from proxyguard.errors import DrawError, SealError
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Stage
+from proxyguard.seal.table import read_table_bytes
 
 
 def check_copies(registry: Registry, manifest: Mapping[str, Any]) -> None:
@@ -65,3 +67,16 @@ def check_manifest(folder: AuditFolder, registry: Registry, journal: Journal) ->
                 )
     for name, what, first, second in copies(registry, manifest):
         raise SealError(f"{name}: seeds {first} and {second} have the same {what}")
+    for mechanisms in manifest["members"].values():
+        for name, content in mechanisms.items():
+            for record in content["draws"]:
+                check_content(folder, name, record)
+
+
+def check_content(folder: AuditFolder, name: str, record: Mapping[str, Any]) -> None:
+    """See that a frozen release holds the records that its digest of content is of."""
+    if "content" not in record:
+        return
+    frame = read_table_bytes(folder.store.get(record["release"]), name)
+    if content_digest(frame) != record["content"]:
+        raise SealError(f"{name}, seed {record['seed']}: the release is another")

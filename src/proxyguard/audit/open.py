@@ -37,7 +37,7 @@ from proxyguard.audit.report import write_report
 from proxyguard.audit.resolve import Workplace
 from proxyguard.audit.score import Scored, Scorer
 from proxyguard.audit.target import OpenTarget
-from proxyguard.errors import SealError, StageError
+from proxyguard.errors import KeyMissing, SealError, StageError
 from proxyguard.evidence.record import evidence_record
 from proxyguard.evidence.releases import evidence_of
 from proxyguard.registry.declaration import Member
@@ -97,6 +97,8 @@ class Opener:
         self, journal: Journal, registry: Registry, author: SigningKey
     ) -> dict[str, Any] | None:
         """Record that the target is opened, before any key is used; once."""
+        if author.public != journal.signer:
+            raise KeyMissing("this audit was signed with another key than the one in this home")
         grant = read_grant(self.folder, journal)
         if grant is None:
             self._holder(journal)  # a key that is not here is missed before anything is recorded

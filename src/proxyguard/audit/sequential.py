@@ -19,6 +19,8 @@ from proxyguard.audit.envelope import sign_statement, statement
 from proxyguard.audit.folder import CERTIFICATE, EVIDENCE, AuditFolder, Registry
 from proxyguard.audit.grant import read_grant, release_set
 from proxyguard.audit.integrity import check_folder
+from proxyguard.audit.limits import planned_records
+from proxyguard.audit.manifest import check_content
 from proxyguard.audit.measures import design_of, measures_of
 from proxyguard.audit.open import Opener, frame_of, subjects_of
 from proxyguard.audit.register import sequential_plan
@@ -31,7 +33,12 @@ from proxyguard.certificate.sequential import SequentialAudit, SequentialPlan
 from proxyguard.certificate.wording import not_claimed
 from proxyguard.draw.pool import draw_all
 from proxyguard.errors import DrawError, LossMismatch, RegistryError, SealError, StageError
-from proxyguard.evidence.record import derived_record, evidence_record, read_evidence
+from proxyguard.evidence.record import (
+    check_counts,
+    derived_record,
+    evidence_record,
+    read_evidence,
+)
 from proxyguard.evidence.releases import ReleaseEvidence, evidence_of
 from proxyguard.exact.multiplicity import spending_level
 from proxyguard.losses.cell import Column, Reading, join_columns
@@ -45,6 +52,8 @@ from proxyguard.seal.keys import SigningKey
 from proxyguard.seal.ledger import Entry, Stage
 
 MODULE = "proxyguard.adapters.worker"
+COPIES = ("content", "release", "model")
+"""What no two independent draws have in common."""
 
 
 def plan_of(registry: Registry) -> SequentialPlan:
@@ -286,8 +295,11 @@ class _Step:
     def _refuse_copies(self, record: Mapping[str, Any]) -> None:
         deterministic = bool(self._member.mechanism and self._member.mechanism[0].deterministic)
         for entry in self.journal.ledger.find(Stage.DRAWN):
-            same = entry.body["record"].get("content") == record.get("content")
-            if same and record.get("content") is not None and not deterministic:
+            before = entry.body["record"]
+            same = any(
+                record.get(key) is not None and before.get(key) == record[key] for key in COPIES
+            )
+            if same and not deterministic:
                 raise DrawError(
                     f"{record['name']} is the same release as {entry.body['record']['name']}; "
                     "does the generator use its seed?"
@@ -414,10 +426,19 @@ def check_sequential(
     if evidence["releases"] != release_set(journal):
         raise SealError("the evidence is about other releases than the ledger")
     agree(evidence["groups"], _groups(registry, evidence), "the statistics of all releases")
-    _check_committed(registry, journal)
+    _check_committed(folder, registry, journal)
+    member = registry.declaration.members[0]
+    sealed = journal.ledger.find(Stage.SEALED)[0].body["members"][member.name]
+    n = registry.declaration.claim.batch or planned_records(member, sealed)
     for count, entry in enumerate(entries, start=1):
         level, seed = _level_and_seed(registry, evidence, count)
-        again = read_evidence(entry.body["statistics"], reading_for(registry, seed, level))
+        reading = reading_for(registry, seed, level)
+        again = read_evidence(entry.body["statistics"], reading)
+        check_counts(entry.body["statistics"], reading, n)
+        if entry.body.get("level", repr(level)) != repr(level):
+            raise SealError(f"round {count} was judged at another level than the registered one")
+        if entry.body.get("round", count) != count:
+            raise SealError(f"round {count} is recorded as another one")
         agree(entry.body["statistics"]["derived"], derived_record(again), f"score {count}")
         below = bool(again.release_pvalues[0] <= level)
         found = (
@@ -440,13 +461,14 @@ def _level_and_seed(
     return number(str(claim.threshold)), int(evidence["seed"])
 
 
-def _check_committed(registry: Registry, journal: Journal) -> None:
+def _check_committed(folder: AuditFolder, registry: Registry, journal: Journal) -> None:
     """See that the committed releases are the registered draws, in order, and no copies."""
     records = []
     for entry in journal.ledger.find(Stage.DRAWN):
         record = dict(entry.body["record"])
         if digest(record) != entry.body["release"]:
             raise SealError(f"{record.get('name')}: the committed digest is of another release")
+        check_content(folder, str(record.get("name")), record)
         records.append(record)
     member = registry.declaration.members[0]
     if registry.declaration.claim.mode == "sequential":
@@ -455,7 +477,7 @@ def _check_committed(registry: Registry, journal: Journal) -> None:
             raise SealError("the draws do not have the registered seeds in their order")
         if member.mechanism[0].deterministic:
             return
-    for key in ("content", "release"):
+    for key in COPIES:
         values = [r[key] for r in records if r.get(key) is not None]
         if len(set(values)) < len(values):
             raise SealError("two committed releases are the same")

@@ -39,18 +39,15 @@ from proxyguard.audit.resolve import (
 )
 from proxyguard.audit.sequential import check_sequential, sequential_predicate
 from proxyguard.audit.verify import Verification, step
-from proxyguard.draw.content import content_digest
 from proxyguard.errors import SealError
-from proxyguard.evidence.record import derived_record, read_evidence
+from proxyguard.evidence.record import check_counts, derived_record, read_evidence
 from proxyguard.losses.cell import Reading
 from proxyguard.registry.declaration import Declaration, Member, read_declaration
-from proxyguard.registry.design import Clustered
 from proxyguard.registry.parts import MechanismPart
 from proxyguard.seal.canonical import digest
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Path as LedgerPath
 from proxyguard.seal.ledger import Stage
-from proxyguard.seal.table import read_table_bytes
 
 if TYPE_CHECKING:
     from proxyguard.audit.verify import Rescore
@@ -74,7 +71,7 @@ def verify_claim(
     sequential = ledger.path is LedgerPath.SEQUENTIAL
     if ledger.has(Stage.DRAWN) and not sequential:
         step(result, RELEASES, "releases: the registered seeds, each once",
-              lambda: _check_releases(folder, registry, journal))  # fmt: skip
+              lambda: check_manifest(folder, registry, journal))  # fmt: skip
     if not ledger.has(Stage.OPENED):
         return
     grant = None
@@ -216,19 +213,6 @@ def _check_mechanism(
         raise SealError(f"{name}: {mechanism.name!r} has another generator than was declared")
 
 
-def _check_releases(folder: AuditFolder, registry: Registry, journal: Journal) -> None:
-    """See that the frozen releases are the registered ones and hold what is said of them."""
-    check_manifest(folder, registry, journal)
-    manifest = folder.read_json(RELEASES)
-    for mechanisms in manifest["members"].values():
-        for name, content in mechanisms.items():
-            for record in content["draws"]:
-                if "content" in record:
-                    frame = read_table_bytes(folder.store.get(record["release"]), name)
-                    if content_digest(frame) != record["content"]:
-                        raise SealError(f"{name}, seed {record['seed']}: the release is another")
-
-
 def _check_evidence(
     folder: AuditFolder, journal: Journal, registry: Registry, evidence: Mapping[str, Any]
 ) -> None:
@@ -270,11 +254,7 @@ def _check_record(
     if record["bounds_level"] != repr(level):
         raise SealError("the evidence has bounds at another level than the registered one")
     agree(record["derived"], derived_record(read_evidence(record, reading)), "derived values")
-    for requirement, column in zip(reading.requirements, record["columns"], strict=True):
-        counted = column["n"]
-        whole = requirement.group is None and not isinstance(reading.design, Clustered)
-        if counted > n or (whole and counted != n):
-            raise SealError(f"{requirement.name}: {counted} records were counted, {n} were sealed")
+    check_counts(record, reading, n)
 
 
 def _check_certificate(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from proxyguard.errors import SealError
 from proxyguard.evidence.releases import ReleaseEvidence, evidence_of
 from proxyguard.losses.cell import Column, Reading
+from proxyguard.registry.design import Clustered
 
 _COUNTS = ("count", "indicators")
 
@@ -55,6 +56,17 @@ def read_evidence(record: Mapping[str, Any], reading: Reading) -> ReleaseEvidenc
         releases=tuple(record["releases"]),
         bounds_level=float(record["bounds_level"]),
     )
+
+
+def check_counts(record: Mapping[str, Any], reading: Reading, n_records: int) -> None:
+    """Raise unless the statistics count the records that there are: all, but for subgroups."""
+    for requirement, column in zip(reading.requirements, record["columns"], strict=True):
+        counted = column["n"]
+        whole = requirement.group is None and not isinstance(reading.design, Clustered)
+        if counted > n_records or (whole and counted != n_records):
+            raise SealError(
+                f"{requirement.name}: {counted} records were counted, and there are {n_records}"
+            )
 
 
 def _column_record(column: Column) -> dict[str, Any]:

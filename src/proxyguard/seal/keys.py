@@ -39,7 +39,7 @@ class SigningKey:
         except FileNotFoundError:
             raise KeyMissing(f"there is no key at {path}; name the key made at init") from None
         except (ValueError, TypeError) as error:
-            raise SealError(f"{path} is no private key that this version reads") from error
+            raise KeyMissing(f"{path} is no private key that this version reads") from error
         if not isinstance(key, Ed25519PrivateKey):
             raise SealError(f"{path} is a {type(key).__name__}, expected an Ed25519 key")
         return cls(key)

@@ -195,6 +195,12 @@ class LineageStore:
             found = base.execute("select 1 from audits where audit = ?", (audit,)).fetchone()
         return found is not None
 
+    def was_opened(self, target: str) -> bool:
+        """Return whether the opening of a sealed target was begun."""
+        with self._connect() as base:
+            found = base.execute("select 1 from openings where target = ?", (target,)).fetchone()
+        return found is not None
+
     def open(self, target: str, *, audit: str, registry: str, releases: str) -> None:
         """Record that a sealed target is opened; another declaration or release set is refused."""
         with self._connect() as base:

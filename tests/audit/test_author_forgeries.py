@@ -1,0 +1,495 @@
+"""What an author can sign and verify still finds: every lie here has a valid chain.
+
+The forger of `forge` writes each digest and each signature anew, so the bytes agree with one
+another. What gives a lie away is that it does not follow from the declaration, the recorded
+facts, the stored releases or the statistics.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from proxyguard.audit.audit import Audit
+from proxyguard.audit.folder import CERTIFICATE, DECLARATION, EVIDENCE, RELEASES
+from proxyguard.audit.open import Opener
+from proxyguard.errors import RegistryError, SealError, StageError
+from proxyguard.seal.canonical import digest
+from proxyguard.seal.journal import NAME
+from proxyguard.seal.ledger import Stage
+
+At = Callable[[str], Audit]
+Value = dict[str, Any]
+Chain = list[tuple[Stage, Value]]
+
+
+def snapshot(audit: Audit) -> dict[Path, bytes]:
+    return {p: p.read_bytes() for p in audit.folder.path.rglob("*") if p.is_file()}
+
+
+# The ledger
+
+
+def test_a_digit_of_a_signature_in_capitals_is_a_changed_byte(at: At, forge: Any) -> None:
+    audit = at("certified")
+    place = audit.folder / NAME
+    content = bytearray(place.read_bytes())
+    start = content.index(b'"signature":"') + len(b'"signature":"')
+    where = next(i for i in range(start, start + 128) if chr(content[i]) in "abcdef")
+    content[where] ^= 0x20
+    place.write_bytes(bytes(content))
+    assert f"{NAME}: " in forge.found_by(audit)
+
+
+@pytest.mark.parametrize("stage", ["sealed", "registered", "drawn", "certified"])
+@pytest.mark.parametrize("content", [None, b""], ids=["removed", "emptied"])
+def test_a_folder_without_its_ledger_does_not_hold(
+    at: At, forge: Any, stage: str, content: bytes | None
+) -> None:
+    audit = at(stage)
+    (audit.folder / NAME).unlink()
+    if content is not None:
+        (audit.folder / NAME).write_bytes(content)
+    problems = forge.found_by(audit)
+    assert f"{NAME}: is missing or empty" in problems
+    assert (f"{CERTIFICATE}: is here" in problems) is (stage == "certified")
+
+
+def test_a_declaration_alone_needs_no_ledger_yet(at: At) -> None:
+    assert at("new").verify().good
+
+
+def test_a_certificate_that_the_ledger_does_not_record_does_not_hold(at: At, forge: Any) -> None:
+    audit = at("certified")
+    lines = (audit.folder / NAME).read_bytes().splitlines(keepends=True)
+    (audit.folder / NAME).write_bytes(b"".join(lines[:-1]))
+    (audit.folder / CERTIFICATE).write_bytes(b"VALIDATED: everything")
+    assert f"{CERTIFICATE}: is here, and the ledger records no certificate" in forge.found_by(audit)
+
+
+def test_a_certificate_written_before_anything_was_opened_is_found(at: At, forge: Any) -> None:
+    audit = at("drawn")
+    (audit.folder / CERTIFICATE).write_bytes(b"VALIDATED: everything")
+    assert f"{CERTIFICATE}: is here, and the ledger records no certificate" in forge.found_by(audit)
+
+
+def test_a_registered_path_that_the_claim_does_not_have_is_a_finding(at: At, forge: Any) -> None:
+    audit = at("certified")
+    chain = [step for step in forge.steps(audit) if step[0] is not Stage.DRAWN]
+    chain[2][1]["path"] = "sequential"
+    forge.write_chain(audit, chain, forge.author(audit))
+    assert "the ledger's path is not that of the registered claim" in forge.found_by(audit)
+
+
+@pytest.mark.parametrize("entry", ["sealed", 7, None, [], {}])
+def test_an_entry_that_is_no_mapping_is_a_finding(at: At, forge: Any, entry: object) -> None:
+    audit = at("certified")
+    lines = (audit.folder / NAME).read_bytes().splitlines(keepends=True)
+    value = {**json.loads(lines[0]), "entry": entry}
+    lines[0] = json.dumps(value, separators=(",", ":"), sort_keys=True).encode() + b"\n"
+    (audit.folder / NAME).write_bytes(b"".join(lines))
+    assert f"{NAME}: " in forge.found_by(audit)
+
+
+@pytest.mark.parametrize("what", ["registry", "releases"])
+def test_an_opening_recorded_for_something_else_is_found(at: At, forge: Any, what: str) -> None:
+    audit = at("certified")
+    forge.rewrite(audit, opened=lambda body: body.update({what: "f" * 64}))
+    forge.certificate(audit)
+    assert "registry: the target was opened for" in forge.found_by(audit)
+
+
+# What is refused changes nothing
+
+
+def test_an_amendment_refused_after_opening_changes_nothing(at: At) -> None:
+    audit = at("certified")
+    before = snapshot(audit)
+    with pytest.raises(StageError, match="record a deviation instead"):
+        audit.amend("too late")
+    assert snapshot(audit) == before
+
+
+def test_an_amendment_that_excludes_every_draw_is_refused(at: At) -> None:
+    audit = at("drawn")
+    before = snapshot(audit)
+    with pytest.raises(RegistryError, match=r"no draw of \['bootstrap'\] would be left"):
+        audit.amend("none is good", exclude=[("bootstrap", seed) for seed in range(100, 108)])
+    assert snapshot(audit) == before
+
+
+def test_opening_again_with_other_arithmetic_leaves_the_certified_evidence(
+    at: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audit = at("certified")
+    before = snapshot(audit)
+    score = Opener._evidence
+
+    def elsewhere(self: Any, *args: Any) -> Value:
+        evidence = score(self, *args)
+        evidence["groups"]["bootstrap"]["derived"]["estimates"][0][0] += 1e-15
+        return evidence
+
+    monkeypatch.setattr(Opener, "_evidence", elsewhere)
+    with pytest.raises(SealError, match="the recorded certificate stands"):
+        audit.open()
+    assert snapshot(audit) == before
+    assert audit.verify().good
+
+
+def test_a_pool_smaller_than_the_target_is_refused(at: At) -> None:
+    audit = at("certified")
+    before = snapshot(audit)
+    with pytest.raises(RegistryError, match="300 records cannot come from a pool of 100"):
+        audit.correct("the target was a sample from a pool", {"pool": 100})
+    assert snapshot(audit) == before
+
+
+# Releases
+
+
+def same_release(forge: Any, manifest: Value) -> Value:
+    """Let the sixth draw be the first one under its own seed, and return its record."""
+    draws: list[Value] = forge.draws_of(manifest)
+    draws[5] = {**draws[0], "seed": draws[5]["seed"]}
+    return draws[5]
+
+
+@pytest.mark.parametrize(
+    ("what", "lie"),
+    [
+        ("release", lambda forge, m: same_release(forge, m).update(content="f" * 64)),
+        (
+            "release",
+            lambda forge, m: (
+                same_release(forge, m),
+                m["members"]["target"]["bootstrap"].update(deterministic=True),
+            ),
+        ),
+        (
+            "fitted procedure",
+            lambda forge, m: forge.draws_of(m)[5].update(model=forge.draws_of(m)[0]["model"]),
+        ),
+    ],
+    ids=["an invented content digest", "called deterministic", "a copied model"],
+)
+def test_a_copy_under_two_seeds_is_refused_and_found(
+    at: At, forge: Any, what: str, lie: Callable[[Any, Value], object]
+) -> None:
+    audit = at("drawn")
+    forge.manifest(audit, lambda manifest: lie(forge, manifest))
+    before = (audit.folder / NAME).read_bytes()
+    with pytest.raises(SealError, match=f"seeds 100 and 105 have the same {what}"):
+        audit.open()
+    assert (audit.folder / NAME).read_bytes() == before
+    assert f"seeds 100 and 105 have the same {what}" in forge.found_by(audit)
+
+
+def test_a_copy_in_another_file_with_an_invented_content_digest_is_found(
+    at: At, forge: Any
+) -> None:
+    audit = at("drawn")
+    first, sixth = (forge.draws_of(audit.folder.read_json(RELEASES))[i] for i in (0, 5))
+    target = io.BytesIO()
+    source = pq.read_table(io.BytesIO(audit.folder.store.get(first["release"])))
+    pq.write_table(source, target, compression="gzip")
+    copied = audit.folder.store.put(target.getvalue())
+    assert copied != first["release"]
+    chain_files = {
+        audit.folder.store.path(copied).relative_to(audit.folder.path).as_posix(): copied
+    }
+
+    def edit(manifest: Value) -> None:
+        forge.draws_of(manifest)[5].update(release=copied, content=sixth["content"])
+
+    forge.manifest(audit, edit)
+    forge.rewrite(audit, drawn=lambda body: body["files"].update(chain_files))
+    assert "bootstrap, seed 105: the release is another" in forge.found_by(audit)
+
+
+# The registry
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        lambda requirements: requirements[0]["limit"].update(value="0.90"),
+        lambda requirements: requirements.pop(0),
+        lambda requirements: requirements[1]["limit"].update(value="0.900"),
+    ],
+    ids=["another number", "one requirement less", "another result of the rule"],
+)
+def test_a_resolved_requirement_that_does_not_follow_is_found(
+    at: At,
+    forge: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    draw_here: Callable[..., None],
+    lie: Callable[[list[Value]], object],
+) -> None:
+    monkeypatch.setattr("proxyguard.audit.draw.draw_all", draw_here)
+    audit = at("registered")
+    forge.registry(audit, lambda value: lie(value["members"]["target"]["requirements"]))
+    audit.draw()
+    audit.open()
+    assert "limits do not follow from the declaration and its facts" in forge.found_by(audit)
+
+
+def test_a_rule_that_rests_on_another_risk_is_found(at: At, forge: Any) -> None:
+    audit = at("registered")
+
+    def lie(value: Value) -> None:
+        value["members"]["target"]["facts"]["risks"]["Brier risk"] = "0.9"
+
+    forge.registry(audit, lie)
+    assert "rests on other facts than development recorded" in forge.found_by(audit)
+
+
+def test_a_risk_that_development_did_not_have_is_found(at: At, forge: Any) -> None:
+    audit = at("registered")
+
+    def lie(facts: Value) -> None:
+        facts["risks"]["Brier transfer"] = repr(float(facts["risks"]["Brier transfer"]) + 0.01)
+
+    forge.rewrite(audit, developed=lambda body: lie(body["members"]["target"]))
+    forge.registry(audit, lambda value: lie(value["members"]["target"]["facts"]))
+    assert "validation risks, Brier transfer does not follow" in forge.found_by(audit)
+
+
+def test_another_generator_than_the_declared_one_is_found(at: At, forge: Any) -> None:
+    audit = at("registered")
+
+    def lie(value: Value) -> None:
+        value["members"]["target"]["mechanisms"]["bootstrap"]["generator"] = "files"
+
+    forge.registry(audit, lie)
+    assert "'bootstrap' has another generator than was declared" in forge.found_by(audit)
+
+
+def test_an_amendment_after_the_draws_that_changes_a_generator_is_found(at: At, forge: Any) -> None:
+    audit = at("drawn")
+    value = audit.folder.read_json("registry/0.json")
+    before = digest(value)
+    value["members"]["target"]["mechanisms"]["bootstrap"]["generator"] = "gaussian_copula"
+    value["declaration"]["mechanism"][0]["generator"] = "gaussian_copula"
+    text = (audit.folder / DECLARATION).read_text()
+    text = text.replace('generator = "bootstrap"', 'generator = "gaussian_copula"')
+    for name in (DECLARATION, "registry/1.toml"):
+        (audit.folder / name).write_text(text)
+    audit.folder.write_json("registry/1.json", value)
+    names = (DECLARATION, "registry/1.toml", "registry/1.json")
+    body = {
+        "declaration": digest(value), "supersedes": before, "reason": "a better name",
+        "files": {name: audit.folder.sha256(name) for name in names}, "time": "",
+    }  # fmt: skip
+    chain = [*forge.steps(audit), (Stage.AMENDED, body)]
+    forge.write_chain(audit, chain, forge.author(audit))
+    assert "changes what the releases, drawn before it, depend on" in forge.found_by(audit)
+
+
+# Evidence and corrections
+
+
+def test_another_level_of_the_bounds_is_found(at: At, forge: Any) -> None:
+    audit = at("certified")
+
+    def edit(evidence: Value) -> None:
+        evidence["groups"]["bootstrap"]["bounds_level"] = "0.49"
+        forge.derive(audit, evidence)
+
+    forge.certificate(audit, evidence=edit)
+    assert f"{EVIDENCE}: " in forge.found_by(audit)
+
+
+def test_a_number_of_records_that_was_not_sealed_is_found(at: At, forge: Any) -> None:
+    audit = at("certified")
+
+    def edit(evidence: Value) -> None:
+        for column in evidence["groups"]["bootstrap"]["columns"]:
+            column["n"] = 30000
+        forge.derive(audit, evidence)
+
+    forge.certificate(audit, evidence=edit)
+    assert f"{EVIDENCE}: " in forge.found_by(audit)
+
+
+def test_a_derived_number_of_a_secondary_specification_follows(at: At, forge: Any) -> None:
+    audit = at("certified")
+
+    def edit(evidence: Value) -> None:
+        evidence["secondary"]["strict"]["bootstrap"]["derived"]["pvalues"][0][0] = 0.0
+
+    forge.certificate(audit, evidence=edit)
+    assert "pvalues, 0, 0 does not follow from the record" in forge.found_by(audit)
+
+
+def test_a_derived_number_of_an_excluded_draw_follows(at: At, forge: Any) -> None:
+    audit = at("drawn")
+    audit.amend("a disk error", exclude=[("bootstrap", 103)])
+    audit.open()
+
+    def edit(evidence: Value) -> None:
+        evidence["excluded"]["bootstrap"]["derived"]["estimates"][0][0] += 0.01
+
+    forge.certificate(audit, evidence=edit)
+    assert "estimates, 0, 0 does not follow from the record" in forge.found_by(audit)
+
+
+@pytest.mark.parametrize("what", ["registry", "releases"])
+def test_evidence_about_something_else_is_found(at: At, forge: Any, what: str) -> None:
+    audit = at("certified")
+    forge.certificate(audit, evidence=lambda evidence: evidence.update({what: "f" * 64}))
+    assert "about another registry or other releases" in forge.found_by(audit)
+
+
+def decided_otherwise(correction: Value) -> None:
+    for verdict in correction["verdicts"]:
+        verdict["decision"] = "violation"
+
+
+def derived_otherwise(correction: Value) -> None:
+    correction["evidence"]["groups"]["bootstrap"]["derived"]["pvalues"][0][0] += 0.01
+
+
+@pytest.mark.parametrize("lie", [decided_otherwise, derived_otherwise])
+def test_a_corrective_certificate_that_does_not_follow_is_found(
+    at: At, forge: Any, lie: Callable[[Value], None]
+) -> None:
+    audit = at("certified")
+    audit.correct("the target was a sample from a pool", {"pool": 700})
+    assert audit.verify().good
+    value = forge.edit_json(audit, "corrections/0.json", lie)
+    decisions = {v["mechanism"]: v["decision"] for v in value["verdicts"]}
+    forge.rewrite(
+        audit, corrected=lambda body: body.update(decisions=decisions, correction=digest(value))
+    )
+    audit.report()
+    assert "corrections: " in forge.found_by(audit)
+
+
+# Sequential audits
+
+
+def audit_of(root: Path) -> Audit:
+    return Audit(root / "audit", home=root / "home", data=[root / "data"], workers=1)
+
+
+@pytest.fixture(scope="module")
+def in_turn_once(
+    stages: Path, tmp_path_factory: pytest.TempPathFactory, draw_here: Callable[..., None]
+) -> Path:
+    """The small audit with draws after the opening, certified."""
+    root = tmp_path_factory.mktemp("in_turn") / "work"
+    shutil.copytree(stages / "new", root)
+    audit = audit_of(root)
+    place = audit.folder / DECLARATION
+    text = place.read_text().replace(
+        'reliability = "0.6"',
+        'reliability = "0.5"\nmode = "sequential"\nthreshold = "0.01"\nlooks = [8]',
+    )
+    start, end = text.index("[[secondary]]"), text.index("[claim]")
+    place.write_text(text[:start] + text[end:])
+    audit.seal()
+    audit.register()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("proxyguard.audit.sequential.draw_all", draw_here)
+        audit.open()
+    return root
+
+
+@pytest.fixture
+def in_turn(in_turn_once: Path, tmp_path: Path) -> Audit:
+    shutil.copytree(in_turn_once, tmp_path / "in_turn")
+    return audit_of(tmp_path / "in_turn")
+
+
+def test_a_sequential_audit_signed_anew_without_a_lie_holds(in_turn: Audit, forge: Any) -> None:
+    before = snapshot(in_turn)
+    forge.certificate(in_turn)
+    assert snapshot(in_turn) == before  # so what is caught below is the lie
+    assert in_turn.verify().good
+
+
+def test_a_sequential_audit_verifies_with_its_target(in_turn: Audit) -> None:
+    found = in_turn.verify(with_target=True)
+    assert found.good, found.findings
+    assert "losses: computed again from the target" in found.checked
+
+
+def no_statistics(evidence: Value) -> None:
+    for one in evidence["scores"]:
+        one["statistics"] = {}
+
+
+def zero_estimates(evidence: Value) -> None:
+    derived = evidence["groups"]["bootstrap"]["derived"]
+    derived["estimates"] = [[0.0] * len(row) for row in derived["estimates"]]
+
+
+def another_registry(evidence: Value) -> None:
+    evidence.update(registry="f" * 64)
+
+
+def other_releases(evidence: Value) -> None:
+    evidence.update(releases="f" * 64)
+
+
+@pytest.mark.parametrize("lie", [no_statistics, zero_estimates, another_registry, other_releases])
+def test_sequential_evidence_that_does_not_follow_is_found(
+    in_turn: Audit, forge: Any, lie: Callable[[Value], None]
+) -> None:
+    forge.certificate(in_turn, evidence=lie)
+    assert f"{EVIDENCE}: " in forge.found_by(in_turn)
+
+
+def one_release(chain: Chain) -> None:
+    drawn = [body for stage, body in chain if stage is Stage.DRAWN]
+    for body in drawn[1:]:
+        body["record"] = {**drawn[0]["record"], "seed": body["record"]["seed"]}
+
+
+def one_release_with_its_digests(chain: Chain) -> None:
+    one_release(chain)
+    for stage, body in chain:
+        if stage is Stage.DRAWN:
+            body["release"] = committed = digest(body["record"])
+        elif stage is Stage.SCORED:
+            body["release"] = committed
+
+
+def other_records(chain: Chain) -> None:
+    for stage, body in chain:
+        if stage is Stage.DRAWN:
+            body["record"]["rows"] = 1  # the committed digest is still that of the old record
+
+
+def other_derived(chain: Chain) -> None:
+    for stage, body in chain:
+        if stage is Stage.SCORED:
+            body["statistics"]["derived"]["pvalues"] = [[0.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    "lie", [one_release, one_release_with_its_digests, other_records, other_derived]
+)
+def test_a_sequential_ledger_that_does_not_follow_is_found(
+    in_turn: Audit, forge: Any, lie: Callable[[Chain], None]
+) -> None:
+    chain = forge.steps(in_turn)
+    lie(chain)
+    forge.write_chain(in_turn, chain, forge.author(in_turn))
+
+    def recorded(evidence: Value) -> None:
+        scored = [body for stage, body in chain if stage is Stage.SCORED]
+        evidence["scores"] = [
+            {"release": body["release"], "statistics": body["statistics"]} for body in scored
+        ]
+
+    forge.certificate(in_turn, evidence=recorded)
+    assert f"{EVIDENCE}: " in forge.found_by(in_turn)
