@@ -400,7 +400,7 @@ def test_a_flipped_verdict_of_a_stream_is_found(tmp_path: Path) -> None:
         ),
     )
     problems = [finding.problem for finding in audit.verify().findings]
-    assert "score 2 does not follow from its statistics" in problems
+    assert any("does not follow from its statistics" in problem for problem in problems)
 
 
 def test_the_candidate_that_was_committed_before_the_end_is_judged_first(

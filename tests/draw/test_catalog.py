@@ -111,6 +111,7 @@ def test_a_generator_that_refuses_its_options_itself_is_heard() -> None:
         load_generator("bootstrap", {"rows": 0})
 
 
+@pytest.mark.usefixtures("distributions_anew")
 def test_an_entry_point_is_found_by_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

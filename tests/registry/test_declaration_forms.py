@@ -171,8 +171,8 @@ def test_what_says_one_thing_is_read(declared: dict[str, Any]) -> None:
         ({"read": {"columns": ["x"]}}, "give columns where the file has no header, and only there"),
         ({"read": {"separator": ",,"}}, "target.read.separator"),
         # paths
-        ({"table": "/t.csv"}, "expected a path inside the audit's data folder"),
-        ({"table": "../t.csv"}, "expected a path inside the audit's data folder"),
+        ({"table": "/t.csv"}, "expected a path inside the data folders"),
+        ({"table": "../t.csv"}, "expected a path inside the data folders"),
         ({"table": "a\\t.csv"}, "with forward slashes"),
     ],
 )  # fmt: skip
@@ -387,7 +387,8 @@ def test_designs_are_those_that_tests_rely_on() -> None:
 
     assert design() == Iid()
     assert design(design={"pool": 70}) == WithoutReplacement(pool=70)
-    assert design(design={"by": "s", "weighting": "record", "max_size": 3}) == Clustered(
+    clusters = {"by": "s", "weighting": "record", "max_size": 3}
+    assert design(design=clusters, reserve={"clusters": 2, "seed": 1}) == Clustered(
         weighting="record", max_size=3
     )
     strata = {"by": "s", "sizes": {"a": 4, "b": 6}, "weights": {"a": "0.3", "b": "0.7"}}

@@ -57,8 +57,17 @@ class Library:
         x = features(table, self._features)
         fitted = []
         for name in sorted(self._declared.library):
-            estimator = make_estimator(name, self._declared.options, seed)
-            estimator.fit(x, y)
+            try:
+                estimator = make_estimator(name, self._declared.options, seed)
+            except TypeError as error:
+                raise DrawError(f"pipeline {name!r} does not take its options: {error}") from error
+            if self._outcome.kind != "regression" and not hasattr(estimator, "predict_proba"):
+                raise DrawError(f"pipeline {name!r} gives no probabilities (predict_proba)")
+            try:
+                estimator.fit(x, y)
+            except (ValueError, TypeError) as error:
+                reason = str(error).splitlines()[0]
+                raise DrawError(f"pipeline {name!r} cannot be fitted: {reason}") from error
             fitted.append(self._settle(name, estimator, validation))
         return min(fitted, key=lambda one: one.notes.get("loss", 0.0))
 

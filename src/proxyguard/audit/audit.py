@@ -109,7 +109,7 @@ class Audit:
 
     def grant(self, steward_key: Path | str) -> dict[str, Any]:
         """Release the target's key for what is registered and frozen now: the steward's step."""
-        return granting.grant(self.folder, Path(steward_key))
+        return granting.grant(self.folder, Path(steward_key), self.home.lineage)
 
     def open(
         self,
@@ -186,15 +186,20 @@ class Audit:
         with_target: bool = False,
         key_file: Path | str | None = None,
         passphrase: str | None = None,
+        steward_key: Path | str | None = None,
     ) -> Verification:
-        """Check the folder offline; with the target's key, compute the losses again too."""
+        """Check the folder offline; with the target's key, compute the losses again too.
+
+        That key is the author's, or the steward's own (``steward_key``).
+        """
         rescore: Callable[..., dict[str, Any]] | None = None
         if with_target:
             sequential = self.journal().ledger.path is LedgerPath.SEQUENTIAL
             kind = SequentialOpener if sequential else Opener
             rescore = kind(
-                self.place, self.home, key_file=_path(key_file), passphrase=passphrase
-            ).rescore
+                self.place, self.home, key_file=_path(key_file), passphrase=passphrase,
+                steward_key=_path(steward_key),
+            ).rescore  # fmt: skip
         return verify(self.folder, rescore)
 
     def status(self) -> Status:

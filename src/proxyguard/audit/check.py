@@ -10,12 +10,14 @@ from proxyguard.audit.limits import planned_records, resolve_limits
 from proxyguard.audit.measures import design_of, measures_of
 from proxyguard.audit.register import claim_reasons
 from proxyguard.audit.resolve import MemberDevelopment, Workplace, develop, reference_policies
-from proxyguard.draw.catalog import load_generator
+from proxyguard.audit.seal import check_columns
+from proxyguard.draw.catalog import find_pipeline, load_attribute, load_generator
 from proxyguard.errors import ProxyGuardError, TableError
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.parts import SlackRule
 from proxyguard.registry.requirement import Form
 from proxyguard.seal.ledger import Stage
+from proxyguard.seal.table import RawTable
 
 
 @dataclass(slots=True, kw_only=True)
@@ -49,6 +51,7 @@ def check(place: Workplace) -> Check:
     for member in declaration.members:
         _check_files(result, place, member)
         _check_generators(result, place, member)
+        _check_procedure(result, member)
         result.facts.append(f"means are over {member.target.estimand}")
         if member.target.prior_use is None and len(declaration.members) == 1:
             result.facts.append(
@@ -77,6 +80,24 @@ def _check_files(result: Check, place: Workplace, member: Member) -> None:
                 place.data.find(name)
             except TableError as error:
                 result.problems.append(str(error))
+    source = target.table or member.development.table
+    if source is None or target.losses is not None or result.problems:
+        return
+    try:
+        check_columns(member, RawTable(place.data.find(source), target.read).columns)
+    except TableError as error:
+        result.problems.append(str(error))
+
+
+def _check_procedure(result: Check, member: Member) -> None:
+    """Load what the declaration names, so that a misspelt name is heard before sealing."""
+    names = [] if member.procedure is None else list(member.procedure.library)
+    losses = [part.loss for part in member.requirement if part.loss and ":" in part.loss]
+    for name in [*names, *losses]:
+        try:
+            load_attribute(name) if ":" in name else find_pipeline(name)
+        except ProxyGuardError as error:
+            result.problems.append(str(error))
 
 
 def _check_generators(result: Check, place: Workplace, member: Member) -> None:

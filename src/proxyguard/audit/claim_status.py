@@ -27,7 +27,15 @@ def claim_status(declaration: Declaration, ledger: Ledger) -> dict[str, str]:
         reasons.append("target records shaped something before this audit")
     if prior:
         reasons.append(f"the declaration says: {'; '.join(prior)}")
+    reasons += _late_amendments(declaration, ledger)
     reasons += [f"deviation: {entry.body['reason']}" for entry in deviations]
+    given = _given_elsewhere(declaration)
+    if given:
+        evidence = f"{given} made elsewhere; their order is not enforced here"
+        reasons.append(
+            f"the {given} existed before the claim was registered, so that it was not fitted to "
+            "them is the author's word"
+        )
     return {
         "evidence": evidence,
         "lineage": _lineage_words(lineage),
@@ -35,6 +43,23 @@ def claim_status(declaration: Declaration, ledger: Ledger) -> dict[str, str]:
         + (f"; amended {amendments} times before opening" if amendments else ""),
         "guarantee": "yes" if not reasons else "no: " + "; ".join(reasons),
     }
+
+
+def _late_amendments(declaration: Declaration, ledger: Ledger) -> list[str]:
+    """Return why amendments cost the guarantee: a mechanism's draws had been seen by then."""
+    drawn = ledger.find(Stage.DRAWN)
+    late = [e for e in ledger.find(Stage.AMENDED) if drawn and e.index > drawn[0].index]
+    if not late or declaration.claim.level == "releases":
+        return []
+    return ["the claim was amended after the releases were drawn, which its author could look at"]
+
+
+def _given_elsewhere(declaration: Declaration) -> str | None:
+    """Return what the author brought along instead of having it computed here."""
+    if any(m.target.losses is not None for m in declaration.members):
+        return "losses"
+    generators = {g.generator for m in declaration.members for g in m.mechanism}
+    return "predictions" if "predictions" in generators else None
 
 
 def _overlaps(ledger: Ledger) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Where declared files are looked for: the audit folder, then the data folders given."""
+"""Where declared files are looked for: the data folders given, then beside the audit folder."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class DataFolders:
 
     @classmethod
     def of(cls, audit: Path, given: Sequence[Path] = ()) -> DataFolders:
-        """Return the audit folder, then those given, then ``$PROXYGUARD_DATA``."""
+        """Return those given, then ``$PROXYGUARD_DATA``, then the folder that the audit lies in."""
         named = os.environ.get("PROXYGUARD_DATA")
-        return cls((audit, *given, *([Path(named)] if named else [])))
+        return cls((*given, *([Path(named)] if named else []), audit.resolve().parent))
 
     def find(self, name: str) -> Path:
         """Return the file or folder of a declared path, also where only ``name.gz`` exists."""

@@ -116,8 +116,10 @@ def secondary_readings(registry: Registry, group: Group, reading: Reading) -> di
     found = {}
     for spec in registry.declaration.secondary:
         limited = tuple(
-            replace(r, limit=number(spec.limits[r.name])) if r.name in spec.limits else r
-            for r in reading.requirements
+            replace(m.requirement, limit=number(spec.limits[m.part]))
+            if m.part in spec.limits
+            else m.requirement
+            for m in group.measures
         )
         found[spec.name] = replace(reading, requirements=limited)
     return found
@@ -235,9 +237,10 @@ def _secondary(
 
 
 def _stages(manifest: Mapping[str, Any], key: str) -> dict[str, list[str]]:
+    several = len(manifest["members"]) > 1
     return {
-        mechanism: list(content[key])
-        for mechanisms in manifest["members"].values()
+        f"{member}/{mechanism}" if several else mechanism: list(content[key])
+        for member, mechanisms in manifest["members"].items()
         for mechanism, content in mechanisms.items()
     }
 

@@ -13,17 +13,18 @@ from proxyguard.audit.home import Home
 from proxyguard.audit.jobs import draw_job, forbidden_paths
 from proxyguard.audit.manifest import check_copies
 from proxyguard.audit.resolve import MemberDevelopment, Workplace
+from proxyguard.audit.score import check_predictions
 from proxyguard.draw.pool import draw_all
 from proxyguard.errors import DrawError, StageError
 from proxyguard.registry.declaration import Member
-from proxyguard.registry.target import Reading
+from proxyguard.registry.target import Outcome, Reading
 from proxyguard.seal.canonical import canonical_bytes, digest
 from proxyguard.seal.entropy import now
 from proxyguard.seal.journal import Journal, writing
 from proxyguard.seal.ledger import Path as LedgerPath
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.storage import write_atomic
-from proxyguard.seal.table import read_table, table_bytes
+from proxyguard.seal.table import read_table, read_table_bytes, table_bytes
 
 PENDING = "draws"
 MODULE = "proxyguard.adapters.worker"
@@ -182,6 +183,10 @@ def _draw_task(place: Workplace, task: Task) -> dict[str, Any]:
         nonlocal done
         if record["status"] != "drawn" and task.stop_on_failure:
             raise DrawError(f"{task.mechanism}, seed {record['seed']}: {record['error']}")
+        if record.get("predictions") and task.job["outcome"] is not None:
+            outcome = Outcome.model_validate(task.job["outcome"])
+            check_predictions(read_table_bytes(release, task.mechanism),
+                              f"{task.mechanism}, seed {record['seed']}", outcome)  # fmt: skip
         kept = {"format": 1, **record}
         if record["status"] == "drawn":
             kept["release"] = folder.store.put(release)
@@ -200,6 +205,12 @@ def _draw_task(place: Workplace, task: Task) -> dict[str, Any]:
     )
     draws = [folder.read_json(str((pending / f"{s}.json").relative_to(folder.path)))
              for s in task.seeds]  # fmt: skip
+    if all(d["status"] != "drawn" for d in draws):
+        shutil.rmtree(pending)
+        raise DrawError(
+            f"{task.mechanism}: all {len(draws)} draws failed, the first with: "
+            f"{draws[0]['error']}; mend the generator, nothing is recorded"
+        )
     return {
         "draws": draws,
         **redrawn_stages(task.job, draws),

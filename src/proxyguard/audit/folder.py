@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from proxyguard.draw.store import Store
 from proxyguard.errors import DigestMismatch, RegistryError, SealError, StageError
 from proxyguard.seal.canonical import canonical_bytes, digest
-from proxyguard.seal.journal import NAME, Journal
+from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Entry, Stage
 from proxyguard.seal.storage import write_atomic
 
@@ -159,8 +159,3 @@ def recorded_files(entries: tuple[Entry, ...]) -> dict[str, str]:
     for entry in entries:
         files.update(entry.body.get("files", {}))
     return files
-
-
-def ledger_name() -> str:
-    """Return the name of the ledger's file."""
-    return NAME

@@ -9,6 +9,7 @@ from typing import Any
 from proxyguard.audit.folder import GRANT, RELEASES, AuditFolder
 from proxyguard.audit.integrity import check_folder
 from proxyguard.audit.manifest import check_manifest
+from proxyguard.audit.seal import check_steward
 from proxyguard.errors import SealError, StageError
 from proxyguard.seal.canonical import canonical_bytes, digest
 from proxyguard.seal.crypto import Person, Recipient
@@ -17,14 +18,17 @@ from proxyguard.seal.journal import Journal
 from proxyguard.seal.keys import SigningKey, signed_by
 from proxyguard.seal.ledger import Path as LedgerPath
 from proxyguard.seal.ledger import Stage
+from proxyguard.seal.lineage import LineageStore
 from proxyguard.seal.sealed_file import SealedFile
 from proxyguard.seal.storage import exclusive, write_atomic
 
 
-def grant(folder: AuditFolder, steward_key: Path) -> dict[str, Any]:
+def grant(folder: AuditFolder, steward_key: Path, memory: LineageStore) -> dict[str, Any]:
     """Release the target's key for what is registered and frozen now, and for nothing else.
 
     The steward checks the whole folder first. The key is encrypted to the audit's author.
+    ``memory`` is the steward's own store: a target is granted once, whatever became of the
+    folder.
     """
     steward = SigningKey.load(steward_key)
     with exclusive(folder.path):
@@ -35,6 +39,7 @@ def grant(folder: AuditFolder, steward_key: Path) -> dict[str, Any]:
         sealed = _sealed(journal)
         if sealed["steward"] != steward.identity:
             raise SealError("this target was not sealed for the steward whose key was given")
+        check_steward(steward.identity, str(sealed["author"]))
         if (folder / GRANT).exists():
             raise StageError("granted already; a grant is given once")
         if journal.ledger.has(Stage.OPENED):
@@ -55,6 +60,8 @@ def grant(folder: AuditFolder, steward_key: Path) -> dict[str, Any]:
             "steward": steward.identity,
             "time": now(),
         }
+        for commitment in statement["targets"].values():
+            memory.grant(commitment, statement["registry"], statement["releases"])
         value = {"grant": statement, "signature": steward.sign(canonical_bytes(statement))}
         write_atomic(folder / GRANT, canonical_bytes(value))
     return statement
@@ -73,6 +80,8 @@ def release_set(journal: Journal) -> str:
 def read_grant(folder: AuditFolder, journal: Journal) -> dict[str, Any] | None:
     """Return the grant that fits this audit, or nothing where no steward is needed."""
     sealed = _sealed(journal)
+    if sealed["steward"] is not None and sealed["steward"][:64] == sealed["author"][:64]:
+        raise SealError("the steward is the author, so nobody else granted the opening")
     if sealed["steward"] is None:
         if (folder / GRANT).exists():
             raise SealError(f"{GRANT} is here, and no steward was named when the target was sealed")

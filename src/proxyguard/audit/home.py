@@ -43,8 +43,9 @@ class Home:
             with suppress(KeyExists):  # another init was quicker; its key serves as well
                 SigningKey.create().save(self.signing_path)
         for part in self.root.glob(f"{self.signing_path.name}.*{LEFTOVER}"):
-            if time() - part.stat().st_mtime > 60.0:  # of a killed init, not of one at work
-                part.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):  # another init has just tidied up
+                if time() - part.stat().st_mtime > 60.0:  # of a killed init, not of one at work
+                    part.unlink()
         return self.signing_key()
 
     def signing_key(self) -> SigningKey:

@@ -45,6 +45,7 @@ def _given(part: RequirementPart, limit: str, slack: str | None) -> Measure:
     """Return the requirement of a loss that was computed elsewhere, with declared bounds."""
     low, high = given_bounds(part)
     return Measure(
+        part=part.name,
         requirement=Requirement(
             name=part.name,
             low=low,
@@ -54,7 +55,7 @@ def _given(part: RequirementPart, limit: str, slack: str | None) -> Measure:
             two_valued=part.two_valued,
             slack=None if slack is None else number(slack),
             ramp=None if part.ramp is None else number(part.ramp),
-        )
+        ),
     )
 
 

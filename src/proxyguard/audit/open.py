@@ -37,17 +37,17 @@ from proxyguard.audit.report import write_report
 from proxyguard.audit.resolve import Workplace
 from proxyguard.audit.score import Scored, Scorer
 from proxyguard.audit.target import OpenTarget
-from proxyguard.errors import KeyMissing, SealError, StageError
+from proxyguard.errors import SealError, StageError
 from proxyguard.evidence.record import evidence_record
 from proxyguard.evidence.releases import evidence_of
 from proxyguard.registry.declaration import Member
 from proxyguard.seal.canonical import canonical_bytes
-from proxyguard.seal.crypto import Holder, Passphrase
+from proxyguard.seal.crypto import Holder, Passphrase, Person, Recipient
 from proxyguard.seal.entropy import now
 from proxyguard.seal.journal import Journal, writing
 from proxyguard.seal.keys import SigningKey
+from proxyguard.seal.ledger import Ledger, Stage
 from proxyguard.seal.ledger import Path as LedgerPath
-from proxyguard.seal.ledger import Stage
 from proxyguard.seal.sealed_file import SealedFile
 
 SELF_ATTESTED = "self-attested: no second party granted the opening"
@@ -63,11 +63,13 @@ class Opener:
         *,
         key_file: Any = None,
         passphrase: str | None = None,
+        steward_key: Any = None,
         write_records: bool = False,
     ) -> None:
         self.place, self.home = place, home
         self.folder: AuditFolder = place.folder
         self._key_file, self._passphrase = key_file, passphrase
+        self._steward_key = steward_key
         self._write_records = write_records
         self._unwrapped: dict[str, bytes] = {}
 
@@ -97,8 +99,7 @@ class Opener:
         self, journal: Journal, registry: Registry, author: SigningKey
     ) -> dict[str, Any] | None:
         """Record that the target is opened, before any key is used; once."""
-        if author.public != journal.signer:
-            raise KeyMissing("this audit was signed with another key than the one in this home")
+        journal.check_signer(author)  # before the target is claimed, which cannot be undone
         grant = read_grant(self.folder, journal)
         if grant is None:
             self._holder(journal)  # a key that is not here is missed before anything is recorded
@@ -136,17 +137,24 @@ class Opener:
         return load_key_file(path)
 
     def target(
-        self, journal: Journal, member: Member, author: SigningKey, grant: dict[str, Any] | None
+        self,
+        journal: Journal,
+        member: Member,
+        author: SigningKey | None,
+        grant: dict[str, Any] | None,
     ) -> OpenTarget:
         """Use the key; only an opened audit gets here."""
         if not journal.ledger.has(Stage.OPENED):
             raise StageError("the target has not been opened")
         sealed = journal.ledger.find(Stage.SEALED)[0].body["members"][member.name]
         if member.name not in self._unwrapped:
-            if grant is not None:
+            file = SealedFile(self.folder / f"target/{sealed['index']}.sealed")
+            if self._steward_key is not None:
+                steward = Person(SigningKey.load(self._steward_key).exchange)
+                self._unwrapped[member.name] = file.unwrap(steward)
+            elif grant is not None and author is not None:
                 self._unwrapped[member.name] = granted_key(grant, member.name, author)
             else:
-                file = SealedFile(self.folder / f"target/{sealed['index']}.sealed")
                 self._unwrapped[member.name] = file.unwrap(self._holder(journal))
         return OpenTarget(self.folder, member, sealed, self._unwrapped[member.name])
 
@@ -179,7 +187,7 @@ class Opener:
         self,
         journal: Journal,
         registry: Registry,
-        author: SigningKey,
+        author: SigningKey | None,
         grant: dict[str, Any] | None,
     ) -> dict[str, Any]:
         """Score every group and return all evidence as plain values."""
@@ -198,7 +206,7 @@ class Opener:
             "groups": {},
             "excluded": {},
             "secondary": {spec.name: {} for spec in registry.declaration.secondary},
-            "diagnostics": {"label": NOT_CERTIFIED, "auc": {}, "source_auc": {}},
+            "diagnostics": {"label": NOT_CERTIFIED, "auc": {}, "source_auc": {}, "unscored": {}},
         }
         wanted = self._write_records and not journal.ledger.has(Stage.CERTIFIED)
         writer = RecordWriter() if wanted else None
@@ -219,20 +227,22 @@ class Opener:
                         extra.columns[0], reading, releases=names, bounds_level=levels.bounds)),
                 }  # fmt: skip
         if writer is not None:
-            sealed = journal.ledger.find(Stage.SEALED)[0].body
-            self.folder.write(RECORDS, writer.sealed(sealed, self._records_holder(journal, grant)))
+            self.folder.write(RECORDS, writer.sealed(self._records_holder(journal, grant)))
         return found
 
     def rescore(self, journal: Journal, registry: Registry) -> dict[str, Any]:
         """Compute the evidence again from an opened target, for verifying and correcting."""
-        author = self.home.signing_key()
         grant = read_grant(self.folder, journal)
+        author = self.rescoring_author(grant)
         self._write_records = False
         return self._evidence(journal, registry, author, grant)
 
-    def _records_holder(self, journal: Journal, grant: dict[str, Any] | None) -> Holder:
-        from proxyguard.seal.crypto import Recipient
+    def rescoring_author(self, grant: dict[str, Any] | None) -> SigningKey | None:
+        """Return the author's key where only that opens a granted target."""
+        needed = grant is not None and self._steward_key is None
+        return self.home.signing_key() if needed else None
 
+    def _records_holder(self, journal: Journal, grant: dict[str, Any] | None) -> Holder:
         steward = journal.ledger.find(Stage.SEALED)[0].body["steward"]
         return Recipient(steward[64:]) if grant is not None else self._holder(journal)
 
@@ -284,6 +294,8 @@ def _store(
         found["secondary"][name][group.name] = record
     found["diagnostics"]["auc"][group.name] = scored.auc
     found["diagnostics"]["source_auc"][group.name] = scored.source_auc
+    if scored.unscored:
+        found["diagnostics"]["unscored"][group.name] = scored.unscored
 
 
 def subjects_of(journal: Journal, registry: Registry, evidence: str) -> dict[str, str]:
@@ -338,8 +350,6 @@ def frame_of(journal: Journal, registry: Registry, grant: dict[str, Any] | None)
 
 def until_certified(journal: Journal) -> Any:
     """Return the ledger as the certificate saw it: later entries add and do not change it."""
-    from proxyguard.seal.ledger import Ledger
-
     kept = []
     for entry in journal.ledger.entries:
         if entry.stage is Stage.CERTIFIED:

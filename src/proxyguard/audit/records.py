@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +29,7 @@ class RecordWriter:
 
         return replace(scorer, on_chunk=keep)
 
-    def sealed(self, sealed: Mapping[str, Any], holder: Holder) -> bytes:
+    def sealed(self, holder: Holder) -> bytes:
         """Return all records, encrypted for their holder."""
         table = pa.concat_tables(self._parts) if self._parts else pa.table({"position": []})
         return seal_table(table, [holder]).content

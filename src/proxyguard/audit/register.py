@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from math import sqrt
 from typing import Any
@@ -27,6 +28,7 @@ from proxyguard.errors import (
     TargetReused,
     UnsupportedDesign,
 )
+from proxyguard.losses.measure import Measure
 from proxyguard.losses.records import check_size
 from proxyguard.registry.claim import Bound, Claim
 from proxyguard.registry.declaration import Declaration, Member
@@ -34,6 +36,7 @@ from proxyguard.registry.design import Design, Iid
 from proxyguard.registry.fields import number
 from proxyguard.registry.parts import ClaimPart
 from proxyguard.registry.requirement import Requirement
+from proxyguard.registry.target import WithoutReplacementDesign
 from proxyguard.seal.canonical import digest
 from proxyguard.seal.entropy import now
 from proxyguard.seal.journal import Journal, writing
@@ -99,8 +102,11 @@ def build_registry(
         }
         facts[member.name] = fact
         check_sizes(member, development.sealed)
+        _check_queries(member, development.kinds)
+        _check_secondary(declaration, measures_of(member, requirements))
         check_claim(declaration, [m.requirement for m in measures_of(member, requirements)],
                     member.name)  # fmt: skip
+        _check_pool(member)
     value = {
         "format": 1,
         "declaration": declaration.to_dict(),
@@ -226,6 +232,32 @@ def check_lineage(folder: AuditFolder, journal: Journal, home: Home) -> list[Ove
                 "of development, or say in target.coincidence why they are other records"
             )
     return overlaps
+
+
+def _check_pool(member: Member) -> None:
+    """Refuse a pool that is cut from the table that development is the rest of."""
+    target = member.target
+    if target.reserve is not None and isinstance(target.design, WithoutReplacementDesign):
+        raise RegistryError(
+            "a pool is disjoint from development, and a reserve is cut from the same table: leave "
+            "design out, or give the target as a file of its own"
+        )
+
+
+def _check_queries(member: Member, kinds: Mapping[str, str]) -> None:
+    """See that a mean is asked of numbers, and nothing of columns that are not there."""
+    for part in member.requirement:
+        column = None if part.query is None else part.query.mean
+        if column is not None and kinds.get(column) != "number":
+            raise RegistryError(f"{part.name}: the mean of {column!r}, which holds no numbers")
+
+
+def _check_secondary(declaration: Declaration, measures: Sequence[Measure]) -> None:
+    """See that the limits of secondary specifications can be limits at all."""
+    for spec in declaration.secondary:
+        for measure in measures:
+            if measure.part in spec.limits:
+                replace(measure.requirement, limit=number(spec.limits[measure.part]))
 
 
 def _check_given(development: MemberDevelopment) -> None:

@@ -146,7 +146,14 @@ def validation_risks(
 
 def _mean_loss(measure: Measure, y: Array, predicted: Predicted) -> float:
     assert measure.loss is not None  # queries have no loss
-    return float(np.mean(measure.loss(predicted.threshold)(y, predicted.values)))
+    loss = measure.loss(predicted.threshold)
+    values = loss(y, predicted.values)
+    if not np.all((values >= loss.low) & (values <= loss.high)):
+        raise RegistryError(
+            f"{measure.part}: {loss.name} leaves its declared bounds [{loss.low:g}, "
+            f"{loss.high:g}] on validation data; mend the loss or its bounds"
+        )
+    return float(np.mean(values))
 
 
 def reference_policies(

@@ -7,7 +7,7 @@ the statistics that the registered tests may look at.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,8 @@ from proxyguard.losses.measure import Measure, Predicted
 from proxyguard.losses.read import LossReader
 from proxyguard.registry.declaration import Member
 from proxyguard.registry.design import Clustered
+from proxyguard.registry.fields import number
+from proxyguard.registry.requirement import Form
 from proxyguard.registry.target import Outcome
 from proxyguard.seal.table import read_table_bytes
 
@@ -39,6 +41,22 @@ CELLS = 1 << 22
 """Losses computed at once: 32 MB of doubles."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredPredictions:
+    """Predictions made elsewhere, sorted by record position."""
+
+    positions: NDArray[np.int64]
+    values: Array
+
+    def at(self, wanted: NDArray[np.int64]) -> Array:
+        """Return the predictions of these records, NaN where there is none."""
+        place = np.minimum(np.searchsorted(self.positions, wanted), self.positions.size - 1)
+        known = self.positions[place] == wanted
+        found = self.values[place].astype(np.float64)
+        found[~known] = np.nan
+        return found
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class Release:
     """One frozen release: what it needs to be scored, loaded when its turn comes."""
@@ -47,7 +65,7 @@ class Release:
     record: Mapping[str, Any]
     fitted: Fitted | None = None
     answers: dict[str, float] = field(default_factory=dict)
-    table: dict[int, Any] | None = None  # predictions made elsewhere, by position
+    table: StoredPredictions | None = None  # made elsewhere
 
     @property
     def failed(self) -> bool:
@@ -68,6 +86,8 @@ class Diagnostics:
 
     def add(self, y: Array, p: Array) -> None:
         """Count some predictions."""
+        known = np.isfinite(p)
+        y, p = y[known], p[known]
         place = np.minimum((p * BINS).astype(np.int64), BINS - 1)
         for label in (0, 1):
             self.counts[label] += np.bincount(place[(y > 0.5) == bool(label)], minlength=BINS)
@@ -89,6 +109,7 @@ class Scored:
     columns: tuple[tuple[Column, ...], ...]  # one tuple a reading
     auc: dict[str, float | None]
     source_auc: float | None
+    unscored: dict[str, int]  # records without a usable prediction: their losses are the worst
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -113,14 +134,15 @@ class Scorer:
         source = self._source()
         parts: list[list[tuple[Column, ...]]] = [[] for _ in readings]
         auc: dict[str, float | None] = {}
+        unscored: dict[str, int] = {}
         source_auc, done = None, 0
         with threadpool_limits(1):
-            for group in self._groups(releases):
+            for group in self._groups(releases, dense=_needs_whole(readings)):
                 for release in group:
                     self._load(release)
                 own = {r.name: Diagnostics.empty() for r in group}
                 base = Diagnostics.empty()
-                columns = self._pass(group, source, readings, own, base)
+                columns = self._pass(group, source, readings, own, base, unscored)
                 for part, column in zip(parts, columns, strict=True):
                     part.append(column)
                 auc |= {name: one.auc() for name, one in own.items()}
@@ -133,16 +155,18 @@ class Scorer:
             tuple(join_columns(list(columns)) for columns in zip(*part, strict=True))
             for part in parts
         )
-        return Scored(columns=joined, auc=auc, source_auc=source_auc)
+        return Scored(columns=joined, auc=auc, source_auc=source_auc, unscored=unscored)
 
-    def _groups(self, releases: Sequence[Release]) -> Iterator[list[Release]]:
-        """Yield releases whose models fit into memory together, whole tables cell by cell."""
-        most = max(1, CELLS // max(1, len(self.measures) * 256))
+    def _groups(self, releases: Sequence[Release], *, dense: bool) -> Iterator[list[Release]]:
+        """Yield releases whose models and losses fit into memory together."""
+        rows = self.target.n_records if dense else 256
+        most = max(1, CELLS // max(1, len(self.measures) * rows))
         group: list[Release] = []
         held = 0
         for release in releases:
             model = release.record.get("model")
-            size = 0 if model is None else 4 * self.folder.store.path(model).stat().st_size
+            held_as = model or record_release(release)
+            size = 0 if held_as is None else 4 * self.folder.store.path(held_as).stat().st_size
             if group and (held + size > HELD or len(group) >= most):
                 yield group
                 group, held = [], 0
@@ -164,25 +188,26 @@ class Scorer:
                 if measure.query.name not in release.answers:
                     release.answers[measure.query.name] = measure.query.answer(frame)
             if record.get("predictions"):
-                release.table = _by_position(frame, release.name)
+                release.table = stored_predictions(frame, release.name)
 
-    def _source(self) -> Fitted | dict[int, Any] | None:
+    def _source(self) -> Fitted | StoredPredictions | None:
         if self.source is None:
             return None
         if "predictions" in self.source:
             frame = read_table_bytes(
                 self.folder.store.get(self.source["predictions"]), "the source's predictions"
             )
-            return _by_position(frame, "source")
+            return stored_predictions(frame, "source")
         return load_fitted(self.folder, self.source, self.trusted)
 
     def _pass(
         self,
         group: Sequence[Release],
-        source: Fitted | dict[int, Any] | None,
+        source: Fitted | StoredPredictions | None,
         readings: Sequence[Reading],
         own: Mapping[str, Diagnostics],
         base: Diagnostics,
+        unscored: dict[str, int],
     ) -> list[tuple[Column, ...]]:
         """Read the target once for a group of releases."""
         names = [r.name for r in group]
@@ -195,7 +220,9 @@ class Scorer:
         readers: list[LossReader] = []
         seen = 0
         for chunk in self._chunks(dense, len(group)):
-            losses = LossArray(self._losses(chunk, group, source, own, base), chunk.records, names)
+            losses = LossArray(
+                self._losses(chunk, group, source, own, base, unscored), chunk.records, names
+            )
             if not readers:
                 readers = [LossReader(losses if dense else declared, r) for r in readings]
             for reader in readers:
@@ -218,9 +245,10 @@ class Scorer:
         self,
         chunk: Chunk,
         group: Sequence[Release],
-        source: Fitted | dict[int, Any] | None,
+        source: Fitted | StoredPredictions | None,
         own: Mapping[str, Diagnostics],
         base: Diagnostics,
+        unscored: dict[str, int],
     ) -> Array:
         """Return the losses of a group on some records, (R, m, J)."""
         m = len(chunk.positions)
@@ -252,6 +280,7 @@ class Scorer:
                 own[release.name].add(chunk.y, predicted.values)
             if predicted is not None:
                 predictions[release.name] = predicted
+            missing = 0
             for j, measure in enumerate(self.measures):
                 if measure.query is not None:
                     name = measure.query.name
@@ -259,22 +288,75 @@ class Scorer:
                 else:
                     assert predicted is not None  # a loss has predictions
                     assert chunk.y is not None
-                    values[r, :, j] = measure.of_predictions(chunk.y, predicted, paired)
+                    missing = max(
+                        missing, _fill(values[r, :, j], measure, chunk.y, predicted, paired)
+                    )
+            if missing:
+                unscored[release.name] = unscored.get(release.name, 0) + missing
         if self.on_chunk is not None:
             self.on_chunk(chunk, paired, predictions)
         return values
 
     def _predicted(
-        self, who: Fitted | dict[int, Any] | None, x: Any, chunk: Chunk, outcome: Outcome | None
+        self, who: Fitted | StoredPredictions | None, x: Any, chunk: Chunk, outcome: Outcome | None
     ) -> Predicted | None:
+        """Return predictions, NaN for records that the procedure cannot predict."""
         if who is None or outcome is None:
             return None
-        if isinstance(who, dict):
-            missing = next((p for p in chunk.positions.tolist() if p not in who), None)
-            if missing is not None:
-                raise LossMismatch(f"there is no prediction for the record at position {missing}")
-            return Predicted(values=np.array([who[p] for p in chunk.positions.tolist()]))
-        return Predicted(values=predict(who, x, outcome), threshold=who.threshold)
+        if isinstance(who, StoredPredictions):
+            return Predicted(values=who.at(chunk.positions))
+        try:
+            values = predict(who, x, outcome)
+        except (ValueError, TypeError, ArithmeticError):
+            # After the opening nothing may stop the audit: one record at a time, so that a
+            # record's loss depends on nothing but that record.
+            values = _one_by_one(who, x, outcome, len(chunk.positions))
+        return Predicted(values=values, threshold=who.threshold)
+
+
+def _one_by_one(fitted: Fitted, x: Any, outcome: Outcome, n: int) -> Array:
+    shape = (n, len(outcome.classes or ())) if outcome.kind == "multiclass" else (n,)
+    values = np.full(shape, np.nan)
+    for i in range(n):
+        row = x.iloc[i : i + 1] if hasattr(x, "iloc") else x[i : i + 1]
+        try:
+            values[i] = predict(fitted, row, outcome)[0]
+        except (ValueError, TypeError, ArithmeticError):
+            continue  # stays NaN, which counts as the worst loss
+    return values
+
+
+def _fill(
+    out: Array, measure: Measure, y: Array, release: Predicted, source: Predicted | None
+) -> int:
+    """Put the losses of all records in place; return how many had no usable prediction.
+
+    Without a prediction the loss is its upper bound, a function of the record like any
+    other, and on the safe side.
+    """
+    usable = _finite(release.values)
+    if source is not None and measure.requirement.form is Form.RELATIVE:
+        usable &= _finite(source.values)
+    if usable.all():
+        out[:] = measure.of_predictions(y, release, source)
+        return 0
+    out[:] = measure.requirement.high
+    if usable.any():
+        part = replace(release, values=release.values[usable])
+        paired = None if source is None else replace(source, values=source.values[usable])
+        out[usable] = measure.of_predictions(y[usable], part, paired)
+    return int((~usable).sum())
+
+
+def _finite(values: Array) -> NDArray[np.bool_]:
+    finite = np.isfinite(values)
+    return np.asarray(finite if finite.ndim == 1 else finite.all(axis=1))
+
+
+def record_release(release: Release) -> str | None:
+    """Return the stored object that is held while a release without a model is scored."""
+    found = release.record.get("release") if release.record.get("predictions") else None
+    return None if found is None else str(found)
 
 
 def slice_chunk(chunk: Chunk, start: int, stop: int) -> Chunk:
@@ -309,7 +391,7 @@ def _needs_whole(readings: Sequence[Reading]) -> bool:
     )
 
 
-def _by_position(frame: Any, name: str) -> dict[int, Any]:
+def stored_predictions(frame: Any, name: str) -> StoredPredictions:
     """Return stored predictions by record position; every position once."""
     if "prediction" in frame.columns:
         values = frame["prediction"].to_numpy(dtype=np.float64)
@@ -319,7 +401,20 @@ def _by_position(frame: Any, name: str) -> dict[int, Any]:
             key=lambda c: int(str(c).split()[1]),
         )
         values = frame[classes].to_numpy(dtype=np.float64)
-    positions = frame["position"].to_numpy(dtype=np.int64).tolist()
-    if len(set(positions)) < len(positions):
-        raise LossMismatch(f"{name}: a record has two predictions")
-    return dict(zip(positions, values, strict=True))
+    positions = frame["position"].to_numpy(dtype=np.int64)
+    order = np.argsort(positions, kind="stable")
+    if positions.size == 0 or np.any(np.diff(positions[order]) == 0):
+        raise LossMismatch(f"{name}: there is no prediction, or a record has two")
+    return StoredPredictions(positions[order], values[order])
+
+
+def check_predictions(frame: Any, name: str, outcome: Outcome) -> None:
+    """Refuse stored predictions that are no probabilities, or no numbers in the range."""
+    values = stored_predictions(frame, name).values
+    low, high = (0.0, 1.0)
+    if outcome.kind == "regression":
+        low, high = (number(end) for end in outcome.range or ("0", "1"))
+    if (values.ndim == 2) != (outcome.kind == "multiclass"):
+        raise LossMismatch(f"{name}: predictions do not fit a {outcome.kind} outcome")
+    if not np.all((values >= low) & (values <= high)):
+        raise LossMismatch(f"{name}: predictions must lie in [{low:g}, {high:g}]")

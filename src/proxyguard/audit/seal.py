@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.home import Home
 from proxyguard.audit.loss_file import check_bounds, read_loss_file
 from proxyguard.draw.outcome import negative_label, outcomes
-from proxyguard.errors import StageError, TableError
+from proxyguard.errors import RegistryError, StageError, TableError
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.fields import number
 from proxyguard.registry.target import (
@@ -62,15 +63,16 @@ def seal(
     with writing(folder.path) as journal:
         if journal.ledger.has(Stage.SEALED):
             raise StageError("sealed: the target is sealed already, and it is sealed once")
+        check_steward(keeper.steward, key.identity)
         audit = random_bytes(16).hex()
         holder = _holder(home, audit, keeper)
         members, files = {}, {}
         for index, member in enumerate(declaration.members):
+            _refuse_inside(folder, member, data)
             sealed = seal_member(folder, member, index, data, holder, home.lineage, audit,
                                  declaration.name)  # fmt: skip
             members[member.name] = sealed
             files.update(sealed.pop("files"))
-            files.update(_own_tables(folder, member, data))
         body = {
             "audit": audit,
             "name": declaration.name,
@@ -87,16 +89,17 @@ def seal(
     return body
 
 
-def _own_tables(folder: AuditFolder, member: Member, data: DataFolders) -> dict[str, str]:
-    """Return the declared tables that lie in the audit folder itself, which then cover them."""
-    target, found = member.target, {}
+def _refuse_inside(folder: AuditFolder, member: Member, data: DataFolders) -> None:
+    """Refuse tables in the audit folder: whoever gets the folder would get the target in clear."""
+    target = member.target
     names = (target.table, target.file, target.population, target.losses, member.development.table)
     for name in names:
         place = None if name is None else data.find(name)
         if place is not None and place.resolve().is_relative_to(folder.path.resolve()):
-            own = place.resolve().relative_to(folder.path.resolve()).as_posix()
-            found[own] = folder.sha256(own)
-    return found
+            raise TableError(
+                f"{name!r} lies in the audit folder, which is given to others; keep it outside, "
+                "beside the folder or where --data points"
+            )
 
 
 def check_sealed_part(declaration: Declaration, sealed: dict[str, Any]) -> None:
@@ -106,6 +109,18 @@ def check_sealed_part(declaration: Declaration, sealed: dict[str, Any]) -> None:
             "target or development in audit.toml differ from what was sealed; restore them, or "
             "start a new audit with a fresh target"
         )
+
+
+def check_steward(steward: str | None, author: str) -> None:
+    """Refuse a steward who is no second person, or no person at all."""
+    if steward is None:
+        return
+    if re.fullmatch("[0-9a-f]{128}", steward) is None:
+        raise RegistryError(
+            "a steward's identity is 128 hexadecimal digits, as grant --make-key prints it"
+        )
+    if author[:64] == steward[:64] or author[64:] == steward[64:]:
+        raise RegistryError("the steward is a second person; this identity is the author's own")
 
 
 def _holder(home: Home, audit: str, keeper: Keeper) -> Holder:
@@ -175,12 +190,14 @@ def _divide(member: Member, data: DataFolders) -> _Parts:
     target = member.target
     if target.table is not None:
         raw = RawTable(data.find(target.table), target.read)
+        check_columns(member, raw.columns)
         chosen = reserve_rows(raw, target)
         rest = np.setdiff1d(np.arange(len(raw)), chosen)
         return _Parts(raw.take(chosen), chosen, raw.take(rest), rest)
     raw = RawTable(data.find(str(target.file or target.population)), target.read)
     everything = np.arange(len(raw))
     source = RawTable(data.find(str(member.development.table)), target.read)
+    check_columns(member, source.columns)
     missing = set(source.columns) - set(raw.columns)
     if missing:
         raise TableError(
@@ -194,6 +211,23 @@ def _divide(member: Member, data: DataFolders) -> _Parts:
     )
 
 
+def check_columns(member: Member, columns: list[str]) -> None:
+    """See that every column that the declaration names is there."""
+    target = member.target
+    named = {target.outcome, target.design_column, *target.exclude}
+    for part in member.requirement:
+        named |= set(part.group or ())
+        if part.query is not None:
+            named |= {part.query.mean, *(part.query.share or ())}
+            named |= {c for marginal in part.query.marginals or () for c in marginal}
+    missing = sorted(str(name) for name in named - {None} if name not in columns)
+    if missing:
+        raise TableError(
+            f"the declaration names the columns {missing}, and the table has {columns}; is "
+            "read.separator right?"
+        )
+
+
 def reserve_rows(raw: RawTable, target: Target) -> Positions:
     """Return the row positions set aside, drawn before any outcome is parsed.
 
@@ -201,6 +235,8 @@ def reserve_rows(raw: RawTable, target: Target) -> Positions:
     """
     assert target.reserve is not None  # the caller has a table with a reserve
     rng = np.random.default_rng(target.reserve.seed)
+    if isinstance(target.design, ClusteredDesign):
+        return _reserve_clusters(raw, target.design.by, int(target.reserve.clusters or 0), rng)
     if not isinstance(target.design, StratifiedDesign):
         rows = target.reserve.rows or 0
         if rows >= len(raw):
@@ -217,6 +253,15 @@ def reserve_rows(raw: RawTable, target: Target) -> Positions:
             )
         chosen.append(rng.choice(inside, size=size, replace=False))
     return np.sort(np.concatenate(chosen)).astype(np.int64)
+
+
+def _reserve_clusters(raw: RawTable, by: str, wanted: int, rng: np.random.Generator) -> Positions:
+    """Return the rows of whole clusters: a cluster on both sides would tell its own outcome."""
+    labels = np.array([canonical_value(text) for text in raw.column(by)])
+    known = np.unique(labels)
+    if wanted >= known.size:
+        raise TableError(f"{wanted} clusters are to be reserved, and {by!r} has {known.size}")
+    return np.flatnonzero(np.isin(labels, rng.choice(known, size=wanted, replace=False)))
 
 
 def _kinds(member: Member, development: pd.DataFrame) -> dict[str, str]:
@@ -242,6 +287,8 @@ def _check_target(
             "need some"
         )
     _check_design(target, records)
+    _check_clusters(target, records, development)
+    _check_missing(member, records, kinds, development)
     if target.predicted is None:
         return
     column = target.predicted.column
@@ -255,6 +302,40 @@ def _check_target(
             raise TableError(
                 f"target: {column!r} has {sorted(map(str, other))[:3]}, development only "
                 f"{sorted(map(str, known))}"
+            )
+
+
+def _check_clusters(target: Target, records: pd.DataFrame, development: pd.DataFrame) -> None:
+    """Refuse a cluster that is in the target and in development: its records are dependent."""
+    if not isinstance(target.design, ClusteredDesign):
+        return
+    by = target.design.by
+    both = {canonical_value(as_text(v)) for v in records[by]} & {
+        canonical_value(as_text(v)) for v in development[by]
+    }
+    if both:
+        raise TableError(
+            f"{len(both)} clusters of {by!r}, for example {min(both)!r}, are in the target and in "
+            "development; records of one cluster depend on each other, so keep them together"
+        )
+
+
+def _check_missing(
+    member: Member, records: pd.DataFrame, kinds: dict[str, str], development: pd.DataFrame
+) -> None:
+    """Refuse missing or infinite numbers that no model can have learned to live with."""
+    target = member.target
+    numbers = typed(records, kinds, target.read.missing)
+    for name, kind in kinds.items():
+        if kind != "number" or name in target.exclude or name == target.outcome:
+            continue
+        own = numbers[name].to_numpy()
+        if np.isinf(own).any() or np.isinf(development[name].to_numpy()).any():
+            raise TableError(f"column {name!r} has infinite values; mend or exclude it")
+        if np.isnan(own).any() and not development[name].isna().any():
+            raise TableError(
+                f"target: column {name!r} has missing values and development has none, so no "
+                "procedure learns what to do with them; exclude the column or mend it"
             )
 
 
@@ -298,11 +379,29 @@ def split_development(
     part = member.development.validation
     if part is None:
         return development.reset_index(drop=True), None
+    design = member.target.design
+    if isinstance(design, ClusteredDesign) and design.by in development.columns:
+        return _split_clusters(development, design.by, number(part.fraction), part.seed)
     classes = None
     outcome = member.target.predicted
     if part.stratify and outcome is not None and outcome.kind != "regression":
         classes = outcomes(development[outcome.column], outcome, "development")
     return split_table(development, classes, number(part.fraction), part.seed)
+
+
+def _split_clusters(
+    development: pd.DataFrame, by: str, fraction: float, seed: int
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return training and validation with whole clusters in either, by the registered seed."""
+    labels = development[by].map(as_text)
+    known = np.unique(labels.to_numpy())
+    wanted = max(1, round(fraction * known.size))
+    if wanted >= known.size:
+        raise TableError(f"{known.size} clusters of {by!r} cannot be divided")
+    chosen = np.random.default_rng(seed).choice(known, size=wanted, replace=False)
+    inside = labels.isin(chosen.tolist()).to_numpy()
+    first, second = development[~inside], development[inside]
+    return first.reset_index(drop=True), second.reset_index(drop=True)
 
 
 def _remember(
@@ -318,8 +417,9 @@ def _remember(
 
     tagged = parts.development.reset_index(drop=True)
     rows = pd.DataFrame({"row": np.arange(len(tagged))})
-    if member.target.outcome is not None:
-        rows[member.target.outcome] = development[member.target.outcome].to_numpy()
+    for column in (member.target.outcome, member.target.design_column):
+        if column is not None:
+            rows[column] = development[column].to_numpy()
     training, validation = split_development(member, rows)
     whole = None
     if parts.rest is not None:

@@ -152,8 +152,8 @@ class SequentialOpener(Opener):
 
     def rescore(self, journal: Journal, registry: Registry) -> dict[str, Any]:
         """Compute every score again from the opened target, for verifying."""
-        author = self.home.signing_key()
         grant = read_grant(self.folder, journal)
+        author = self.rescoring_author(grant)
         member = registry.declaration.members[0]
         target = self.target(journal, member, author, grant)
         step = _Step(self, journal, registry, member, target, author)
@@ -228,7 +228,7 @@ class _Step:
         registry: Registry,
         member: Member,
         target: OpenTarget,
-        author: SigningKey,
+        author: SigningKey | None,
     ) -> None:
         self._opener, self.journal, self._registry = opener, journal, registry
         self._member, self._target, self._author = member, target, author
@@ -285,8 +285,12 @@ class _Step:
             if a
         }
         body = {"release": digest(record), "record": record, "files": files, "time": now()}
-        self.journal.record(Stage.DRAWN, body, self._author)
+        self.journal.record(Stage.DRAWN, body, self._signer())
         return record
+
+    def _signer(self) -> SigningKey:
+        assert self._author is not None  # only rescoring goes without, and it records nothing
+        return self._author
 
     @property
     def _stops(self) -> bool:
@@ -356,7 +360,7 @@ class _Step:
             "statistics": evidence_record(evidence),
             "time": now(),
         }
-        self.journal.record(Stage.SCORED, body, self._author)
+        self.journal.record(Stage.SCORED, body, self._signer())
 
 
 class _Batch:

@@ -7,7 +7,7 @@ name = "my-audit"
 purpose = "May releases of this mechanism stand in for the table when a classifier is trained?"
 
 [target]                                   # sealed before anything else
-table = "table.csv"                        # looked for here and in --data
+table = "table.csv"                        # beside this folder, or in --data; never in it
 reserve = { rows = 2000, seed = 1 }        # rows set aside before any outcome is read
 # or: file = "target.parquet"              (with development.table)
 # or: population = "all.parquet"           (with draw = { size = 2000, replace = true, seed = 1 })

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from proxyguard.audit.folder import CERTIFICATE, DECLARATION, EVIDENCE, AuditFolder
 from proxyguard.audit.integrity import problems, unknown_files
-from proxyguard.errors import ProxyGuardError
+from proxyguard.errors import KeyMissing, ProxyGuardError
 from proxyguard.seal.journal import NAME, Journal
 from proxyguard.seal.ledger import Stage
 
@@ -50,6 +50,7 @@ class Verification:
     signer: str | None = None
     attestation: str | None = None
     head: str | None = None
+    certified: bool | None = None
 
     @property
     def good(self) -> bool:
@@ -67,6 +68,7 @@ class Verification:
             "signer": self.signer,
             "attestation": self.attestation,
             "head": self.head,
+            "certified": self.certified,
         }
 
 
@@ -77,6 +79,7 @@ def verify(folder: AuditFolder, rescore: Rescore | None = None) -> Verification:
     if journal is None:
         return result
     result.signer, result.head = journal.signer, journal.ledger.head
+    result.certified = journal.ledger.has(Stage.CERTIFIED)
     result.findings += [Finding(place=p, problem=why) for p, why in problems(folder, journal)]
     result.findings += [Finding(place=p, problem=why) for p, why in _unrecorded(folder, journal)]
     result.checked.append("files: every recorded byte")
@@ -107,6 +110,8 @@ def step(result: Verification, place: str, name: str, check: Callable[[], Any]) 
     """Run one check; what it raises becomes a finding."""
     try:
         found = check()
+    except KeyMissing:
+        raise  # says nothing about the folder
     except _BROKEN as error:
         text = str(error) if isinstance(error, ProxyGuardError) else f"cannot be read: {error!r}"
         result.findings.append(Finding(place=place, problem=text))

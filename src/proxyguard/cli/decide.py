@@ -57,6 +57,7 @@ def grant(
     make_key: Annotated[
         bool, typer.Option("--make-key", help="Make that key first, and print its identity.")
     ] = False,
+    home: Home = None,
     json: Json = False,
 ) -> None:
     """As steward: release the target's key for what is registered and frozen now."""
@@ -71,8 +72,11 @@ def grant(
         return
     from proxyguard.audit.folder import AuditFolder
     from proxyguard.audit.grant import grant as give_grant
+    from proxyguard.audit.home import Home as Keep
+    from proxyguard.audit.home import default_home
 
-    statement = give_grant(AuditFolder(folder), key)
+    memory = Keep(default_home() if home is None else home).lineage
+    statement = give_grant(AuditFolder(folder), key, memory)
     if json:
         show.give(statement)
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -34,6 +35,9 @@ def verify(
     data: Data = None,
     key_file: KeyFile = None,
     passphrase: AskPassphrase = False,
+    steward_key: Annotated[
+        Path | None, typer.Option("--steward-key", help="The steward's own key, to recompute.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Check everything that can be checked, offline; exit code 5 if something does not hold."""
@@ -43,8 +47,9 @@ def verify(
     if with_target:
         with show.bars(json) as progress:
             found = audit_of(folder, home, data, None, progress).verify(
-                with_target=True, key_file=key_file, passphrase=ask_passphrase(passphrase)
-            )
+                with_target=True, key_file=key_file, passphrase=ask_passphrase(passphrase),
+                steward_key=steward_key,
+            )  # fmt: skip
     else:
         found = check(AuditFolder(folder))
     if json:
@@ -61,6 +66,8 @@ def verify(
         show.say(f"Signed by {found.signer}")
         if found.attestation:
             show.say(f"Attestation: {found.attestation}.")
+        if found.certified is False:
+            show.say("There is no certificate yet.")
         show.say("Everything holds." if found.good else "This folder does not hold.")
     if not found.good:
         raise typer.Exit(show.BROKEN)

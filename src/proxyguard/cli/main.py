@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import sys
+import traceback
+from pathlib import Path
 
 import typer
 
@@ -40,6 +42,15 @@ def main() -> None:
         sys.exit(show.exit_code(error))
     except OSError as error:
         print(f"proxyguard: {error}", file=sys.stderr)
+        sys.exit(show.ERROR)
+    except Exception as error:  # a fault of ours: say where, and that nothing recorded is lost
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        print(
+            f"proxyguard: an error that should have been caught earlier: {type(error).__name__}: "
+            f"{error} ({Path(where.filename).name}, line {where.lineno}); what was recorded is "
+            "kept, please report this",
+            file=sys.stderr,
+        )
         sys.exit(show.ERROR)
     except KeyboardInterrupt:
         print("proxyguard: interrupted; what was recorded is kept", file=sys.stderr)

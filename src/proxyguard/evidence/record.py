@@ -23,6 +23,7 @@ def evidence_record(evidence: ReleaseEvidence) -> dict[str, Any]:
     return {
         "releases": list(evidence.releases),
         "requirements": [r.name for r in evidence.requirements],
+        "limits": [repr(r.limit) for r in evidence.requirements],
         "tests": [t.value for t in evidence.tests],
         "bounds_level": repr(evidence.bounds_level),
         "columns": [_column_record(column) for column in evidence.columns],
@@ -44,6 +45,8 @@ def derived_record(evidence: ReleaseEvidence) -> dict[str, Any]:
 
 def read_evidence(record: Mapping[str, Any], reading: Reading) -> ReleaseEvidence:
     """Return the evidence that a record holds, derived anew from its statistics."""
+    if record["limits"] != [repr(r.limit) for r in reading.requirements]:
+        raise SealError(f"the evidence is about the limits {record['limits']}, not the registered")
     names = [r.name for r in reading.requirements]
     if record["requirements"] != names or record["tests"] != [t.value for t in reading.tests]:
         raise SealError(

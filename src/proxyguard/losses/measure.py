@@ -20,7 +20,7 @@ from proxyguard.registry.requirement import Form, Requirement
 from proxyguard.registry.target import Outcome
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 Array = NDArray[np.float64]
 
@@ -38,6 +38,7 @@ class Measure:
     """One requirement and how its losses are computed."""
 
     requirement: Requirement
+    part: str = ""  # the declared requirement that it belongs to
     loss: Callable[[float | None], Loss] | None = None  # from a decision threshold
     query: BoundedQuery | None = None
     sign: float = 1.0  # of a query: target minus release, or the reverse
@@ -53,11 +54,6 @@ class Measure:
                 f"{self.requirement.name}: a relative requirement needs the source's predictions"
             )
         return values - self.loss(source.threshold)(y, source.values)
-
-    def of_records(self, frame: pd.DataFrame, answer: float) -> Array:
-        """Return one side of the difference between the records' query and the answer."""
-        assert self.query is not None  # a loss has none
-        return self.of_query_values(self.query.values(frame), answer)
 
     def of_query_values(self, values: Array, answer: float) -> Array:
         """Return one side of the difference, from the query's values."""
@@ -85,6 +81,7 @@ def measure_loss(
             ramp=None if part.ramp is None else number(part.ramp),
             group=None if part.group is None else group_name(part.group),
         ),
+        part=part.name,
         loss=loss,
     )
 
@@ -106,7 +103,7 @@ def measure_query(
             ramp=None if part.ramp is None else number(part.ramp),
             group=None if part.group is None else group_name(part.group),
         )
-        sides.append(Measure(requirement=requirement, query=query, sign=sign))
+        sides.append(Measure(requirement=requirement, part=part.name, query=query, sign=sign))
     return sides[0], sides[1]
 
 

@@ -10,8 +10,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, St
 
 def _decimal(text: str) -> str:
     try:
-        Fraction(text)
-    except (ValueError, ZeroDivisionError):
+        float(Fraction(text))
+    except (ValueError, ZeroDivisionError, OverflowError):
         raise ValueError(
             f'expected a number written as text, such as "0.05", got {text!r}'
         ) from None
@@ -27,7 +27,7 @@ def _share(text: str) -> str:
 def _inside(text: str) -> str:
     if text.startswith("/") or "\\" in text or ".." in text.split("/"):
         raise ValueError(
-            f"expected a path inside the audit's data folder, with forward slashes, got {text!r}"
+            f"expected a path inside the data folders, with forward slashes, got {text!r}"
         )
     return text
 

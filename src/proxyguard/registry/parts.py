@@ -161,6 +161,8 @@ class Drawn(DeclarationPart):
 
     @model_validator(mode="after")
     def _one_seed_a_draw(self) -> Drawn:
+        if isinstance(self.seeds, Seeds) and self.seeds.first + self.draws > 2**32:
+            raise ValueError("the seeds run past 2^32, which not every library takes")
         if isinstance(self.seeds, tuple):
             if len(self.seeds) != self.draws:
                 raise ValueError(f"{self.draws} draws need as many seeds, got {len(self.seeds)}")

@@ -24,10 +24,12 @@ from proxyguard.registry.fields import (
 class Reserve(DeclarationPart):
     """Rows of one table set aside by a registered seed, before any outcome is parsed.
 
-    ``rows`` is left out for a stratified design, whose sizes say how many.
+    ``rows`` is left out for a stratified design, whose sizes say how many, and for a
+    clustered one, of which whole ``clusters`` are set aside.
     """
 
     rows: Count | None = None
+    clusters: Count | None = None
     seed: Seed
 
 
@@ -139,6 +141,14 @@ class Target(DeclarationPart):
     @model_validator(mode="after")
     def _reserved_rows(self) -> Target:
         if self.reserve is None:
+            return self
+        clustered = isinstance(self.design, ClusteredDesign)
+        if clustered != (self.reserve.clusters is not None) or (clustered and self.reserve.rows):
+            raise ValueError(
+                "a clustered target reserves whole clusters, reserve = { clusters = N, seed = S }, "
+                "and no other design does"
+            )
+        if clustered:
             return self
         if isinstance(self.design, StratifiedDesign):
             if self.reserve.rows not in (None, sum(self.design.sizes.values())):

@@ -69,7 +69,7 @@ def build_report(
         name=predicate["name"],
         purpose=predicate["purpose"],
         attestation=predicate["attestation"]["words"],
-        guarantee=predicate["claim_status"]["guarantee"],
+        guarantee=_guarantee(predicate, ledger),
         verdicts=tuple(_verdict(v) for v in predicate["verdicts"]),
         about=tuple(_about(predicate)),
         not_claimed=tuple(predicate["not_claimed"]),
@@ -77,6 +77,14 @@ def build_report(
         verify=f"proxyguard verify DIR   (signed by {signer})",
         notes=tuple(_notes(predicate, ledger)),
     )
+
+
+def _guarantee(predicate: Mapping[str, Any], ledger: Sequence[Mapping[str, Any]]) -> str:
+    """Return the guarantee as certified, and what was admitted after that."""
+    stages = [entry["stage"] for entry in ledger]
+    later = stages[stages.index("certified") :].count("deviated") if "certified" in stages else 0
+    words = str(predicate["claim_status"]["guarantee"])
+    return words if later == 0 else f"{words}; but deviations were recorded later, see the notes"
 
 
 def _verdict(verdict: Mapping[str, Any]) -> Verdict:
@@ -142,24 +150,23 @@ def _notes(predicate: Mapping[str, Any], ledger: Sequence[Mapping[str, Any]]) ->
 def _requirement_tables(
     predicate: Mapping[str, Any], evidence: Mapping[str, Any], registry: Mapping[str, Any]
 ) -> list[Table]:
-    limits = {}
-    for member in registry["members"].values():
-        for one in member["requirements"]:
-            limits[one["part"]["name"]] = (one["limit"]["value"], one["limit"]["rule"])
+    members = registry["members"]
     tables = []
     order = [v["mechanism"] for v in predicate["verdicts"]]  # JSON sorts names, people do not
     for name in sorted(evidence["groups"], key=lambda n: order.index(n) if n in order else -1):
         group = evidence["groups"][name]
         derived = group["derived"]
+        own = members[name] if name in members else next(iter(members.values()))
+        rules = {one["part"]["name"]: one["limit"]["rule"] for one in own["requirements"]}
         rows = []
         for j, requirement in enumerate(group["requirements"]):
             estimates = [row[j] for row in derived["estimates"]]
-            base = requirement.split(" (target ")[0]
-            limit, rule = limits.get(requirement) or limits.get(base.split(":")[0], ("", ""))
+            declared = requirement.split(" (target ")[0]
+            rule = rules.get(requirement) or rules.get(declared.split(":")[0], "")
             rows.append(
                 (
                     requirement,
-                    limit,
+                    f"{float(group['limits'][j]):g}",
                     rule,
                     str(group["columns"][j]["n"]) if group["columns"] else "",
                     _cut(min(estimates), up=False),

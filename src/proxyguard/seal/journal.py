@@ -42,17 +42,21 @@ class Journal:
         """The public key that signed the first entry, and so must sign the rest."""
         return self.signers[0] if self.signers else None
 
+    def check_signer(self, key: SigningKey) -> None:
+        """Raise unless this key signed the entries so far."""
+        if self.signer is not None and key.public != self.signer:
+            raise KeyMissing(
+                f"this audit is signed by {self.signer[:16]}..., the key given is "
+                f"{key.public[:16]}...; use the key made at init"
+            )
+
     def record(self, stage: Stage, body: Mapping[str, Any], key: SigningKey) -> Entry:
         """Record the next step and return its entry once it is on the disk.
 
         The caller holds the folder through `writing`. If the write fails, nothing is
         recorded, here or on the disk.
         """
-        if self.signer is not None and key.public != self.signer:
-            raise KeyMissing(
-                f"this audit is signed by {self.signer[:16]}..., the key given is "
-                f"{key.public[:16]}...; use the key made at init"
-            )
+        self.check_signer(key)
         trial = Ledger(self.ledger.entries)
         entry = trial.append(stage, body)
         line = canonical_bytes(

@@ -31,6 +31,8 @@ create table if not exists roles (
   identity text not null, prints blob not null, occurrences blob not null,
   primary key (audit, member, role));
 create table if not exists audits (audit text primary key, sealed integer not null);
+create table if not exists grants (
+  target text primary key, registry text not null, releases text not null);
 create table if not exists openings (
   target text primary key, audit text not null, registry text not null, releases text not null);
 """
@@ -189,11 +191,20 @@ class LineageStore:
         with self._connect() as base:
             return {row[0] for row in base.execute("select audit from openings").fetchall()}
 
-    def knows(self, audit: str) -> bool:
-        """Return whether an audit's records are remembered here."""
+    def grant(self, target: str, registry: str, releases: str) -> None:
+        """Record that a target's key is released; for another claim it is refused."""
         with self._connect() as base:
-            found = base.execute("select 1 from audits where audit = ?", (audit,)).fetchone()
-        return found is not None
+            base.execute("begin immediate")
+            found = base.execute(
+                "select registry, releases from grants where target = ?", (target,)
+            ).fetchone()
+            if found is None:
+                base.execute("insert into grants values (?, ?, ?)", (target, registry, releases))
+            elif found != (registry, releases):
+                raise TargetReused(
+                    "this target's key was granted before, for another registry or other releases; "
+                    "a target is granted once"
+                )
 
     def was_opened(self, target: str) -> bool:
         """Return whether the opening of a sealed target was begun."""

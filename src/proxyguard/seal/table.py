@@ -7,6 +7,7 @@ part alone, and the target's records are kept as text until they are scored.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -109,6 +110,7 @@ def _read_text(path: Path) -> bytes:
         content = path.read_bytes()
         if path.suffix == ".gz":
             content = gzip.decompress(content)
+        content = content.removeprefix(codecs.BOM_UTF8)
     except FileNotFoundError:
         raise TableError(f"there is no table at {path}") from None
     except (OSError, EOFError, zlib.error) as error:
