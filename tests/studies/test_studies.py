@@ -9,13 +9,26 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from proxyguard.studies import calibration, costs, mechanisms, modes, searches, shared_target
+from proxyguard.studies import (
+    calibration,
+    costs,
+    held_out,
+    mechanisms,
+    modes,
+    searches,
+    shared_target,
+)
 from proxyguard.studies.catalog import STUDIES
 from proxyguard.studies.rows import Row, agreement, p_agree, rows_of
 from proxyguard.studies.run import run_study
 from proxyguard.studies.study import Published, Status, Study, Sums, grid, place
 
-REDUCED = {"near-boundary": 1000, "collective-grid": 300, "mode-comparison-high-signal": 300}
+REDUCED = {
+    "held-out-regrets": 400,
+    "near-boundary": 1000,
+    "collective-grid": 300,
+    "mode-comparison-high-signal": 300,
+}
 
 
 def shown_cells(study: Study) -> list[int]:
@@ -68,6 +81,7 @@ def wrong(module: Any, name: str, value: Any) -> Any:
 MISTAKES = {
     "calibration": wrong(calibration, "INVALID", (0.105, 0.02, 0.02)),
     "target-reuse": wrong(calibration, "CANDIDATES", 10),
+    "held-out-regrets": wrong(held_out, "TOLERANCE", 0.03),
     "rare-group": wrong(searches, "ALPHA", 0.1),
     "mechanism-calibration": wrong(mechanisms, "TARGET", 0.85),
     "adaptive-stream": wrong(searches, "ALPHA", 0.075),

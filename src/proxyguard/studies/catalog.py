@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from proxyguard.studies import calibration, costs, mechanisms, modes, searches, shared_target
+from proxyguard.studies import (
+    calibration,
+    costs,
+    held_out,
+    mechanisms,
+    modes,
+    searches,
+    shared_target,
+)
 from proxyguard.studies.study import Study
 
 STUDIES: dict[str, Study] = {
@@ -10,6 +18,7 @@ STUDIES: dict[str, Study] = {
     for study in (
         calibration.CALIBRATION,
         calibration.TARGET_REUSE,
+        held_out.HELD_OUT_REGRETS,
         searches.RARE_GROUP,
         mechanisms.MECHANISM_CALIBRATION,
         searches.ADAPTIVE_STREAM,

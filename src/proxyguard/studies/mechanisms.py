@@ -100,11 +100,13 @@ def near_boundary(cell: Cell, rng: np.random.Generator, repetitions: int) -> Out
         return np.asarray(c <= single)
 
     def inner_holm(c: Counts, v: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        # One family over all releases of all mechanisms: the smallest counts of the row.
+        # One family over all releases of all mechanisms. Holm's levels rise, so releases with
+        # one count pass together, and the largest count that passes says all.
         flat = c.reshape(c.shape[0], -1)
-        recognized = holm_recognized(flat, table, level)
-        rank = flat.argsort(axis=-1, kind="stable").argsort(axis=-1, kind="stable")
-        return np.asarray(rank < recognized[:, None]).reshape(c.shape)
+        ordered = np.sort(flat, axis=-1)
+        recognized = holm_recognized(flat, table, level)[:, None]
+        last = np.take_along_axis(ordered, np.maximum(recognized - 1, 0), axis=-1)
+        return np.asarray(flat <= np.where(recognized > 0, last, -1)).reshape(c.shape)
 
     labels: dict[str, Decide] = {
         "uncorrected": uncorrected,
