@@ -197,6 +197,17 @@ def test_missing_values_that_no_model_has_met_are_refused_at_seal(tmp_path: Path
     assert not (audit.folder / "ledger.jsonl").exists()
 
 
+def test_an_audit_that_cannot_succeed_is_told_so(tmp_path: Path) -> None:
+    audit = make(tmp_path, "rows = 100, seed = 3", 'exclude = ["patient"]', visits())
+    assert audit.check().good  # .3^4 = .0081 <= .05
+    place = audit.folder / "audit.toml"
+    place.write_text(place.read_text().replace('reliability = "0.3"', 'reliability = "0.8"'))
+    (problem,) = audit.check().problems
+    # .8^13 = .055 > .05 >= .044 = .8^14
+    assert "4 draws cannot show a reliability above 0.8" in problem
+    assert "at least 14 are needed" in problem
+
+
 def test_columns_that_are_not_there_are_named_before_sealing(tmp_path: Path) -> None:
     audit = make(tmp_path, "rows = 100, seed = 3", 'exclude = ["ghost"]', visits())
     assert any("['ghost']" in problem for problem in audit.check().problems)

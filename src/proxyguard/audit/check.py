@@ -13,7 +13,9 @@ from proxyguard.audit.resolve import MemberDevelopment, Workplace, develop, refe
 from proxyguard.audit.seal import check_columns
 from proxyguard.draw.catalog import find_pipeline, load_attribute, load_generator
 from proxyguard.errors import ProxyGuardError, TableError
+from proxyguard.exact.planning import least_releases_named
 from proxyguard.registry.declaration import Declaration, Member
+from proxyguard.registry.fields import number
 from proxyguard.registry.parts import SlackRule
 from proxyguard.registry.requirement import Form
 from proxyguard.seal.ledger import Stage
@@ -57,6 +59,7 @@ def check(place: Workplace) -> Check:
             result.facts.append(
                 "the records are declared never to have been analysed; else set target.prior_use"
             )
+    _check_draws(result, declaration)
     ledger = place.folder.journal().ledger
     if ledger.has(Stage.SEALED):
         sealed = ledger.find(Stage.SEALED)[0].body["members"]
@@ -108,6 +111,30 @@ def _check_generators(result: Check, place: Workplace, member: Member) -> None:
             load_generator(mechanism.generator, mechanism.options)
         except ProxyGuardError as error:
             result.problems.append(f"{mechanism.name}: {error}")
+
+
+def _check_draws(result: Check, declaration: Declaration) -> None:
+    """Say so where not even all releases being valid could validate a mechanism.
+
+    Necessary for every mode: ``eta_0^R`` is the chance of R valid releases at the target, and
+    Holm's first step compares it with ``alpha/H``.
+    """
+    claim = declaration.claim
+    if claim.level != "mechanism" or claim.reliability is None:
+        return
+    mechanisms = [m for member in declaration.members for m in member.mechanism]
+    most = max(m.draws for m in mechanisms)
+    least = least_releases_named(
+        target=number(claim.reliability),
+        alpha_mechanism=number(claim.alpha),
+        n_mechanisms=len(mechanisms),
+    )
+    if most < least:
+        result.problems.append(
+            f"this audit cannot succeed: even if every release is valid, {most} draws cannot show "
+            f"a reliability above {claim.reliability} at alpha = {claim.alpha}; at least {least} "
+            "are needed"
+        )
 
 
 def _check_claim_before_sealing(result: Check, declaration: Declaration) -> None:

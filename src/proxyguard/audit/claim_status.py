@@ -11,7 +11,7 @@ from proxyguard.seal.ledger import Ledger, Stage
 def claim_status(declaration: Declaration, ledger: Ledger) -> dict[str, str]:
     """Return evidence, lineage, registered and guarantee, in words."""
     lineage = _overlaps(ledger)
-    reused = [one for one in lineage if _reused(one)]
+    reused = [one for one in lineage if one["reused"]]
     prior = [m.target.prior_use for m in declaration.members if m.target.prior_use is not None]
     deviations = ledger.find(Stage.DEVIATED)
     amendments = len(ledger.find(Stage.AMENDED))
@@ -67,11 +67,6 @@ def _overlaps(ledger: Ledger) -> list[dict[str, Any]]:
     registered = ledger.find(Stage.REGISTERED)
     entry = (opened or registered)[-1]
     return [dict(one) for one in entry.body.get("lineage", [])]
-
-
-def _reused(one: dict[str, Any]) -> bool:
-    earlier = not one["same_audit"]
-    return bool(earlier and one["shared"] > 0 and (one["role"] != "target" or one["opened"]))
 
 
 def _lineage_words(lineage: list[dict[str, Any]]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from proxyguard.audit.folder import RELEASES, AuditFolder, Registry
 from proxyguard.audit.home import Home
-from proxyguard.audit.jobs import draw_job, forbidden_paths
+from proxyguard.audit.jobs import WORKER, draw_job, forbidden_paths
 from proxyguard.audit.manifest import check_copies
 from proxyguard.audit.resolve import MemberDevelopment, Workplace
 from proxyguard.audit.score import check_predictions
@@ -27,7 +27,6 @@ from proxyguard.seal.storage import write_atomic
 from proxyguard.seal.table import read_table, read_table_bytes, table_bytes
 
 PENDING = "draws"
-MODULE = "proxyguard.adapters.worker"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +197,7 @@ def _draw_task(place: Workplace, task: Task) -> dict[str, Any]:
     draw_all(
         task.job,
         [seed for seed in task.seeds if seed not in have],
-        module=MODULE,
+        module=WORKER,
         workers=place.workers,
         timeout=task.timeout,
         keep=keep,

@@ -10,6 +10,9 @@ from proxyguard.errors import TableError
 from proxyguard.registry.declaration import Member
 from proxyguard.seal.journal import NAME
 
+WORKER = "proxyguard.adapters.worker"
+"""The module that a drawing process runs."""
+
 if TYPE_CHECKING:
     from proxyguard.audit.resolve import Workplace
 

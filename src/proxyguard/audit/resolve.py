@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from proxyguard.adapters.library import Library, best_threshold
 from proxyguard.audit.data import DataFolders
 from proxyguard.audit.folder import AuditFolder
-from proxyguard.audit.jobs import draw_job, forbidden_paths
+from proxyguard.audit.jobs import WORKER, draw_job, forbidden_paths
 from proxyguard.audit.limits import provisional_measure, resolve_roles
 from proxyguard.draw.catalog import load_generator, origin
 from proxyguard.draw.models import load_model, model_bytes
@@ -122,8 +122,14 @@ def fit_source(development: MemberDevelopment) -> Source | None:
 
 def load_fitted(folder: AuditFolder, record: Mapping[str, Any], trusted: Sequence[str]) -> Fitted:
     """Load a stored procedure with the choices recorded around it."""
+    model = load_model(folder.store.get(record["model"]), record["model"], trusted)
+    return fitted_from(record, model)
+
+
+def fitted_from(record: Mapping[str, Any], estimator: Any) -> Fitted:
+    """Return an estimator with the choices that a draw recorded around it."""
     return Fitted(
-        estimator=load_model(folder.store.get(record["model"]), record["model"], trusted),
+        estimator=estimator,
         selected=str(record["selected"]),
         threshold=None if record["threshold"] is None else float(record["threshold"]),
         temperature=None if record["temperature"] is None else float(record["temperature"]),
@@ -223,14 +229,7 @@ def run_pilots(
         ) -> None:  # fmt: skip
             if record["status"] != "drawn":
                 raise DrawError(f"pilot {name!r}, seed {record['seed']}: {record['error']}")
-            fitted = Fitted(
-                estimator=load_model(model, "a pilot", ()),
-                selected=record["selected"],
-                threshold=None if record["threshold"] is None else float(record["threshold"]),
-                temperature=(
-                    None if record["temperature"] is None else float(record["temperature"])
-                ),
-            )
+            fitted = fitted_from(record, load_model(model, "a pilot", ()))
             with threadpool_limits(1):
                 own = Predicted(
                     values=predict(fitted, x, development.outcome), threshold=fitted.threshold
@@ -251,7 +250,7 @@ def run_pilots(
             validated=development.validation() is not None,
         )  # fmt: skip
         draw_all(
-            job, pilot.seed_list, module="proxyguard.adapters.worker", workers=place.workers,
+            job, pilot.seed_list, module=WORKER, workers=place.workers,
             timeout=None, keep=keep,
         )  # fmt: skip
         found[pilot.name] = {

@@ -19,6 +19,7 @@ from proxyguard.audit.envelope import sign_statement, statement
 from proxyguard.audit.folder import CERTIFICATE, EVIDENCE, AuditFolder, Registry
 from proxyguard.audit.grant import read_grant, release_set
 from proxyguard.audit.integrity import check_folder
+from proxyguard.audit.jobs import WORKER
 from proxyguard.audit.limits import planned_records
 from proxyguard.audit.manifest import check_content
 from proxyguard.audit.measures import design_of, measures_of
@@ -51,7 +52,6 @@ from proxyguard.seal.journal import Journal, writing
 from proxyguard.seal.keys import SigningKey
 from proxyguard.seal.ledger import Entry, Stage
 
-MODULE = "proxyguard.adapters.worker"
 COPIES = ("content", "release", "model")
 """What no two independent draws have in common."""
 
@@ -272,7 +272,7 @@ class _Step:
 
         draw_all(
             job_of(development, generator, options, name, prepare), [seed],
-            module=MODULE, workers=1, timeout=None if timeout is None else float(timeout),
+            module=WORKER, workers=1, timeout=None if timeout is None else float(timeout),
             keep=keep,
         )  # fmt: skip
         record = kept[0]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.seal import LOSSES, POSITION
 from proxyguard.draw.outcome import outcomes
+from proxyguard.losses.measure import group_name
 from proxyguard.losses.query import matches
 from proxyguard.losses.records import Records
 from proxyguard.registry.declaration import Member
@@ -125,7 +126,7 @@ class OpenTarget:
                 inside = np.ones(len(frame), dtype=bool)
                 for column, value in part.group.items():
                     inside &= matches(frame[column], value)
-                groups[", ".join(f"{c} = {v}" for c, v in part.group.items())] = inside
+                groups[group_name(part.group)] = inside
         return Records(
             ids=positions,
             strata=labels if isinstance(design, StratifiedDesign) else None,

@@ -96,12 +96,13 @@ def register(
 ) -> None:  # fmt: skip
     """Resolve every rule on development data and freeze the claim."""
     with show.bars(json) as progress:
-        value = audit_of(folder, home, data, workers, progress).register()
+        audit = audit_of(folder, home, data, workers, progress)
+        value = audit.register()
     if json:
         show.give(value)
         return
     _show_limits(value)
-    show.say(f"Registered. Next: proxyguard draw {folder}")
+    show.say(f"Registered. Next: proxyguard {audit.status().next} {folder}")
 
 
 def amend(

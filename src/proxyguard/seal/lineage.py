@@ -55,8 +55,9 @@ class Overlap:
 
     @property
     def reused(self) -> bool:
-        """Whether records of this target shaped something before."""
-        return self.shared > 0 and (self.role != "target" or self.opened)
+        """Whether records of this target shaped something in another audit before."""
+        seen = self.role != "target" or self.opened
+        return not self.same_audit and self.shared > 0 and seen
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; the expected number to one decimal."""
@@ -71,6 +72,7 @@ class Overlap:
             "expected_twins": f"{self.expected_twins:.1f}",
             "same_audit": self.same_audit,
             "opened": self.opened,
+            "reused": self.reused,
         }
 
 
