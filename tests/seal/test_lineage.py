@@ -170,6 +170,7 @@ def test_parts_of_one_audit_meet_even_where_nothing_is_shared(store: LineageStor
         "expected_twins": "2.5",
         "same_audit": True,
         "opened": False,
+        "reused": False,
     }
 
 
