@@ -26,7 +26,16 @@ def one_thread() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def repeatable_session() -> Iterator[None]:
+    """Salts and keys of what many tests share come from a fixed sequence too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("secrets.token_bytes", random.Random(20260803).randbytes)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def repeatable_entropy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Seeds that a caller did not give come from a fixed sequence, still one after the other."""
+    """Seeds, salts and keys come from a fixed sequence, still one after the other."""
     monkeypatch.setattr("secrets.randbits", random.Random(20260801).getrandbits)
+    monkeypatch.setattr("secrets.token_bytes", random.Random(20260802).randbytes)

@@ -337,7 +337,7 @@ def candidates(folder: Path) -> list[Path]:
 
 
 def test_a_stream_judges_each_candidate_on_records_of_its_own(tmp_path: Path) -> None:
-    audit = registered(tmp_path, STREAM, limit="0.24")
+    audit = registered(tmp_path, STREAM, limit="0.28")
     rounds = [audit.submit(path) for path in candidates(tmp_path / "candidates")[:3]]
     assert [r["round"] for r in rounds] == [1, 2, 3]
     levels = [6 * 0.05 / (pi * t) ** 2 for t in (1, 2, 3)]
@@ -351,7 +351,7 @@ def test_a_stream_judges_each_candidate_on_records_of_its_own(tmp_path: Path) ->
     assert rounds[1]["decision"] == "unresolved"
     chunk, target = whole_target(audit)
     losses = losses_by_hand(audit, chunk)
-    risk = pg.Requirement(name="risk", low=0, high=1, limit=0.24)
+    risk = pg.Requirement(name="risk", low=0, high=1, limit=0.28)
     stream = pg.CandidateStream([risk], seed=target.seed())
     for t, entry in enumerate(audit.journal().ledger.find(Stage.SCORED)):
         batch = slice(60 * t, 60 * (t + 1))  # records 0 to 59 of the sealed order, then 60 to 119
