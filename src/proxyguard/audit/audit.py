@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import sys
 from collections.abc import Callable, Sequence
@@ -20,7 +19,7 @@ from proxyguard.audit.correct import correct, deviate
 from proxyguard.audit.data import DataFolders
 from proxyguard.audit.envelope import open_envelope
 from proxyguard.audit.folder import CERTIFICATE, DECLARATION, REPORTS, AuditFolder
-from proxyguard.audit.home import Home, default_home
+from proxyguard.audit.home import Home, default_home, processors
 from proxyguard.audit.open import Opener
 from proxyguard.audit.report import write_report
 from proxyguard.audit.resolve import Progress, Workplace
@@ -59,7 +58,7 @@ class Audit:
         self.folder = AuditFolder(Path(folder))
         self.home = Home(default_home() if home is None else Path(home))
         self._data = [Path(one) for one in data]
-        self._workers = workers or max(1, len(os.sched_getaffinity(0)))
+        self._workers = workers or processors()
         self._progress: Progress = progress or (lambda what, done, total: None)
 
     @property

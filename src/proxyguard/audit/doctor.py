@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from proxyguard.audit.home import Home, default_home
+from proxyguard.audit.home import Home, default_home, processors
 from proxyguard.errors import ProxyGuardError
 from proxyguard.seal.storage import exclusive, write_atomic
 
@@ -19,7 +18,7 @@ def examine(home: Path | None) -> dict[str, Any]:
     place = Home(default_home() if home is None else home)
     facts: dict[str, str] = {f"version of {k}": v for k, v in software_versions().items()}
     facts["home"] = str(place.root)
-    facts["processors"] = str(len(os.sched_getaffinity(0)))
+    facts["processors"] = str(processors())
     problems = []
     if place.signing_path.exists():
         try:

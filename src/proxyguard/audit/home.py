@@ -25,6 +25,12 @@ def default_home() -> Path:
     return (Path(data) if data else Path.home() / ".local" / "share") / "proxyguard"
 
 
+def processors() -> int:
+    """Return how many processors this process may use, where the system tells."""
+    allowed = getattr(os, "sched_getaffinity", None)
+    return len(allowed(0)) if allowed is not None else os.cpu_count() or 1
+
+
 @dataclass(frozen=True, slots=True)
 class Home:
     """A person's keys and memory."""
