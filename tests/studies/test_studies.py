@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from proxyguard.studies import (
     shared_target,
 )
 from proxyguard.studies.catalog import STUDIES
+from proxyguard.studies.report import table, write_rows
 from proxyguard.studies.rows import Row, agreement, p_agree, rows_of
 from proxyguard.studies.run import run_study
 from proxyguard.studies.study import Published, Status, Study, Sums, grid, place
@@ -141,6 +144,21 @@ def test_sums_add_up_to_those_of_all_values() -> None:
     assert parts.standard_error == pytest.approx(whole.standard_error, rel=1e-12)
     assert Sums.of([True, False]).binary
     assert not Sums.of([0.5]).binary
+
+
+def test_rows_are_json_that_any_reader_takes(tmp_path: Path) -> None:
+    rows = run_study(STUDIES["release-planning"]) + run_study(
+        STUDIES["target-reuse"], repetitions=9
+    )
+    (first, second) = write_rows(tmp_path, rows)
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    lines = [*first.read_text().splitlines(), *second.read_text().splitlines()]
+    read = [json.loads(line, parse_constant=refuse) for line in lines]
+    assert [one["value"] for one in read] == [row.value for row in rows]
+    assert "release-planning: eta_0 0.8, H 1" in table(rows)
 
 
 def test_cells_are_named_by_their_values() -> None:

@@ -19,10 +19,11 @@ def table(rows: Sequence[Row]) -> str:
             lines += ["", f"{row.study}: {cell}"]
             before = (row.study, cell)
         published = "" if row.published is None else f"  published {row.published:g}"
+        error = "" if row.standard_error is None else f" ({row.standard_error:.4f})"
         exact = "" if row.exact is None else f"  exact {row.exact:.4f}"
         agree = "" if row.p_agree is None else f"  p {row.p_agree:.3f}"
         lines.append(
-            f"  {row.method:<24} {row.metric:<28} {row.value:9.4f} ({row.standard_error:.4f})"
+            f"  {row.method:<24} {row.metric:<28} {row.value:9.4f}{error}"
             f"{published}{exact}{agree}  [{row.status}]"
         )
     return "\n".join(lines)

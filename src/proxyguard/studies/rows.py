@@ -28,7 +28,7 @@ class Row:
     status: str
     metric: str
     value: float
-    standard_error: float
+    standard_error: float | None  # None: computed, not simulated
     wilson: tuple[float, float] | None
     upper95: float | None
     repetitions: int
@@ -71,7 +71,7 @@ def rows_of(study: Study, index: int, outcome: Outcome) -> list[Row]:
                 status=study.methods[method].value,
                 metric=metric,
                 value=sums.mean,
-                standard_error=sums.standard_error,
+                standard_error=sums.standard_error if sums.n > 1 else None,
                 wilson=wilson_interval(round(sums.total), sums.n) if sums.binary else None,
                 upper95=_upper95(sums) if sums.binary else None,
                 repetitions=sums.n,
