@@ -81,7 +81,7 @@ class Worker:
             return [None] * len(seeds)
         try:
             return list(self._generator.draw_many(seeds))
-        except Exception:
+        except Exception:  # whatever it was, the seed that it belongs to raises it again
             return [None] * len(seeds)
 
     def draw(self, seed: Seed, table: Any = None) -> tuple[dict[str, Any], bytes, bytes]:

@@ -1,0 +1,68 @@
+"""A generator that draws many at once gives the releases that it gives one by one."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from proxyguard.draw.worker import Worker, _draw_all, receive
+from proxyguard.seal.table import table_bytes
+
+MODULE = """
+class Many:
+    def __init__(self, broken=None):
+        self.broken, self.batches = broken, 0
+    def describe(self):
+        return {}
+    def prepare(self, source, rng):
+        self.source = source
+    def draw(self, seed):
+        if int(seed) == self.broken:
+            raise ValueError("no release")
+        return self.source.sample(4, random_state=seed.take("rows"))
+    def draw_many(self, seeds):
+        self.batches += 1
+        return [self.draw(seed) for seed in seeds]
+"""
+
+
+def drawn(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, seeds: list[int], **options: Any
+) -> tuple[list[tuple[dict[str, Any], bytes, bytes]], int]:
+    (folder / "pg_many.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(folder)
+    (folder / "source").write_bytes(table_bytes(pd.DataFrame({"x": [float(i) for i in range(30)]})))
+    worker = Worker(
+        {
+            "generator": "pg_many:Many", "options": options, "kinds": {"x": "number"},
+            "missing": [], "predictions": False, "source": str(folder / "source"),
+            "validation": None, "prepare_seed": 0, "root": str(folder),
+        },
+        None,
+    )  # fmt: skip
+    out = io.BytesIO()
+    _draw_all(worker, seeds, out)
+    out.seek(0)
+    found = []
+    while (one := receive(out)) is not None:
+        found.append(one)
+    return found, worker._generator.batches
+
+
+def test_a_batch_is_what_single_draws_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    together, batches = drawn(tmp_path, monkeypatch, [5, 6, 7])
+    alone = [drawn(tmp_path, monkeypatch, [seed])[0][0] for seed in (5, 6, 7)]
+    assert together == alone
+    assert batches == 1
+    assert [record["stages"] for record, _, _ in together] == [["rows"]] * 3
+
+
+def test_one_bad_seed_does_not_fail_its_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, _ = drawn(tmp_path, monkeypatch, [5, 6, 7], broken=6)
+    assert [record["status"] for record, _, _ in found] == ["drawn", "failed", "drawn"]
