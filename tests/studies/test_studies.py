@@ -116,7 +116,7 @@ def test_a_planted_three_point_error_is_reported() -> None:
     study = STUDIES["target-reuse"]
 
     def planted(cell: Mapping[str, Any], rng: np.random.Generator, n: int) -> Any:
-        found = dict(study.simulate(cell, rng, n))
+        found = dict(study.simulate(cell, rng, n, frozenset(study.methods)))
         sums = found["sealed", "false validation"]
         more = sums.total + round(0.03 * sums.n)
         return {**found, ("sealed", "false validation"): Sums(sums.n, more, more)}
@@ -174,3 +174,13 @@ def test_every_method_has_a_status_and_every_published_figure_a_row() -> None:
         for index, method, _ in study.published:
             assert 0 <= index < len(study.cells)
             assert method in study.methods
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_papers_rows_are_the_same_with_ours_and_without(name: str) -> None:
+    study = STUDIES[name]
+    reduced, cells = min(study.repetitions, 40), shown_cells(study)[:2]
+    both = run_study(study, repetitions=reduced, cells=cells)
+    alone = run_study(study, repetitions=reduced, cells=cells, methods=study.published_methods())
+    assert {row.method for row in alone} <= set(study.published_methods())
+    assert [r for r in both if r.method in study.published_methods()] == alone

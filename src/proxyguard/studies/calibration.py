@@ -7,12 +7,13 @@ import numpy as np
 from proxyguard.studies.counts import (
     any_of,
     holm_recognized,
+    largest_count_law,
     largest_counts,
     point_passes,
     pvalue_table,
     share_of,
 )
-from proxyguard.studies.study import Cell, Outcome, Published, Status, Study, Sums
+from proxyguard.studies.study import Cell, Metrics, Outcome, Published, Status, Study, Wanted, tally
 
 CANDIDATES, TOLERANCE = 20, 0.10
 INVALID, VALID = (0.102, 0.02, 0.02), (0.02, 0.02, 0.02)
@@ -22,46 +23,52 @@ CELLS = (
 )
 
 
-def calibrate(cell: Cell, rng: np.random.Generator, repetitions: int) -> Outcome:
+def calibrate(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
     """Return false acceptance among invalid candidates, and power among valid ones."""
     n, alpha = cell["n"], cell["alpha"]
     shape = (repetitions, CANDIDATES)
     invalid = largest_counts(rng, n, INVALID, shape)
     valid = largest_counts(rng, n, VALID, shape)
-    table, found = pvalue_table(n, TOLERANCE), {}
-    rules = {
-        "point threshold": point_passes(n, TOLERANCE),
-        "per-proxy IUT": _most(table, alpha),
-        "Bonferroni": _most(table, alpha / CANDIDATES),
-    }
-    for name, most in rules.items():
-        found[name, "false acceptance"] = Sums.of(any_of(invalid <= most))
-        found[name, "power"] = Sums.of(share_of(valid <= most))
-    for metric, counts in (("false acceptance", invalid), ("power", valid)):
-        accepted = holm_recognized(counts, table, alpha)
-        values = accepted > 0 if metric == "false acceptance" else accepted / CANDIDATES
-        found["Holm", metric] = Sums.of(values)
-    return found
+    table = pvalue_table(n, TOLERANCE)
+
+    def at_most(most: int) -> Metrics:
+        return {"false acceptance": any_of(invalid <= most), "power": share_of(valid <= most)}
+
+    def by_holm() -> Metrics:
+        accepted = [holm_recognized(counts, table, alpha) for counts in (invalid, valid)]
+        return {"false acceptance": accepted[0] > 0, "power": accepted[1] / CANDIDATES}
+
+    return tally(
+        {
+            "point threshold": lambda: at_most(point_passes(n, TOLERANCE)),
+            "per-proxy IUT": lambda: at_most(_most(table, alpha)),
+            "Bonferroni": lambda: at_most(_most(table, alpha / CANDIDATES)),
+            "Holm": by_holm,
+        },
+        wanted,
+    )
 
 
-def reuse(cell: Cell, rng: np.random.Generator, repetitions: int) -> Outcome:
+def reuse(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
     """Return false validation when the best screened candidate is judged on used records."""
     n, alpha = cell["n"], cell["alpha"]
     table = pvalue_table(n, TOLERANCE)
     screening = largest_counts(rng, n, INVALID, (repetitions, CANDIDATES))
     fresh = largest_counts(rng, n, INVALID, (repetitions,))
     best = screening.min(axis=1)  # the candidates share one law, so which one is best says nothing
-    return {
-        ("reuse", "false validation"): Sums.of(table[best] <= alpha),
-        ("sealed", "false validation"): Sums.of(table[fresh] <= alpha),
-        ("Holm", "false validation"): Sums.of(holm_recognized(screening, table, alpha) > 0),
-    }
+    metric = "false validation"
+    return tally(
+        {
+            "reuse": lambda: {metric: table[best] <= alpha},
+            "sealed": lambda: {metric: table[fresh] <= alpha},
+            "Holm": lambda: {metric: holm_recognized(screening, table, alpha) > 0},
+        },
+        wanted,
+    )
 
 
 def exact_calibration(cell: Cell) -> dict[tuple[str, str], float]:
     """Return the exact rates: candidates are independent, so each is one power of a tail."""
-    from proxyguard.studies.counts import largest_count_law
-
     n, alpha = cell["n"], cell["alpha"]
     table = pvalue_table(n, TOLERANCE)
     bad, good = largest_count_law(n, INVALID), largest_count_law(n, VALID)
@@ -81,8 +88,6 @@ def exact_calibration(cell: Cell) -> dict[tuple[str, str], float]:
 
 def exact_reuse(cell: Cell) -> dict[tuple[str, str], float]:
     """Return the exact rates of the reuse study."""
-    from proxyguard.studies.counts import largest_count_law
-
     table = pvalue_table(cell["n"], TOLERANCE)
     law = largest_count_law(cell["n"], INVALID)
     single = float(law[_most(table, cell["alpha"])])

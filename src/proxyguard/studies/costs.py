@@ -12,7 +12,7 @@ import numpy as np
 
 from proxyguard.exact.binomial import clopper_pearson_lower
 from proxyguard.exact.contamination import chernoff_ceiling, markov_allowance
-from proxyguard.studies.study import Cell, Outcome, Published, Status, Study, Sums
+from proxyguard.studies.study import Cell, Metrics, Outcome, Published, Status, Study, Wanted, tally
 
 BUDGET, ALPHA, TOLERANCE = 10_000.0, 0.05, 0.3
 RECORDS, RELEASES = (250, 500, 1000, 2000, 5000), (30, 100, 250, 500, 1000)
@@ -73,19 +73,20 @@ def choose(ratio: float, rates: Mapping[str, float]) -> Plan:
     )  # fmt: skip
 
 
-def cost_plan(cell: Cell, rng: np.random.Generator, repetitions: int) -> Outcome:
+def cost_plan(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
     """Return the chosen plan at one cost ratio (C1, C2)."""
     rates = {"direct": 0.95, "named": cell["named"]}
     plan = choose(cell["ratio"], rates)
-    return {
-        ("paper's planner", "projected bound"): Sums.of([projection(plan, rates[plan.mode])]),
-        ("paper's planner", "n"): Sums.of([plan.n]),
-        ("paper's planner", "R"): Sums.of([plan.R]),
-        ("paper's planner", "direct"): Sums.of([plan.mode == "direct"]),
+    chosen: Metrics = {
+        "projected bound": [projection(plan, rates[plan.mode])],
+        "n": [plan.n],
+        "R": [plan.R],
+        "direct": [plan.mode == "direct"],
     }
+    return tally({"paper's planner": lambda: chosen}, wanted)
 
 
-def sensitivity(cell: Cell, rng: np.random.Generator, repetitions: int) -> Outcome:
+def sensitivity(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
     """Return how often wrong pilot rates switch the mode, and what they cost (C3)."""
     ratio = cell["ratio"]
     oracle = choose(ratio, TRUTH)
@@ -99,11 +100,12 @@ def sensitivity(cell: Cell, rng: np.random.Generator, repetitions: int) -> Outco
         plan = choose(ratio, rates)
         switches.append(plan.mode != oracle.mode)
         regrets.append(max(0.0, best - projection(plan, TRUTH[plan.mode])))
-    return {
-        ("paper's planner", "mode switches"): Sums.of([100.0 * float(np.mean(switches))]),
-        ("paper's planner", "mean regret"): Sums.of([float(np.mean(regrets))]),
-        ("paper's planner", "largest regret"): Sums.of([max(regrets)]),
+    found = {
+        "mode switches": [100.0 * float(np.mean(switches))],
+        "mean regret": [float(np.mean(regrets))],
+        "largest regret": [max(regrets)],
     }
+    return tally({"paper's planner": lambda: found}, wanted)
 
 
 _METHODS = {"paper's planner": Status.REGISTERED}

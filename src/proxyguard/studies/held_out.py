@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.exact.mean import bentkus_pvalue, empirical_bernstein_pvalue
 from proxyguard.studies.counts import Array, any_of, share_of, validated
-from proxyguard.studies.study import Cell, Outcome, Published, Status, Study, Sums, grid, place
+from proxyguard.studies.study import (
+    Cell,
+    Outcome,
+    Published,
+    Status,
+    Study,
+    Wanted,
+    grid,
+    place,
+    tally,
+)
 
 ALPHA, TOLERANCE, CANDIDATES, REQUIREMENTS = 0.05, 0.01, 6, 3
 UNIT_LIMIT = (TOLERANCE + 1.0) / 2.0  # regrets lie in [-1, 1]
+Decide = Callable[[Array, Array], NDArray[np.bool_]]
 ROWS = 40
 """Repetitions whose records exist at once: 40 x 6 x 3 x 1000 doubles are 6 MB."""
 
@@ -55,15 +67,18 @@ LAWS: dict[str, Callable[[np.random.Generator, tuple[int, ...], bool], Array]] =
 }  # fmt: skip
 
 
-def held_out(cell: Cell, rng: np.random.Generator, repetitions: int) -> Outcome:
+def held_out(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
     """Return false validation at the tolerance and power below it."""
-    found: dict[tuple[str, str], Sums] = {}
-    for truth, metric in ((False, "false validation"), (True, "power")):
-        mean, variance = _moments(rng, cell, repetitions, truth)
-        for name, decided in _decisions(mean, variance, cell["n"]).items():
-            values = share_of(decided) if truth else any_of(decided)
-            found[name, metric] = Sums.of(values)
-    return found
+    n = cell["n"]
+    at_limit, below = (_moments(rng, cell, repetitions, truth) for truth in (False, True))
+
+    def both(decide: Decide) -> dict[str, Array]:
+        return {
+            "false validation": any_of(decide(*at_limit)),
+            "power": share_of(decide(*below)),
+        }
+
+    return tally({k: partial(both, v) for k, v in _decisions(n).items()}, wanted)
 
 
 def _moments(
@@ -81,14 +96,20 @@ def _moments(
     return np.concatenate(means), np.concatenate(variances)
 
 
-def _decisions(mean: Array, variance: Array, n: int) -> dict[str, NDArray[np.bool_]]:
-    bernstein = empirical_bernstein_pvalue(mean, variance, n, UNIT_LIMIT).max(axis=-1)
-    bentkus = bentkus_pvalue(mean, n, UNIT_LIMIT).max(axis=-1)
+def _decisions(n: int) -> dict[str, Decide]:
+    """Return how each method decides from means and variances."""
+
+    def bernstein(mean: Array, variance: Array) -> Array:
+        return np.asarray(empirical_bernstein_pvalue(mean, variance, n, UNIT_LIMIT).max(axis=-1))
+
+    def bentkus(mean: Array) -> Array:
+        return np.asarray(bentkus_pvalue(mean, n, UNIT_LIMIT).max(axis=-1))
+
     return {
-        "point threshold": (mean < UNIT_LIMIT).all(axis=-1),
-        "uncorrected IUT": bernstein <= ALPHA,
-        "Holm, empirical Bernstein": validated(bernstein, ALPHA),
-        "Holm, bentkus": validated(bentkus, ALPHA),
+        "point threshold": lambda m, s: (m < UNIT_LIMIT).all(axis=-1),
+        "uncorrected IUT": lambda m, s: bernstein(m, s) <= ALPHA,
+        "Holm, empirical Bernstein": lambda m, s: validated(bernstein(m, s), ALPHA),
+        "Holm, bentkus": lambda m, s: validated(bentkus(m), ALPHA),
     }
 
 

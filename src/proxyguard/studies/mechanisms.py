@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,18 @@ from proxyguard.studies.counts import (
     simes_recognized,
     validated,
 )
-from proxyguard.studies.study import Cell, Outcome, Published, Status, Study, Sums, grid, place
+from proxyguard.studies.study import (
+    Cell,
+    Outcome,
+    Published,
+    Status,
+    Study,
+    Sums,
+    Wanted,
+    grid,
+    place,
+    tally,
+)
 
 H, TOLERANCE, TARGET, ALPHA = 5, 0.10, 0.8, 0.05
 Decide = Callable[[Counts, NDArray[np.bool_]], NDArray[np.bool_]]
@@ -59,16 +71,20 @@ def _sharp(counts: Counts, table: Array, releases: int) -> NDArray[np.bool_]:
 
 
 def _summarise(
-    blocks: Mapping[str, tuple[Counts, NDArray[np.bool_]]], methods: Mapping[str, Decide]
+    blocks: Mapping[str, tuple[Counts, NDArray[np.bool_]]],
+    methods: Mapping[str, Decide],
+    wanted: Wanted,
 ) -> dict[tuple[str, str], Sums]:
-    found = {}
-    for name, method in methods.items():
-        found[name, "false validation"] = Sums.of(any_of(method(*blocks["boundary"])))
-        found[name, "power"] = Sums.of(share_of(method(*blocks["valid"])))
-    return found
+    def both(decide: Decide) -> dict[str, Array]:
+        return {
+            "false validation": any_of(decide(*blocks["boundary"])),
+            "power": share_of(decide(*blocks["valid"])),
+        }
+
+    return tally({name: partial(both, decide) for name, decide in methods.items()}, wanted)
 
 
-def calibrate(cell: Cell, rng: np.random.Generator, repetitions: int) -> Outcome:
+def calibrate(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
     """Return false validation and power of every way to recognize releases (B5, B9)."""
     n, releases, share = cell["n"], cell["R"], cell["share"]
     table, passes = pvalue_table(n, TOLERANCE), point_passes(n, TOLERANCE)
@@ -83,11 +99,12 @@ def calibrate(cell: Cell, rng: np.random.Generator, repetitions: int) -> Outcome
         "oracle": lambda c, v: _outer(v.sum(axis=-1), releases, ALPHA),
         "sharp, binomial": lambda c, v: _sharp(c, table, releases),
     }
-    wanted = {name: methods[name] for name in cell.get("methods", tuple(methods))}
-    return _summarise(_blocks(rng, cell, repetitions), wanted)
+    return _summarise(_blocks(rng, cell, repetitions), methods, wanted)
 
 
-def near_boundary(cell: Cell, rng: np.random.Generator, repetitions: int) -> Outcome:
+def near_boundary(
+    cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted
+) -> Outcome:
     """Return false release labels and false mechanism validation near the limit (B8)."""
     n, releases = cell["n"], cell["R"]
     table = pvalue_table(n, TOLERANCE)
@@ -113,47 +130,55 @@ def near_boundary(cell: Cell, rng: np.random.Generator, repetitions: int) -> Out
         "inner Holm": inner_holm,
         "oracle": lambda c, v: v,
     }
-    found = {}
-    for name, label in labels.items():
-        marked = label(counts, valid)
-        found[name, "any false label"] = Sums.of(any_of(marked & ~valid))
-        decided = _outer(marked.sum(axis=-1), releases, level)
-        found[name, "false validation"] = Sums.of(any_of(decided))
-        good = label(*blocks["valid"])
-        found[name, "power"] = Sums.of(share_of(_outer(good.sum(axis=-1), releases, level)))
-    found["sharp, binomial", "false validation"] = Sums.of(any_of(_sharp(counts, table, releases)))
-    found["sharp, binomial", "power"] = Sums.of(
-        share_of(_sharp(blocks["valid"][0], table, releases))
-    )
-    return found
+
+    def labelled(label: Decide) -> dict[str, Array]:
+        marked, good = label(counts, valid), label(*blocks["valid"])
+        return {
+            "any false label": any_of(marked & ~valid),
+            "false validation": any_of(_outer(marked.sum(axis=-1), releases, level)),
+            "power": share_of(_outer(good.sum(axis=-1), releases, level)),
+        }
+
+    ours: dict[str, Decide] = {"sharp, binomial": lambda c, v: _sharp(c, table, releases)}
+    return {
+        **tally({name: partial(labelled, label) for name, label in labels.items()}, wanted),
+        **_summarise(blocks, ours, wanted),
+    }
 
 
-def collective(cell: Cell, rng: np.random.Generator, repetitions: int) -> Outcome:
+def collective(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
     """Return power and recognized counts of Holm, tail-Simes and tail-Fisher (B10)."""
     n, releases = cell["n"], cell["R"]
     table, level = pvalue_table(n, TOLERANCE), ALPHA / 2
     blocks = _blocks(rng, cell, repetitions)
-    found: dict[tuple[str, str], Sums] = {}
-    baseline: Array | None = None
-    for name, recognize in (
-        ("Holm", holm_recognized), ("tail-Simes", simes_recognized),
-        ("tail-Fisher", fisher_recognized),
-    ):  # fmt: skip
+    by_holm = holm_recognized(blocks["valid"][0], table, level / H)
+
+    def combined(recognize: Callable[[Counts, Array, float], Counts]) -> dict[str, Array]:
         boundary = recognize(blocks["boundary"][0], table, level / H)
-        valid = recognize(blocks["valid"][0], table, level / H)
-        found[name, "false validation"] = Sums.of(any_of(_outer(boundary, releases, level)))
-        found[name, "power"] = Sums.of(share_of(_outer(valid, releases, level)))
-        mean = valid.mean(axis=-1)
-        found[name, "recognized"] = Sums.of(mean)
-        if baseline is None:
-            baseline = mean
+        if recognize is holm_recognized:
+            valid, gain = by_holm, {}
         else:
-            found[name, "gain over Holm"] = Sums.of(mean - baseline)
-    for block, metric in (("boundary", "false validation"), ("valid", "power")):
-        decided = _sharp(blocks[block][0], table, releases)
-        values = any_of(decided) if block == "boundary" else share_of(decided)
-        found["sharp, binomial", metric] = Sums.of(values)
-    return found
+            valid = recognize(blocks["valid"][0], table, level / H)
+            gain = {"gain over Holm": (valid - by_holm).mean(axis=-1)}
+        return {
+            "false validation": any_of(_outer(boundary, releases, level)),
+            "power": share_of(_outer(valid, releases, level)),
+            "recognized": valid.mean(axis=-1),
+            **gain,
+        }
+
+    ours: dict[str, Decide] = {"sharp, binomial": lambda c, v: _sharp(c, table, releases)}
+    return {
+        **tally(
+            {
+                "Holm": lambda: combined(holm_recognized),
+                "tail-Simes": lambda: combined(simes_recognized),
+                "tail-Fisher": lambda: combined(fisher_recognized),
+            },
+            wanted,
+        ),
+        **_summarise(blocks, ours, wanted),
+    }
 
 
 _CALIBRATION_CELLS = tuple(
@@ -199,12 +224,11 @@ ERROR_SPLIT = Study(
     seed=2607282,
     repetitions=10_000,
     cells=tuple(
-        {"n": 500, "R": 25, "safe": 0.02, "bad": 0.102, "eta": 0.98, "share": share,
-         "methods": ("two-level", "oracle", "sharp, binomial")}
+        {"n": 500, "R": 25, "safe": 0.02, "bad": 0.102, "eta": 0.98, "share": share}
         for share in _SHARES
     ),
     simulate=calibrate,
-    methods=_METHODS,
+    methods={name: _METHODS[name] for name in ("two-level", "oracle", "sharp, binomial")},
     published={
         (i, "two-level", metric): Published(value=value, digits=digits, repetitions=10_000)
         for i, pair in enumerate(

@@ -17,7 +17,18 @@ from proxyguard.exact.contamination import chernoff_ceiling, markov_allowance
 from proxyguard.exact.mean import bentkus_pvalue, empirical_bernstein_pvalue
 from proxyguard.studies.counts import Array, Counts, sharp_pvalues, sharp_threshold
 from proxyguard.studies.shared_target import lower_limits, oracle_power
-from proxyguard.studies.study import Cell, Outcome, Published, Status, Study, Sums, grid, place
+from proxyguard.studies.study import (
+    Cell,
+    Outcome,
+    Published,
+    Status,
+    Study,
+    Sums,
+    Wanted,
+    grid,
+    place,
+    tally,
+)
 
 ALPHA, TARGET = 0.05, 0.8
 LIMITS = (0.55, 0.35, 0.40)  # on the unit scale
@@ -105,10 +116,19 @@ def high_signal_moments(rng: np.random.Generator, mean: Array, n: int) -> tuple[
     return average, moments[0] + 2 * coefficient * moments[1] + coefficient**2 * moments[2]
 
 
-def compare(
-    average: Array, variance: Array, valid: NDArray[np.bool_], n: int, design: Design
-) -> dict[tuple[str, str], Sums]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """Sample means and Bessel variances of a block, (reps, R, 3), and which releases are valid."""
+
+    average: Array
+    variance: Array
+    valid: NDArray[np.bool_]
+    n: int
+
+
+def compare(drawn: Drawn, design: Design, wanted: Wanted) -> dict[tuple[str, str], Sums]:
     """Return how often each mode validates, from sample means and variances."""
+    average, variance, valid, n = drawn.average, drawn.variance, drawn.valid, drawn.n
     releases = average.shape[1]
     pvalues = np.max(
         [
@@ -119,28 +139,36 @@ def compare(
     )
     ordered = np.sort(pvalues, axis=1)
     scores = np.all(average <= np.array(LIMITS) - design.slack + 1e-15, axis=-1).sum(axis=1)
-    found = {
-        ("named", "validated"): Sums.of(_named(ordered, design, ALPHA) > TARGET),
-        ("direct", "validated"): Sums.of(_direct(scores, releases, n, design, ALPHA) > TARGET),
-        ("hybrid", "validated"): Sums.of(
-            np.maximum(
-                _named(ordered, design, ALPHA / 2),
-                _direct(scores, releases, n, design, ALPHA / 2),
-            )
-            > TARGET
-        ),
-        ("oracle", "validated"): Sums.of(lower_limits(releases, ALPHA)[valid.sum(axis=1)] > TARGET),
-    }
+
+    def hybrid() -> Array:
+        return np.maximum(
+            _named(ordered, design, ALPHA / 2), _direct(scores, releases, n, design, ALPHA / 2)
+        )
+
     threshold = sharp_threshold(releases, TARGET, ALPHA)
-    cutoffs = np.array([_bentkus_cutoff(n, limit, threshold) for limit in LIMITS])
-    favorable = np.all(average <= cutoffs, axis=-1).sum(axis=1)
-    sharp = sharp_pvalues(releases, TARGET, threshold)[favorable] <= ALPHA
-    found["sharp, bentkus", "validated"] = Sums.of(sharp)
-    recognized = (pvalues <= threshold).sum(axis=1)
-    found["sharp, empirical Bernstein", "validated"] = Sums.of(
-        sharp_pvalues(releases, TARGET, threshold)[recognized] <= ALPHA
+
+    def sharp(favorable: Counts) -> NDArray[np.bool_]:
+        return np.asarray(sharp_pvalues(releases, TARGET, threshold)[favorable] <= ALPHA)
+
+    def by_bentkus() -> Counts:
+        cutoffs = np.array([_bentkus_cutoff(n, limit, threshold) for limit in LIMITS])
+        return np.asarray(np.all(average <= cutoffs, axis=-1).sum(axis=1))
+
+    return tally(
+        {
+            "named": lambda: {"validated": _named(ordered, design, ALPHA) > TARGET},
+            "direct": lambda: {"validated": _direct(scores, releases, n, design, ALPHA) > TARGET},
+            "hybrid": lambda: {"validated": hybrid() > TARGET},
+            "oracle": lambda: {
+                "validated": lower_limits(releases, ALPHA)[valid.sum(axis=1)] > TARGET
+            },
+            "sharp, bentkus": lambda: {"validated": sharp(by_bentkus())},
+            "sharp, empirical Bernstein": lambda: {
+                "validated": sharp((pvalues <= threshold).sum(axis=1))
+            },
+        },
+        wanted,
     )
-    return found
 
 
 def _named(ordered: Array, design: Design, alpha: float) -> Array:
@@ -170,18 +198,20 @@ def _bentkus_cutoff(n: int, limit: float, threshold: float) -> float:
     return low
 
 
-def moderate(cell: Cell, rng: np.random.Generator, repetitions: int) -> Outcome:
+def moderate(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
     """Simulate the comparison under moderate evidence."""
     mean, valid = true_means(rng, MODERATE, (repetitions, cell["R"]), cell["eta"])
     average, variance = moderate_moments(rng, mean, cell["n"])
-    return compare(average, variance, valid, cell["n"], MODERATE)
+    drawn = Drawn(average=average, variance=variance, valid=valid, n=cell["n"])
+    return compare(drawn, MODERATE, wanted)
 
 
-def high_signal(cell: Cell, rng: np.random.Generator, repetitions: int) -> Outcome:
+def high_signal(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
     """Simulate the comparison under high-signal evidence."""
     mean, valid = true_means(rng, HIGH_SIGNAL, (repetitions, cell["R"]), cell["eta"])
     average, variance = high_signal_moments(rng, mean, cell["n"])
-    return compare(average, variance, valid, cell["n"], HIGH_SIGNAL)
+    drawn = Drawn(average=average, variance=variance, valid=valid, n=cell["n"])
+    return compare(drawn, HIGH_SIGNAL, wanted)
 
 
 def _exact(cell: Cell) -> dict[tuple[str, str], float]:

@@ -11,9 +11,11 @@ import numpy as np
 
 from proxyguard.studies.catalog import STUDIES
 from proxyguard.studies.rows import Row, merge, rows_of
-from proxyguard.studies.study import Outcome, Study
+from proxyguard.studies.study import Outcome, Study, Wanted
 
 Progress = Callable[[str, int, int], None]
+Task = tuple[str, int, int, int, int, Wanted]
+"""Study, cell, block, repetitions, seed and the methods to evaluate."""
 
 
 def run_study(
@@ -37,7 +39,7 @@ def run_study(
         raise ValueError(f"a study needs at least one repetition, got {wanted}")
     base = study.seed if seed is None else seed
     tasks = [
-        (study.name, index, block, size, base)
+        (study.name, index, block, size, base, frozenset(methods or study.methods))
         for index in chosen
         for block, size in enumerate(_blocks(wanted, study.block))
     ]
@@ -46,13 +48,10 @@ def run_study(
         outcomes[index] = outcome if index not in outcomes else merge(outcomes[index], outcome)
         if progress is not None:
             progress(study.name, done, len(tasks))
-    rows = [row for index in chosen for row in rows_of(study, index, outcomes[index])]
-    return [row for row in rows if methods is None or row.method in methods]
+    return [row for index in chosen for row in rows_of(study, index, outcomes[index])]
 
 
-def _results(
-    tasks: Sequence[tuple[str, int, int, int, int]], jobs: int
-) -> Sequence[tuple[int, Outcome]]:
+def _results(tasks: Sequence[Task], jobs: int) -> Sequence[tuple[int, Outcome]]:
     if jobs == 1:
         return [_block(task) for task in tasks]
     # Spawned, not forked: a fork after threads were started may hang.
@@ -60,12 +59,12 @@ def _results(
         return list(pool.map(_block, tasks))  # in order, so that sums add up alike
 
 
-def _block(task: tuple[str, int, int, int, int]) -> tuple[int, Outcome]:
-    name, index, block, size, seed = task
+def _block(task: Task) -> tuple[int, Outcome]:
+    name, index, block, size, seed, wanted = task
     study = STUDIES[name]
     stream = np.random.SeedSequence([seed, crc32(name.encode()), index, block])
     rng = np.random.Generator(np.random.SFC64(stream))
-    return index, study.simulate(study.cells[index], rng, size)
+    return index, study.simulate(study.cells[index], rng, size, wanted)
 
 
 def _blocks(repetitions: int, size: int) -> list[int]:

@@ -7,21 +7,27 @@ import numpy as np
 from proxyguard.exact.binomial import lower_tail
 from proxyguard.exact.multiplicity import spending_level
 from proxyguard.exact.planning import least_releases_named
-from proxyguard.studies.counts import any_of, largest_counts, pvalue_table, share_of, validated
-from proxyguard.studies.study import Cell, Outcome, Published, Status, Study, Sums, grid
+from proxyguard.studies.counts import (
+    Array,
+    Counts,
+    any_of,
+    largest_counts,
+    pvalue_table,
+    share_of,
+    validated,
+)
+from proxyguard.studies.study import Cell, Outcome, Published, Status, Study, Wanted, grid, tally
 
 ALPHA, TOLERANCE, CANDIDATES = 0.05, 0.10, 6
 ROUNDS = (1, 5, 10, 25, 50)
 
 
-def rare_group(cell: Cell, rng: np.random.Generator, repetitions: int) -> Outcome:
+def rare_group(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
     """Return false validation and power when the rare group's size is random, or fixed."""
     simple = rng.binomial(cell["n"], 0.02, repetitions)
-    found = {}
-    for design, sizes in (
-        ("simple random", simple),
-        ("stratified", np.full(repetitions, cell["rare"])),
-    ):
+
+    def design(sizes: Counts) -> dict[str, Array]:
+        found = {}
         for metric, risk in (("false validation", 0.10), ("power", 0.04)):
             counts = rng.binomial(sizes[:, None], risk, (repetitions, CANDIDATES))
             p = np.where(
@@ -30,33 +36,53 @@ def rare_group(cell: Cell, rng: np.random.Generator, repetitions: int) -> Outcom
                 1.0,
             )
             decided = validated(p, ALPHA)
-            values = any_of(decided) if metric == "false validation" else share_of(decided)
-            found[design, metric] = Sums.of(values)
-    return found
+            found[metric] = any_of(decided) if metric == "false validation" else share_of(decided)
+        return found
+
+    return tally(
+        {
+            "simple random": lambda: design(simple),
+            "stratified": lambda: design(np.full(repetitions, cell["rare"])),
+        },
+        wanted,
+    )
 
 
-def adaptive(cell: Cell, rng: np.random.Generator, repetitions: int) -> Outcome:
+def adaptive(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
     """Return false validation over rounds, and the power of a valid candidate in each."""
     n = cell["n"]
     table = pvalue_table(n, TOLERANCE)
     p = table[largest_counts(rng, n, (0.10, 0.02, 0.02), (repetitions, max(ROUNDS)))]
     good = table[largest_counts(rng, n, (0.02, 0.02, 0.02), (repetitions, len(ROUNDS)))]
     levels = np.array([spending_level(t, alpha=ALPHA) for t in range(1, max(ROUNDS) + 1)])
-    found = {}
-    for k, rounds in enumerate(ROUNDS):
-        for name, level in (("fixed", np.full(max(ROUNDS), ALPHA)), ("spending", levels)):
-            passed = p[:, :rounds] <= level[:rounds]
-            found[name, f"false validation by round {rounds}"] = Sums.of(any_of(passed))
-        found["spending", f"power in round {rounds}"] = Sums.of(good[:, k] <= levels[rounds - 1])
-    return found
+
+    def wrong(level: Array) -> dict[str, Array]:
+        return {
+            f"false validation by round {rounds}": any_of(p[:, :rounds] <= level[:rounds])
+            for rounds in ROUNDS
+        }
+
+    def right() -> dict[str, Array]:
+        return {
+            f"power in round {rounds}": good[:, k] <= levels[rounds - 1]
+            for k, rounds in enumerate(ROUNDS)
+        }
+
+    return tally(
+        {
+            "fixed": lambda: wrong(np.full(max(ROUNDS), ALPHA)),
+            "spending": lambda: {**wrong(levels), **right()},
+        },
+        wanted,
+    )
 
 
-def planning(cell: Cell, rng: np.random.Generator, repetitions: int) -> Outcome:
+def planning(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
     """Return the least number of releases that can validate (Proposition 18)."""
     least = least_releases_named(
         target=cell["eta_0"], alpha_mechanism=0.025, n_mechanisms=cell["H"]
     )
-    return {("named", "least releases"): Sums.of([least])}
+    return tally({"named": lambda: {"least releases": [least]}}, wanted)
 
 
 RARE_GROUP = Study(

@@ -6,6 +6,7 @@ its risk among the sorted uniforms: one sort a repetition, and no array of losse
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -29,7 +30,7 @@ from proxyguard.studies.counts import (
     sharp_pvalues,
     sharp_threshold,
 )
-from proxyguard.studies.study import Cell, Outcome, Published, Status, Study, Sums
+from proxyguard.studies.study import Cell, Metrics, Outcome, Published, Status, Study, Wanted, tally
 
 ALPHA, TARGET = 0.05, 0.8
 
@@ -55,7 +56,9 @@ def oracle_power(releases: int, eta: float) -> float:
     return float(upper_tail(least, releases, eta))
 
 
-def shared_target(cell: Cell, rng: np.random.Generator, repetitions: int) -> Outcome:
+def shared_target(
+    cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted
+) -> Outcome:
     """Return how often named, direct, oracle and sharp validate (B11)."""
     releases, n, tolerance, cutoff = 1000, 1000, 0.2, 158
     shape = (repetitions, releases)
@@ -63,18 +66,26 @@ def shared_target(cell: Cell, rng: np.random.Generator, repetitions: int) -> Out
     risk = np.where(valid, rng.uniform(0.135, 0.145, shape), rng.uniform(0.205, 0.220, shape))
     counts = ranks(risk, rng.random((repetitions, n)), side="left")
     table = pvalue_table(n, tolerance)
-    named = lower_limits(releases, 0.025)[holm_recognized(counts, table, 0.025)]
-    allowance = markov_allowance(chernoff_ceiling(0.158, tolerance, n), 0.045)
-    scores = np.count_nonzero(counts <= cutoff, axis=1)
-    direct = lower_limits(releases, 0.005)[scores] - allowance
-    oracle = lower_limits(releases, ALPHA)[valid.sum(axis=1)]
-    found = {
-        ("named", "validated"): Sums.of(named > TARGET),
-        ("direct", "validated"): Sums.of(direct > TARGET),
-        ("oracle", "validated"): Sums.of(oracle > TARGET),
-    }
-    found["sharp, binomial", "validated"] = Sums.of(_sharp(counts, table, releases))
-    return found
+
+    def named() -> Array:
+        return lower_limits(releases, 0.025)[holm_recognized(counts, table, 0.025)]
+
+    def direct() -> Array:
+        allowance = markov_allowance(chernoff_ceiling(0.158, tolerance, n), 0.045)
+        scores = np.count_nonzero(counts <= cutoff, axis=1)
+        return np.asarray(lower_limits(releases, 0.005)[scores] - allowance)
+
+    return tally(
+        {
+            "named": lambda: {"validated": named() > TARGET},
+            "direct": lambda: {"validated": direct() > TARGET},
+            "oracle": lambda: {
+                "validated": lower_limits(releases, ALPHA)[valid.sum(axis=1)] > TARGET
+            },
+            "sharp, binomial": lambda: {"validated": _sharp(counts, table, releases)},
+        },
+        wanted,
+    )
 
 
 def _sharp(counts: Counts, table: Array, releases: int) -> NDArray[np.bool_]:
@@ -83,7 +94,7 @@ def _sharp(counts: Counts, table: Array, releases: int) -> NDArray[np.bool_]:
     return np.asarray(sharp_pvalues(releases, TARGET, threshold)[scores] <= ALPHA)
 
 
-def false_pass(cell: Cell, rng: np.random.Generator, repetitions: int) -> Outcome:
+def false_pass(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
     """Return what the target-side allowance is for: bounds with it and without it (B13)."""
     releases, n, tolerance, cutoff = 250, 1000, 0.5, 490
     shape = (repetitions, releases)
@@ -95,17 +106,28 @@ def false_pass(cell: Cell, rng: np.random.Generator, repetitions: int) -> Outcom
     allowance = markov_allowance(chernoff_ceiling(0.49, tolerance, n), 0.045)
     direct = np.maximum(0.0, score_only - allowance)
     oracle = lower_limits(releases, ALPHA)[valid.sum(axis=1)]
-    found = {}
-    for name, bound in (("score only", score_only), ("direct", direct), ("oracle", oracle)):
-        found[name, "validated"] = Sums.of(bound > TARGET)
-        found[name, "mean bound"] = Sums.of(bound)
-    found["score only", "invalid score mass"] = Sums.of((scored & ~valid).mean(axis=1))
-    table = pvalue_table(n, tolerance)
-    found["sharp, binomial", "validated"] = Sums.of(_sharp(counts, table, releases))
-    return found
+
+    def both(bound: Array) -> Metrics:
+        return {"validated": bound > TARGET, "mean bound": bound}
+
+    return tally(
+        {
+            "score only": lambda: {
+                **both(score_only), "invalid score mass": (scored & ~valid).mean(axis=1)
+            },
+            "direct": lambda: both(direct),
+            "oracle": lambda: both(oracle),
+            "sharp, binomial": lambda: {
+                "validated": _sharp(counts, pvalue_table(n, tolerance), releases)
+            },
+        },
+        wanted,
+    )  # fmt: skip
 
 
-def smooth_target(cell: Cell, rng: np.random.Generator, repetitions: int) -> Outcome:
+def smooth_target(
+    cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted
+) -> Outcome:
     """Return how often hard, ramp and concentration certificates validate (B14)."""
     releases, n, tolerance, cutoff, ramp, level = 500, 200, 0.8, 0.75, 0.6, 0.025
     valid = (rng.random((repetitions, releases)) < cell["eta"]).sum(axis=1)
@@ -119,16 +141,22 @@ def smooth_target(cell: Cell, rng: np.random.Generator, repetitions: int) -> Out
     rate = kl_mean_lower(mean_score, releases, alpha=level)
     kappa_h = ramp_ceiling(cutoff, ramp, tolerance, n)
     radius = ramp_radius(ramp_sensitivity(np.array([ramp]), n), n, alpha=level)
-    oracle = lower_limits(releases, ALPHA)[valid]
-    return {
-        ("hard + Markov", "validated"): Sums.of(hard > TARGET),
-        ("ramp + Markov", "validated"): Sums.of(rate - markov_allowance(kappa_h, level) > TARGET),
-        ("ramp + concentration", "validated"): Sums.of(rate - (kappa_h + radius) > TARGET),
-        ("ramp + concentration, rescaled", "validated"): Sums.of(
-            (rate - kappa_h - radius) / (1.0 - kappa_h - radius) > TARGET
-        ),
-        ("oracle", "validated"): Sums.of(oracle > TARGET),
+    ceiling = kappa_h + radius
+    bounds = {
+        "hard + Markov": hard,
+        "ramp + Markov": rate - markov_allowance(kappa_h, level),
+        "ramp + concentration": rate - ceiling,
+        "ramp + concentration, rescaled": (rate - ceiling) / (1.0 - ceiling),
+        "oracle": lower_limits(releases, ALPHA)[valid],
     }
+    return tally(
+        {name: partial(_validated, bound) for name, bound in bounds.items()},
+        wanted,
+    )
+
+
+def _validated(bound: Array) -> Metrics:
+    return {"validated": bound > TARGET}
 
 
 _ETAS = (0.80, 0.90, 0.95)

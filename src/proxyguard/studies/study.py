@@ -63,6 +63,22 @@ class Sums:
 
 Outcome = Mapping[tuple[str, str], Sums]
 """From method and metric to sums."""
+Metrics = Mapping[str, ArrayLike]
+"""From metric to one value a repetition."""
+Wanted = frozenset[str]
+"""The methods that a run asks for; a law is drawn for no other."""
+
+
+def tally(
+    methods: Mapping[str, Callable[[], Metrics]], wanted: Wanted
+) -> dict[tuple[str, str], Sums]:
+    """Evaluate the wanted methods, and no other, each to one value a repetition and metric."""
+    return {
+        (name, metric): Sums.of(values)
+        for name, evaluate in methods.items()
+        if name in wanted
+        for metric, values in evaluate().items()
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +100,7 @@ class Study:
     seed: int
     repetitions: int
     cells: tuple[Cell, ...]
-    simulate: Callable[[Cell, np.random.Generator, int], Outcome]
+    simulate: Callable[[Cell, np.random.Generator, int, Wanted], Outcome]
     methods: Mapping[str, Status]
     published: Mapping[tuple[int, str, str], Published] = field(default_factory=dict)
     exact: Callable[[Cell], Mapping[tuple[str, str], float]] | None = None
