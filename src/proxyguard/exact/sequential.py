@@ -175,3 +175,57 @@ def sharp_boundary(
         if np.any(counts <= grid):
             best = Boundary(grid, counts, level, size)
     return best
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """When an audit with a registered boundary stops, for each score rate."""
+
+    looks: NDArray[np.int64]
+    crossing: Array  # (rates, looks): chance of validating at each look
+    futile: Array  # (rates, looks): chance of stopping there because no later look can cross
+
+    @property
+    def validation(self) -> Array:
+        """The chance of ever crossing, for each rate."""
+        return np.asarray(self.crossing.sum(axis=1))
+
+    @property
+    def expected_draws(self) -> Array:
+        """The expected number of draws, for each rate; what neither stops runs to the last look."""
+        stopped = self.crossing + self.futile
+        rest = np.maximum(0.0, 1.0 - stopped.sum(axis=1))
+        return np.asarray(stopped @ self.looks + rest * self.looks[-1])
+
+
+def stopping(boundary: Boundary, rate: ArrayLike, *, futility: bool = True) -> Stopping:
+    """Return the law of the number of draws at each score rate, by dynamic programming.
+
+    Given the target, scores are iid Bernoulli with its score rate, so the count of favorable
+    scores at the looks is a Markov chain; nothing is simulated.
+    """
+    rates = np.atleast_1d(np.asarray(rate, dtype=np.float64))
+    if not np.all((rates >= 0.0) & (rates <= 1.0)):
+        raise ValueError(f"score rates must lie in [0, 1], got {rates}")
+    looks, counts = boundary.looks, boundary.counts
+    crossing, futile = np.zeros((2, rates.size, looks.size))
+    alive = np.ones((rates.size, 1))  # chance of s successes so far, still drawing
+    win, lose = rates[:, None], 1.0 - rates[:, None]
+    drawn = 0
+    for i, (look, count) in enumerate(zip(looks, counts, strict=True)):
+        for _ in range(int(look) - drawn):
+            step = np.zeros((rates.size, alive.shape[1] + 1))
+            step[:, :-1] = alive * lose
+            step[:, 1:] += alive * win
+            alive = step
+        drawn = int(look)
+        crossing[:, i] = alive[:, max(0, int(count)) :].sum(axis=1)
+        alive = alive[:, : max(0, int(count))]
+        if futility and i + 1 < looks.size:
+            # Not even favorable scores alone reach a later count from fewer successes.
+            least = max(0, int(np.min(counts[i + 1 :] - (looks[i + 1 :] - look))))
+            futile[:, i] = alive[:, :least].sum(axis=1)
+            alive[:, :least] = 0.0
+        if alive.shape[1] == 0:
+            break
+    return Stopping(looks, crossing, futile)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil, log
 
 import numpy as np
@@ -248,6 +249,7 @@ def critical_count(
     return high
 
 
+@lru_cache(maxsize=4096)
 def default_threshold(n_releases: int, *, target: float, alpha: float) -> float | None:
     """Return the default score threshold ``t`` (theory section 2, "Choosing t").
 
@@ -259,11 +261,36 @@ def default_threshold(n_releases: int, *, target: float, alpha: float) -> float 
     >>> [round(default_threshold(r, target=0.8, alpha=0.05), 4) for r in (30, 100, 250, 1000)]
     [0.0055, 0.0157, 0.0194, 0.0151]
     """
+    # In decimals: 100 (1 - .8)/10 is 2, not 1.9999999999999996.
+    room = 1 - Fraction(str(target))
+    return _threshold_above_oracle(n_releases, room, target=target, alpha=alpha)
+
+
+@lru_cache(maxsize=4096)
+def default_violation_threshold(n_releases: int, *, target: float, beta: float) -> float | None:
+    """Return the default ``t`` of the violation score against ``eta >= target`` (theory section 4).
+
+    The rule of `default_threshold` with the roles swapped, but with ``m`` below
+    ``R min(eta_0, 1 - eta_0)/10``: ``R eta_0/10`` more scores than the oracle needs is more
+    than a mechanism slightly below the target has invalid releases. Any ``t`` is valid.
+
+    >>> round(default_violation_threshold(1000, target=0.8, beta=0.05), 4)
+    0.004
+    """
+    share = Fraction(str(target))
+    return _threshold_above_oracle(
+        n_releases, min(share, 1 - share), target=float(1 - share), alpha=beta
+    )
+
+
+def _threshold_above_oracle(
+    n_releases: int, room: Fraction, *, target: float, alpha: float
+) -> float | None:
+    """Return the largest threshold at which a tenth of the room above the oracle validates."""
     oracle = _oracle_count(n_releases, target, alpha)
     if oracle is None:
         return None
-    # In decimals: 100 (1 - .8)/10 is 2, not 1.9999999999999996.
-    extra = max(0, ceil(n_releases * (1 - Fraction(str(target))) / 10) - 1)
+    extra = max(0, ceil(n_releases * room / 10) - 1)
     count = min(n_releases, oracle + extra)
     return largest_threshold(count, n_releases, target=target, alpha=alpha)
 

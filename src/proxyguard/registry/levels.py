@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from proxyguard.exact.sharp import default_threshold
+from proxyguard.exact.sharp import default_threshold, default_violation_threshold
 from proxyguard.registry import budget as budgets
 from proxyguard.registry.budget import Budget
 from proxyguard.registry.claim import COUNTED, Bound, Claim, Mode
@@ -136,6 +136,7 @@ def _violation_threshold(claim: Claim, local: Budget | None, n_releases: int) ->
         return claim.alpha  # named modes and named releases correct by Holm instead
     if claim.mode is Mode.COUNT:
         return local["beta_Z"] / 5
-    target = float(1 - claim.reliability_target)
-    chosen = default_threshold(n_releases, target=target, alpha=float(local.total))
+    chosen = default_violation_threshold(
+        n_releases, target=float(claim.reliability_target), beta=float(local.total)
+    )
     return local.total / 10 if chosen is None else Fraction(chosen)
