@@ -2,8 +2,8 @@
 # uv is used when it is on PATH. PYTHON=... chooses the interpreter.
 
 .DEFAULT_GOAL := help
-.NOTPARALLEL: # the two installs share one .venv
-.PHONY: help demo test check bench clean
+.NOTPARALLEL: # the installs share one .venv
+.PHONY: help demo test check bench reproduce clean
 
 PYTHON ?=
 ARGS ?=
@@ -12,7 +12,7 @@ ARGS ?=
 PINS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMEXPR_NUM_THREADS=1
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-6s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: .venv/.core ## run the demonstration audit
 	@.venv/bin/proxyguard demo --dir demo-audit
@@ -31,16 +31,22 @@ bench: .venv/.dev ## run every benchmark in order
 	  echo "== $$script"; $(PINS) .venv/bin/python "$$script"; \
 	done
 
+reproduce: .venv/.plots ## run every study and write docs/reproduction.md with its figures
+	@$(PINS) .venv/bin/proxyguard study reproduce --jobs 2 $(ARGS)
+
 clean: ## remove .venv, caches and built files
 	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The stamps .venv/.core and .venv/.dev say which extras are installed; .dev covers .core.
+# The stamps .venv/.core, .plots and .dev say which extras are installed; each covers those before.
 .venv/.core: pyproject.toml
 	@$(call install,.,.venv/.core)
 
+.venv/.plots: pyproject.toml
+	@$(call install,.[plots],.venv/.core .venv/.plots)
+
 .venv/.dev: pyproject.toml
-	@$(call install,.[dev],.venv/.core .venv/.dev)
+	@$(call install,.[dev],.venv/.core .venv/.plots .venv/.dev)
 
 # A stamp is not enough: an install may have been cut short (.installing is still there), the
 # interpreter replaced, the checkout moved, or another PYTHON asked for. Then start over.
@@ -49,7 +55,7 @@ probe := import importlib.util as u, os, sys; \
   sys.exit(not (s and os.path.samefile(list(s.submodule_search_locations)[0], "src/proxyguard")))
 usable := { test ! -e .venv/.installing && .venv/bin/python -I -c '$(probe)' && \
   { test -z "$(PYTHON)" || test "$$(cat .venv/.python)" = "$(PYTHON)"; }; } >/dev/null 2>&1
-$(shell $(usable) || rm -f .venv/.core .venv/.dev)
+$(shell $(usable) || rm -f .venv/.core .venv/.plots .venv/.dev)
 
 recent := import sys; sys.exit(sys.version_info < (3, 11))
 candidates := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python)

@@ -11,14 +11,22 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
+from proxyguard.plan.paper import PaperGrid
 from proxyguard.studies import (
     calibration,
+    component_power,
     costs,
     held_out,
+    labels_needed,
     mechanisms,
     modes,
+    pilots,
     searches,
+    sequential_draws,
     shared_target,
+    sharp_tables,
+    violation,
+    worst_case,
 )
 from proxyguard.studies.catalog import STUDIES
 from proxyguard.studies.report import table, write_rows
@@ -31,6 +39,10 @@ REDUCED = {
     "near-boundary": 1000,
     "collective-grid": 300,
     "mode-comparison-high-signal": 300,
+    "component-tests": 1000,
+    "labels-needed": 40,
+    "violation-direct-holm": 400,
+    "worst-case": 500,
 }
 
 
@@ -97,8 +109,27 @@ MISTAKES = {
     "smooth-target": wrong(shared_target, "TARGET", 0.82),
     "mode-comparison": wrong(modes, "TARGET", 0.85),
     "mode-comparison-high-signal": wrong(modes, "TARGET", 0.85),
-    "cost-plan": wrong(costs, "projection", lambda plan, rate: rate - 0.03),
-    "mode-phase": wrong(costs, "RECORDS", (500, 1000, 2000)),
+    "cost-plan": wrong(costs, "GRID", PaperGrid(alpha=0.1)),
+    "mode-phase": wrong(costs, "GRID", PaperGrid(records=(500, 1000, 2000))),
+    "shared-target-pilot": wrong(
+        shared_target,
+        "draw_shared",
+        lambda rng, eta, shape, n, draw=shared_target.draw_shared: draw(rng, eta - 0.1, shape, n),
+    ),
+    "mode-comparison-pilot": wrong(modes, "TARGET", 0.85),
+    "mode-comparison-high-signal-pilot": wrong(modes, "TARGET", 0.85),
+    "false-pass-pilot": wrong(shared_target, "TARGET", 0.85),
+    "smooth-target-pilot": wrong(pilots, "TARGET", 0.82),
+    "component-tests": wrong(component_power, "LEVEL", 0.05),
+    "sharp-counts": wrong(sharp_tables, "ALPHA", 0.06),
+    "labels-needed": wrong(labels_needed, "ALPHA", 0.001),
+    "sequential-draws": wrong(sequential_draws, "KAPPA", 0.02),
+    "violation-direct-holm": wrong(
+        violation,
+        "draw_risks",
+        lambda rng, eta, shape, draw=violation.draw_risks: draw(rng, 1 - eta, shape),
+    ),
+    "worst-case": wrong(worst_case, "RELIABILITY", 0.87),
     "cost-plan-sensitivity": wrong(costs, "ERRORS", (-0.10, 0.0, 0.10)),
 }
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from proxyguard.studies.counts import (
-    any_of,
-    holm_recognized,
+    Integers,
+    bar,
+    below,
+    holm_count,
     largest_count_law,
     largest_counts,
     point_passes,
     pvalue_table,
-    share_of,
 )
 from proxyguard.studies.study import Cell, Metrics, Outcome, Published, Status, Study, Wanted, tally
 
@@ -26,24 +29,23 @@ CELLS = (
 def calibrate(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
     """Return false acceptance among invalid candidates, and power among valid ones."""
     n, alpha = cell["n"], cell["alpha"]
-    shape = (repetitions, CANDIDATES)
+    shape = (CANDIDATES, repetitions)
     invalid = largest_counts(rng, n, INVALID, shape)
     valid = largest_counts(rng, n, VALID, shape)
     table = pvalue_table(n, TOLERANCE)
 
-    def at_most(most: int) -> Metrics:
-        return {"false acceptance": any_of(invalid <= most), "power": share_of(valid <= most)}
+    def accepted(count: Callable[[Integers], Integers]) -> Metrics:
+        return {"false acceptance": count(invalid) > 0, "power": count(valid) / CANDIDATES}
 
-    def by_holm() -> Metrics:
-        accepted = [holm_recognized(counts, table, alpha) for counts in (invalid, valid)]
-        return {"false acceptance": accepted[0] > 0, "power": accepted[1] / CANDIDATES}
+    def under(least: int) -> Metrics:
+        return accepted(lambda counts: below(counts, least))
 
     return tally(
         {
-            "point threshold": lambda: at_most(point_passes(n, TOLERANCE)),
-            "per-proxy IUT": lambda: at_most(_most(table, alpha)),
-            "Bonferroni": lambda: at_most(_most(table, alpha / CANDIDATES)),
-            "Holm": by_holm,
+            "point threshold": lambda: under(point_passes(n, TOLERANCE) + 1),
+            "per-proxy IUT": lambda: under(bar(table, alpha)),
+            "Bonferroni": lambda: under(bar(table, alpha / CANDIDATES)),
+            "Holm": lambda: accepted(lambda counts: holm_count(counts, table, alpha)),
         },
         wanted,
     )
@@ -53,15 +55,15 @@ def reuse(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted
     """Return false validation when the best screened candidate is judged on used records."""
     n, alpha = cell["n"], cell["alpha"]
     table = pvalue_table(n, TOLERANCE)
-    screening = largest_counts(rng, n, INVALID, (repetitions, CANDIDATES))
+    screening = largest_counts(rng, n, INVALID, (CANDIDATES, repetitions))
     fresh = largest_counts(rng, n, INVALID, (repetitions,))
-    best = screening.min(axis=1)  # the candidates share one law, so which one is best says nothing
+    best = screening.min(axis=0)  # the candidates share one law, so which one is best says nothing
     metric = "false validation"
     return tally(
         {
             "reuse": lambda: {metric: table[best] <= alpha},
             "sealed": lambda: {metric: table[fresh] <= alpha},
-            "Holm": lambda: {metric: holm_recognized(screening, table, alpha) > 0},
+            "Holm": lambda: {metric: holm_count(screening, table, alpha) > 0},
         },
         wanted,
     )
@@ -75,8 +77,8 @@ def exact_calibration(cell: Cell) -> dict[tuple[str, str], float]:
     found = {}
     for name, most in (
         ("point threshold", point_passes(n, TOLERANCE)),
-        ("per-proxy IUT", _most(table, alpha)),
-        ("Bonferroni", _most(table, alpha / CANDIDATES)),
+        ("per-proxy IUT", bar(table, alpha) - 1),
+        ("Bonferroni", bar(table, alpha / CANDIDATES) - 1),
     ):
         one = float(bad[most]) if most >= 0 else 0.0
         found[name, "false acceptance"] = 1.0 - (1.0 - one) ** CANDIDATES
@@ -90,18 +92,13 @@ def exact_reuse(cell: Cell) -> dict[tuple[str, str], float]:
     """Return the exact rates of the reuse study."""
     table = pvalue_table(cell["n"], TOLERANCE)
     law = largest_count_law(cell["n"], INVALID)
-    single = float(law[_most(table, cell["alpha"])])
-    step = float(law[_most(table, cell["alpha"] / CANDIDATES)])
+    single = float(law[bar(table, cell["alpha"]) - 1])
+    step = float(law[bar(table, cell["alpha"] / CANDIDATES) - 1])
     return {
         ("reuse", "false validation"): 1.0 - (1.0 - single) ** CANDIDATES,
         ("sealed", "false validation"): single,
         ("Holm", "false validation"): 1.0 - (1.0 - step) ** CANDIDATES,
     }
-
-
-def _most(table: np.ndarray, level: float) -> int:
-    """Return the largest count whose p-value is at most the level, -1 if there is none."""
-    return int(np.searchsorted(table, level, side="right")) - 1
 
 
 CALIBRATION = Study(

@@ -1,15 +1,22 @@
-"""The studies by name, in the paper's order."""
+"""The studies by name, in the paper's order, and then those that it lacks."""
 
 from __future__ import annotations
 
 from proxyguard.studies import (
     calibration,
+    component_power,
     costs,
     held_out,
+    labels_needed,
     mechanisms,
     modes,
+    pilots,
     searches,
+    sequential_draws,
     shared_target,
+    sharp_tables,
+    violation,
+    worst_case,
 )
 from proxyguard.studies.study import Study
 
@@ -26,13 +33,24 @@ STUDIES: dict[str, Study] = {
         mechanisms.NEAR_BOUNDARY,
         mechanisms.ERROR_SPLIT,
         mechanisms.COLLECTIVE_GRID,
+        pilots.SHARED_TARGET_PILOT,
         shared_target.SHARED_TARGET,
+        pilots.MODE_COMPARISON_PILOT,
         modes.MODE_COMPARISON,
+        pilots.MODE_COMPARISON_HIGH_SIGNAL_PILOT,
         modes.MODE_COMPARISON_HIGH_SIGNAL,
+        pilots.FALSE_PASS_PILOT,
         shared_target.FALSE_PASS,
+        pilots.SMOOTH_TARGET_PILOT,
         shared_target.SMOOTH_TARGET,
         costs.COST_PLAN,
         costs.MODE_PHASE,
         costs.COST_PLAN_SENSITIVITY,
+        component_power.COMPONENT_TESTS,
+        sharp_tables.SHARP_COUNTS,
+        labels_needed.LABELS_NEEDED,
+        sequential_draws.SEQUENTIAL_DRAWS,
+        violation.VIOLATION_DIRECT_HOLM,
+        worst_case.WORST_CASE,
     )
 }

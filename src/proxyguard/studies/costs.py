@@ -2,85 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache
 from itertools import product
-from math import floor
 
 import numpy as np
 
-from proxyguard.exact.binomial import clopper_pearson_lower
-from proxyguard.exact.contamination import chernoff_ceiling, markov_allowance
+from proxyguard.plan.paper import PaperGrid
 from proxyguard.studies.study import Cell, Metrics, Outcome, Published, Status, Study, Wanted, tally
 
-BUDGET, ALPHA, TOLERANCE = 10_000.0, 0.05, 0.3
-RECORDS, RELEASES = (250, 500, 1000, 2000, 5000), (30, 100, 250, 500, 1000)
-SLACKS, TARGET_SHARES, NAMED_SHARES = (0.03, 0.04, 0.05, 0.06), (0.5, 0.8, 0.9), (0.5, 0.8, 0.9)
+GRID = PaperGrid()
 RATIOS = (0.01, 0.1, 1.0, 10.0, 100.0)
 ERRORS = (-0.10, -0.05, -0.02, 0.0, 0.02, 0.05, 0.10)
 TRUTH = {"direct": 0.95, "named": 0.80}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """One affordable audit: its mode and settings."""
-
-    mode: str
-    n: int
-    R: int
-    share: float
-    slack: float = 0.0
-
-    def cost(self, ratio: float) -> float:
-        """Return ``c_Z n + c_Q R`` with a target record at cost 1."""
-        return self.n + ratio * self.R
-
-
-def plans(ratio: float) -> Iterator[Plan]:
-    """Yield every plan of the grid within the budget."""
-    for n, releases in product(RECORDS, RELEASES):
-        if n + ratio * releases > BUDGET:
-            continue
-        for share in NAMED_SHARES:
-            yield Plan(mode="named", n=n, R=releases, share=share)
-        for share, slack in product(TARGET_SHARES, SLACKS):
-            yield Plan(mode="direct", n=n, R=releases, share=share, slack=slack)
-
-
-@cache
-def projection(plan: Plan, rate: float) -> float:
-    """Return the paper's projected lower bound if this share of releases is recognized.
-
-    The named projection does not see ``n``, so a named plan always takes the smallest.
-    """
-    count = floor(plan.R * rate + 1e-9)  # 1000 x 0.95 is 950, whatever floats say
-    if plan.mode == "named":
-        return float(clopper_pearson_lower(count, plan.R, alpha=ALPHA * (1 - plan.share)))
-    kappa = chernoff_ceiling(TOLERANCE - plan.slack, TOLERANCE, plan.n)
-    limit = float(clopper_pearson_lower(count, plan.R, alpha=ALPHA * (1 - plan.share)))
-    return max(0.0, limit - markov_allowance(kappa, ALPHA * plan.share))
-
-
-def choose(ratio: float, rates: Mapping[str, float]) -> Plan:
-    """Return the paper's choice: the largest projection, then the cheapest, and so on."""
-    return max(
-        plans(ratio),
-        key=lambda plan: (
-            projection(plan, rates[plan.mode]), -plan.cost(ratio), plan.n, plan.R,
-            plan.mode == "direct",
-        ),
-    )  # fmt: skip
-
-
 def cost_plan(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
     """Return the chosen plan at one cost ratio (C1, C2)."""
     rates = {"direct": 0.95, "named": cell["named"]}
-    plan = choose(cell["ratio"], rates)
+    plan = GRID.choose(cell["ratio"], rates)
     chosen: Metrics = {
-        "projected bound": [projection(plan, rates[plan.mode])],
+        "projected bound": [GRID.projection(plan, rates[plan.mode])],
         "n": [plan.n],
-        "R": [plan.R],
+        "R": [plan.releases],
         "direct": [plan.mode == "direct"],
     }
     return tally({"paper's planner": lambda: chosen}, wanted)
@@ -89,17 +31,17 @@ def cost_plan(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wa
 def sensitivity(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
     """Return how often wrong pilot rates switch the mode, and what they cost (C3)."""
     ratio = cell["ratio"]
-    oracle = choose(ratio, TRUTH)
-    best = projection(oracle, TRUTH[oracle.mode])
+    oracle = GRID.choose(ratio, TRUTH)
+    best = GRID.projection(oracle, TRUTH[oracle.mode])
     switches, regrets = [], []
     for direct, named in product(ERRORS, ERRORS):
         rates = {
             "direct": min(1.0, max(0.0, round(TRUTH["direct"] + direct, 10))),
             "named": min(1.0, max(0.0, round(TRUTH["named"] + named, 10))),
         }
-        plan = choose(ratio, rates)
+        plan = GRID.choose(ratio, rates)
         switches.append(plan.mode != oracle.mode)
-        regrets.append(max(0.0, best - projection(plan, TRUTH[plan.mode])))
+        regrets.append(max(0.0, best - GRID.projection(plan, TRUTH[plan.mode])))
     found = {
         "mode switches": [100.0 * float(np.mean(switches))],
         "mean regret": [float(np.mean(regrets))],

@@ -1,24 +1,38 @@
 """Laws and decisions that the count studies share, a whole block of repetitions at once.
 
 A release with exact binomial p-values for one tolerance has the p-value of its largest
-count, so the largest of independent counts is drawn by inversion of its own law: one
-uniform a release instead of one binomial a requirement. The laws are exactly the same.
+count, so one draw from the law of that count replaces one binomial a requirement. The laws
+are exactly the same. Every decision compares counts with bars: a release is recognized when
+its count lies below one, so how many counts lie below each of a few bars says all.
+
+Arrays of counts have the releases first: the rows of a block are then added up in one stride.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
+from math import prod
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from proxyguard.exact.binomial import lower_tail, upper_tail
+from proxyguard.exact.binomial import clopper_pearson_lower, lower_tail, upper_tail
+from proxyguard.exact.evalues import largest_invalid_count
 from proxyguard.exact.sharp import default_threshold, sharp_pvalue
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]
+Integers = NDArray[np.integer[Any]]
+"""Counts in the narrowest type that holds them."""
+
+GUIDE_BITS = 16
+UNDECIDED = 255
+"""Code of a guide's entry that lies across a step of the distribution function."""
 
 
 @cache
@@ -40,18 +54,39 @@ def largest_counts(
     return np.searchsorted(largest_count_law(n, risks), rng.random(shape), side="left")
 
 
-def mixed_counts(
-    rng: np.random.Generator,
-    n: int,
-    valid: NDArray[np.bool_],
-    risks: tuple[tuple[float, ...], tuple[float, ...]],
-) -> Counts:
-    """Draw the largest count of every release, of valid ones by the first law."""
-    uniforms = rng.random(valid.shape)
-    good = np.searchsorted(largest_count_law(n, risks[0]), uniforms, side="left")
-    bad = np.searchsorted(largest_count_law(n, risks[1]), uniforms[~valid], side="left")
-    good[~valid] = bad
-    return good
+@dataclass(frozen=True, slots=True, eq=False)
+class CodeLaw:
+    """A law on few codes, ready to be drawn from 16 random bits where those decide.
+
+    The unit interval is cut into 2^16 equal pieces. A piece inside one step of the
+    distribution function has its code in the guide; for the few others, further bits say
+    where in the piece the uniform lies. So this is inversion of a uniform, exactly.
+    """
+
+    cdf: Array
+    guide: NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, cdf: Array) -> CodeLaw:
+        """Return the law with this distribution function over codes 0, 1, ..."""
+        if cdf.size > UNDECIDED or cdf[-1] != 1.0:
+            raise ValueError(f"need at most {UNDECIDED} codes that sum to 1, got {cdf.size} codes")
+        pieces = 2**GUIDE_BITS
+        steps = cdf * pieces  # a power of two, so no digit is lost
+        first = np.searchsorted(steps, np.arange(pieces), side="right")
+        last = np.searchsorted(steps, np.arange(1, pieces + 1), side="left")
+        return cls(cdf, np.where(first == last, first, UNDECIDED).astype(np.uint8))
+
+    def draw(self, rng: np.random.Generator, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+        """Draw independent codes."""
+        size = int(np.prod(shape))
+        words = rng.integers(0, 2**64, -(-size // 4), dtype=np.uint64)
+        pieces = words.view(np.uint16)[:size]
+        codes = self.guide.take(pieces)
+        unclear = np.flatnonzero(codes == UNDECIDED)
+        uniforms = (pieces[unclear] + rng.random(unclear.size)) / 2**GUIDE_BITS
+        codes[unclear] = np.searchsorted(self.cdf, uniforms, side="left")
+        return codes.reshape(shape)
 
 
 @cache
@@ -66,44 +101,137 @@ def point_passes(n: int, tolerance: float) -> int:
     return int(np.flatnonzero(np.arange(n + 1) / n <= tolerance)[-1])
 
 
-def holm_recognized(counts: Counts, table: Array, alpha: float) -> Counts:
-    """Return how many releases Holm recognizes in each row of counts (last axis: releases).
+@cache
+def mixed_law(
+    n: int, tolerance: float, eta: float, risks: tuple[tuple[float, ...], tuple[float, ...]]
+) -> CodeLaw:
+    """Return the law of a release's largest count and validity, valid with chance ``eta``.
 
-    In a row sorted by count the p-values are sorted too, so only the largest count that each
-    step allows is needed, and one comparison of integers a step.
+    ``risks`` are those of a valid and of an invalid release. Counts whose p-value is 1 share
+    one code, the largest; invalid releases have the codes after those of valid ones.
     """
-    releases = counts.shape[-1]
-    levels = alpha / np.arange(releases, 0, -1)
-    most = np.searchsorted(table, levels, side="right") - 1  # largest count with p <= level
-    passes = np.sort(counts, axis=-1) <= most
-    return np.asarray(np.logical_and.accumulate(passes, axis=-1).sum(axis=-1))
+    top = _top(n, tolerance)
+    good, bad = (np.append(largest_count_law(n, one)[:top], 1.0) for one in risks)
+    cdf = np.concatenate((eta * good, eta + (1.0 - eta) * bad))
+    cdf[-1] = 1.0  # eta + (1 - eta) may be an ulp below
+    return CodeLaw.of(cdf)
 
 
-def simes_recognized(counts: Counts, table: Array, alpha: float) -> Counts:
-    """Return the tail-Simes count of each row (paper Eqs. (15)-(16))."""
-    releases = counts.shape[-1]
-    p = np.sort(table[counts], axis=-1)
-    found = np.zeros(counts.shape[:-1], dtype=np.int64)
-    alive = np.ones(counts.shape[:-1], dtype=bool)
-    rank = np.arange(1.0, releases + 1.0)
-    for k in range(releases):
-        rows = p[alive, k:]
-        passes = (rows <= alpha / (releases - k) * rank[: releases - k]).any(axis=-1)
-        alive[alive] = passes
-        if not alive.any():
-            break
-        found[alive] += 1
+@cache
+def unlabelled_law(
+    n: int, tolerance: float, eta: float, risks: tuple[tuple[float, ...], tuple[float, ...]]
+) -> CodeLaw:
+    """Return the law of `mixed_law` for methods that never ask which releases are valid."""
+    good, bad = (largest_count_law(n, one)[: _top(n, tolerance)] for one in risks)
+    return CodeLaw.of(np.append(eta * good + (1.0 - eta) * bad, 1.0))
+
+
+def _top(n: int, tolerance: float) -> int:
+    """Return the least count whose p-value is 1: no method tells larger ones apart."""
+    return bar(pvalue_table(n, tolerance), np.nextafter(1.0, 0.0))
+
+
+def labelled(
+    codes: NDArray[np.uint8], n: int, tolerance: float
+) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+    """Return the counts and the validity that codes of `mixed_law` stand for."""
+    codes_each = np.uint8(_top(n, tolerance) + 1)
+    valid = codes < codes_each
+    return codes - codes_each * ~valid, valid
+
+
+def bar(table: Array, level: float) -> int:
+    """Return the least count whose p-value is above the level: counts below it pass."""
+    return int(np.searchsorted(table, level, side="right"))
+
+
+def below(counts: Integers, bars: ArrayLike, axis: int | tuple[int, ...] = 0) -> Integers:
+    """Return how many counts lie below a bar, or below the bar of each row."""
+    passes = counts < np.asarray(bars, dtype=counts.dtype)
+    most = _family(counts, axis)
+    # The narrowest integers that hold the sum: bytes are added many at a time.
+    return np.asarray(passes.view(np.uint8).sum(axis=axis, dtype=np.min_scalar_type(most)))
+
+
+def _family(counts: Integers, axis: int | tuple[int, ...]) -> int:
+    """Return the number of counts along some axes."""
+    return prod(counts.shape[a] for a in ((axis,) if isinstance(axis, int) else axis))
+
+
+def _steps(table: Array, releases: int, alpha: float) -> NDArray[np.intp]:
+    """Return the bar of each of Holm's steps, nondecreasing."""
+    return np.searchsorted(table, alpha / np.arange(releases, 0, -1), side="right")
+
+
+def holm_bars(
+    counts: Integers, table: Array, alpha: float, axis: int | tuple[int, ...] = 0
+) -> Integers:
+    """Return the bar below which Holm recognizes all counts of a family, and none above.
+
+    Holm's levels rise, so releases with one count pass together. All counts below a bar have
+    been recognized when it is reached; their number says which step, and so which bar,
+    is next.
+    """
+    steps = _steps(table, _family(counts, axis), alpha)
+    following = np.append(steps, steps[-1]).astype(counts.dtype)
+    bars = following[below(counts, int(steps[0]), axis)]
+    for reached in range(int(steps[0]) + 1, int(steps[-1])):
+        bars = np.where(bars >= reached, following[below(counts, reached, axis)], bars)
+    return bars
+
+
+def holm_count(counts: Integers, table: Array, alpha: float) -> Integers:
+    """Return how many releases of each row Holm recognizes."""
+    return below(counts, holm_bars(counts, table, alpha))
+
+
+def simes_count(counts: Integers, table: Array, alpha: float) -> Integers:
+    """Return the tail-Simes count of each row (paper Eqs. (15)-(16)).
+
+    Step ``k`` passes when for some count ``v`` the number ``C`` of counts up to ``v`` makes
+    ``p(v) <= (C - k) alpha/(R - k)``; for one ``v`` these are the first steps, as many as a
+    table by ``C`` says. Integers that Bonferroni recognizes need not be told apart, nor
+    those above ``alpha``.
+    """
+    releases = len(counts)
+    steps = _steps(table, releases, alpha)
+    found = np.zeros(counts.shape[1:], dtype=np.min_scalar_type(releases))
+    for reached in range(max(1, int(steps[0])), int(steps[-1]) + 1):
+        passed = _simes_steps(float(table[reached - 1]), releases, alpha)
+        np.maximum(found, passed[below(counts, reached)], out=found)
     return found
 
 
-def fisher_recognized(counts: Counts, table: Array, alpha: float) -> Counts:
+@cache
+def _simes_steps(pvalue: float, releases: int, alpha: float) -> Integers:
+    """Return how many of the first steps ``C`` p-values up to ``pvalue`` pass, for every ``C``."""
+    number = np.arange(releases + 1)[:, None]
+    k = np.arange(releases)
+    passes = pvalue <= alpha / (releases - k) * (number - k)
+    leading = np.logical_and.accumulate(passes, axis=1).sum(axis=1)
+    return np.asarray(leading, dtype=np.min_scalar_type(releases))
+
+
+def fisher_count(counts: Integers, table: Array, alpha: float) -> Integers:
     """Return the tail-Fisher count of each row."""
-    releases = counts.shape[-1]
-    logs = np.log(np.maximum(table, np.finfo(np.float64).tiny))
-    half = -np.sort(logs[counts], axis=-1)[..., ::-1].cumsum(axis=-1)[..., ::-1]
-    limits = special.gammainccinv(np.arange(releases, 0, -1.0), alpha)
-    passes = half >= limits  # the chi-square tail is at most alpha
-    return np.asarray(np.logical_and.accumulate(passes, axis=-1).sum(axis=-1))
+    releases = len(counts)
+    logs = -np.log(np.maximum(table, np.finfo(np.float64).tiny))
+    limits = special.gammainccinv(np.arange(1.0, releases + 1.0), alpha)
+    tail = np.zeros(counts.shape[1:])
+    passed = np.zeros(counts.shape[1:], dtype=np.min_scalar_type(releases))
+    # From the shortest tail to the longest: steps passed since the last failure are the first.
+    for one, limit in zip(_sorted(counts)[::-1], limits, strict=True):
+        tail += logs[one]
+        passed += 1
+        passed *= tail >= limit
+    return passed
+
+
+def _sorted(counts: Integers) -> Integers:
+    """Return the counts of each row in order, releases first; short words sort fastest."""
+    rows = np.ascontiguousarray(np.moveaxis(counts, 0, -1), dtype=np.int32)
+    rows.sort(axis=-1)
+    return np.ascontiguousarray(np.moveaxis(rows, -1, 0), dtype=counts.dtype)
 
 
 @cache
@@ -124,10 +252,43 @@ def sharp_threshold(releases: int, target: float, alpha: float) -> float:
     return default_threshold(releases, target=target, alpha=alpha) or 0.0
 
 
-def favorable(counts: Counts, table: Array, threshold: float) -> Counts:
-    """Return how many releases of each row have a p-value at most the threshold."""
-    most = int(np.searchsorted(table, threshold, side="right")) - 1
-    return np.asarray(np.count_nonzero(counts <= most, axis=-1))
+@cache
+def least_count_score(
+    releases: int,
+    target: float,
+    threshold: float,
+    alpha_target: Fraction,
+    alpha_draws: Fraction,
+) -> int:
+    """Return the least number of scores that the e-value count validates, ``R + 1`` if none.
+
+    Theory section 3 with ``E = 1{p <= t}/t``: the bound ``CP_lower(K_LB; R, alpha_Q)`` has to
+    lie above the target; it grows with the number of scores.
+    """
+
+    def validates(scores: int) -> bool:
+        evalues = [Fraction(0)] * (releases - scores) + [1 / Fraction(threshold)] * scores
+        valid = releases - largest_invalid_count(evalues, alpha=alpha_target)
+        return bool(clopper_pearson_lower(valid, releases, alpha=float(alpha_draws)) > target)
+
+    if threshold == 0.0:
+        return releases + 1
+    low, high = 0, releases + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if validates(middle) else (middle, high)
+    return high
+
+
+def validated_mechanisms(counts: Integers, pvalues: Array, alpha: float) -> Integers:
+    """Return how many mechanisms (first axis) Holm validates in each repetition.
+
+    ``pvalues`` belong to the counts 0..R of recognized or favorable releases and fall as the
+    count grows: in the number of other releases this is Holm over counts once more.
+    """
+    releases = pvalues.size - 1
+    others = (releases - counts).astype(np.min_scalar_type(releases + 1))
+    return holm_count(others, pvalues[::-1], alpha)
 
 
 def validated(pvalues: Array, alpha: float) -> NDArray[np.bool_]:

@@ -105,6 +105,7 @@ class Study:
     published: Mapping[tuple[int, str, str], Published] = field(default_factory=dict)
     exact: Callable[[Cell], Mapping[tuple[str, str], float]] | None = None
     block: int = 500  # repetitions simulated at once
+    own: bool = False  # a study that the paper lacks
     differs: str = "Independent seeds; statistically equal, never in digits."
 
     def published_methods(self) -> tuple[str, ...]:

@@ -1,0 +1,280 @@
+"""What is believed about a mechanism before its audit: kinds of release on kinds of record.
+
+A law is finite: a few kinds of release, each with its chance, and their losses on kinds of
+record, each with its chance. Pilot releases on pilot records are such a law as they are;
+assumed margins become one. Means, reliability and every simulated audit follow from it, so
+that a prediction is about the law that is written down and about nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from proxyguard.errors import RegistryError
+from proxyguard.exact.special import special
+from proxyguard.registry.requirement import Requirement
+
+Array = NDArray[np.float64]
+
+QUANTILES = 400
+"""Kinds of record that stand for a continuous loss."""
+
+SPREAD = 7
+"""Kinds of valid release that stand for a spread of margins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Law:
+    """A mechanism's releases and target records, as finite laws on the unit scale.
+
+    ``losses[j]`` has one row for each kind of release and one column for each kind of record,
+    drawn with the chances ``records[j]``. ``joint`` says that one record brings the losses of
+    all requirements, as pilots do; otherwise requirements are independent of each other.
+    Chances of releases may sum to less than 1: the rest are invalid releases that never score.
+    """
+
+    requirements: tuple[Requirement, ...]
+    losses: tuple[Array, ...]  # J arrays, (A, m_j)
+    records: tuple[Array, ...]  # J arrays, (m_j,), each summing to 1
+    releases: Array  # (A,)
+    joint: bool
+    origin: str
+
+    def __post_init__(self) -> None:
+        if not len(self.requirements) == len(self.losses) == len(self.records) > 0:
+            raise RegistryError("a law needs losses and record chances for every requirement")
+        kinds = {len(table) for table in self.losses}
+        if kinds != {self.releases.size}:
+            raise RegistryError(f"{self.releases.size} kinds of release, and losses of {kinds}")
+        if not np.all(self.releases >= 0.0) or self.releases.sum() > 1.0 + 1e-9:
+            raise RegistryError("chances of releases must be nonnegative and sum to at most 1")
+
+    @property
+    def means(self) -> Array:
+        """The true mean of every kind of release and requirement, (A, J), unit scale."""
+        return np.stack(
+            [table @ chance for table, chance in zip(self.losses, self.records, strict=True)],
+            axis=1,
+        )
+
+    @property
+    def limits(self) -> Array:
+        """The limits on the unit scale, (J,)."""
+        return np.array([r.unit_limit for r in self.requirements])
+
+    @property
+    def valid(self) -> NDArray[np.bool_]:
+        """Which kinds of release meet every requirement: every mean strictly below its limit."""
+        # A mean at the limit is invalid, also when its sum was rounded down.
+        return np.asarray(np.all(self.means < self.limits - 1e-12, axis=1))
+
+    @property
+    def reliability(self) -> float:
+        """``eta``: the chance that a fresh release is valid."""
+        return float(self.releases[self.valid].sum())
+
+    @property
+    def margins(self) -> Array:
+        """The distance of every requirement's mean to its limit over valid releases, (J,)."""
+        valid = self.valid
+        if not np.any(self.releases[valid] > 0.0):
+            raise RegistryError("no kind of release in this law is valid; there is no margin")
+        share = self.releases[valid] / self.releases[valid].sum()
+        width = np.array([r.width for r in self.requirements])
+        return np.asarray((self.limits - share @ self.means[valid]) * width)
+
+    def requiring(self, requirements: Sequence[Requirement]) -> Law:
+        """Return the law with other slacks and ramps; losses, bounds and limits stay."""
+        return replace(self, requirements=tuple(requirements))
+
+    def with_reliability(self, reliability: float) -> Law:
+        """Return the law with another chance of valid releases.
+
+        Where the law has no invalid kind, the rest never scores; where it has no valid kind,
+        there is nothing to be reliable.
+        """
+        if not 0.0 <= reliability <= 1.0:
+            raise RegistryError(f"a reliability lies in [0, 1], got {reliability}")
+        valid = self.valid
+        have = float(self.releases[valid].sum())
+        if have == 0.0 and reliability > 0.0:
+            raise RegistryError("no kind of release in this law is valid")
+        chances = np.where(valid, self.releases * (reliability / have if have else 0.0), 0.0)
+        lost = float(self.releases[~valid].sum())
+        if lost > 0.0:
+            chances += np.where(valid, 0.0, self.releases * ((1.0 - reliability) / lost))
+        return replace(self, releases=chances)
+
+    def shifted(self, worse: float) -> Law:
+        """Return the law with the means of valid releases moved up by about ``worse``, unit scale.
+
+        A share of the records gets the worst loss (the best, if ``worse`` is negative), so
+        that two-valued losses stay two-valued; it is the share that moves the average valid
+        release by ``worse``. Invalid releases get the worst loss there and stay invalid.
+        """
+        if worse == 0.0:
+            return self
+        valid = self.valid
+        share_of = np.where(valid, self.releases, 0.0)
+        middle = share_of @ self.means / max(float(share_of.sum()), 1e-300)
+        losses, records = [], []
+        shares = [
+            min(1.0, worse / (1.0 - m)) if worse > 0.0 else min(1.0, -worse / m) for m in middle
+        ]
+        # One record brings all losses in a joint law, so one share serves all of them.
+        if self.joint:
+            shares = [float(np.mean(shares))] * len(shares)
+        for table, chance, share in zip(self.losses, self.records, shares, strict=True):
+            extra = np.where(valid & (worse < 0.0), 0.0, 1.0)
+            losses.append(np.hstack([table, extra[:, None]]))
+            records.append(np.append(chance * (1.0 - share), share))
+        return replace(self, losses=tuple(losses), records=tuple(records))
+
+
+def pilot_law(
+    requirements: Sequence[Requirement], losses: ArrayLike, *, reliability: float | None = None
+) -> Law:
+    """Return the law of pilot releases on pilot records, ``losses`` of shape (R, n, J).
+
+    A fresh release is one of the pilots, a fresh record one of theirs. A few pilots say
+    little about rare failures: ``reliability`` replaces their share of valid releases.
+    """
+    values = np.asarray(losses, dtype=np.float64)
+    if values.ndim != 3 or 0 in values.shape or values.shape[2] != len(requirements):
+        raise RegistryError(
+            "pilot losses have three axes, releases x records x requirements "
+            f"({len(requirements)}), got shape {values.shape}"
+        )
+    tables = []
+    for j, requirement in enumerate(requirements):
+        column = values[:, :, j]
+        if not np.all((column >= requirement.low) & (column <= requirement.high)):
+            raise RegistryError(
+                f"{requirement.name}: pilot losses leave the bounds [{requirement.low:g}, "
+                f"{requirement.high:g}]"
+            )
+        tables.append((column - requirement.low) / requirement.width)
+    count, n = values.shape[:2]
+    law = Law(
+        requirements=tuple(requirements),
+        losses=tuple(tables),
+        records=tuple(np.full(n, 1.0 / n) for _ in tables),
+        releases=np.full(count, 1.0 / count),
+        joint=True,
+        origin=f"{count} pilot releases on {n} records",
+    )
+    return law if reliability is None else law.with_reliability(reliability)
+
+
+def cautious(law: Law) -> Law:
+    """Return a pilot law with ``(valid + 1/2)/(pilots + 1)`` in place of the share of valid ones.
+
+    Twenty valid pilots of twenty do not make every release valid. A law without a valid
+    pilot stays as it is: nothing is known of what a valid release would look like.
+    """
+    valid, pilots = int(np.count_nonzero(law.valid)), law.releases.size
+    return law.with_reliability((valid + 0.5) / (pilots + 1.0)) if valid else law
+
+
+def assumed_law(
+    requirements: Sequence[Requirement],
+    *,
+    margins: Sequence[float],
+    deviations: Sequence[float | None] | None = None,
+    reliability: float,
+    spread: float = 0.0,
+    excess: float = 0.0,
+) -> Law:
+    """Return the law of valid releases ``margins`` below their limits, and of invalid ones.
+
+    A share ``reliability`` of releases is valid; their margins are spread evenly by
+    ``spread`` (as a share of the margin) around the given ones. An invalid release fails one
+    requirement, each equally often, by ``excess`` margins; 0 is exactly at the limit.
+    Records are shared: a hard record is hard for every release. Losses are two-valued where
+    the requirement says so, else of a beta law with standard deviation ``deviations[j]``
+    (registered scale; default: half of what two-valued losses with this mean would have).
+    """
+    if len(margins) != len(requirements):
+        raise RegistryError(f"{len(requirements)} requirements need as many margins")
+    if not 0.0 <= reliability <= 1.0 or not 0.0 <= spread < 1.0 or excess < 0.0:
+        raise RegistryError(
+            "need a reliability in [0, 1], a spread in [0, 1) and an excess of at least 0, got "
+            f"{reliability}, {spread}, {excess}"
+        )
+    if deviations is not None and len(deviations) != len(requirements):
+        raise RegistryError(f"{len(requirements)} requirements need as many deviations")
+    stretch = np.array([1.0])
+    if spread > 0.0:
+        stretch = 1.0 + spread * (2.0 * (np.arange(SPREAD) + 0.5) / SPREAD - 1.0)
+    count = len(requirements)
+    failing = np.arange(count) if reliability < 1.0 else np.arange(0)
+    losses, records = [], []
+    for j, (requirement, margin) in enumerate(zip(requirements, margins, strict=True)):
+        unit = margin / requirement.width
+        limit = requirement.unit_limit
+        if not 0.0 < unit < limit:
+            raise RegistryError(
+                f"{requirement.name}: a margin lies above 0 and leaves a mean above "
+                f"{requirement.low:g}, got {margin:g} below the limit {requirement.limit:g}"
+            )
+        bad = np.where(failing == j, limit + excess * unit, limit - unit)
+        means = np.concatenate([limit - unit * stretch, bad])
+        if np.any(means <= 0.0) or np.any(means >= 1.0):
+            raise RegistryError(
+                f"{requirement.name}: spread or excess moves a mean out of its bounds"
+            )
+        deviation = None if deviations is None else deviations[j]
+        table, chance = (
+            _two_valued(means) if requirement.two_valued
+            else _beta(means, requirement, deviation)
+        )  # fmt: skip
+        losses.append(table)
+        records.append(chance)
+    valid = np.full(stretch.size, reliability / stretch.size)
+    invalid = np.full(failing.size, (1.0 - reliability) / count)
+    words = ", ".join(f"{r.name} {m:g}" for r, m in zip(requirements, margins, strict=True))
+    return Law(
+        requirements=tuple(requirements),
+        losses=tuple(losses),
+        records=tuple(records),
+        releases=np.concatenate([valid, invalid]),
+        joint=False,
+        origin=f"assumed margins ({words})",
+    )
+
+
+def _two_valued(means: Array) -> tuple[Array, Array]:
+    """Return nested two-valued losses: a record that is lost at a risk is lost at larger ones."""
+    risks = np.unique(means)
+    chance = np.diff(risks, prepend=0.0, append=1.0)
+    table = (np.arange(risks.size + 1) < np.searchsorted(risks, means)[:, None] + 1).astype(float)
+    return table, chance
+
+
+def _beta(means: Array, requirement: Requirement, deviation: float | None) -> tuple[Array, Array]:
+    """Return beta losses by their quantiles, with the stated means."""
+    spread = np.sqrt(means * (1.0 - means))
+    ratio = np.full(means.shape, 0.5)
+    if deviation is not None:
+        ratio = deviation / requirement.width / spread
+    if not np.all((ratio > 0.0) & (ratio < 1.0)):
+        raise RegistryError(
+            f"{requirement.name}: a loss with this mean has a standard deviation above 0 and "
+            f"below {float(spread.min() * requirement.width):.4g}, got {deviation}; declare "
+            "two_valued losses as such"
+        )
+    weight = 1.0 / ratio**2 - 1.0  # of a beta law with this mean and variance
+    middle = (np.arange(QUANTILES) + 0.5) / QUANTILES
+    table = special.betaincinv((means * weight)[:, None], ((1 - means) * weight)[:, None], middle)
+    # Quantiles miss the mean a little; move it into place between the ends of the scale.
+    have = table.mean(axis=1, keepdims=True)
+    want = means[:, None]
+    up = want >= have
+    table = np.where(
+        up, table + (1.0 - table) * (want - have) / (1.0 - have), table * (want / have)
+    )
+    return np.asarray(table), np.full(QUANTILES, 1.0 / QUANTILES)

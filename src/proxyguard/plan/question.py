@@ -1,0 +1,135 @@
+"""What a planner is asked: which claim, which sizes are open, and what they cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import floor
+
+import numpy as np
+
+from proxyguard.errors import RegistryError
+from proxyguard.plan.limits import least_releases_sharp
+from proxyguard.registry.budget import Level, exact
+from proxyguard.registry.claim import Mode
+from proxyguard.registry.design import Design, Iid, Sampling
+from proxyguard.registry.test import ComponentTest
+
+SIZES = 9
+"""Numbers of draws, and of records, that a search tries along one axis."""
+
+MOST_RECORDS, MOST_RELEASES = 20_000, 2_000
+"""Largest sizes that a search tries where nothing else limits them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """The open choices of an audit and their costs, ``record_cost n + release_cost R``.
+
+    ``n`` and ``releases`` are fixed where they are given; otherwise the search stays within
+    ``budget`` and within ``most_records`` and ``most_releases``. With ``power`` the cheapest
+    plan that reaches it is wanted, else the most powerful one.
+    """
+
+    reliability_target: Level
+    alpha: Level = "0.05"
+    mechanisms: int = 1
+    n: int | None = None
+    releases: int | None = None
+    most_records: int | None = None
+    most_releases: int | None = None
+    record_cost: float = 1.0
+    release_cost: float = 1.0
+    budget: float | None = None
+    power: float | None = None
+    design: Design = field(default_factory=Iid)
+    modes: tuple[Mode, ...] = (
+        Mode.DIRECT, Mode.NAMED, Mode.COUNT, Mode.HYBRID, Mode.SMOOTH, Mode.BLOCK,
+    )  # fmt: skip
+    tests: tuple[ComponentTest, ...] = tuple(ComponentTest)
+
+    def __post_init__(self) -> None:
+        for name in ("reliability_target", "alpha"):
+            value = exact(getattr(self, name))
+            object.__setattr__(self, name, value)
+            if not 0 < value < 1:
+                raise RegistryError(f"{name} must lie in (0, 1), got {float(value):g}")
+        for name in ("n", "releases", "most_records", "most_releases", "mechanisms"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise RegistryError(f"{name} must be at least 1, got {value}")
+        if self.record_cost < 0.0 or self.release_cost < 0.0:
+            raise RegistryError("costs cannot be negative")
+        if self.power is not None and not 0.0 < self.power < 1.0:
+            raise RegistryError(f"a power lies in (0, 1), got {self.power}")
+        if self.budget is not None and not self.sizes():
+            raise RegistryError(
+                f"no size is within the budget {self.budget:g}: validating a reliability above "
+                f"{self.target:g} at error {self.level:.3g} takes at least {self.least_releases} "
+                f"draws, which cost {self.release_cost * self.least_releases:g} without a record"
+            )
+
+    @property
+    def target(self) -> float:
+        """``eta_0``."""
+        return float(Fraction(self.reliability_target))
+
+    @property
+    def level(self) -> float:
+        """The error of one mechanism: Holm's first step over all of them."""
+        return float(Fraction(self.alpha)) / self.mechanisms
+
+    @property
+    def least_releases(self) -> int:
+        """The fewest draws that could validate, if every release were known to be valid."""
+        least = least_releases_sharp(target=self.target, alpha=self.level)
+        assert least is not None  # nothing contaminates
+        return least
+
+    def cost(self, n: int, releases: int) -> float:
+        """Return what an audit of these sizes costs."""
+        return self.record_cost * n + self.release_cost * releases
+
+    def offered(self) -> tuple[ComponentTest, ...]:
+        """Return the tests that the design's sampling allows."""
+        sampling = self.design.sampling
+        return tuple(test for test in self.tests if sampling in test.samplings)
+
+    @property
+    def iid(self) -> bool:
+        """Whether the records are iid, which smooth and block certificates need."""
+        return self.design.sampling is Sampling.IID
+
+    def sizes(self) -> list[tuple[int, int]]:
+        """Return the sizes ``(n, R)`` that a search tries: for each R the most records."""
+        pairs = [(self.most_records_with(r), r) for r in self._release_grid()]
+        return [(n, releases) for n, releases in pairs if n >= 1]
+
+    def _release_grid(self) -> list[int]:
+        if self.releases is not None:
+            return [self.releases]
+        most = self.most_releases or MOST_RELEASES
+        if self.budget is not None and self.release_cost > 0.0:
+            spent = self.record_cost * (self.n or 1)
+            most = min(most, floor((self.budget - spent) / self.release_cost + 1e-9))
+        least = self.least_releases
+        return [] if most < least else geometric(least, most, SIZES)
+
+    def most_records_with(self, releases: int, budget: float | None = None) -> int:
+        """Return how many records can be had beside so many draws; 0 if none can."""
+        budget = self.budget if budget is None else budget
+        if self.n is not None:
+            cost = self.cost(self.n, releases)
+            return self.n if budget is None or cost <= budget + 1e-9 else 0
+        most = self.most_records or MOST_RECORDS
+        if budget is not None and self.release_cost * releases > budget + 1e-9:
+            return 0
+        if budget is not None and self.record_cost > 0.0:
+            left = budget - self.release_cost * releases
+            most = min(most, floor(left / self.record_cost + 1e-9))
+        return most
+
+
+def geometric(low: int, high: int, count: int) -> list[int]:
+    """Return whole numbers from low to high in equal ratios, both ends included."""
+    return sorted({int(x) for x in np.rint(np.geomspace(low, high, count))} | {low, high})

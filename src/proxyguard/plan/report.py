@@ -1,0 +1,254 @@
+"""A plan as text for people and as blocks for `audit.toml`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from proxyguard.plan.power import Power
+from proxyguard.plan.recommend import Option, Recommendation
+from proxyguard.plan.sequential import SequentialForecast
+from proxyguard.plan.stress import Stress
+from proxyguard.registry.claim import Mode, Score
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PlanReport:
+    """A recommendation with its stress test and its sequential counterpart."""
+
+    found: Recommendation
+    stress: tuple[Stress, ...] = ()
+    sequential: SequentialForecast | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, ready for JSON."""
+        return {
+            **self.found.to_dict(),
+            "stress": [one.to_dict() for one in self.stress],
+            "sequential": None if self.sequential is None else self.sequential.to_dict(),
+            "toml": self.to_toml(),
+        }
+
+    def to_toml(self) -> str:
+        """Return the blocks to put into `audit.toml`."""
+        return plan_toml(self.found)
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether no outcome at all could validate at the sizes that were fixed."""
+        return bool(self.found.needs.obstacles) and self.found.chosen.power.value == 0.0
+
+    def __str__(self) -> str:
+        if self.hopeless:
+            return "\n".join(_hopeless_lines(self.found))
+        return "\n".join(
+            [
+                *_chosen_lines(self.found),
+                "",
+                *_way_lines(self.found.alternatives),
+                "",
+                *_size_lines(self.found.sizes),
+                *_stress_lines(self.stress),
+                *_sequential_lines(self.found, self.sequential),
+                "",
+                *_limit_lines(self.found),
+            ]
+        )
+
+
+def _hopeless_lines(found: Recommendation) -> list[str]:
+    plan = found.chosen.plan
+    return [
+        f"With {plan.n:,} target records and {plan.releases:,} draws:",
+        *(f"This audit cannot succeed, because {why}." for why in found.needs.obstacles),
+        "Leave a size open and ask for a power (--power 0.8), or for the best within a budget.",
+    ]
+
+
+def _chosen_lines(found: Recommendation) -> list[str]:
+    option, law = found.chosen, found.law
+    plan = option.plan
+    lines = [
+        f"Law: {law.origin}; {law.reliability:.1%} of releases valid.",
+        f"Plan: {plan.n:,} target records, {plan.releases:,} draws, cost {option.cost:,.10g}.",
+        f"      {option.way.label}; tests: {option.way.tests}{_settings(option)}.",
+        f"      It validates a reliability above {plan.claim.target:g} with probability "
+        f"{_power(option.power)}.",
+    ]
+    if found.question.power is not None and not found.reaches:
+        lines.append(
+            f"      That is short of the wanted {found.question.power:g}: no affordable size "
+            "reaches it."
+        )
+    return lines
+
+
+def _power(power: Power) -> str:
+    if power.exact:
+        return f"{power.value:.3f} (exact)"
+    return f"{power.value:.3f} (Monte Carlo error {power.standard_error:.3f})"
+
+
+def _settings(option: Option) -> str:
+    claim, parts = option.plan.claim, []
+    if claim.threshold is not None:
+        parts.append(f"threshold {float(claim.threshold):.4g}")
+    if claim.mode is Mode.NAMED:
+        parts.append(f"release share {float(claim.release_share):g}")
+    if claim.mode is Mode.COUNT or option.way.bound in ("paper", "rescaled"):
+        parts.append(f"target share {float(claim.target_share):g}")
+    if claim.block_size is not None:
+        parts.append(f"blocks of {claim.block_size}")
+    slacks = {r.name: r.slack for r in option.requirements if r.slack is not None}
+    if slacks:
+        parts.append("slacks " + ", ".join(f"{name} {slack:g}" for name, slack in slacks.items()))
+    ramps = {r.name: r.ramp for r in option.requirements if r.ramp is not None}
+    if ramps:
+        parts.append("ramps " + ", ".join(f"{name} {ramp:g}" for name, ramp in ramps.items()))
+    return "; " + "; ".join(parts) if parts else ""
+
+
+def _way_lines(options: Sequence[Option]) -> list[str]:
+    lines = ["Every way, tuned, at these sizes:", f"  {'way':<30} {'tests':<22} {'power':>7}"]
+    for option in options:
+        mark = "exact" if option.power.exact else f"+-{option.power.standard_error:.3f}"
+        lines.append(
+            f"  {option.way.label:<30} {option.way.tests:<22} {option.power.value:>7.3f} {mark}"
+        )
+    return lines
+
+
+def _size_lines(options: Sequence[Option]) -> list[str]:
+    lines = [
+        "Sizes that were tried (power from the search, on few targets):",
+        f"  {'n':>8} {'R':>6} {'cost':>12} {'power':>7}  best way",
+    ]
+    for option in sorted(options, key=lambda o: (o.plan.releases, o.plan.n)):
+        lines.append(
+            f"  {option.plan.n:>8,} {option.plan.releases:>6,} {option.cost:>12,.10g} "
+            f"{option.power.value:>7.3f}  {option.way.label}, {option.way.tests}"
+        )
+    return lines
+
+
+def _stress_lines(stress: Sequence[Stress]) -> list[str]:
+    if not stress:
+        return []
+    lines = [
+        "",
+        "If the pilot was wrong (power of this plan; regret against the best plan on offer):",
+        f"  {'reliability':>11} {'margin':>7} {'power':>7} {'regret':>7}",
+    ]
+    lines += [
+        f"  {s.reliability:>11.3f} {'x ' + format(s.margin_factor, 'g'):>7} {s.power:>7.3f} "
+        f"{s.regret:>7.3f}"
+        for s in stress
+    ]
+    regrets = [s.regret for s in stress]
+    lines.append(f"  mean regret {sum(regrets) / len(regrets):.3f}, largest {max(regrets):.3f}")
+    return lines
+
+
+def _sequential_lines(found: Recommendation, forecast: SequentialForecast | None) -> list[str]:
+    if forecast is None:
+        return []
+    return [
+        "",
+        f"Drawn one look after the other ({forecast.boundary.looks.size} looks): "
+        f"{forecast.expected_draws:.1f} draws on average, {forecast.worst_draws} at the most, "
+        f"validation with probability {forecast.validation:.3f}; fixed: "
+        f"{found.chosen.plan.releases} draws.",
+    ]
+
+
+def _limit_lines(found: Recommendation) -> list[str]:
+    needs, paper = found.needs, found.paper
+    lines = ["Necessary, whatever the releases score:"]
+    if needs.least_count is not None:
+        lines.append(
+            f"  {needs.least_count} favorable scores or recognized releases out of "
+            f"{found.chosen.plan.releases}"
+        )
+    if needs.least_releases is not None:
+        lines.append(f"  {needs.least_releases} draws, if all of them score")
+    if needs.least_records is not None:
+        lines.append(f"  {needs.least_records} records, if no loss is ever made")
+    if needs.largest_threshold is not None:
+        lines.append(f"  a threshold of at most {needs.largest_threshold:.4g}")
+    lines.append("The paper's limits, budgets split in halves:")
+    lines.append(f"  Proposition 18: {paper.least_releases} draws in named mode")
+    if paper.least_records is not None:
+        lines.append(f"  Proposition 14: {paper.least_records} records for these slacks")
+    if paper.sufficient_records is not None:
+        lines.append(
+            f"  Proposition 17: {paper.sufficient_records:,} records suffice for named mode "
+            "(Hoeffding tests)"
+        )
+    if paper.direct_shortfall is not None:
+        lines.append(
+            f"  Theorem 15: the paper's direct bound falls short by at most "
+            f"{min(1.0, paper.direct_shortfall):.3f}"
+        )
+    return lines
+
+
+def plan_toml(found: Recommendation) -> str:
+    """Return the ``[claim]`` and ``[plan]`` blocks, with what else has to be set, as TOML."""
+    option, law = found.chosen, found.law
+    plan, claim = option.plan, option.plan.claim
+    lines = [
+        f"# target: {plan.n} records; every mechanism: draws = {plan.releases}",
+    ]
+    for requirement in option.requirements:
+        if requirement.slack is not None:
+            ramp = "" if requirement.ramp is None else f', ramp = "{requirement.ramp!r}"'
+            lines.append(f'# requirement {requirement.name}: slack = "{requirement.slack!r}"{ramp}')
+    lines += ["[claim]", f'mode = "{claim.mode.value}"']
+    if option.way.bound:
+        lines.append(f'bound = "{claim.bound.value}"')
+    if claim.mode in (Mode.DIRECT, Mode.HYBRID) and claim.score is Score.SLACK:
+        lines.append('score = "slack"')
+    if option.way.test is not None and claim.score is not Score.SLACK:
+        lines.append(f'test = "{option.way.test.value}"')
+    if claim.threshold is not None:
+        lines.append(f'threshold = "{_decimal(claim.threshold)}"')
+    if claim.mode is Mode.NAMED:
+        lines.append(f'release_share = "{_decimal(claim.release_share)}"')
+    if claim.mode is Mode.COUNT or option.way.bound in ("paper", "rescaled"):
+        lines.append(f'target_share = "{_decimal(claim.target_share)}"')
+    if claim.block_size is not None:
+        lines.append(f"block_size = {claim.block_size}")
+    assert claim.reliability_target is not None  # a claim about a mechanism
+    lines += [
+        f'reliability = "{_decimal(claim.reliability_target)}"',
+        f'alpha = "{_decimal(claim.alpha)}"',
+        "",
+        "[plan]",
+        f"records = {plan.n}",
+        f"draws = {plan.releases}",
+        f'power = "{option.power.value:.4f}"',
+        f'reliability = "{law.reliability:.4g}"',
+        f'origin = "{_quoted(law.origin)}"',
+        f'cost = "{option.cost:.10g}"',
+        f"seed = {found.seed}",
+        "[plan.margins]",
+        *(
+            f'"{_quoted(r.name)}" = "{float(margin):.6g}"'
+            for r, margin in zip(law.requirements, law.margins, strict=True)
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", " ")
+
+
+def _decimal(value: Fraction) -> str:
+    """Return a level as it can be registered: a decimal if it is one, else a fraction."""
+    text = f"{float(value):.12g}"
+    if "e" not in text and Fraction(text) == value:
+        return text
+    return str(value)

@@ -1,0 +1,191 @@
+"""Simulated targets of one size: sample means, variances and p-values under a law.
+
+Only the target is simulated. What follows from it for R draws is computed, or drawn from the
+few kinds of release, in `plan.power`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from copy import copy
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proxyguard.exact.betting import STAKES, BettingCapital
+from proxyguard.exact.mean import (
+    bentkus_pvalue,
+    binomial_pvalue,
+    chernoff_pvalue,
+    empirical_bernstein_pvalue,
+    hoeffding_pvalue,
+)
+from proxyguard.exact.rounding import pvalue_from_log
+from proxyguard.exact.special import special
+from proxyguard.plan.law import Law
+from proxyguard.registry.requirement import Requirement
+from proxyguard.registry.test import ComponentTest
+
+Array = NDArray[np.float64]
+Places = NDArray[np.intp]
+
+TILE = 2_000_000
+"""Drawn records that exist at once."""
+
+
+class Targets:
+    """``repetitions`` targets of ``n`` records under a law, the same for every question asked."""
+
+    def __init__(
+        self, law: Law, n: int, *, repetitions: int, seed: int, aim: float | None = None
+    ) -> None:
+        self.law, self.n, self.repetitions, self._seed = law, n, repetitions, seed
+        self._aim = aim  # one level for all of betting's stakes: a search need not be exact
+        self._kept: dict[tuple[ComponentTest, int, float], Array] = {}
+        self._blocks: dict[int, Array] = {}
+
+    def _tiles(self) -> Iterator[tuple[slice, tuple[Places, ...], Array]]:
+        """Yield rows, which kind of record each place has (c, n), and a uniform for each place.
+
+        Drawn anew from the seed on every pass, so that nothing of size n is kept.
+        """
+        rows = max(1, TILE // self.n)
+        for tile, start in enumerate(range(0, self.repetitions, rows)):
+            rng = np.random.default_rng([self._seed, self.n, tile])
+            shape = (min(rows, self.repetitions - start), self.n)
+            law = self.law
+            places = [_draw(rng, law.records[0], shape)]
+            for j in range(1, len(law.requirements)):
+                places.append(places[0] if law.joint else _draw(rng, law.records[j], shape))
+            yield slice(start, start + shape[0]), tuple(places), rng.random(shape)
+
+    @cached_property
+    def counts(self) -> tuple[Array, ...]:
+        """How often each kind of record occurs, (repetitions, m_j) for each requirement."""
+        found = [np.empty((self.repetitions, chance.size)) for chance in self.law.records]
+        for rows, places, _ in self._tiles():
+            for j, place in enumerate(places):
+                found[j][rows] = found[0][rows] if j and self.law.joint else _tally(
+                    place, self.law.records[j].size
+                )  # fmt: skip
+        return tuple(found)
+
+    @cached_property
+    def means(self) -> Array:
+        """The sample means, (repetitions, A, J)."""
+        pairs = zip(self.counts, self.law.losses, strict=True)
+        means = np.stack([count @ table.T / self.n for count, table in pairs], axis=2)
+        return np.clip(means, 0.0, 1.0)
+
+    @cached_property
+    def variances(self) -> Array:
+        """The Bessel variances, (repetitions, A, J)."""
+        pairs = zip(self.counts, self.law.losses, strict=True)
+        squares = np.stack([count @ (table**2).T for count, table in pairs], axis=2)
+        return np.maximum(0.0, squares - self.n * self.means**2) / max(1, self.n - 1)
+
+    def release_pvalues(self, tests: tuple[ComponentTest, ...], *, level: float) -> Array:
+        """Return the intersection-union p-value of every kind of release, (repetitions, A)."""
+        found = [self.pvalues(test, j, level=level) for j, test in enumerate(tests)]
+        return np.asarray(np.max(found, axis=0))
+
+    def pvalues(self, test: ComponentTest, j: int, *, level: float) -> Array:
+        """Return one requirement's p-values, (repetitions, A); ``level`` is betting's aim."""
+        stake = (self._aim or level) if test is ComponentTest.BETTING else 0.0
+        key = (test, j, stake)
+        if key not in self._kept:
+            self._kept[key] = self._pvalues(test, j, stake)
+        return self._kept[key]
+
+    def requiring(self, requirements: Sequence[Requirement]) -> Targets:
+        """Return these targets for other slacks and ramps; nothing is drawn again."""
+        return self.under(self.law.requiring(requirements))
+
+    def under(self, law: Law) -> Targets:
+        """Return these targets for a law with the same losses on the same records."""
+        other = copy(self)
+        other.law = law
+        return other
+
+    def _pvalues(self, test: ComponentTest, j: int, level: float) -> Array:
+        n, v = self.n, float(self.law.limits[j])
+        mean = self.means[:, :, j]
+        if n < test.least_records:
+            return np.ones(mean.shape)
+        if test is ComponentTest.EMPIRICAL_BERNSTEIN:
+            return empirical_bernstein_pvalue(mean, self.variances[:, :, j], n, v)
+        if test is ComponentTest.HOEFFDING:
+            return hoeffding_pvalue(mean, n, v)
+        if test is ComponentTest.CHERNOFF:
+            return chernoff_pvalue(mean, n, v)
+        if test is ComponentTest.BENTKUS:
+            return bentkus_pvalue(mean, n, v)
+        if test is ComponentTest.BINOMIAL:
+            return binomial_pvalue(np.rint(mean * n), n, v)
+        if test is ComponentTest.BETTING_FIXED:
+            return self._fixed(j, v)
+        if test is ComponentTest.RANDOMIZED_BINOMIAL:
+            return binomial_pvalue(self._randomized(j), n, v)
+        return self._betting(j, v, level)
+
+    def _fixed(self, j: int, v: float) -> Array:
+        """Fixed stakes: the capital is a product over records, so counts of kinds suffice."""
+        table, count = self.law.losses[j], self.counts[j]
+        gains = [np.log1p(f * (v - table) / (1.0 - v)) for f in STAKES]  # (A, m) each
+        logs = np.stack([count @ gain.T for gain in gains], axis=2)
+        average = special.logsumexp(logs, axis=2) - np.log(len(STAKES))
+        return pvalue_from_log(-np.maximum(0.0, average))
+
+    def _randomized(self, j: int) -> Array:
+        table = self.law.losses[j]
+        found = np.empty((self.repetitions, len(table)))
+        for rows, places, uniforms in self._tiles():
+            for a, losses in enumerate(table):
+                found[rows, a] = np.count_nonzero(uniforms < losses[places[j]], axis=1)
+        return found
+
+    def _betting(self, j: int, v: float, level: float) -> Array:
+        table = self.law.losses[j]
+        found = np.empty((self.repetitions, len(table)))
+        for rows, places, _ in self._tiles():
+            for a, losses in enumerate(table):
+                capital = BettingCapital(
+                    columns=len(places[j]), n=self.n, v=v, level=level, violation_level=level
+                )
+                capital.update(losses[places[j]])
+                found[rows, a] = capital.pvalues()[0]
+        return found
+
+    def block_means(self, size: int) -> Array:
+        """Return means over blocks of records, (repetitions, blocks, A, J)."""
+        if size not in self._blocks:
+            self._blocks[size] = self._block_means(size)
+        return self._blocks[size]
+
+    def _block_means(self, size: int) -> Array:
+        blocks = self.n // size
+        found = np.empty(
+            (self.repetitions, blocks, self.law.releases.size, len(self.law.requirements))
+        )
+        for rows, places, _ in self._tiles():
+            for j, place in enumerate(places):
+                inside = place[:, : blocks * size].reshape(-1, size)
+                means = _tally(inside, self.law.records[j].size) @ self.law.losses[j].T / size
+                found[rows, :, :, j] = means.reshape(len(place), blocks, -1)
+        return found
+
+
+def _draw(rng: np.random.Generator, chance: Array, shape: tuple[int, int]) -> Places:
+    """Return kinds of record, drawn with their chances."""
+    if np.all(chance == chance[0]):
+        return rng.integers(0, chance.size, shape)
+    edges = np.cumsum(chance)[:-1]
+    return np.searchsorted(edges, rng.random(shape), side="right")
+
+
+def _tally(places: Places, kinds: int) -> Array:
+    """Return how often each kind occurs in every row."""
+    rows = len(places)
+    flat = places + kinds * np.arange(rows)[:, None]
+    return np.bincount(flat.ravel(), minlength=rows * kinds).reshape(rows, kinds).astype(float)
