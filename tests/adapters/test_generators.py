@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from pydantic import ValidationError
 
+from conformance.generator import GeneratorConformance, source
 from proxyguard.adapters.bootstrap import RowBootstrap
 from proxyguard.adapters.callable import Callable
 from proxyguard.adapters.files import FileFolder, NamedFile, StoredPredictions
-from proxyguard.draw.protocol import Generator, Seed
+from proxyguard.draw.protocol import Seed
 from proxyguard.errors import RegistryError, TableError
-from proxyguard.seal.canonical import canonical_bytes
 
 HELPER = """\
 calls = []
@@ -34,89 +33,11 @@ def wrong(source, rng):
 """
 
 
-def source() -> pd.DataFrame:
-    return pd.DataFrame(
-        {"x": np.arange(12.0), "y": pd.Series(["yes", "no"] * 6, dtype=object)},
-        index=range(100, 112),
-    )
-
-
 def write_tables(folder: Path, count: int = 3) -> None:
     folder.mkdir()
     for i in range(count):
         rows = "".join(f"{10 * i + k},yes\n" for k in range(4))
         (folder / f"{i}.csv").write_text("x,y\n" + rows)
-
-
-class GeneratorConformance:
-    """The behaviour every generator adapter owes; subclass it and set ``make``."""
-
-    seeds = (1, 2)
-    stage = ""  # what a draw says it took its seed for
-    random = True  # whether another seed gives another release
-    folder: Path
-
-    @pytest.fixture(autouse=True)
-    def _place(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.folder = tmp_path
-        monkeypatch.syspath_prepend(tmp_path)
-        monkeypatch.delitem(sys.modules, "pg_helper", raising=False)
-
-    def make(self) -> Any:
-        raise NotImplementedError
-
-    def prepared(self) -> Any:
-        generator = self.make()
-        generator.prepare(source(), np.random.default_rng(0))
-        return generator
-
-    def test_it_is_a_generator(self) -> None:
-        assert isinstance(self.make(), Generator)
-
-    def test_settings_can_be_sealed(self) -> None:
-        settings = canonical_bytes(dict(self.make().describe()))
-        assert settings == canonical_bytes(dict(self.prepared().describe()))
-
-    def test_draws_do_not_remember_each_other(self) -> None:
-        reused = self.prepared()
-        reused.draw(Seed(self.seeds[0]))
-        pd.testing.assert_frame_equal(
-            reused.draw(Seed(self.seeds[1])), self.prepared().draw(Seed(self.seeds[1]))
-        )
-
-    def test_the_same_seed_gives_the_same_release_and_another_one_another(self) -> None:
-        generator = self.prepared()
-        first = generator.draw(Seed(self.seeds[0]))
-        again = generator.draw(Seed(self.seeds[0]))
-        pd.testing.assert_frame_equal(again, first)
-        assert generator.draw(Seed(self.seeds[1])).equals(first) != self.random
-
-    def test_what_is_done_with_a_release_does_not_reach_the_next_draw(self) -> None:
-        generator = self.prepared()
-        first = generator.draw(Seed(self.seeds[0]))
-        kept = first.copy()
-        first.iloc[:, 0] = first.iloc[::-1, 0].to_numpy()
-        pd.testing.assert_frame_equal(generator.draw(Seed(self.seeds[0])), kept)
-
-    def test_a_draw_says_what_it_took_its_seed_for(self) -> None:
-        generator, seed = self.prepared(), Seed(self.seeds[0])
-        assert seed.taken == []
-        generator.draw(seed)
-        assert len(seed.taken) == 1
-        assert self.stage in seed.taken[0]
-
-    def test_preparing_takes_no_randomness_and_a_draw_changes_no_source(self) -> None:
-        generator, given, rng = self.make(), source(), np.random.default_rng(0)
-        generator.prepare(given, rng)
-        generator.draw(Seed(self.seeds[0]))
-        assert rng.bit_generator.state == np.random.default_rng(0).bit_generator.state
-        pd.testing.assert_frame_equal(given, source())
-
-    def test_a_global_seed_does_not_matter(self) -> None:
-        np.random.seed(1)  # noqa: NPY002
-        first = self.prepared().draw(Seed(self.seeds[0]))
-        np.random.seed(2)  # noqa: NPY002
-        pd.testing.assert_frame_equal(self.prepared().draw(Seed(self.seeds[0])), first)
 
 
 class TestRowBootstrap(GeneratorConformance):
