@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     )
     from proxyguard.losses.array import LossArray, LossBatches, LossStream, Moments
     from proxyguard.losses.records import Records
+    from proxyguard.plan.law import Law, assumed_law, pilot_law
+    from proxyguard.plan.question import Question
+    from proxyguard.plan.recommend import recommend
     from proxyguard.registry.claim import Claim
     from proxyguard.registry.design import (
         Clustered,
@@ -56,6 +59,7 @@ _HOME = {
     "Form": "proxyguard.registry.requirement",
     "Iid": "proxyguard.registry.design",
     "Independent": "proxyguard.registry.design",
+    "Law": "proxyguard.plan.law",
     "LossArray": "proxyguard.losses.array",
     "LossBatches": "proxyguard.losses.array",
     "LossError": "proxyguard.errors",
@@ -65,6 +69,7 @@ _HOME = {
     "Member": "proxyguard.certificate.certify_releases",
     "Moments": "proxyguard.losses.array",
     "ProxyGuardError": "proxyguard.errors",
+    "Question": "proxyguard.plan.question",
     "Records": "proxyguard.losses.records",
     "RegistryError": "proxyguard.errors",
     "ReleaseCertificate": "proxyguard.certificate.certify_releases",
@@ -75,8 +80,11 @@ _HOME = {
     "TargetReused": "proxyguard.errors",
     "UnsupportedDesign": "proxyguard.errors",
     "WithoutReplacement": "proxyguard.registry.design",
+    "assumed_law": "proxyguard.plan.law",
     "certify": "proxyguard.certificate.certify",
     "certify_releases": "proxyguard.certificate.certify_releases",
+    "pilot_law": "proxyguard.plan.law",
+    "recommend": "proxyguard.plan.recommend",
     "supports": "proxyguard.certificate.certify",
 }
 
@@ -93,6 +101,7 @@ __all__ = [
     "Form",
     "Iid",
     "Independent",
+    "Law",
     "LossArray",
     "LossBatches",
     "LossError",
@@ -102,6 +111,7 @@ __all__ = [
     "Member",
     "Moments",
     "ProxyGuardError",
+    "Question",
     "Records",
     "RegistryError",
     "ReleaseCertificate",
@@ -112,8 +122,11 @@ __all__ = [
     "TargetReused",
     "UnsupportedDesign",
     "WithoutReplacement",
+    "assumed_law",
     "certify",
     "certify_releases",
+    "pilot_law",
+    "recommend",
     "supports",
 ]
 

@@ -12,6 +12,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import proxyguard as pg
 from proxyguard.audit.audit import Audit
@@ -19,7 +22,7 @@ from proxyguard.audit.home import load_key_file
 from proxyguard.audit.measures import design_of
 from proxyguard.audit.target import Chunk, OpenTarget
 from proxyguard.draw.models import load_model
-from proxyguard.errors import TableError
+from proxyguard.errors import RegistryError, TableError
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.sealed_file import SealedFile
 
@@ -309,7 +312,7 @@ def apart(tmp_path: Path, source: str, design: str = "") -> Audit:
         ('population = "target.csv"\ndraw = { size = 50, replace = false, seed = 7 }\n'
          "design = { pool = 300 }",
          "the population has 260 records, declared pool 300"),
-        ('file = "target.csv"\ndesign = { by = "site", sizes = { a = 1, b = 2 }, '
+        ('file = "target.csv"\ndesign = { by = "site", sizes = { a = 90, b = 90 }, '
          'weights = { a = "0.5", b = "0.5" } }',
          "strata of 'site' have sizes"),
         ('file = "target.csv"\ndesign = { by = "site", max_size = 3 }',
@@ -596,6 +599,34 @@ def test_named_files_are_judged_each_by_itself(tmp_path: Path) -> None:
         assert row[1] == pytest.approx(own, abs=1e-12)
 
 
+def test_a_stand_in_without_some_features_is_judged_by_what_it_has(tmp_path: Path) -> None:
+    put(table(), tmp_path / "data" / "table.csv")
+    put(table(240, seed=21).drop(columns=["second"]), tmp_path / "data" / "narrow.csv")
+    release = '\n[[release]]\nname = "narrow"\nfile = "narrow.csv"\n'
+    text = HEAD + RESERVE + PROCEDURE + BRIER + release + "{lacks}" + RELEASES_CLAIM
+    silent = audit_of(tmp_path, text.replace("{lacks}", ""))
+    silent.seal()
+    silent.register()
+    with pytest.raises(TableError, match=r"lacks the columns \['second'\].*release.lacks"):
+        silent.draw()
+    other = tmp_path / "other"
+    put(table(), other / "data" / "table.csv")
+    put(table(240, seed=21).drop(columns=["second"]), other / "data" / "narrow.csv")
+    audit = certified(other, text.replace("{lacks}", 'lacks = ["second"]\n'))
+    found = evidence_of(audit, "target")
+    chunk = opened(audit).whole()
+    assert chunk.y is not None
+    # By hand: logistic regression on the one feature that the table has.
+    narrow = table(240, seed=21)
+    model = make_pipeline(
+        StandardScaler(), LogisticRegression(solver="liblinear", max_iter=500, random_state=0)
+    ).fit(narrow[["first"]].to_numpy(), narrow["label"] == "yes")
+    p = model.predict_proba(chunk.frame[["first"]].to_numpy())[:, 1]
+    assert found["derived"]["estimates"][0][1] == pytest.approx(np.mean((p - chunk.y) ** 2))
+    with pytest.raises(RegistryError, match="'narrow' lacks \\['label'\\]"):
+        audit_of(tmp_path / "third", text.replace("{lacks}", 'lacks = ["label"]\n')).check()
+
+
 def test_draws_of_a_mechanism_may_be_named_releases(tmp_path: Path) -> None:
     put(table(), tmp_path / "data" / "table.csv")
     audit = certified(tmp_path, HEAD + RESERVE + PROCEDURE + BRIER + BOOTSTRAP + RELEASES_CLAIM)
@@ -861,3 +892,63 @@ def test_a_subgroup_counts_its_own_records_only(tmp_path: Path) -> None:
     np.testing.assert_allclose(
         found["derived"]["pvalues"], certificate.evidence.pvalues, rtol=1e-12
     )
+
+
+STRATA = """
+[target]
+table = "table.csv"
+reserve = { seed = 11 }
+design = { by = "label", sizes = { no = 80, yes = 70 }, weights = { no = "0.5", yes = "0.5" } }
+outcome = "label"
+positive = "yes"
+exclude = ["site", "colour"]
+[development]
+blocks = { training = { no = 60, yes = 50 }, validation = { no = 40, yes = 30 } }
+"""
+
+
+def test_blocks_deal_out_training_validation_and_target_stratum_by_stratum(tmp_path: Path) -> None:
+    whole = table()
+    put(whole, tmp_path / "data" / "table.csv")
+    audit = certified(tmp_path, HEAD + STRATA + PROCEDURE + BRIER + BOOTSTRAP + CLAIM)
+    (sealed,) = audit.journal().ledger.find(Stage.SEALED)[0].body["members"].values()
+    assert sealed["records"] == 150
+    assert sealed["development"] == {"training": 110, "validation": 70}
+    # By hand: the rows of a class are shuffled, no before yes, and dealt out in this order.
+    rng, taken = np.random.default_rng(11), set()
+    for label, sizes in (("no", (60, 40)), ("yes", (50, 30))):
+        rows = rng.permutation(np.flatnonzero(whole["label"] == label))
+        for role, begin, end in (("training", 0, sizes[0]), ("validation", sizes[0], sum(sizes))):
+            part = pd.read_parquet(audit.folder / f"development/0.{role}.parquet")
+            own = part[part["label"] == label]["first"].tolist()
+            assert own == whole.iloc[np.sort(rows[begin:end])]["first"].tolist()
+        taken |= set(rows[: sum(sizes)])
+    assert len(taken) == 180
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "error", "message"),
+    [
+        ("no = 60", "no = 600", TableError, r"is to give 600 \+ 40 \+ 80 records and has"),
+        ("{ no = 60, yes = 50 }", "{ no = 60 }", RegistryError, "name the strata"),
+        ("reserve = { seed = 11 }", "reserve = { rows = 150, seed = 11 }", None, ""),
+        ('design = { by = "label", sizes = { no = 80, yes = 70 }, weights = { no = "0.5", '
+         'yes = "0.5" } }\n', "", RegistryError, "need a stratified target|reserve needs rows"),
+        ("validation = { no = 40, yes = 30 } }",
+         'validation = { no = 40, yes = 30 } }\nvalidation = { fraction = "0.2", seed = 1 }',
+         RegistryError, "leave table and validation out"),
+    ],
+)  # fmt: skip
+def test_blocks_that_cannot_be_dealt_are_refused(
+    tmp_path: Path, old: str, new: str, error: type[Exception] | None, message: str
+) -> None:
+    put(table(), tmp_path / "data" / "table.csv")
+    assert old in STRATA
+    audit = audit_of(
+        tmp_path, HEAD + STRATA.replace(old, new) + PROCEDURE + BRIER + BOOTSTRAP + CLAIM
+    )
+    if error is None:
+        audit.seal()
+        return
+    with pytest.raises(error, match=message):
+        audit.seal()

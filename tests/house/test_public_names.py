@@ -26,6 +26,7 @@ NAMES = [
     "Form",
     "Iid",
     "Independent",
+    "Law",
     "LossArray",
     "LossBatches",
     "LossError",
@@ -35,6 +36,7 @@ NAMES = [
     "Member",
     "Moments",
     "ProxyGuardError",
+    "Question",
     "Records",
     "RegistryError",
     "ReleaseCertificate",
@@ -45,8 +47,11 @@ NAMES = [
     "TargetReused",
     "UnsupportedDesign",
     "WithoutReplacement",
+    "assumed_law",
     "certify",
     "certify_releases",
+    "pilot_law",
+    "recommend",
     "supports",
 ]
 

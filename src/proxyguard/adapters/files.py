@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -102,23 +102,32 @@ class StoredPredictions(FileFolder):
 
 
 class NamedFile:
-    """One named stand-in, a table that exists already."""
+    """One named stand-in, a table that exists already.
 
-    def __init__(self, path: str, read: Mapping[str, Any]) -> None:
+    ``lacks`` names columns of the source that it does not have: what is learned from it
+    does without them.
+    """
+
+    def __init__(self, path: str, read: Mapping[str, Any], lacks: Sequence[str] = ()) -> None:
         self._path, self._reading = Path(path), Reading.model_validate(dict(read))
+        self._lacks = tuple(lacks)
 
     def describe(self) -> Mapping[str, Any]:
         """Return the file's name."""
         return {"mechanism": "a named table", "file": self._path.name,
-                "read": self._reading.model_dump(mode="json")}  # fmt: skip
+                "read": self._reading.model_dump(mode="json"),
+                "lacks": list(self._lacks)}  # fmt: skip
 
     def prepare(self, source: pd.DataFrame, rng: np.random.Generator) -> None:
         """Check that the file has the source's columns."""
         missing = {str(c) for c in source.columns} - set(
             RawTable(self._path, self._reading).columns
         )
-        if missing:
-            raise TableError(f"{self._path.name} lacks the columns {sorted(missing)} of the source")
+        if missing - set(self._lacks):
+            raise TableError(
+                f"{self._path.name} lacks the columns {sorted(missing - set(self._lacks))} of the "
+                "source; if its schema is another one, register release.lacks"
+            )
 
     def draw(self, seed: Seed) -> pd.DataFrame:
         """Return the table."""

@@ -8,16 +8,15 @@ from typing import Any
 from proxyguard.audit.folder import DECLARATION
 from proxyguard.audit.limits import planned_records, resolve_limits
 from proxyguard.audit.measures import design_of, measures_of
+from proxyguard.audit.plan import MANY, declared_records, obstacles
 from proxyguard.audit.register import claim_reasons
 from proxyguard.audit.resolve import MemberDevelopment, Workplace, develop, reference_policies
 from proxyguard.audit.seal import check_columns
 from proxyguard.draw.catalog import find_pipeline, load_attribute, load_generator
 from proxyguard.errors import ProxyGuardError, TableError
-from proxyguard.exact.planning import least_releases_named
 from proxyguard.registry.declaration import Declaration, Member
-from proxyguard.registry.fields import number
 from proxyguard.registry.parts import SlackRule
-from proxyguard.registry.requirement import Form
+from proxyguard.registry.requirement import Form, Requirement
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.table import RawTable
 
@@ -59,7 +58,6 @@ def check(place: Workplace) -> Check:
             result.facts.append(
                 "the records are declared never to have been analysed; else set target.prior_use"
             )
-    _check_draws(result, declaration)
     ledger = place.folder.journal().ledger
     if ledger.has(Stage.SEALED):
         sealed = ledger.find(Stage.SEALED)[0].body["members"]
@@ -113,28 +111,34 @@ def _check_generators(result: Check, place: Workplace, member: Member) -> None:
             result.problems.append(f"{mechanism.name}: {error}")
 
 
-def _check_draws(result: Check, declaration: Declaration) -> None:
-    """Say so where not even all releases being valid could validate a mechanism.
+def _check_sizes(
+    result: Check, declaration: Declaration, member: Member, requirements: list[Requirement],
+    n: int | None,
+) -> None:  # fmt: skip
+    """Say so where no outcome at all could validate: too few draws or records, or no room.
 
-    Necessary for every mode: ``eta_0^R`` is the chance of R valid releases at the target, and
-    Holm's first step compares it with ``alpha/H``.
+    A problem if that is so for every mechanism, a warning for one among others.
     """
-    claim = declaration.claim
-    if claim.level != "mechanism" or claim.reliability is None:
-        return
-    mechanisms = [m for member in declaration.members for m in member.mechanism]
-    most = max(m.draws for m in mechanisms)
-    least = least_releases_named(
-        target=number(claim.reliability),
-        alpha_mechanism=number(claim.alpha),
-        n_mechanisms=len(mechanisms),
-    )
-    if most < least:
-        result.problems.append(
-            f"this audit cannot succeed: even if every release is valid, {most} draws cannot show "
-            f"a reliability above {claim.reliability} at alpha = {claim.alpha}; at least {least} "
-            "are needed"
+    plan = declaration.plan
+    if plan is not None and n is not None and plan.records != n:
+        result.warnings.append(f"[plan] counts on {plan.records:,} records, the target has {n:,}")
+    found = {
+        mechanism.name: obstacles(
+            declaration.claim, design_of(member), requirements, n=n or MANY,
+            releases=mechanism.draws, mechanisms=len(member.mechanism),
         )
+        for mechanism in member.mechanism
+    }  # fmt: skip
+    hopeless = all(found.values())
+    for mechanism in member.mechanism:
+        said = [f"{mechanism.name}: this audit cannot succeed, because {why}"
+                for why in found[mechanism.name]]  # fmt: skip
+        (result.problems if hopeless else result.warnings).extend(said)
+        if plan is not None and plan.draws != mechanism.draws:
+            result.warnings.append(
+                f"{mechanism.name}: [plan] counts on {plan.draws} draws, declared are "
+                f"{mechanism.draws}"
+            )
 
 
 def _check_claim_before_sealing(result: Check, declaration: Declaration) -> None:
@@ -154,15 +158,18 @@ def _check_claim_before_sealing(result: Check, declaration: Declaration) -> None
             }
             for part in member.requirement
         ]
-        _judge_claim(result, declaration, member, resolved)
+        _judge_claim(result, declaration, member, resolved, declared_records(member))
 
 
 def _judge_claim(
-    result: Check, declaration: Declaration, member: Member, resolved: list[dict[str, Any]]
-) -> None:
+    result: Check, declaration: Declaration, member: Member, resolved: list[dict[str, Any]],
+    n: int | None,
+) -> None:  # fmt: skip
     try:
         requirements = [m.requirement for m in measures_of(member, resolved)]
         reasons = claim_reasons(declaration, design_of(member), requirements)
+        if not reasons:
+            _check_sizes(result, declaration, member, requirements, n)
     except ProxyGuardError as error:
         reasons = [str(error)]
     result.problems += [f"{member.name}: {reason}" for reason in reasons]
@@ -174,7 +181,7 @@ def _check_limits(result: Check, declaration: Declaration, development: MemberDe
     facts = develop(development, declaration)
     n = planned_records(member, development.sealed)
     resolved = resolve_limits(member, facts, declaration.claim, n)
-    _judge_claim(result, declaration, member, resolved)
+    _judge_claim(result, declaration, member, resolved, n)
     measures = measures_of(member, resolved)
     policies = reference_policies(development, measures)
     for measure in measures:

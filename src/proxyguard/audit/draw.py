@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -135,17 +135,30 @@ def _named_tasks(
             "path": str(path),
             "read": member.target.read.model_dump(mode="json"),
         }
+        if release.lacks:
+            options["lacks"] = list(release.lacks)
         seed = 0 if member.procedure is None else member.procedure.seed
         yield Task(
             member=member.name,
             mechanism=release.name,
-            job=job_of(development, "proxyguard.adapters.files:NamedFile", options,
+            job=_without(
+                job_of(development, "proxyguard.adapters.files:NamedFile", options,
                        release.name, 0),
+                release.lacks,
+            ),
             registered={},
             seeds=(seed,),
             timeout=None,
             stop_on_failure=True,
         )  # fmt: skip
+
+
+def _without(job: dict[str, Any], lacks: Sequence[str]) -> dict[str, Any]:
+    """Return a job that neither expects nor uses these columns."""
+    if not lacks:
+        return job
+    kinds = {name: kind for name, kind in job["kinds"].items() if name not in lacks}
+    return {**job, "kinds": kinds, "features": [f for f in job["features"] if f not in lacks]}
 
 
 def job_of(

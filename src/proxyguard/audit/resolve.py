@@ -24,6 +24,7 @@ from proxyguard.errors import DrawError, RegistryError
 from proxyguard.losses.measure import Measure, Predicted
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.fields import number
+from proxyguard.registry.parts import Drawn
 from proxyguard.registry.target import Outcome
 from proxyguard.seal.fingerprint import canonical_value
 from proxyguard.seal.table import as_text, read_table_bytes
@@ -203,11 +204,14 @@ def _policy(policy: str, seen: Array, n: int, outcome: Outcome) -> Array:
     return np.full(n, (low + high) / 2.0 if policy == "constant" else float(seen.mean()))
 
 
-def run_pilots(
-    development: MemberDevelopment, declaration: Declaration, measures: Sequence[Measure],
-    source: Source,
-) -> dict[str, Any]:  # fmt: skip
-    """Draw every pilot and return each release's mean losses on validation data."""
+def pilot_losses(
+    development: MemberDevelopment, pilots: Sequence[Drawn], measures: Sequence[Measure],
+    source: Fitted,
+) -> dict[str, dict[int, dict[str, Array]]]:  # fmt: skip
+    """Draw every pilot and return each release's losses on validation data.
+
+    By pilot, seed and requirement, one loss for each validation record.
+    """
     place, member = development.place, development.member
     part = development.validation()
     if part is None:
@@ -215,16 +219,13 @@ def run_pilots(
     y = outcomes(part[development.outcome.column], development.outcome, "validation")
     x = features(part, development.features)
     with threadpool_limits(1):
-        base = Predicted(
-            values=predict(source.fitted, x, development.outcome),
-            threshold=source.fitted.threshold,
-        )
-    found: dict[str, Any] = {}
-    for pilot in declaration.pilot:
-        means: dict[int, dict[str, float]] = {}
+        base = Predicted(values=predict(source, x, development.outcome), threshold=source.threshold)
+    found: dict[str, dict[int, dict[str, Array]]] = {}
+    for pilot in pilots:
+        losses: dict[int, dict[str, Array]] = {}
 
         def keep(
-            record: dict[str, Any], release: bytes, model: bytes, means: Any = means,
+            record: dict[str, Any], release: bytes, model: bytes, losses: Any = losses,
             name: str = pilot.name, total: int = pilot.draws,
         ) -> None:  # fmt: skip
             if record["status"] != "drawn":
@@ -234,12 +235,12 @@ def run_pilots(
                 own = Predicted(
                     values=predict(fitted, x, development.outcome), threshold=fitted.threshold
                 )
-            means[record["seed"]] = {
-                m.requirement.name: float(np.mean(m.of_predictions(y, own, base)))
+            losses[record["seed"]] = {
+                m.requirement.name: m.of_predictions(y, own, base)
                 for m in measures
                 if m.loss is not None
             }
-            place.progress(f"pilot {name}", len(means), total)
+            place.progress(f"pilot {name}", len(losses), total)
 
         job = draw_job(
             development.training_name, development.validation_name, place, member,
@@ -247,20 +248,33 @@ def run_pilots(
             generator=str(pilot.generator), options=pilot.options,
             prepare_seed=pilot.prepare_seed,
             forbidden=forbidden_paths(place, member),
-            validated=development.validation() is not None,
+            validated=True,
         )  # fmt: skip
         draw_all(
             job, pilot.seed_list, module=WORKER, workers=place.workers,
             timeout=None, keep=keep,
         )  # fmt: skip
-        found[pilot.name] = {
+        found[pilot.name] = losses
+    return found
+
+
+def run_pilots(
+    development: MemberDevelopment, declaration: Declaration, measures: Sequence[Measure],
+    source: Source,
+) -> dict[str, Any]:  # fmt: skip
+    """Draw every registered pilot and return its mean losses on validation data."""
+    losses = pilot_losses(development, declaration.pilot, measures, source.fitted)
+    return {
+        pilot.name: {
             "generator": pilot.generator,
             "options": pilot.options,
             "means": {
-                str(seed): {k: repr(v) for k, v in means[seed].items()} for seed in sorted(means)
+                str(seed): {name: repr(float(np.mean(x))) for name, x in by_name.items()}
+                for seed, by_name in sorted(losses[pilot.name].items())
             },
         }
-    return found
+        for pilot in declaration.pilot
+    }
 
 
 def develop(development: MemberDevelopment, declaration: Declaration) -> dict[str, Any]:

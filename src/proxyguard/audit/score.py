@@ -66,6 +66,7 @@ class Release:
     fitted: Fitted | None = None
     answers: dict[str, float] = field(default_factory=dict)
     table: StoredPredictions | None = None  # made elsewhere
+    lacks: tuple[str, ...] = ()  # features that its procedure never saw
 
     @property
     def failed(self) -> bool:
@@ -130,7 +131,12 @@ class Scorer:
         self, mechanism: str, draws: Sequence[Mapping[str, Any]], readings: Sequence[Reading]
     ) -> Scored:
         """Return the statistics of every draw under every reading."""
-        releases = [Release(name=str(d.get("name", d["seed"])), record=d) for d in draws]
+        lacks = {r.name: r.lacks for r in self.member.release}
+        names = [str(d.get("name", d["seed"])) for d in draws]
+        releases = [
+            Release(name=name, record=d, lacks=lacks.get(name, ()))
+            for name, d in zip(names, draws, strict=True)
+        ]
         source = self._source()
         parts: list[list[tuple[Column, ...]]] = [[] for _ in readings]
         auc: dict[str, float | None] = {}
@@ -274,7 +280,11 @@ class Scorer:
             if release.failed:
                 values[r] = [m_.requirement.high for m_ in self.measures]
                 continue
-            predicted = self._predicted(release.fitted or release.table, x, chunk, outcome)
+            known = x
+            if x is not None and release.lacks:
+                names = [name for name in self.features if name not in release.lacks]
+                known = features(chunk.frame, names)
+            predicted = self._predicted(release.fitted or release.table, known, chunk, outcome)
             if predicted is not None and outcome is not None and outcome.kind == "binary":
                 assert chunk.y is not None  # a binary outcome was read
                 own[release.name].add(chunk.y, predicted.values)

@@ -182,8 +182,9 @@ class _Parts:
 
     target: pd.DataFrame
     positions: Positions  # of the target's rows in their file
-    development: pd.DataFrame
+    development: pd.DataFrame  # in blocks: training, then validation
     rest: Positions | None  # of the development rows, where both come from one table
+    whole: pd.DataFrame | None  # that table, unused rows included
 
 
 def _divide(member: Member, data: DataFolders) -> _Parts:
@@ -191,9 +192,14 @@ def _divide(member: Member, data: DataFolders) -> _Parts:
     if target.table is not None:
         raw = RawTable(data.find(target.table), target.read)
         check_columns(member, raw.columns)
-        chosen = reserve_rows(raw, target)
-        rest = np.setdiff1d(np.arange(len(raw)), chosen)
-        return _Parts(raw.take(chosen), chosen, raw.take(rest), rest)
+        if member.development.blocks is None:
+            chosen = reserve_rows(raw, target)
+            rest = np.setdiff1d(np.arange(len(raw)), chosen)
+        else:
+            training, validation, chosen = block_rows(raw, member)
+            rest = np.concatenate([training, validation])
+        whole = raw.take(np.arange(len(raw)))
+        return _Parts(raw.take(chosen), chosen, raw.take(rest), rest, whole)
     raw = RawTable(data.find(str(target.file or target.population)), target.read)
     everything = np.arange(len(raw))
     source = RawTable(data.find(str(member.development.table)), target.read)
@@ -207,6 +213,7 @@ def _divide(member: Member, data: DataFolders) -> _Parts:
         raw.take(everything)[source.columns],
         everything,
         source.take(np.arange(len(source))),
+        None,
         None,
     )
 
@@ -253,6 +260,32 @@ def reserve_rows(raw: RawTable, target: Target) -> Positions:
             )
         chosen.append(rng.choice(inside, size=size, replace=False))
     return np.sort(np.concatenate(chosen)).astype(np.int64)
+
+
+def block_rows(raw: RawTable, member: Member) -> tuple[Positions, Positions, Positions]:
+    """Return the row positions of training, validation and target, dealt out by stratum."""
+    target, blocks, design = member.target, member.development.blocks, member.target.design
+    assert blocks is not None  # the declaration was checked
+    assert target.reserve is not None
+    assert isinstance(design, StratifiedDesign)
+    rng = np.random.default_rng(target.reserve.seed)
+    labels = np.array([canonical_value(text) for text in raw.column(design.by)])
+    dealt: list[list[Positions]] = [[], [], []]
+    for stratum in design.sizes:
+        inside = rng.permutation(np.flatnonzero(labels == canonical_value(stratum)))
+        sizes = (
+            blocks.training[stratum], blocks.validation.get(stratum, 0), design.sizes[stratum],
+        )  # fmt: skip
+        if inside.size < sum(sizes):
+            raise TableError(
+                f"stratum {stratum!r} of {design.by!r} is to give {' + '.join(map(str, sizes))} "
+                f"records and has {inside.size}"
+            )
+        ends = np.cumsum(sizes)
+        for part, begin, end in zip(dealt, (0, *ends), ends, strict=False):
+            part.append(np.sort(inside[begin:end]))
+    training, validation, chosen = (np.concatenate(part).astype(np.int64) for part in dealt)
+    return training, validation, np.sort(chosen)
 
 
 def _reserve_clusters(raw: RawTable, by: str, wanted: int, rng: np.random.Generator) -> Positions:
@@ -376,6 +409,13 @@ def split_development(
     member: Member, development: pd.DataFrame
 ) -> tuple[pd.DataFrame, pd.DataFrame | None]:
     """Return the training and the validation part, by the registered seed."""
+    blocks = member.development.blocks
+    if blocks is not None:
+        end = sum(blocks.training.values())
+        first, second = development.iloc[:end], development.iloc[end:]
+        return first.reset_index(drop=True), (
+            second.reset_index(drop=True) if blocks.validation else None
+        )
     part = member.development.validation
     if part is None:
         return development.reset_index(drop=True), None
@@ -422,11 +462,9 @@ def _remember(
             rows[column] = development[column].to_numpy()
     training, validation = split_development(member, rows)
     whole = None
-    if parts.rest is not None:
+    if parts.rest is not None and parts.whole is not None:
         # In the order of the file: which of two equal records is which must not depend on roles.
-        place = np.argsort(np.concatenate([parts.positions, parts.rest]))
-        together = pd.concat([parts.target, tagged], ignore_index=True).iloc[place]
-        identity, whole, occurrences = lineage.records(together)
+        identity, whole, occurrences = lineage.records(parts.whole)
         target = RecordSet(identity, whole[parts.positions], occurrences[parts.positions])
         rest = RecordSet(identity, whole[parts.rest], occurrences[parts.rest])
     else:

@@ -511,7 +511,7 @@ def sequential_predicate(
         {
             "prepare_seed": prepare,
             "procedure": member.procedure,
-            "validation": member.development.validation,
+            "validation": True if member.development.chooses else None,
         },
         [dict(record) for record in records],
     )

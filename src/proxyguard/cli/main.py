@@ -12,7 +12,7 @@ from pathlib import Path
 
 import typer
 
-from proxyguard.cli import decide, demo, look, prepare, show, study
+from proxyguard.cli import decide, demo, look, plan, prepare, show, study
 from proxyguard.errors import ProxyGuardError
 
 app = typer.Typer(
@@ -24,9 +24,9 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for verb in (
-    prepare.init, prepare.check, prepare.seal, prepare.register, prepare.amend, decide.draw,
-    decide.grant, look.report, look.verify, look.status, look.log, look.doctor, decide.run,
-    decide.deviate, decide.correct, prepare.schema, demo.demo,
+    prepare.init, plan.plan, prepare.check, prepare.seal, prepare.register, prepare.amend,
+    decide.draw, decide.grant, look.report, look.verify, look.status, look.log, look.doctor,
+    decide.run, decide.deviate, decide.correct, prepare.schema, demo.demo,
 ):  # fmt: skip
     app.command()(verb)
 app.command("open")(decide.open_)

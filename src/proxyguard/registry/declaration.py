@@ -20,13 +20,14 @@ from proxyguard.registry.parts import (
     MechanismPart,
     Pilot,
     PilotRule,
+    PlanPart,
     Procedure,
     ReleasePart,
     RequirementPart,
     Roles,
     Secondary,
 )
-from proxyguard.registry.target import Target
+from proxyguard.registry.target import StratifiedDesign, Target
 
 FORMAT = 1
 
@@ -80,7 +81,28 @@ class Member(DeclarationPart):
                     f"{part.name!r}: the bounds of {part.loss!r} are known; leave low and high out"
                 )
         self._check_procedure()
+        self._check_blocks()
+        needed = {str(self.target.outcome), str(self.target.design_column)}
+        for release in self.release:
+            if needed & set(release.lacks):
+                raise ValueError(
+                    f"{release.name!r} lacks {sorted(needed & set(release.lacks))}, which every "
+                    "table must have"
+                )
         return self
+
+    def _check_blocks(self) -> None:
+        blocks, design = self.development.blocks, self.target.design
+        if blocks is None:
+            return
+        if not isinstance(design, StratifiedDesign) or self.target.reserve is None:
+            raise ValueError("development.blocks need a stratified target reserved from a table")
+        for what in (blocks.training, blocks.validation):
+            if what and set(what) != set(design.sizes):
+                raise ValueError(
+                    f"development.blocks name the strata {sorted(what)}, the design "
+                    f"{sorted(design.sizes)}"
+                )
 
     @property
     def _generators(self) -> set[str | None]:
@@ -108,7 +130,7 @@ class Member(DeclarationPart):
             or self.procedure.choose is not None
             or any(not isinstance(r.limit, str) for r in self.requirement)
         )
-        if needs and self.development.validation is None:
+        if needs and not self.development.chooses:
             raise ValueError(
                 "development.validation is missing: the procedure chooses on it, or a limit is a "
                 "rule over it"
@@ -140,6 +162,7 @@ class Declaration(DeclarationPart):
     candidate: tuple[Candidate, ...] = ()
     secondary: tuple[Secondary, ...] = ()
     claim: ClaimPart
+    plan: PlanPart | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Declaration:

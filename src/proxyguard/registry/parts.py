@@ -16,6 +16,7 @@ from proxyguard.registry.fields import (
     Name,
     Seed,
     Share,
+    Text,
 )
 from proxyguard.registry.test import ComponentTest
 
@@ -28,11 +29,34 @@ class Validation(DeclarationPart):
     seed: Seed
 
 
+class Blocks(DeclarationPart):
+    """How many rows of every stratum train and how many choose; the others stay unused.
+
+    The rows of a stratum are shuffled by the reserve's seed, stratum after stratum in the
+    order of the design, and dealt out: training, validation, target.
+    """
+
+    training: dict[Name, Count] = Field(min_length=1)
+    validation: dict[Name, Count] = Field(default_factory=dict)
+
+
 class Development(DeclarationPart):
     """How the rows outside the target are used."""
 
     table: FilePath | None = None  # where the target is a file or a population of its own
     validation: Validation | None = None
+    blocks: Blocks | None = None  # of a stratified target
+
+    @model_validator(mode="after")
+    def _divided_once(self) -> Development:
+        if self.blocks is not None and (self.validation is not None or self.table is not None):
+            raise ValueError("blocks divide the target's own table: leave table and validation out")
+        return self
+
+    @property
+    def chooses(self) -> bool:
+        """Whether some rows are set aside to choose on."""
+        return self.validation is not None or bool(self.blocks and self.blocks.validation)
 
 
 class Choose(DeclarationPart):
@@ -221,6 +245,7 @@ class ReleasePart(DeclarationPart):
 
     name: Name
     file: FilePath
+    lacks: tuple[Name, ...] = ()  # features of the source that this table does not have
 
 
 class Secondary(DeclarationPart):
@@ -228,6 +253,19 @@ class Secondary(DeclarationPart):
 
     name: Name
     limits: dict[Name, Decimal] = Field(min_length=1)
+
+
+class PlanPart(DeclarationPart):
+    """What was planned and expected, as `proxyguard plan` wrote it; it never decides."""
+
+    records: Count
+    draws: Count
+    power: Decimal  # predicted chance of validation
+    reliability: Decimal  # assumed share of valid releases
+    margins: dict[Name, Decimal] = Field(default_factory=dict)
+    origin: Text
+    cost: Decimal | None = None
+    seed: Seed = 0
 
 
 class ClaimPart(DeclarationPart):

@@ -1,0 +1,179 @@
+"""Plan an audit from its own declaration: pilots on development data, sizes, obstacles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from proxyguard.audit.limits import planned_records, resolve_limits
+from proxyguard.audit.measures import design_of, measures_of
+from proxyguard.audit.resolve import (
+    MemberDevelopment,
+    Workplace,
+    develop,
+    load_fitted,
+    pilot_losses,
+)
+from proxyguard.errors import RegistryError, StageError, UnsupportedDesign
+from proxyguard.losses.measure import Measure
+from proxyguard.plan.law import Law, cautious, pilot_law
+from proxyguard.plan.limits import needs
+from proxyguard.plan.power import AuditPlan
+from proxyguard.plan.question import Question
+from proxyguard.registry.claim import Mode
+from proxyguard.registry.declaration import Declaration, Member
+from proxyguard.registry.design import Clustered, Design, Stratified
+from proxyguard.registry.parts import ClaimPart, Drawn, MechanismPart, Seeds
+from proxyguard.registry.requirement import Requirement
+from proxyguard.seal.ledger import Stage
+
+MANY = 10**6
+"""Units of a target whose number is not known yet: then only the draws are judged."""
+
+
+def obstacles(
+    claim: ClaimPart, design: Design, requirements: Sequence[Requirement], *, n: int,
+    releases: int, mechanisms: int,
+) -> tuple[str, ...]:  # fmt: skip
+    """Return why no outcome at all could validate the claim; empty if some could.
+
+    A sequential audit is judged as the fixed one with all of its draws, which needs no more.
+    """
+    if claim.level != "mechanism" or claim.mode == "stream":
+        return ()
+    if isinstance(design, Clustered):
+        n = MANY  # clusters, not records, are counted, and their number is not known here
+    fixed = claim
+    if claim.mode == "sequential":
+        fixed = claim.model_copy(
+            update={"mode": Mode.DIRECT, "looks": None, "levels": None, "futility": None}
+        )
+    plan = AuditPlan(
+        claim=fixed.to_claim(), n=n, releases=releases, mechanisms=mechanisms, design=design
+    )
+    return needs(tuple(requirements), plan).obstacles
+
+
+def pilot_laws(
+    place: Workplace, *, draws: int, first_seed: int, reliability: float | None
+) -> dict[str, Law]:
+    """Return the law of every mechanism, from pilot draws judged on validation data.
+
+    The pilots have seeds of their own: registered releases must not take part in any choice.
+    """
+    declaration = place.folder.declaration()
+    ledger = place.folder.journal().ledger
+    if not ledger.has(Stage.SEALED):
+        raise StageError(
+            "planned: pilots are drawn from the development part, which sealing writes; run "
+            "proxyguard seal first, or plan from assumed margins"
+        )
+    if declaration.candidate or declaration.claim.level != "mechanism":
+        raise RegistryError("a plan is about mechanisms; this declaration names releases")
+    (member,) = declaration.members
+    sealed = ledger.find(Stage.SEALED)[0].body["members"][member.name]
+    development = MemberDevelopment(place, member, sealed)
+    measures, source = _measures(declaration, development, sealed)
+    pilots = [_pilot(m, declaration, draws, first_seed) for m in member.mechanism]
+    losses = pilot_losses(development, pilots, measures, source)
+    requirements = [m.requirement for m in measures]
+    laws = {}
+    for name, by_seed in losses.items():
+        releases = [
+            np.stack([by_name[r.name] for r in requirements], axis=1)
+            for _, by_name in sorted(by_seed.items())
+        ]
+        law = pilot_law(requirements, np.stack(releases), reliability=reliability)
+        laws[name] = law if reliability is not None else cautious(law)
+    return laws
+
+
+def _measures(
+    declaration: Declaration, development: MemberDevelopment, sealed: dict[str, Any]
+) -> tuple[list[Measure], Any]:
+    member = development.member
+    facts = develop(development, declaration)
+    if facts["source"] is None:
+        raise RegistryError("pilots need a [procedure]; plan from assumed margins instead")
+    n = planned_records(member, sealed)
+    measures = measures_of(member, resolve_limits(member, facts, declaration.claim, n))
+    if any(m.loss is None for m in measures):
+        raise RegistryError("pilots judge losses, not queries; plan from assumed margins instead")
+    if any(m.requirement.group is not None for m in measures):
+        raise UnsupportedDesign(
+            "a plan models requirements over all records; plan subgroups from assumed margins "
+            "with the subgroup's own number of records"
+        )
+    procedure = member.procedure
+    trusted = () if procedure is None else procedure.trusted
+    return measures, load_fitted(development.place.folder, facts["source"], trusted)
+
+
+def _pilot(
+    mechanism: MechanismPart, declaration: Declaration, draws: int, first_seed: int
+) -> Drawn:
+    registered = {
+        seed for member in declaration.members for m in member.mechanism for seed in m.seed_list
+    }
+    seeds = range(first_seed, first_seed + draws)
+    if registered & set(seeds):
+        raise RegistryError(
+            f"pilot seeds {first_seed} to {first_seed + draws - 1} are among the registered ones; "
+            "registered releases must not take part in planning, choose other seeds"
+        )
+    if mechanism.generator is None:
+        raise RegistryError(
+            f"{mechanism.name!r} takes the role of a pilot; name its generator to plan it"
+        )
+    return Drawn(
+        name=mechanism.name, generator=mechanism.generator, draws=draws,
+        seeds=Seeds(first=first_seed), prepare_seed=mechanism.prepare_seed,
+        options=mechanism.options,
+    )  # fmt: skip
+
+
+def declared_question(place: Workplace, **open_choices: Any) -> Question:
+    """Return the question that a declaration asks: its target, error, family and sizes.
+
+    ``open_choices`` are keywords of `Question` that replace what was declared.
+    """
+    declaration = place.folder.declaration()
+    claim = declaration.claim
+    if claim.reliability is None or declaration.candidate:
+        raise RegistryError("a plan is about mechanisms; this declaration names releases")
+    (member,) = declaration.members
+    declared: dict[str, Any] = {
+        "reliability_target": claim.reliability,
+        "alpha": claim.alpha,
+        "mechanisms": len(member.mechanism),
+        "design": design_of(member),
+    }
+    if not {"budget", "power", "n", "releases"} & set(open_choices):
+        declared["n"] = _records(place, member)
+        declared["releases"] = min(m.draws for m in member.mechanism)
+    return Question(**{**declared, **open_choices})
+
+
+def _records(place: Workplace, member: Member) -> int:
+    ledger = place.folder.journal().ledger
+    if ledger.has(Stage.SEALED):
+        return planned_records(member, ledger.find(Stage.SEALED)[0].body["members"][member.name])
+    declared = declared_records(member)
+    if declared is None:
+        raise StageError("planned: how many records the target has is known once it is sealed")
+    return declared
+
+
+def declared_records(member: Member) -> int | None:
+    """Return how many units the tests will see, where the declaration says so."""
+    target = member.target
+    design = design_of(member)
+    if isinstance(design, Stratified):
+        return design.n_records
+    if target.draw is not None:
+        return target.draw.size
+    if target.reserve is None:
+        return None
+    return target.reserve.clusters or target.reserve.rows
