@@ -204,7 +204,7 @@ def test_an_audit_that_cannot_succeed_is_told_so(tmp_path: Path) -> None:
     place.write_text(place.read_text().replace('reliability = "0.3"', 'reliability = "0.8"'))
     (problem,) = audit.check().problems
     # .8^13 = .055 > .05 >= .044 = .8^14
-    assert "4 draws cannot show a reliability above 0.8" in problem
+    assert "4 draws cannot validate a reliability above 0.8" in problem
     assert "at least 14 are needed" in problem
 
 

@@ -33,9 +33,10 @@ def resolve_limits(
 ) -> list[dict[str, Any]]:
     """Return every requirement of a member with its limit, its slack and its queries."""
     resolved = []
+    limits = {part.name: _limit(part, facts) for part in member.requirement}
     for part in member.requirement:
-        limit = _limit(part, facts)
-        slack = _slack(part, limit, member, claim, n_records)
+        limit = limits[part.name]
+        slack = _slack(part, limits, member, claim, n_records)
         queries = [] if part.query is None else expand(part.name, part.query, facts["domains"])
         resolved.append(
             {
@@ -91,16 +92,24 @@ def _limit(part: RequirementPart, facts: Mapping[str, Any]) -> Resolved:
 
 
 def _slack(
-    part: RequirementPart, limit: Resolved, member: Member, claim: ClaimPart, n_records: int
-) -> Resolved | None:
+    part: RequirementPart, limits: Mapping[str, Resolved], member: Member, claim: ClaimPart,
+    n_records: int,
+) -> Resolved | None:  # fmt: skip
     if not isinstance(part.slack, SlackRule):
         if part.slack is None:
             return None
         return Resolved(value=part.slack, rule="as declared", inputs={})
-    share = number(claim.target_share) if claim.target_share is not None else 0.5
+    share = number(part.slack.target_share or claim.target_share or "0.5")
+    alike = [part]
+    if part.slack.common:
+        alike = [
+            other
+            for other in member.requirement
+            if isinstance(other.slack, SlackRule) and other.slack.common
+        ]
     return slack_from_plan(
         part.slack.smallest_of,
-        [provisional_measure(part, member, limit.value).requirement],
+        [provisional_measure(one, member, limits[one.name].value).requirement for one in alike],
         n_records=n_records,
         alpha_target=number(claim.alpha) * share / (len(member.mechanism) or 1),
         allowance=part.slack.allowance,

@@ -150,8 +150,11 @@ def declared_question(place: Workplace, **open_choices: Any) -> Question:
         "mechanisms": len(member.mechanism),
         "design": design_of(member),
     }
-    if not {"budget", "power", "n", "releases"} & set(open_choices):
+    searching = bool({"budget", "power"} & set(open_choices))
+    sealed = place.folder.journal().ledger.has(Stage.SEALED)
+    if sealed or not searching:  # a sealed target has the records that it has
         declared["n"] = _records(place, member)
+    if not searching:
         declared["releases"] = min(m.draws for m in member.mechanism)
     return Question(**{**declared, **open_choices})
 

@@ -110,7 +110,8 @@ def plan(
         if picture is not None:
             _draw(found, picture, seed, progress)
     if toml is not None:
-        toml.write_text("\n".join(one.to_toml() for one in found.values()), encoding="utf-8")
+        for index, one in enumerate(found.values()):
+            _numbered(toml, index).write_text(one.to_toml(), encoding="utf-8")
     if json:
         unreliable = {
             name: {"origin": law.origin, "reliability": law.reliability, "plan": None}
@@ -219,6 +220,11 @@ def _parts(text: str) -> dict[str, str]:
         key, _, value = piece.strip().partition("=")
         if key not in _KEYS:
             raise typer.BadParameter(f"{key!r} in {text!r} is none of {', '.join(_KEYS)}")
+        if key in found:
+            raise typer.BadParameter(f"{key!r} is given twice in {text!r}")
+        if (key == "two-valued") != (value == ""):
+            raise typer.BadParameter(f"{piece.strip()!r} in {text!r}: two-valued stands alone, "
+                                     "everything else has a value")  # fmt: skip
         found[key] = value
     if not {"name", "limit"} <= set(found):
         raise typer.BadParameter(f"{text!r} needs a name and a limit")
@@ -248,9 +254,14 @@ def _draw(found: dict[str, Any], picture: Path, seed: int, progress: Any) -> Non
     from proxyguard.plan.picture import draw, surfaces
 
     for index, one in enumerate(found.values()):
-        place = picture if index == 0 else picture.with_stem(f"{picture.stem}-{index + 1}")
-        panels = surfaces(one.found, seed=seed, progress=progress)
-        place.write_bytes(draw(panels, one.found.chosen))
+        if not one.hopeless:
+            panels = surfaces(one.found, seed=seed, progress=progress)
+            _numbered(picture, index).write_bytes(draw(panels, one.found.chosen))
+
+
+def _numbered(place: Path, index: int) -> Path:
+    """Return the file of one mechanism among several: the name itself, then name-2, and so on."""
+    return place if index == 0 else place.with_stem(f"{place.stem}-{index + 1}")
 
 
 def _paper(

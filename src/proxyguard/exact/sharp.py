@@ -291,8 +291,11 @@ def _threshold_above_oracle(
     if oracle is None:
         return None
     extra = max(0, ceil(n_releases * room / 10) - 1)
-    count = min(n_releases, oracle + extra)
-    return largest_threshold(count, n_releases, target=target, alpha=alpha)
+    for count in range(min(n_releases, oracle + extra), n_releases + 1):
+        threshold = largest_threshold(count, n_releases, target=target, alpha=alpha)
+        if threshold > 0.0:  # the oracle's own count may leave no room at all
+            return threshold
+    return None
 
 
 def _oracle_count(n_releases: int, target: float, alpha: float) -> int | None:
@@ -314,8 +317,11 @@ def largest_threshold(favorable: int, n_releases: int, *, target: float, alpha: 
     """Return ``sup{t : p_sharp(k; R, eta_0, t) <= alpha}``, rounded down; 0 if none.
 
     In ``kappa`` the envelope is a chord from ``g(0)`` up to its touching point and ``g``
-    itself after it, so both inverses have closed forms.
+    itself after it, so both inverses have closed forms. Rounded down by 1e-5 of ``alpha``:
+    the bound that is compared with ``eta_0`` is rounded down as well, by its search's last
+    step, and the count that the threshold is made for must clear it.
     """
+    alpha = alpha * (1.0 - 1e-5)
     k, n, eta = (np.asarray(float(x)) for x in (favorable, n_releases, target))
     base = score_tail(k, n, target=eta, b=0.0)
     if favorable < 1 or base >= alpha:

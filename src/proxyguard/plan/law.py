@@ -122,9 +122,8 @@ class Law:
         share_of = np.where(valid, self.releases, 0.0)
         middle = share_of @ self.means / max(float(share_of.sum()), 1e-300)
         losses, records = [], []
-        shares = [
-            min(1.0, worse / (1.0 - m)) if worse > 0.0 else min(1.0, -worse / m) for m in middle
-        ]
+        room = 1.0 - middle if worse > 0.0 else middle
+        shares = [min(1.0, abs(worse) / r) if r > 0.0 else 0.0 for r in room]
         # One record brings all losses in a joint law, so one share serves all of them.
         if self.joint:
             shares = [float(np.mean(shares))] * len(shares)

@@ -35,6 +35,7 @@ from proxyguard.exact.sharp import largest_threshold
 from proxyguard.plan import counts
 from proxyguard.plan.power import AuditPlan
 from proxyguard.registry.claim import Bound, Claim, Mode, Score
+from proxyguard.registry.design import Stratified
 from proxyguard.registry.levels import Levels
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest
@@ -66,6 +67,15 @@ def largest_useful_threshold(releases: int, *, target: float, alpha: float) -> f
     0.0488
     """
     return largest_threshold(releases, releases, target=target, alpha=alpha)
+
+
+def best_weighted_pvalue(test: ComponentTest, design: Stratified, v: float) -> float:
+    """Return the smallest p-value on strata with these weights: every loss at its lower bound."""
+    if test is ComponentTest.HOEFFDING:
+        return float(hoeffding_pvalue(0.0, float(design.effective_size), v))
+    weights = [float(design.weights[g] / design.sizes[g]) for g in design.sizes]
+    omega = np.repeat(weights, list(design.sizes.values()))
+    return float(betting_fixed_pvalue(np.zeros((1, omega.size)), v, omega)[0])
 
 
 def best_pvalue(test: ComponentTest, n: int, v: float, *, level: float) -> float:
@@ -195,7 +205,15 @@ def _direct_needs(requirements: Requirements, audit: AuditPlan, levels: Levels) 
     budget = levels.direct or levels.lower
     alpha, target = float(budget.total), claim.target
     tests = audit.tests(requirements)
-    kappa = counts.score_ceiling(claim, levels, requirements, tests, audit.n)
+    weighted = _weighted(audit)
+    if weighted is not None and claim.score is Score.SLACK:
+        size = float(weighted.effective_size)
+        kappa = max(
+            contamination.stratified_ceiling(r.unit_cutoff, r.unit_limit, size)
+            for r in requirements
+        )
+    else:
+        kappa = counts.score_ceiling(claim, levels, requirements, tests, audit.n)
     count = counts.least_favorable(claim, budget, kappa, releases)
     oracle = least_releases_sharp(target=target, alpha=alpha)
     assert oracle is not None  # kappa is 0
@@ -210,15 +228,16 @@ def _direct_needs(requirements: Requirements, audit: AuditPlan, levels: Levels) 
     obstacles = list(_few_draws(releases, oracle, target, alpha))
     threshold = None
     if claim.score is Score.SLACK:
-        records = (
-            least_records_slack(claim, levels, requirements, releases) if not obstacles else None
-        )
+        records = None
+        if not obstacles and weighted is None:
+            records = least_records_slack(claim, levels, requirements, releases)
         if count > releases and not obstacles:
+            more = "more records" if records is None else f"at least {records:,} records"
             obstacles.append(
                 f"the registered slacks let an invalid release score with probability "
                 f"{kappa:.2g} on {audit.n:,} records, and not even {releases} favorable scores "
-                f"out of {releases} would then validate; at least {records:,} records, larger "
-                "slacks or the p-value score are needed"
+                f"out of {releases} would then validate; {more}, larger slacks or the p-value "
+                "score are needed"
             )
     else:
         t = float(levels.threshold)
@@ -325,8 +344,29 @@ def _block_needs(requirements: Requirements, audit: AuditPlan, levels: Levels) -
     )  # fmt: skip
 
 
+def _weighted(audit: AuditPlan) -> Stratified | None:
+    """Return the design where strata weigh otherwise than their sizes do."""
+    design = audit.design
+    return design if isinstance(design, Stratified) and not design.proportional else None
+
+
+def _reached(requirements: Requirements, audit: AuditPlan, level: float) -> bool:
+    """Whether strata with registered weights can reach a level at best."""
+    weighted = _weighted(audit)
+    assert weighted is not None  # the caller asked
+    return all(
+        best_weighted_pvalue(test, weighted, r.unit_limit) <= level
+        for test, r in zip(audit.tests(requirements), requirements, strict=True)
+    )
+
+
 def _records_for(requirements: Requirements, audit: AuditPlan, level: float) -> int:
-    """Return the records that every requirement's test needs to reach a level at best."""
+    """Return the records that every requirement's test needs to reach a level at best.
+
+    Weighted strata have the sizes that they have: their own number, or one more if it fails.
+    """
+    if _weighted(audit) is not None:
+        return audit.n if _reached(requirements, audit, level) else audit.n + 1
     return max(
         least_records_for(test, r.unit_limit, level=level)
         for test, r in zip(audit.tests(requirements), requirements, strict=True)
@@ -345,9 +385,10 @@ def _few_draws(releases: int, least: int, target: float, alpha: float) -> tuple[
 def _few_records(n: int, least: int, what: str) -> tuple[str, ...]:
     if n >= least:
         return ()
+    more = f"at least {least:,} are needed" if least > n + 1 else "more are needed"
     return (
-        f"{n:,} target records cannot reach {what}, even if every loss is at its lower bound: at "
-        f"least {least:,} are needed",
+        f"{n:,} target records cannot reach {what}, even if every loss is at its lower bound: "
+        f"{more}",
     )
 
 

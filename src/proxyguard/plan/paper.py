@@ -13,6 +13,7 @@ from functools import cache
 from itertools import product
 from math import floor
 
+from proxyguard.errors import RegistryError
 from proxyguard.exact.binomial import clopper_pearson_lower
 from proxyguard.exact.contamination import chernoff_ceiling, markov_allowance
 
@@ -61,8 +62,16 @@ class PaperGrid:
 
     def choose(self, ratio: float, rates: Mapping[str, float]) -> PaperPlan:
         """Return the paper's choice: the largest projection, then the cheapest, and so on."""
+        if not all(0.0 <= rate <= 1.0 for rate in rates.values()):
+            raise RegistryError(f"rates of recognized releases lie in [0, 1], got {dict(rates)}")
+        affordable = list(self.plans(ratio))
+        if not affordable:
+            raise RegistryError(
+                f"no plan of the paper's grid is within the budget {self.budget:g}; its smallest "
+                f"has {min(self.records)} records and {min(self.releases)} draws"
+            )
         return max(
-            self.plans(ratio),
+            affordable,
             key=lambda plan: (
                 self.projection(plan, rates[plan.mode]), -plan.cost(ratio), plan.n,
                 plan.releases, plan.mode == "direct",

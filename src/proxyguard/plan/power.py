@@ -131,7 +131,12 @@ def _tail(least: int, releases: int, rates: Callable[[], Array], targets: Target
     """Return the chance of at least so many favorable scores; none where R do not suffice."""
     if least > releases:
         return np.zeros(targets.repetitions)
-    return upper_tail(least, releases, np.minimum(rates(), 1.0))
+    return _at_least(least, releases, rates())
+
+
+def _at_least(least: int, releases: int, rates: Array) -> Array:
+    """Return the binomial tail; 0 at a rate of 0, where the guarded tail is merely tiny."""
+    return np.where(rates > 0.0, upper_tail(least, releases, np.minimum(rates, 1.0)), 0.0)
 
 
 def _kappa(targets: Targets, audit: AuditPlan) -> float:
@@ -304,7 +309,7 @@ def exact_power(law: Law, audit: AuditPlan) -> float | None:
     rates = np.concatenate([[0.0], np.cumsum(law.releases[order])])
     # Kinds up to the i-th score and the next does not.
     chance = np.concatenate([[1.0], scores]) - np.concatenate([scores, [0.0]])
-    return float(np.clip(chance @ upper_tail(least, audit.releases, np.minimum(rates, 1.0)), 0, 1))
+    return float(np.clip(chance @ _at_least(least, audit.releases, rates), 0.0, 1.0))
 
 
 def _most_at_cutoff(cutoff: float, n: int) -> int:

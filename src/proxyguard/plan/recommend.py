@@ -119,13 +119,13 @@ def recommend(
     progress: Progress = lambda what, done, total: None,
 ) -> Recommendation:
     """Return the most powerful plan within the question's limits, or the cheapest good one."""
-    if law.reliability <= question.target:
+    if law.reliability <= question.target + 1e-9:  # a sum of chances is rounded
         raise RegistryError(
             f"the law is reliable in {law.reliability:.3g} of all releases, not above the target "
             f"{question.target:g}: no audit should validate this mechanism"
         )
     everything = ways(question, law.requirements)
-    searched = [way for way in everything if _searched(way)]
+    searched = [way for way in everything if _searched(way)] or everything
     search = _Search(law, question, searched, seed, progress)
     found = search.cheapest() if question.power is not None else search.most_powerful()
     best = _pick(found, question).plan

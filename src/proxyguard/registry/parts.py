@@ -105,10 +105,17 @@ class PilotRule(DeclarationPart):
 
 
 class SlackRule(DeclarationPart):
-    """The smallest slack of a grid whose planned allowance is small enough."""
+    """The smallest slack of a grid whose planned allowance is small enough.
+
+    ``common`` asks for one slack that is enough for every requirement with such a rule;
+    ``target_share`` is the share of the error that the allowance is planned with, where the
+    claim itself has none.
+    """
 
     smallest_of: tuple[Decimal, ...] = Field(min_length=1)
     allowance: Decimal
+    common: bool = False
+    target_share: Share | None = None
 
 
 class Query(DeclarationPart):
