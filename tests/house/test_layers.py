@@ -12,7 +12,7 @@ import proxyguard
 ROOT = Path(proxyguard.__file__).parent
 ORDER = [
     "errors", "exact", "registry", "plan", "seal", "draw", "losses",
-    "evidence", "certificate", "report", "adapters", "audit", "studies", "cli",
+    "evidence", "certificate", "report", "datasets", "adapters", "audit", "studies", "cli",
 ]  # fmt: skip
 
 FILES = [path for path in sorted(ROOT.rglob("*.py")) if path.parent != ROOT]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import typer
 
-from proxyguard.cli import decide, demo, look, plan, prepare, show, study
+from proxyguard.cli import data, decide, demo, look, plan, prepare, show, study
 from proxyguard.errors import ProxyGuardError
 
 app = typer.Typer(
@@ -31,6 +31,7 @@ for verb in (
     app.command()(verb)
 app.command("open")(decide.open_)
 app.add_typer(study.app, name="study")
+app.add_typer(data.app, name="data")
 
 
 def main() -> None:
