@@ -143,6 +143,8 @@ def recommend(
         (o for o in tuned if o.power.value >= top - CLOSE),
         key=lambda o: (_simple(o.way), o.power.value),
     )
+    if top == 0.0:  # what it would take is then told of the way that needs the least
+        chosen = min(tuned, key=_need)
     chosen = _enough(law, question, chosen, seed + 2, repetitions)
     return Recommendation(
         question=question, law=law, chosen=chosen,
@@ -151,6 +153,13 @@ def recommend(
         paper=paper_limits(chosen.requirements, [float(m) for m in law.margins], chosen.plan),
         seed=seed,
     )  # fmt: skip
+
+
+def _need(option: Option) -> tuple[int, int, int]:
+    """Order hopeless options by their obstacles, then by the draws and records they need."""
+    found = needs(option.requirements, option.plan)
+    many = 10**9
+    return len(found.obstacles), found.least_releases or many, found.least_records or many
 
 
 def _searched(way: Way) -> bool:
@@ -291,9 +300,10 @@ class _Search:
         oracle = int(
             critical_count(releases, target=question.target, kappa=0.0, alpha=question.level)
         )
-        # Invalid releases score with probability alpha at the most, or nothing validates.
+        # Invalid releases score with probability alpha at the most, or nothing validates; how
+        # that varies from target to target can add a little, so the goal is held against less.
         rate = eta + (1.0 - eta) * question.level
-        return oracle > releases or float(upper_tail(oracle, releases, rate)) < goal
+        return oracle > releases or float(upper_tail(oracle, releases, rate)) < goal - 0.05
 
     def _try(self, sizes: Sequence[tuple[int, int]]) -> None:
         for done, (n, releases) in enumerate(sizes, start=1):

@@ -1,0 +1,446 @@
+"""``proxyguard plan`` and ``check``: what an audit needs, said before anything is sealed."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from proxyguard.adapters.worker import make_learner
+from proxyguard.audit.audit import Audit
+from proxyguard.cli import show
+from proxyguard.cli.main import app
+from proxyguard.draw.protocol import Seed
+from proxyguard.draw.worker import Worker
+from proxyguard.errors import ProxyGuardError, RegistryError, StageError, TableError
+
+ERROR = "name=error,limit=0.3,margin=0.1,two-valued"
+SIZES = ("--records", "250", "--releases", "40")
+ASSUMED = ("--require", ERROR, "--reliability", "0.95", "--target", "0.8", "--no-stress")
+
+
+def proxyguard(*arguments: object) -> Result:
+    """Run one command in this process."""
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def refused(done: Result, kind: type[ProxyGuardError], words: str) -> None:
+    """The command ended with an error that `main` prints as one message."""
+    assert isinstance(done.exception, kind), (done.exception, done.output)
+    assert words in str(done.exception)
+    assert done.stdout == ""
+    assert show.exit_code(done.exception) == 1
+
+
+# Assumed margins.
+
+
+def test_assumed_margins_give_a_plan_and_its_blocks() -> None:
+    done = proxyguard("plan", *ASSUMED, *SIZES)
+    assert done.exit_code == 0, done.output
+    assert "Law: assumed margins (error 0.1); 95.0% of releases valid." in done.stdout
+    assert "Plan: 250 target records, 40 draws, cost 290." in done.stdout
+    _, _, blocks = done.stdout.partition("For audit.toml:")
+    value = tomllib.loads(blocks)
+    assert (value["plan"]["records"], value["plan"]["draws"]) == (250, 40)
+    assert value["claim"]["reliability"] == "0.8"
+    # Two-valued losses and one requirement: the power of the binomial test is a sum.
+    assert "(exact)" in done.stdout
+
+
+def test_json_holds_the_same_plan(tmp_path: Path) -> None:
+    place = tmp_path / "plan.toml"
+    done = proxyguard("plan", *ASSUMED, *SIZES, "--json", "--toml", place)
+    assert done.exit_code == 0, done.output
+    value = json.loads(done.stdout)[""]
+    assert value["chosen"]["n"] == 250
+    assert value["chosen"]["releases"] == 40
+    assert 0.0 < value["chosen"]["power"]["value"] < 1.0
+    assert value["needs"]["obstacles"] == []
+    assert value["stress"] == []
+    assert place.read_text() == value["toml"]
+    assert tomllib.loads(place.read_text())["plan"]["power"] == (
+        f"{value['chosen']['power']['value']:.4f}"
+    )
+
+
+def test_stress_and_costs_are_part_of_the_answer() -> None:
+    done = proxyguard(
+        "plan", *ASSUMED[:-1], *SIZES, "--json", "--release-cost", "3", "--record-cost", "0.5"
+    )
+    value = json.loads(done.stdout)[""]
+    assert value["chosen"]["cost"] == 0.5 * 250 + 3 * 40
+    # .95 with six errors of reliability, and four margins; .95 - .10 is still above .8.
+    assert len(value["stress"]) == 24
+    assert all(one["regret"] >= 0.0 for one in value["stress"])
+
+
+def test_a_picture_is_written_where_it_was_asked_for(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    place = tmp_path / "power.png"
+    done = proxyguard("plan", *ASSUMED, "--records", 200, "--releases", 30, "--picture", place)
+    assert done.exit_code == 0, done.output
+    assert place.read_bytes().startswith(b"\x89PNG")
+
+
+# Pilot losses.
+
+
+def write_losses(path: Path, *, wrong: float = 0.0) -> Path:
+    rng = np.random.default_rng(3)
+    hard = rng.random(200)
+    first = (hard < rng.uniform(0.17, 0.21, size=(12, 1))).astype(float)
+    second = np.clip(hard * 0.8 + 0.1 * rng.normal(size=(12, 200)) - 0.5, -1, 1) + wrong
+    np.savez(
+        path, losses=np.stack([second, first], axis=2), releases=np.arange(12),
+        requirements=np.array(["cost", "error"]),
+    )  # fmt: skip
+    return path
+
+
+def test_pilot_losses_are_read_by_the_names_of_their_requirements(tmp_path: Path) -> None:
+    done = proxyguard(
+        "plan", "--losses", write_losses(tmp_path / "pilots.npz"), "--reliability", "0.95",
+        "--require", "name=error,limit=0.3,two-valued",
+        "--require", "name=cost,low=-1,high=1.2,limit=0.1",
+        "--target", "0.8", "--no-stress", "--json", *SIZES,
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    value = json.loads(done.stdout)[""]
+    assert value["law"]["origin"] == "12 pilot releases on 200 records"
+    assert value["law"]["reliability"] == pytest.approx(0.95)
+    with np.load(tmp_path / "pilots.npz") as content:
+        means = content["losses"].mean(axis=(0, 1))  # cost, error
+    assert value["law"]["margins"]["error"] == pytest.approx(0.3 - means[1], rel=1e-9)
+    assert value["law"]["margins"]["cost"] == pytest.approx(0.1 - means[0], rel=1e-9)
+
+
+def test_pilot_losses_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    place = write_losses(tmp_path / "pilots.npz")
+    done = proxyguard("plan", "--losses", place, "--require", ERROR, "--target", "0.8")
+    assert done.exit_code == 2
+    assert "the losses are about ['cost', 'error']" in done.stderr
+    both = ("--require", "name=error,limit=0.3,two-valued",
+            "--require", "name=cost,low=-1,high=1,limit=0.1", "--target", "0.8")  # fmt: skip
+    outside = write_losses(tmp_path / "outside.npz", wrong=1.6)
+    refused(proxyguard("plan", "--losses", outside, *both), RegistryError, "leave the bounds")
+    missing = tmp_path / "none.npz"
+    refused(proxyguard("plan", "--losses", missing, *both), TableError, "none.npz")
+
+
+# The paper's planner.
+
+
+def test_the_papers_planner_gives_the_papers_row() -> None:
+    done = proxyguard(
+        "plan", "--planner", "paper", "--rates", "direct=0.95,named=0.80", "--release-cost", "10"
+    )
+    assert done.exit_code == 0, done.output
+    # studies.md C1, cost ratio 10: n = 5000, R = 500, slack .06, projection .927072.
+    assert "direct: 5,000 records, 500 draws" in done.stdout
+    assert "slack 0.06; projected bound 0.927, cost 10,000" in done.stdout
+    named = proxyguard(
+        "plan", "--planner", "paper", "--rates", "named=0.98,direct=0.95", "--release-cost",
+        "100", "--json",
+    )  # fmt: skip
+    value = json.loads(named.stdout)
+    # studies.md C2, cost ratio 100.
+    assert (value["mode"], value["n"], value["releases"], value["slack"]) == (
+        "named",
+        250,
+        30,
+        None,
+    )
+    assert value["projected_bound"] == pytest.approx(0.827831, abs=5e-7)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ((), "--planner paper needs --rates"),
+        (("--rates", "direct=0.95"), "names direct and named"),
+        (("--rates", "direct=high,named=0.8"), "direct is a number"),
+        (("--rates", "direct=0.95,named=0.8", "--record-cost", "0"), "their cost is above 0"),
+    ],
+)
+def test_the_papers_planner_needs_its_rates(more: tuple[str, ...], words: str) -> None:
+    done = proxyguard("plan", "--planner", "paper", *more)
+    assert done.exit_code == 2
+    assert words in " ".join(done.stderr.split())
+
+
+def test_the_papers_planner_refuses_what_it_cannot_project() -> None:
+    rates = ("--planner", "paper", "--rates")
+    # Its smallest plan has 250 records and 30 draws.
+    done = proxyguard("plan", *rates, "direct=0.95,named=0.80", "--budget", "200")
+    refused(done, RegistryError, "200")
+    refused(proxyguard("plan", *rates, "direct=95,named=80"), RegistryError, "95")
+
+
+# Bad input.
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--planner", "ouija"), "--planner is ours or paper"),
+        ((), "name an audit folder, or give --require"),
+        (("--require", "name=error,limits=0.3"), "'limits' in 'name=error,limits=0.3' is none of"),
+        (("--require", "name=error"), "needs a name and a limit"),
+        (("--require", "name=error,limit=low"), "limit is a number, got 'low'"),
+        (("--require", ERROR), "need --reliability"),
+        (("--require", "name=error,limit=0.3", "--reliability", "0.9"), "margin is missing"),
+        (("--require", ERROR, "--reliability", "0.9"), "--target is missing"),
+        ((*ASSUMED, "--records", "0"), "--records"),
+    ],
+)
+def test_a_wrong_option_is_named(arguments: tuple[str, ...], words: str) -> None:
+    done = proxyguard("plan", *arguments)
+    assert done.exit_code == 2
+    assert words in " ".join(done.stderr.split())
+    assert done.stdout == ""
+
+
+def requiring(require: str, *more: str) -> Result:
+    return proxyguard("plan", "--require", require, "--target", "0.8", *more)
+
+
+def test_what_cannot_be_planned_is_refused_with_its_reason() -> None:
+    refused(
+        requiring("name=error,limit=0.3,margin=0.35,two-valued", "--reliability", "0.95"),
+        RegistryError, "a margin lies above 0 and leaves a mean above 0, got 0.35",
+    )  # fmt: skip
+    refused(
+        requiring(ERROR, "--reliability", "0.75"), RegistryError,
+        "no audit should validate this mechanism",
+    )  # fmt: skip
+    refused(
+        requiring("name=b,limit=0.3,margin=0.1,sd=0.6", "--reliability", "0.95"), RegistryError,
+        "declare two_valued losses as such",
+    )  # fmt: skip
+    refused(
+        requiring(ERROR, "--reliability", "0.95", "--budget", "10"), RegistryError,
+        "at least 14 draws",
+    )  # fmt: skip
+    refused(
+        proxyguard("plan", *ASSUMED[:-2], "0.8.1"), RegistryError, "0.8.1"
+    )  # fmt: skip
+
+
+def test_two_valued_takes_no_value() -> None:
+    done = requiring(
+        "name=error,limit=0.3,margin=0.1,two-valued=no", "--reliability", "0.95", *SIZES,
+        "--no-stress",
+    )  # fmt: skip
+    assert done.exit_code == 2
+
+
+def test_a_key_that_is_given_twice_is_refused() -> None:
+    done = requiring(
+        "name=error,limit=0.3,limit=0.4,margin=0.1,two-valued", "--reliability", "0.95", *SIZES,
+        "--no-stress",
+    )  # fmt: skip
+    assert done.exit_code == 2
+    assert "'limit' is given twice" in " ".join(done.stderr.split())
+
+
+# Hopeless.
+
+
+def test_a_hopeless_plan_ends_with_code_3_and_says_why() -> None:
+    done = proxyguard("plan", *ASSUMED, "--records", 500, "--releases", 13)
+    assert done.exit_code == show.UNRESOLVED == 3
+    assert "This audit cannot succeed, because 13 draws cannot validate" in done.stdout
+    assert "at least 14 are needed" in done.stdout  # .8^14 < .05 < .8^13
+    assert "[claim]" not in done.stdout
+    again = proxyguard("plan", *ASSUMED, "--records", 500, "--releases", 13, "--json")
+    assert "cannot validate" in json.loads(again.stdout)[""]["needs"]["obstacles"][0]
+
+
+def test_too_few_records_end_with_code_3() -> None:
+    done = proxyguard("plan", *ASSUMED, "--records", 5, "--releases", 100)
+    assert "cannot succeed" in done.stdout
+    assert done.exit_code == show.UNRESOLVED
+
+
+# In an audit folder.
+
+DECLARATION = """\
+format = 1
+name = "planned"
+purpose = "Could this small audit succeed?"
+
+[target]
+table = "table.csv"
+reserve = {{ rows = {rows}, seed = 11 }}
+outcome = "label"
+positive = "yes"
+
+[development]
+validation = {{ fraction = "0.25", stratify = true, seed = 12 }}
+
+[procedure]
+library = ["fixed_logistic"]
+
+[[requirement]]
+name = "Brier risk"
+loss = "brier"
+form = "absolute"
+limit = "{limit}"
+
+[[mechanism]]
+name = "bootstrap"
+generator = "bootstrap"
+draws = {draws}
+seeds = {{ first = 100 }}
+
+[claim]
+reliability = "0.6"
+{claim}
+"""
+
+
+def draw_here(
+    job: Any, seeds: Any, *, module: str, workers: int, timeout: float | None, keep: Any
+) -> None:
+    """Draw as the drawing process does, without the seconds that starting it takes."""
+    worker = Worker(job, make_learner(job))
+    for seed in seeds:
+        record, release, model = worker.draw(Seed(seed))
+        keep({**record, "prepared_at_random": worker.prepared_at_random}, release, model)
+
+
+Make = Callable[..., tuple[str, ...]]
+
+
+@pytest.fixture
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+    """Return a function that makes an audit folder and gives the arguments that name it."""
+    monkeypatch.setattr("proxyguard.audit.resolve.draw_all", draw_here)
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(700, 2)).round(4)
+    label = np.where(x[:, 0] + 0.5 * x[:, 1] + 0.7 * rng.normal(size=700) > 0, "yes", "no")
+    lines = [f"{a},{b},{c}" for (a, b), c in zip(x.tolist(), label.tolist(), strict=True)]
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "table.csv").write_text("first,second,label\n" + "\n".join(lines) + "\n")
+
+    def build(*, sealed: bool, **changes: Any) -> tuple[str, ...]:
+        text = DECLARATION.format(
+            **{"rows": 300, "draws": 12, "limit": "0.25", "claim": "", **changes}
+        )
+        folder, home, data = tmp_path / "audit", tmp_path / "home", tmp_path / "data"
+        audit = Audit(folder, home=home, data=[data], workers=1)
+        audit.init(text)
+        if sealed:
+            audit.seal()
+        return (str(folder), "--home", str(home), "--data", str(data), "--workers", "1")
+
+    return build
+
+
+def test_pilots_of_a_sealed_audit_become_its_plan(make: Make) -> None:
+    place = make(sealed=True)
+    done = proxyguard("plan", *place, "--pilot-draws", 6, "--no-stress", "--json",
+                      "--reliability", "0.9")  # fmt: skip
+    assert done.exit_code == 0, (done.output, done.exception)
+    value = json.loads(done.stdout)["bootstrap"]
+    # 400 development rows, a quarter of them for validation.
+    assert value["law"]["origin"] == "6 pilot releases on 100 records"
+    assert value["law"]["reliability"] == pytest.approx(0.9)
+    # Nothing was left open, so the declared sizes are judged.
+    assert (value["chosen"]["n"], value["chosen"]["releases"]) == (300, 12)
+    # A sealed target has the records that it has; draws are open within the budget.
+    searched = proxyguard(
+        "plan", *place, "--pilot-draws", 6, "--no-stress", "--reliability", "0.9", "--json",
+        "--budget", "350",
+    )  # fmt: skip
+    chosen = json.loads(searched.stdout)["bootstrap"]["chosen"]
+    assert chosen["n"] == 300
+    assert chosen["releases"] <= 50
+
+
+def test_registered_seeds_take_no_part_in_planning(make: Make) -> None:
+    place = make(sealed=True)
+    for first in (91, 100, 111):  # registered are 100 to 111
+        done = proxyguard("plan", *place, "--pilot-draws", 10, "--pilot-seed", first)
+        refused(done, RegistryError, "are among the registered ones")
+
+
+def test_pilots_are_drawn_only_after_sealing(make: Make) -> None:
+    refused(proxyguard("plan", *make(sealed=False)), StageError, "run proxyguard seal first")
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        # .6^5 = .078, .6^6 = .047.
+        ({"draws": 5}, "5 draws cannot validate a reliability above 0.6 at error 0.05"),
+        ({"rows": 6}, "6 target records cannot reach the score's threshold"),
+        ({"claim": 'threshold = "0.06"'}, "the score's threshold 0.06 leaves no room"),
+    ],
+)
+def test_check_says_what_cannot_succeed_before_sealing_and_after(
+    make: Make, sealed: bool, changes: dict[str, Any], words: str
+) -> None:
+    place = make(sealed=sealed, **changes)
+    done = proxyguard("check", *place)
+    assert done.exit_code == 1
+    assert "problem: bootstrap: this audit cannot succeed, because " + words in done.stdout
+    assert "This cannot be registered." in done.stdout
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_check_is_silent_where_a_perfect_outcome_would_validate(make: Make, sealed: bool) -> None:
+    done = proxyguard("check", *make(sealed=sealed))
+    assert done.exit_code == 0, done.output
+    assert "cannot succeed" not in done.stdout
+    assert "Nothing stands in the way." in done.stdout
+
+
+def test_check_compares_the_plan_with_what_is_declared(make: Make) -> None:
+    plan = '\n[plan]\nrecords = 400\ndraws = 20\npower = "0.8"\nreliability = "0.9"\norigin = "x"'
+    done = proxyguard("check", *make(sealed=True, claim=plan))
+    assert "[plan] counts on 400 records, the target has 300" in done.stdout
+    assert "bootstrap: [plan] counts on 20 draws, declared are 12" in done.stdout
+    assert done.exit_code == 0  # a warning, not a problem
+
+
+SECOND = """
+
+[[mechanism]]
+name = "other"
+generator = "bootstrap"
+draws = 12
+seeds = { first = 300 }
+"""
+
+
+def test_every_mechanism_gets_a_file_of_blocks(make: Make, tmp_path: Path) -> None:
+    out = tmp_path / "plan.toml"
+    place = make(sealed=True, claim=SECOND)
+    done = proxyguard("plan", *place, "--pilot-draws", 4, "--no-stress", "--toml", out,
+                      "--reliability", "0.9")  # fmt: skip
+    assert done.exit_code == 0, (done.output, done.exception)
+    for file in (out, tmp_path / "plan-2.toml"):
+        assert tomllib.loads(file.read_text())["plan"]["draws"] == 12
+
+
+def test_a_hopeless_plan_can_be_drawn(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    done = proxyguard("plan", *ASSUMED, "--records", 500, "--releases", 13, "--picture",
+                      tmp_path / "power.png")  # fmt: skip
+    assert done.exit_code == show.UNRESOLVED, done.exception
+
+
+def test_a_sealed_target_keeps_its_records_when_the_draws_are_fixed(make: Make) -> None:
+    place = make(sealed=True)
+    done = proxyguard("plan", *place, "--pilot-draws", 4, "--no-stress", "--json",
+                      "--reliability", "0.9", "--releases", "20")  # fmt: skip
+    assert json.loads(done.stdout)["bootstrap"]["chosen"]["n"] == 300
