@@ -894,7 +894,7 @@ def test_a_subgroup_counts_its_own_records_only(tmp_path: Path) -> None:
     )
 
 
-STRATA = """
+BLOCKS = """
 [target]
 table = "table.csv"
 reserve = { seed = 11 }
@@ -910,7 +910,7 @@ blocks = { training = { no = 60, yes = 50 }, validation = { no = 40, yes = 30 } 
 def test_blocks_deal_out_training_validation_and_target_stratum_by_stratum(tmp_path: Path) -> None:
     whole = table()
     put(whole, tmp_path / "data" / "table.csv")
-    audit = certified(tmp_path, HEAD + STRATA + PROCEDURE + BRIER + BOOTSTRAP + CLAIM)
+    audit = certified(tmp_path, HEAD + BLOCKS + PROCEDURE + BRIER + BOOTSTRAP + CLAIM)
     (sealed,) = audit.journal().ledger.find(Stage.SEALED)[0].body["members"].values()
     assert sealed["records"] == 150
     assert sealed["development"] == {"training": 110, "validation": 70}
@@ -943,9 +943,9 @@ def test_blocks_that_cannot_be_dealt_are_refused(
     tmp_path: Path, old: str, new: str, error: type[Exception] | None, message: str
 ) -> None:
     put(table(), tmp_path / "data" / "table.csv")
-    assert old in STRATA
+    assert old in BLOCKS
     audit = audit_of(
-        tmp_path, HEAD + STRATA.replace(old, new) + PROCEDURE + BRIER + BOOTSTRAP + CLAIM
+        tmp_path, HEAD + BLOCKS.replace(old, new) + PROCEDURE + BRIER + BOOTSTRAP + CLAIM
     )
     if error is None:
         audit.seal()

@@ -58,14 +58,33 @@ def distributions_anew() -> Iterator[None]:
     _distributions.cache_clear()
 
 
-@pytest.mark.parametrize("name", sorted(GENERATORS))
+OTHERS = {"ctgan": {}, "sdv": {}, "smartnoise": {"model": "mwem", "epsilon": "1"}}
+"""Adapters to packages that a user may have, with options."""
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_an_adapter_to_a_package_that_is_not_here_says_which(name: str) -> None:
+    with pytest.raises(RegistryError, match=r"the package [\w-]+ is not here.*pip install"):
+        load_generator(name, OTHERS[name])
+
+
+@pytest.mark.parametrize("name", sorted(set(GENERATORS) - set(OTHERS)))
 def test_every_generator_of_ours_can_be_loaded_and_is_one(name: str) -> None:
     options = {
         "bootstrap": {"rows": 3},
         "files": {"folder": "releases"},
         "callable": {"function": "math:sqrt"},
         "predictions": {"folder": "predictions"},
-    }
+        "noise": {"keep": ["y"]},
+        "coarsen": {"keep": ["y"]},
+        "mask": {"keep": ["y"]},
+        "categorical": {"outcome": "y", "domains": {"y": ["a", "b"], "x": ["u", "v"]},
+                        "rows": 10, "epsilon": "1", "noise": "seeded"},
+        "denoising": {"outcome": "y", "positive": "yes", "rows": 10, "hidden": 2,
+                      "train_noise": "0.1", "sample_noise": "0.1", "label_fidelity": "1",
+                      "ridge": "0.1"},
+        "text": {"outcome": "y", "positive": "yes", "text": "t", "rows": 10},
+    }  # fmt: skip
     assert isinstance(load_generator(name, options[name]), Generator)
 
 

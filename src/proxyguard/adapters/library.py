@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.draw.catalog import load_attribute, origin
+from proxyguard.draw.catalog import find_pipeline, load_attribute, origin
 from proxyguard.draw.outcome import features, outcomes, predict, temper
 from proxyguard.draw.protocol import Fitted, Seed
 from proxyguard.errors import DrawError
@@ -27,10 +28,16 @@ class Library:
 
     Ties go to the name that comes first in the alphabet. Without a rule for thresholds the
     pipeline with the least validation Brier score, or squared error, is kept.
+
+    A pipeline of ours may have ``prepare(x)``, which learns from the features of the training
+    part what the fits of all releases share (a vocabulary, say) and returns the function that
+    makes its estimators. Where `prepare` was not called, each fit prepares from its own table:
+    so does the source's fit, whose table is the training part.
     """
 
     def __init__(self, declared: Procedure, outcome: Outcome, names: Sequence[str]) -> None:
         self._declared, self._outcome, self._features = declared, outcome, tuple(names)
+        self._makers: Mapping[str, Any] | None = None
 
     def describe(self) -> Mapping[str, Any]:
         """Return the settings and where each pipeline comes from."""
@@ -43,11 +50,36 @@ class Library:
             "features": list(self._features),
         }
 
+    @property
+    def prepares(self) -> bool:
+        """Whether a pipeline learns something from the training part that all fits share."""
+        return any(hasattr(pipeline, "prepare") for pipeline in self._ours.values())
+
+    def prepare(self, training: pd.DataFrame) -> None:
+        """Learn from the training part, once, what the fits of all releases share."""
+        self._makers = self._prepared_on(training)
+
+    @cached_property
+    def _ours(self) -> dict[str, Any]:
+        """Our pipelines by name; looking a name up reads every installed package."""
+        return {name: find_pipeline(name) for name in self._declared.library if ":" not in name}
+
+    def _prepared_on(self, training: pd.DataFrame) -> dict[str, Any]:
+        """Return what makes an estimator of each of our pipelines, prepared on this table."""
+        makers = dict(self._ours)
+        if self.prepares:
+            x = features(training, self._features)
+            for name, pipeline in self._ours.items():
+                if hasattr(pipeline, "prepare"):
+                    makers[name] = pipeline.prepare(x)
+        return makers
+
     def fit(self, table: pd.DataFrame, validation: pd.DataFrame | None, seed: Seed) -> Fitted:
         """Return the chosen pipeline, fitted on the table."""
         # Here and not above: verifying a certificate needs this file and no scikit-learn.
         from proxyguard.adapters.pipelines import make_estimator
 
+        makers = self._prepared_on(table) if self._makers is None else self._makers
         column = self._outcome.column
         if self._declared.validation == "release" and self._chooses:
             table, validation = self._divide(table, seed)
@@ -58,16 +90,22 @@ class Library:
         fitted = []
         for name in sorted(self._declared.library):
             try:
-                estimator = make_estimator(name, self._declared.options, seed)
+                estimator = (
+                    makers[name](seed)
+                    if name in makers
+                    else make_estimator(name, self._declared.options, seed)
+                )
             except TypeError as error:
                 raise DrawError(f"pipeline {name!r} does not take its options: {error}") from error
-            if self._outcome.kind != "regression" and not hasattr(estimator, "predict_proba"):
-                raise DrawError(f"pipeline {name!r} gives no probabilities (predict_proba)")
             try:
-                estimator.fit(x, y)
+                found = estimator.fit(x, y)
             except (ValueError, TypeError) as error:
                 reason = str(error).splitlines()[0]
                 raise DrawError(f"pipeline {name!r} cannot be fitted: {reason}") from error
+            # Ours return a plain scikit-learn pipeline, so that storing it needs no trust in us.
+            estimator = estimator if found is None else found
+            if self._outcome.kind != "regression" and not hasattr(estimator, "predict_proba"):
+                raise DrawError(f"pipeline {name!r} gives no probabilities (predict_proba)")
             fitted.append(self._settle(name, estimator, validation))
         return min(fitted, key=lambda one: one.notes.get("loss", 0.0))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 # Imported here so that every fork has them already, and none has to import them again.
@@ -19,17 +20,21 @@ from proxyguard.draw.protocol import Learner
 from proxyguard.draw.worker import serve
 from proxyguard.registry.parts import Procedure
 from proxyguard.registry.target import Outcome
+from proxyguard.seal.table import read_table_bytes
 
 
 def make_learner(job: Mapping[str, Any]) -> Learner | None:
     """Return the procedure of a job, where it has one."""
     if job["procedure"] is None:
         return None
-    return Library(
+    library = Library(
         Procedure.model_validate(job["procedure"]),
         Outcome.model_validate(job["outcome"]),
         job["features"],
     )
+    if library.prepares:
+        library.prepare(read_table_bytes(Path(job["source"]).read_bytes(), "the source"))
+    return library
 
 
 def main() -> None:

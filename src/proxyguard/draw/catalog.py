@@ -20,6 +20,15 @@ GENERATORS = {
     "files": "proxyguard.adapters.files:FileFolder",
     "callable": "proxyguard.adapters.callable:Callable",
     "predictions": "proxyguard.adapters.files:StoredPredictions",
+    "noise": "proxyguard.adapters.transforms:Noise",
+    "coarsen": "proxyguard.adapters.transforms:Coarsen",
+    "mask": "proxyguard.adapters.transforms:Mask",
+    "categorical": "proxyguard.adapters.categorical:CategoricalSampler",
+    "denoising": "proxyguard.adapters.denoising:DenoisingAutoencoder",
+    "text": "proxyguard.adapters.text:UnigramText",
+    "ctgan": "proxyguard.adapters.synthesizers:CtganModel",
+    "sdv": "proxyguard.adapters.synthesizers:SdvModel",
+    "smartnoise": "proxyguard.adapters.synthesizers:SmartNoiseModel",
 }
 PROCEDURES = {
     "logistic": "proxyguard.adapters.pipelines:logistic",
@@ -27,6 +36,9 @@ PROCEDURES = {
     "boosting": "proxyguard.adapters.pipelines:boosting",
     "fixed_logistic": "proxyguard.adapters.pipelines:fixed_logistic",
     "onehot_logistic": "proxyguard.adapters.pipelines:onehot_logistic",
+    "fast_logistic": "proxyguard.adapters.newton:fast_logistic",
+    "fast_onehot_logistic": "proxyguard.adapters.onehot_newton:fast_onehot_logistic",
+    "count_nb": "proxyguard.adapters.count_nb:count_nb",
 }
 
 

@@ -1,0 +1,438 @@
+"""A private sampler of categories, one class at a time: noisy histograms, sampled many times.
+
+Fitting counts the classes, and for every feature the categories by class, and adds Laplace
+noise to each count. All that follows (clipping, pseudocount, sampling) uses the noisy counts
+alone, so that any number of releases costs the epsilon of the one fit.
+
+Where the noise comes from
+ * ``noise = "opendp"``: OpenDP's discrete Laplace measurement, for releases that are meant
+   to be private. Its noise cannot be made again from a seed. So the noisy tables are kept,
+   in ``folder`` of the data folders: whoever prepares first fits, everybody else (another
+   drawing process, a resumed audit, a later check) reads. They are never fitted twice; a
+   second fit is another folder, and costs epsilon again. Every draw records the digest of
+   the tables it was drawn from, so an audit shows that there was one fit, and which.
+ * ``noise = "seeded"``: from the random stream of ``prepare``, to repeat a study. An audit
+   records that seed, and whoever knows it can take the noise off.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proxyguard.draw.protocol import Seed
+from proxyguard.errors import DiskError, RegistryError, TableError
+from proxyguard.seal.canonical import canonical_bytes
+from proxyguard.seal.table import as_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = NDArray[np.float64]
+Codes = NDArray[np.signedinteger[Any]]
+FILE = "tables.json"
+"""The name of the kept tables in their folder."""
+
+MANY = 64
+"""With more categories than this, searching is faster than comparing with every one."""
+
+
+class CategoricalSampler:
+    """Classes by their noisy shares, then each feature by its noisy shares within the class.
+
+    ``domains`` maps every column, the outcome included, to its registered categories: the
+    public schema. It is never learned from the source, and a value outside it counts as
+    ``unknown``, or is an error where the domain has no such category. The privacy is given
+    as ``epsilon`` or as the ``scale`` of the noise in each table. ``rows`` is the size of a
+    release, a public number. Columns in ``blank`` are left empty.
+    """
+
+    root = Path()  # set to the folder that declared paths start from
+
+    def __init__(
+        self,
+        *,
+        outcome: str,
+        domains: Mapping[str, Sequence[str]],
+        rows: int,
+        epsilon: str | float | None = None,
+        scale: str | float | None = None,
+        pseudocount: str | float = "1",
+        noise: Literal["opendp", "seeded"] = "opendp",
+        folder: str | None = None,
+        unknown: str = "?",
+        blank: Sequence[str] = (),
+    ) -> None:
+        self._domains = _checked_domains(domains, outcome)
+        self._outcome, self._unknown, self._blank = outcome, unknown, tuple(blank)
+        if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
+            raise RegistryError(f"categorical: rows is a whole number of at least 1, got {rows!r}")
+        self._rows = rows
+        if (epsilon is None) == (scale is None):
+            raise RegistryError(
+                "categorical: give epsilon, or the scale of the noise, and not both"
+            )
+        self._epsilon = (
+            _positive(epsilon, "epsilon") if scale is None
+            else len(self._domains) / _positive(scale, "scale")
+        )  # fmt: skip
+        self._pseudocount = _positive(pseudocount, "pseudocount")
+        if noise not in ("opendp", "seeded"):
+            raise RegistryError(f'categorical: noise is "opendp" or "seeded", got {noise!r}')
+        if (noise == "opendp") != (folder is not None):
+            raise RegistryError(
+                'categorical: noise = "opendp" cannot be made again, so name the folder where its '
+                'tables are kept; noise = "seeded" keeps none. '
+                f"Got noise {noise!r}, folder {folder!r}"
+            )
+        if set(self._blank) & set(self._domains):
+            raise RegistryError(
+                f"categorical: {sorted(set(self._blank) & set(self._domains))} are both blank and "
+                "in domains"
+            )
+        if folder is not None and (Path(folder).is_absolute() or ".." in Path(folder).parts):
+            raise RegistryError(
+                f"categorical: folder is a path inside the data folders, got {folder!r}"
+            )
+        self._noise, self._folder = noise, folder
+        widest = max(len(values) for values in self._domains.values())
+        self._kind: Any = np.int8 if widest <= np.iinfo(np.int8).max else np.int16
+        self._columns: tuple[str, ...] = ()
+        self._stage = "records of the release"
+        self._shares: list[Array] = []
+        self._labels: dict[str, Any] = {}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of `codes`: the outcome, then the features in the source's order."""
+        return self._columns
+
+    @property
+    def scale(self) -> Fraction:
+        """The scale of the noise in each table: the number of tables divided by epsilon."""
+        return len(self._domains) / self._epsilon
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return the settings and the privacy statement."""
+        return {
+            "mechanism": "categories sampled by class from histograms with Laplace noise",
+            **self._fit_settings(),
+            "rows": self._rows,
+            "pseudocount": str(self._pseudocount),
+            "blank": list(self._blank),
+            "folder": self._folder,
+            "chosen here": "noisy counts are clipped at 0, the pseudocount is added to every cell, "
+            "and each table is divided by its sum within a class",
+            "privacy": self._privacy(),
+        }
+
+    def _fit_settings(self) -> dict[str, Any]:
+        """Return what the noisy tables depend on besides the source."""
+        return {
+            "outcome": self._outcome,
+            "domains": {name: list(values) for name, values in self._domains.items()},
+            "unknown": self._unknown,
+            "noise": self._noise,
+            "scale": str(self.scale),
+        }
+
+    def _privacy(self) -> dict[str, Any]:
+        """Return what is promised, to whom, and what is not."""
+        tables = len(self._domains)
+        uncovered = [
+            "a person with several rows, and a row replaced by another (which costs twice epsilon)",
+            "that fitting fails where a value lies outside a domain without the unknown category",
+            "everything else an audit reads from the same source without noise: the source "
+            "procedure, its limits, the validation part",
+        ]
+        if self._noise == "seeded":
+            uncovered.insert(
+                0,
+                "whoever knows the seed of the preparation, which an audit records: the noise can "
+                "be made again and taken off, so these releases are a reproduction and not private",
+            )
+        return {
+            "epsilon": str(self._epsilon),
+            "delta": "0",
+            "unit": "one row of the source, added or removed",
+            "fits": "once",
+            "parts": tables,
+            "seeded": self._noise == "seeded",
+            "composition": f"{tables} histograms, one of the classes and one of each feature by "
+            f"class; a row stands in one cell of each, so each has L1 sensitivity 1 and costs "
+            f"1/scale = {self._epsilon / tables}; together {self._epsilon}",
+            "public": "the domains, the number of rows of a release and all other settings; they "
+            "are registered and never learned from the source",
+            "not covered": uncovered,
+        }
+
+    def prepare(self, source: pd.DataFrame, rng: np.random.Generator) -> None:
+        """Fit once, or read the tables of the one fit there is."""
+        self._columns = self._ordered(source)
+        counts = self._counts(source)
+        if self._noise == "seeded":
+            scale = float(self.scale)
+            noisy = [table + rng.laplace(scale=scale, size=table.shape) for table in counts]
+        else:
+            # OpenDP draws from the system. Taking one number tells the drawing process, which
+            # watches this stream, that the preparation is random.
+            rng.random()
+            noisy = self._kept_tables(counts)
+        self._shares = [_shares(table, float(self._pseudocount)) for table in noisy]
+        self._labels = {str(name): self._release_values(source, str(name)) for name in source}
+
+    def _ordered(self, source: pd.DataFrame) -> tuple[str, ...]:
+        """Return the outcome and then the features; the source must have the domains' columns.
+
+        Their order is the source's and not that of ``domains``: a sealed mapping has no order.
+        """
+        names = [str(name) for name in source.columns]
+        wanted = {*self._domains, *self._blank}
+        if set(names) != wanted:
+            raise RegistryError(
+                f"categorical: the source lacks the columns {sorted(wanted - set(names))} of "
+                f"domains and blank, and they lack its columns {sorted(set(names) - wanted)}"
+            )
+        features = [name for name in names if name in self._domains and name != self._outcome]
+        return (self._outcome, *features)
+
+    def _counts(self, source: pd.DataFrame) -> list[NDArray[np.int64]]:
+        """Return the table of the classes, and of each feature by class: (C,), (C, k), ..."""
+        classes = self._encoded(source, self._outcome)
+        n_classes = len(self._domains[self._outcome])
+        tables = [np.bincount(classes, minlength=n_classes)]
+        for name in self._columns[1:]:
+            k = len(self._domains[name])
+            cells = classes * k + self._encoded(source, name)
+            tables.append(np.bincount(cells, minlength=n_classes * k).reshape(n_classes, k))
+        return tables
+
+    def _encoded(self, source: pd.DataFrame, name: str) -> NDArray[np.int64]:
+        """Return the number of each value's category."""
+        import pandas as pd
+
+        domain = {value: k for k, value in enumerate(self._domains[name])}
+        other = domain.get(self._unknown, -1)
+        places, distinct = pd.factorize(source[name], use_na_sentinel=False)
+        numbers = np.array([domain.get(as_text(v), other) for v in distinct], dtype=np.int64)
+        if (numbers < 0).any():
+            found = sorted(as_text(v) for v in distinct if as_text(v) not in domain)
+            raise TableError(
+                f"categorical: column {name!r} has the values {found[:5]}, which are not in its "
+                f"domain {list(domain)}; register them, or the unknown category {self._unknown!r}"
+            )
+        return numbers[np.asarray(places)]
+
+    def _kept_tables(self, counts: Sequence[NDArray[np.int64]]) -> list[Array]:
+        """Return the tables of the kept fit, made now if there is none."""
+        place = self.root / str(self._folder) / FILE
+        if not place.exists():
+            noisy = _private(counts, self._epsilon)
+            tables = dict(zip(self._columns, (t.tolist() for t in noisy), strict=True))
+            content = {"format": 1, "settings": self._fit_settings(), "tables": tables}
+            _write_once(place, canonical_bytes(content))
+        content_bytes = place.read_bytes()
+        self._stage = (
+            "records of the release, from the private fit with digest "
+            f"{hashlib.sha256(content_bytes).hexdigest()}"
+        )
+        return self._read_tables(content_bytes, place)
+
+    def _read_tables(self, content: bytes, place: Path) -> list[Array]:
+        """Return kept tables, which must have been fitted under these very settings."""
+        try:
+            kept = json.loads(content)
+            same = canonical_bytes(kept["settings"]) == canonical_bytes(self._fit_settings())
+            tables = [np.array(kept["tables"][name], dtype=np.float64) for name in self._columns]
+        except (ValueError, KeyError, TypeError) as error:
+            raise TableError(f"{place} holds no tables of a private fit: {error!r}") from error
+        if not same:
+            raise RegistryError(
+                f"{place} was fitted with other settings: {kept['settings']}; name another folder "
+                "to fit again, which costs epsilon again"
+            )
+        sizes = [len(self._domains[name]) for name in self._columns]
+        shapes = [(sizes[0],), *((sizes[0], k) for k in sizes[1:])]
+        if [table.shape for table in tables] != shapes or not all(
+            np.isfinite(table).all() for table in tables
+        ):
+            raise TableError(f"{place} holds tables that do not fit the registered domains")
+        return tables
+
+    def _release_values(self, source: pd.DataFrame, name: str) -> Any:
+        """Return what the numbers of `codes` stand for in a column: text, or numbers."""
+        import pandas as pd
+
+        number = source[name].dtype.kind == "f"
+        if name in self._blank:
+            return np.nan if number else ""
+        domain = self._domains[name]
+        if not number:
+            return pd.CategoricalDtype(pd.Index(domain, dtype=object))
+        try:
+            return np.array([np.nan if v == self._unknown else float(v) for v in domain])
+        except ValueError as error:
+            raise RegistryError(
+                f"categorical: the source has numbers in {name!r}, and its domain has none: {error}"
+            ) from error
+
+    def codes(self, seed: Seed) -> Codes:
+        """Return one release as numbers of categories: (1 + features, rows), as in `columns`."""
+        assert self._shares  # prepare comes first
+        rng = seed.rng(self._stage)
+        n, ends = self._rows, [np.cumsum(shares, axis=-1) for shares in self._shares]
+        result: Codes = np.empty((len(ends), n), dtype=self._kind)
+        result[0] = _places(rng.random(n), ends[0])
+        # Rows of class 0 first, then of class 1: each feature takes its uniforms in that order.
+        order = np.argsort(result[0], kind="stable")
+        stops = np.cumsum(np.bincount(result[0], minlength=ends[0].size))
+        for k in range(1, len(ends)):
+            uniform = rng.random(n)
+            start = 0
+            for own, stop in zip(ends[k], stops.tolist(), strict=True):
+                result[k, order[start:stop]] = _places(uniform[start:stop], own)
+                start = stop
+        return result
+
+    def draw(self, seed: Seed) -> pd.DataFrame:
+        """Return one release; its text columns are pandas categoricals over their domains."""
+        import pandas as pd
+
+        codes = dict(zip(self._columns, self.codes(seed), strict=True))
+        columns: dict[str, Any] = {}
+        for name, values in self._labels.items():
+            if name in self._blank:
+                kind = np.float64 if isinstance(values, float) else object
+                columns[name] = pd.Series(np.full(self._rows, values, dtype=kind), dtype=kind)
+            elif isinstance(values, pd.CategoricalDtype):
+                columns[name] = pd.Categorical.from_codes(codes[name], dtype=values, validate=False)
+            else:
+                columns[name] = values[codes[name]]
+        return pd.DataFrame(columns)
+
+
+def _checked_domains(
+    domains: Mapping[str, Sequence[str]], outcome: str
+) -> dict[str, tuple[str, ...]]:
+    """Return the domains by name, or say which one is none."""
+    if not isinstance(domains, Mapping) or outcome not in domains or len(domains) < 2:
+        raise RegistryError(
+            "categorical: domains maps the outcome and at least one feature to their categories; "
+            f"the outcome is {outcome!r}, got {domains!r}"
+        )
+    for name, values in domains.items():
+        good = isinstance(values, Sequence) and not isinstance(values, str) and len(values) > 1
+        if (
+            not good
+            or not all(isinstance(v, str) for v in values)
+            or len(set(values)) < len(values)
+        ):
+            raise RegistryError(
+                f"categorical: the domain of {name!r} is a list of two or more different texts, "
+                f"got {values!r}"
+            )
+        if len(values) > np.iinfo(np.int16).max:
+            raise RegistryError(
+                f"categorical: the domain of {name!r} has {len(values)} categories; at most "
+                f"{np.iinfo(np.int16).max} can be sampled"
+            )
+    # In one order, so that settings do not depend on how a mapping was written down.
+    return {str(name): tuple(domains[name]) for name in sorted(domains)}
+
+
+def _positive(value: Any, name: str) -> Fraction:
+    """Return a number above 0 as a fraction."""
+    try:
+        found = Fraction(value) if isinstance(value, str) else Fraction(repr(value))
+    except (ValueError, ZeroDivisionError):
+        found = Fraction(0)
+    if found <= 0:
+        raise RegistryError(f'categorical: {name} is a number above 0, such as "1", got {value!r}')
+    return found
+
+
+def _shares(noisy: Array, pseudocount: float) -> Array:
+    """Return shares within a class: clipped at 0, the pseudocount added, divided by the sum."""
+    counts = np.maximum(noisy, 0.0) + pseudocount
+    return np.asarray(counts / counts.sum(axis=-1, keepdims=True))
+
+
+def _places(uniform: Array, ends: Array) -> NDArray[Any]:
+    """Return how many of the cumulated shares lie at or below each uniform number.
+
+    The last one is 1 up to rounding and left out, so that every place is a category.
+    """
+    inner = ends[:-1]
+    if ends.size > MANY:
+        return inner.searchsorted(uniform, side="right")
+    return np.asarray((uniform >= inner[:, np.newaxis]).sum(axis=0, dtype=np.int8))
+
+
+def _private(counts: Sequence[NDArray[np.int64]], epsilon: Fraction) -> list[NDArray[np.int64]]:
+    """Return counts with OpenDP's discrete Laplace noise, all tables for ``epsilon`` together.
+
+    Guarantee
+    ---------
+    One row more or less changes one cell of each table by 1, so the tables laid end to end
+    by ``len(counts)`` in L1. OpenDP's own map from that distance to epsilon, which rounds
+    up, is at most ``epsilon``.
+    """
+    measurement = laplace_measurement(len(counts), epsilon)
+    flat = np.concatenate([table.ravel() for table in counts])
+    noisy = np.array(measurement([int(v) for v in flat]), dtype=np.int64)
+    ends = np.cumsum([table.size for table in counts])[:-1]
+    parts = np.split(noisy, ends)
+    return [part.reshape(table.shape) for part, table in zip(parts, counts, strict=True)]
+
+
+def laplace_measurement(tables: int, epsilon: Fraction) -> Any:
+    """Return OpenDP's Laplace measurement on counts for an L1 distance of ``tables``.
+
+    On whole numbers its noise is ``k`` with a chance in proportion to ``exp(-|k| / scale)``,
+    and it costs the distance divided by the scale.
+    """
+    try:
+        import opendp.prelude as dp
+    except ImportError as error:
+        raise RegistryError(
+            f'noise = "opendp" needs OpenDP: pip install "proxyguard[dp]" ({error})'
+        ) from error
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
+    scale = float(tables / epsilon)
+    while True:
+        measurement: Any = dp.m.make_laplace(*space, scale=scale)
+        if Fraction(measurement.map(tables)) <= epsilon:
+            return measurement
+        scale = math.nextafter(scale, math.inf)  # rounding may only add noise
+
+
+def _write_once(place: Path, content: bytes) -> None:
+    """Write a file that is not there yet; of several writers the first one wins."""
+    part = place.with_name(f"{place.name}.{os.getpid()}.part")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with open(part, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(part, place)
+        except FileExistsError:
+            return  # another process fitted first: its tables are the ones to read
+        finally:
+            part.unlink()
+    except OSError as error:
+        raise DiskError(
+            f"the private fit could not be kept at {place} ({error.strerror or error}); nothing "
+            "was drawn from it, mend the disk and run the step again"
+        ) from error

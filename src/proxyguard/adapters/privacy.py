@@ -1,0 +1,255 @@
+"""What the releases of an audit cost in privacy, if all of them were given out.
+
+One private fit that is sampled many times costs its epsilon once, whatever is done with it
+afterwards. A mechanism that fits anew in every draw costs one epsilon a draw: released
+together, R draws cost the composition of R fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from importlib.metadata import version
+from typing import Any, Literal
+
+from proxyguard.draw.protocol import Generator
+from proxyguard.errors import RegistryError
+
+Fits = Literal["once", "each draw"]
+Noise = Literal["any", "laplace"]
+Number = str | float | Fraction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivacyStatement:
+    """What a generator says of its privacy: one fit, and how often it fits."""
+
+    epsilon: Fraction
+    delta: Fraction
+    unit: str
+    fits: Fits
+    parts: int = 1  # how many equal pure-epsilon steps one fit is made of
+    seeded: bool = False  # whether its noise can be made again from a recorded seed
+    not_covered: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not (self.epsilon > 0 and 0 <= self.delta < 1):
+            raise RegistryError(
+                "a privacy statement has an epsilon above 0 and a delta of at least 0 and below 1, "
+                f"got epsilon {self.epsilon}, delta {self.delta}"
+            )
+        if self.fits not in ("once", "each draw") or self.parts < 1:
+            raise RegistryError(
+                'a privacy statement says fits = "once" or "each draw", of at least one part; got '
+                f"fits {self.fits!r}, parts {self.parts}"
+            )
+        if self.parts > 1 and self.delta:
+            raise RegistryError("only a fit with delta 0 is divided into parts")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values; numbers are text."""
+        return {
+            "epsilon": str(self.epsilon),
+            "delta": str(self.delta),
+            "unit": self.unit,
+            "fits": self.fits,
+            "parts": self.parts,
+            "seeded": self.seeded,
+            "not_covered": list(self.not_covered),
+        }
+
+
+def privacy_of(generator: Generator | Mapping[str, Any]) -> PrivacyStatement | None:
+    """Return what a generator, or its recorded ``describe()``, says of privacy, if it does."""
+    described = generator if isinstance(generator, Mapping) else generator.describe()
+    stated = described.get("privacy")
+    if stated is None:
+        return None
+    try:
+        return PrivacyStatement(
+            epsilon=Fraction(str(stated["epsilon"])),
+            delta=Fraction(str(stated["delta"])),
+            unit=str(stated["unit"]),
+            fits=stated["fits"],
+            parts=int(stated.get("parts", 1)),
+            seeded=bool(stated.get("seeded", False)),
+            not_covered=tuple(str(one) for one in stated.get("not covered", ())),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, RegistryError):
+            raise
+        raise RegistryError(
+            "describe()['privacy'] has epsilon, delta, unit and fits, with numbers as text; got "
+            f"{stated!r}: {error!r}"
+        ) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivacyCost:
+    """What several fits on the same rows cost together.
+
+    ``basic_epsilon`` and ``basic_delta`` are sums, and hold as they are. ``epsilon_upper``
+    holds at ``at_delta``, and is never above ``basic_epsilon``.
+    """
+
+    fits: int
+    epsilon: Fraction  # of one fit
+    delta: Fraction
+    basic_epsilon: Fraction
+    basic_delta: Fraction
+    epsilon_upper: float
+    at_delta: Fraction
+    accountant: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values; numbers are text."""
+        return {
+            "fits": self.fits,
+            "epsilon": str(self.epsilon),
+            "delta": str(self.delta),
+            "basic": {"epsilon": str(self.basic_epsilon), "delta": str(self.basic_delta)},
+            "composed": {"epsilon": repr(self.epsilon_upper), "delta": str(self.at_delta)},
+            "accountant": self.accountant,
+        }
+
+
+def composed(
+    fits: int,
+    epsilon: Number,
+    delta: Number = "0",
+    *,
+    at_delta: Number = "1e-6",
+    parts: int = 1,
+    noise: Noise = "any",
+) -> PrivacyCost:
+    """Return the cost of ``fits`` fits of ``epsilon`` and ``delta`` each, at ``at_delta``.
+
+    Each fit is made of ``parts`` steps of ``epsilon / parts``. With ``noise = "any"`` a step
+    may be anything that keeps that promise, and the answer is the best that holds for all
+    of them (optimal composition). Discrete Laplace noise on counts is such a worst case, so
+    nothing smaller holds for it. ``noise = "laplace"`` is for continuous Laplace noise.
+
+    Guarantee
+    ---------
+    All fits together are ``(basic_epsilon, basic_delta)`` and ``(epsilon_upper, at_delta)``
+    differentially private. dp-accounting rounds privacy losses up.
+    """
+    one = PrivacyStatement(epsilon=_exact(epsilon), delta=_exact(delta), unit="", fits="each draw",
+                           parts=parts)  # fmt: skip
+    limit = _exact(at_delta)
+    if isinstance(fits, bool) or not isinstance(fits, int) or fits < 1:
+        raise RegistryError(f"fits is a whole number of at least 1, got {fits!r}")
+    if not fits * one.delta <= limit < 1 or limit <= 0:
+        raise RegistryError(
+            f"{fits} fits with delta {one.delta} each have delta {fits * one.delta} by basic "
+            f"composition; at_delta is above 0, at least that, and below 1, got {limit}"
+        )
+    if noise not in ("any", "laplace") or (noise == "laplace" and one.delta):
+        raise RegistryError(
+            f'noise is "any", or "laplace" with delta 0; got {noise!r}, delta {one.delta}'
+        )
+    basic = fits * one.epsilon
+    upper = _accounted(one, fits * parts, limit, noise)
+    return PrivacyCost(
+        fits=fits,
+        epsilon=one.epsilon,
+        delta=one.delta,
+        basic_epsilon=basic,
+        basic_delta=fits * one.delta,
+        epsilon_upper=min(upper, float(basic)),
+        at_delta=limit,
+        accountant=f"dp-accounting {version('dp-accounting')}, privacy loss distributions",
+    )
+
+
+def _accounted(one: PrivacyStatement, steps: int, at_delta: Fraction, noise: Noise) -> float:
+    """Return the epsilon at which all steps together have ``at_delta``, by dp-accounting."""
+    try:
+        from dp_accounting.pld import common, privacy_loss_distribution
+    except ImportError as error:
+        raise RegistryError(
+            f'composing private fits needs dp-accounting: pip install "proxyguard[dp]" ({error})'
+        ) from error
+    step = float(one.epsilon / one.parts)
+    if noise == "laplace":
+        # Losses lie anywhere in [-step, step]; each is rounded up to the grid, so that all
+        # steps together are overstated by at most one part in ten thousand, or, where that
+        # would be too fine a grid to convolve, one in a million for each step.
+        grid = max(step / 1e4, steps * step / 1e6)
+        law = privacy_loss_distribution.from_laplace_mechanism(
+            1.0 / step, value_discretization_interval=grid
+        )
+    else:
+        # Losses are -step or step, so this grid rounds none of them.
+        law = privacy_loss_distribution.from_privacy_parameters(
+            common.DifferentialPrivacyParameters(step, float(one.delta)),
+            value_discretization_interval=step,
+        )
+    return float(law.self_compose(steps).get_epsilon_for_delta(float(at_delta)))
+
+
+def _exact(value: Number) -> Fraction:
+    """Return a number as written."""
+    try:
+        return Fraction(value) if isinstance(value, str | Fraction) else Fraction(repr(value))
+    except (ValueError, ZeroDivisionError):
+        raise RegistryError(f'expected a number, such as "1" or "1e-6", got {value!r}') from None
+
+
+def cost_of(
+    statement: PrivacyStatement, draws: int, *, at_delta: Number = "1e-6"
+) -> PrivacyCost | None:
+    """Return the composition of ``draws`` refits; nothing where there is one fit to pay for."""
+    if statement.fits == "once" or draws == 1:
+        return None
+    return composed(
+        draws, statement.epsilon, statement.delta, at_delta=at_delta, parts=statement.parts
+    )
+
+
+def privacy_lines(
+    statement: PrivacyStatement, draws: int, *, at_delta: Number = "1e-6"
+) -> list[str]:
+    """Return the words of a certificate on what ``draws`` releases cost together."""
+    promise = f"epsilon {_short(statement.epsilon)}"
+    if statement.delta:
+        promise += f", delta {_short(statement.delta)}"
+    cost = cost_of(statement, draws, at_delta=at_delta)
+    if statement.fits == "once":
+        lines = [
+            f"One private fit ({promise}; unit: {statement.unit}) is sampled {_times(draws)}. "
+            "Sampling a private fit costs nothing more: all releases together cost the same "
+            f"{promise}."
+        ]
+    elif cost is None:
+        lines = [f"One draw is one private fit ({promise}; unit: {statement.unit})."]
+    else:
+        lines = [
+            f"Each of {draws} draws is a private fit of its own ({promise}; unit: "
+            f"{statement.unit}). To release one draw costs that. To release all {draws} costs "
+            f"epsilon {_short(cost.basic_epsilon)}, delta {_short(cost.basic_delta)} by basic "
+            f"composition, or epsilon {_upward(cost.epsilon_upper)}, delta "
+            f"{_short(cost.at_delta)} by optimal composition ({cost.accountant})."
+        ]
+    if statement.seeded:
+        lines.append(
+            "The noise comes from a seed that the audit records: whoever knows the seed can take "
+            "it off, so against them these releases are not private."
+        )
+    return lines + [f"Not covered: {one}." for one in statement.not_covered]
+
+
+def _times(draws: int) -> str:
+    return "once" if draws == 1 else f"{draws} times"
+
+
+def _short(value: Fraction) -> str:
+    """Return an exact number in few digits."""
+    return str(value.numerator) if value.denominator == 1 else f"{float(value):g}"
+
+
+def _upward(value: float) -> str:
+    """Return a cost with three decimals, rounded up so that it is never understated."""
+    thousandths = -((-Fraction(value) * 1000) // 1)
+    return f"{float(thousandths / 1000):.3f}"

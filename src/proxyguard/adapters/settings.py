@@ -1,0 +1,39 @@
+"""Options of a generator as declared, checked: whole numbers, and numbers written as text."""
+
+from __future__ import annotations
+
+import math
+
+from proxyguard.errors import RegistryError
+from proxyguard.registry.fields import number
+
+
+def whole(value: object, name: str, least: int = 1) -> int:
+    """Return a whole number of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise RegistryError(f"{name} is a whole number of at least {least}, got {value!r}")
+    return value
+
+
+def decimal(value: object, name: str, *, low: float = 0.0, high: float = math.inf) -> float:
+    """Return a number from ``low`` to ``high``, given as one or written as text."""
+    found = math.nan
+    if isinstance(value, str):
+        try:
+            found = number(value)
+        except (ValueError, ZeroDivisionError, OverflowError):
+            found = math.nan
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        found = float(value)
+    if not (low <= found <= high and math.isfinite(found)):
+        limits = f"from {low:g} to {high:g}" if math.isfinite(high) else f"of at least {low:g}"
+        raise RegistryError(f'{name} is a number {limits}, such as "0.5", got {value!r}')
+    return found
+
+
+def positive_decimal(value: object, name: str) -> float:
+    """Return a number above 0, given as one or written as text."""
+    found = decimal(value, name)
+    if found == 0.0:
+        raise RegistryError(f"{name} is a number above 0, got {value!r}")
+    return found

@@ -1,0 +1,167 @@
+"""The paper's text generator: documents of independent words, class by class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proxyguard.adapters.labels import Labels, read_labels
+from proxyguard.adapters.settings import decimal, positive_decimal, whole
+from proxyguard.draw.protocol import Seed
+from proxyguard.errors import RegistryError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = NDArray[np.float64]
+STAGE = "lengths, words, labels and order of the documents"
+CELLS = 1 << 15
+"""How finely [0, 1) is divided where a uniform number is looked up."""
+
+
+class UnigramText:
+    """Documents whose words are drawn independently, with the word shares of their class.
+
+    The vocabulary, the smoothed word shares of each class and its document lengths (counted
+    in words of the vocabulary, clipped) are learned once, and conditioned upon. A draw makes
+    half of its documents in each class: lengths from those of the source, then words, then
+    labels flipped with the chance ``flip``, then a random order. ``temperature`` above 1
+    flattens the word shares. The words of a document stand in the order in which they were
+    drawn; their counts are multinomial.
+    """
+
+    def __init__(
+        self,
+        *,
+        outcome: str,
+        positive: str | int,
+        text: str,
+        rows: int,
+        temperature: str | float = "1",
+        flip: str | float = "0",
+        max_features: int = 500,
+        min_df: int = 2,
+        stop_words: str | None = "english",
+        lowercase: bool = True,
+        smoothing: str | float = "0.5",
+        shortest: int = 10,
+        longest: int = 150,
+    ) -> None:
+        self._outcome, self._positive, self._text = outcome, positive, text
+        self._rows = whole(rows, "text: rows", least=2)
+        self._temperature = positive_decimal(temperature, "text: temperature")
+        self._flip = decimal(flip, "text: flip", high=1.0)
+        if stop_words not in ("english", None):
+            raise RegistryError(f'text: stop_words is "english" or left out, got {stop_words!r}')
+        if not isinstance(lowercase, bool):
+            raise RegistryError(f"text: lowercase is true or false, got {lowercase!r}")
+        self._vocabulary = {
+            "max_features": whole(max_features, "text: max_features"),
+            "min_df": whole(min_df, "text: min_df"),
+            "stop_words": stop_words,
+            "lowercase": lowercase,
+        }
+        self._smoothing = positive_decimal(smoothing, "text: smoothing")
+        self._shortest = whole(shortest, "text: shortest")
+        self._longest = whole(longest, "text: longest", least=self._shortest)
+        self._columns: list[str] = []
+        self._labels: Labels | None = None
+
+    def describe(self) -> Mapping[str, Any]:
+        """Return the settings."""
+        return {
+            "mechanism": "documents of independent words, class by class",
+            "outcome": self._outcome,
+            "positive": self._positive,
+            "text": self._text,
+            "rows": self._rows,
+            "temperature": repr(self._temperature),
+            "flip": repr(self._flip),
+            "vocabulary": dict(self._vocabulary),
+            "smoothing": repr(self._smoothing),
+            "shortest": self._shortest,
+            "longest": self._longest,
+        }
+
+    def prepare(self, source: pd.DataFrame, rng: np.random.Generator) -> None:
+        """Learn the vocabulary, and the word shares and document lengths of each class."""
+        from sklearn.feature_extraction.text import CountVectorizer
+
+        self._columns = [str(name) for name in source.columns]
+        if set(self._columns) != {self._outcome, self._text}:
+            raise RegistryError(
+                f"text: the source has the columns {self._text!r} and {self._outcome!r} and no "
+                f"other; it has {self._columns}"
+            )
+        labels = read_labels(source, self._outcome, self._positive)
+        vectorizer = CountVectorizer(**self._vocabulary)
+        try:
+            counts = vectorizer.fit_transform(source[self._text])
+        except ValueError as error:  # no word is in min_df documents
+            raise RegistryError(f"text: the source gives no vocabulary: {error}") from error
+        self._labels = labels
+        self._words = np.array(vectorizer.get_feature_names_out(), dtype=object)
+        of_class = [counts[np.flatnonzero(labels.classes == c)] for c in (0, 1)]
+        self._tables = [
+            _LookUp(self._shares(np.asarray(part.sum(axis=0)).ravel())) for part in of_class
+        ]
+        self._lengths = [
+            np.clip(np.asarray(part.sum(axis=1)).ravel(), self._shortest, self._longest)
+            for part in of_class
+        ]
+
+    def _shares(self, counts: NDArray[np.int64]) -> Array:
+        """Return smoothed word shares at the temperature."""
+        smoothed = counts + self._smoothing
+        # Divided by the largest first, so that no power underflows everywhere.
+        raised = (smoothed / smoothed.max()) ** (1.0 / self._temperature)
+        return np.asarray(raised / raised.sum())
+
+    def draw(self, seed: Seed) -> pd.DataFrame:
+        """Return one release: as many documents in one class as in the other."""
+        import pandas as pd
+
+        assert self._labels is not None  # prepare comes first
+        rng = seed.rng(STAGE)
+        documents: list[str] = []
+        sizes = (self._rows // 2, self._rows - self._rows // 2)
+        for lengths, table, size in zip(self._lengths, self._tables, sizes, strict=True):
+            drawn = lengths[rng.integers(0, lengths.size, size)]
+            words = self._words[table(rng.random(int(drawn.sum())))].tolist()
+            ends = np.cumsum(drawn).tolist()
+            documents += [" ".join(words[a:b]) for a, b in zip([0, *ends], ends, strict=False)]
+        classes = np.repeat([0, 1], sizes)
+        if self._flip > 0.0:
+            classes = np.where(rng.random(self._rows) < self._flip, 1 - classes, classes)
+        order = rng.permutation(self._rows)
+        written = self._labels.write(classes[order])
+        columns = {
+            self._outcome: pd.Series(written, dtype=written.dtype),
+            self._text: pd.Series(np.array(documents, dtype=object)[order], dtype=object),
+        }
+        return pd.DataFrame({name: columns[name] for name in self._columns})
+
+
+class _LookUp:
+    """Words by inverting their cumulative shares: exactly a binary search, mostly without one.
+
+    [0, 1) is cut into equal cells. A number whose cell lies inside one word's share is that
+    word; the few cells with a boundary inside are searched.
+    """
+
+    def __init__(self, shares: Array) -> None:
+        self._ends = np.cumsum(shares)
+        self._ends[-1] = 1.0  # whatever the rounding, every number below 1 finds a word
+        edges = np.arange(CELLS + 1) / CELLS
+        first = np.searchsorted(self._ends, edges, side="right")
+        self._word = np.where(first[:-1] == first[1:], first[:-1], -1)
+
+    def __call__(self, numbers: Array) -> NDArray[np.int64]:
+        """Return the word of each uniform number."""
+        found = self._word[(numbers * CELLS).astype(np.int64)]
+        open_ = np.flatnonzero(found < 0)
+        found[open_] = np.searchsorted(self._ends, numbers[open_], side="right")
+        return found

@@ -1,0 +1,112 @@
+"""The adapters to other packages, with those packages as they are installed here.
+
+Collected when PROXYGUARD_REAL_ADAPTERS is set; a package that is not here is skipped.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from conformance.generator import GeneratorConformance
+from proxyguard.adapters.privacy import privacy_of
+from proxyguard.adapters.synthesizers import TABLE, CtganModel, SdvModel, SmartNoiseModel, seeded
+from proxyguard.draw.protocol import Seed
+
+# What these packages warn of (deprecations of each other) is not ours to mend.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def source() -> pd.DataFrame:
+    rng = np.random.default_rng(20260819)
+    x = rng.normal(size=200).clip(-3.0, 3.0)
+    label = np.where(x + rng.normal(size=200) > 0, "yes", "no").astype(object)
+    return pd.DataFrame({"x": x, "y": pd.Series(label, dtype=object)})
+
+
+class RealConformance(GeneratorConformance):
+    stage = "fit and sampling"
+    package: str
+
+    @pytest.fixture(autouse=True)
+    def _installed(self) -> None:
+        pytest.importorskip(self.package)
+
+    def source(self) -> pd.DataFrame:
+        return source()
+
+    def test_a_release_looks_like_the_source(self) -> None:
+        release = self.prepared().draw(Seed(5))
+        assert release.shape == (40, 2)
+        assert release.dtypes.tolist() == [np.dtype(np.float64), np.dtype(object)]
+        assert set(release["y"]) <= {"yes", "no"}
+        assert release["x"].notna().all()
+
+
+class TestCtgan(RealConformance):
+    package = "ctgan"
+
+    def make(self) -> CtganModel:
+        options = {"epochs": 1, "batch_size": 20, "enable_gpu": False}
+        return CtganModel(model="CTGAN", rows=40, options=options)
+
+
+class TestTvae(RealConformance):
+    package = "ctgan"
+
+    def make(self) -> CtganModel:
+        options = {"epochs": 1, "batch_size": 20, "enable_gpu": False}
+        return CtganModel(model="TVAE", rows=40, options=options)
+
+
+class TestSdvCopula(RealConformance):
+    package = "sdv"
+
+    def make(self) -> SdvModel:
+        return SdvModel(rows=40)
+
+    def test_without_the_seed_that_we_set_all_draws_would_be_equal(self) -> None:
+        """The copula learns nothing random, and SDV samples it from a seed of its own."""
+        generator = self.prepared()
+        found = []
+        for number in (1, 2):
+            with seeded(number):
+                model = generator._load()(generator._metadata(source()))
+                model.fit({TABLE: source()})
+                found.append(model.sample(40)[TABLE])
+        pd.testing.assert_frame_equal(*found)
+
+
+class TestSdvTvae(RealConformance):
+    package = "sdv"
+
+    def make(self) -> SdvModel:
+        return SdvModel(model="TVAESynthesizer", rows=40, options={"epochs": 1, "batch_size": 20})
+
+
+class TestNoiseOfTheSystem:
+    @pytest.fixture(params=["aim", "mst", "mwem"])
+    def generator(self, request: pytest.FixtureRequest) -> SmartNoiseModel:
+        pytest.importorskip("snsynth")
+        delta = None if request.param == "mwem" else "1e-6"
+        found = SmartNoiseModel(
+            model=request.param, epsilon="2", delta=delta, bounds={"x": [-3, 3]}, rows=40
+        )
+        found.prepare(source(), np.random.default_rng(0))
+        return found
+
+    def test_a_seed_does_not_repeat_a_release_and_the_settings_say_so(
+        self, generator: SmartNoiseModel
+    ) -> None:
+        first, again = generator.draw(Seed(1)), generator.draw(Seed(1))
+        for release in (first, again):
+            assert list(release.columns) == ["x", "y"]
+            assert len(release) == 40
+            assert set(release["y"]) <= {"yes", "no"}
+            assert release["x"].between(-3.0, 3.0).all()
+        assert not first.equals(again)
+        assert generator.describe()["repeatable"].startswith("no")
+        stated = privacy_of(generator)
+        assert stated is not None
+        assert (stated.fits, stated.seeded) == ("each draw", False)
