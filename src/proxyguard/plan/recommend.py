@@ -156,10 +156,9 @@ def recommend(
 
 
 def _need(option: Option) -> tuple[int, int, int]:
-    """Order hopeless options by their obstacles, then by the draws and records they need."""
+    """Order hopeless options by their obstacles, the plainest first, then by records needed."""
     found = needs(option.requirements, option.plan)
-    many = 10**9
-    return len(found.obstacles), found.least_releases or many, found.least_records or many
+    return len(found.obstacles), -_simple(option.way), found.least_records or 10**9
 
 
 def _searched(way: Way) -> bool:
