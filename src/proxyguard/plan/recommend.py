@@ -169,10 +169,9 @@ def _searched(way: Way) -> bool:
 
 
 def _simple(way: Way) -> int:
-    """Order ways by how plain they are: the default certificate first."""
-    return -[Mode.DIRECT, Mode.NAMED, Mode.COUNT, Mode.HYBRID, Mode.SMOOTH, Mode.BLOCK].index(
-        way.mode
-    ) - (way.score == "slack")
+    """Order ways by how plain they are: the default certificate first, a slack score last."""
+    modes = [Mode.DIRECT, Mode.NAMED, Mode.COUNT, Mode.HYBRID, Mode.SMOOTH, Mode.BLOCK]
+    return -2 * modes.index(way.mode) - (way.score == "slack")
 
 
 def _pick(found: Sequence[Option], question: Question) -> Option:
