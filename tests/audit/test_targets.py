@@ -952,3 +952,49 @@ def test_blocks_that_cannot_be_dealt_are_refused(
         return
     with pytest.raises(error, match=message):
         audit.seal()
+
+
+PRIVATE = """
+[target]
+table = "table.csv"
+reserve = { rows = 250, seed = 11 }
+outcome = "label"
+positive = "yes"
+
+[procedure]
+library = ["onehot_logistic"]
+
+[[requirement]]
+name = "Brier risk"
+loss = "brier"
+form = "absolute"
+limit = "0.45"
+
+[[mechanism]]
+name = "private"
+generator = "categorical"
+draws = 5
+seeds = { first = 100 }
+prepare_seed = 3
+[mechanism.options]
+outcome = "label"
+rows = 200
+epsilon = "2"
+noise = "seeded"
+[mechanism.options.domains]
+label = ["no", "yes"]
+site = ["a", "b"]
+colour = ["red", "green", "blue"]
+"""
+
+
+def test_a_private_mechanism_says_what_its_releases_cost(tmp_path: Path) -> None:
+    put(table()[["site", "colour", "label"]], tmp_path / "data" / "table.csv")
+    audit = certified(tmp_path, HEAD + PRIVATE + CLAIM)
+    (words,) = audit.certificate()["privacy"].values()
+    assert "One private fit (epsilon 2" in words[0]
+    assert "is sampled 5 times" in words[0]
+    assert "all releases together cost the same epsilon 2" in words[0]
+    assert any("whoever knows the seed" in line for line in words)
+    page = (audit.folder / "report.md").read_text()
+    assert "Privacy of private: One private fit" in page

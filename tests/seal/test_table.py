@@ -20,6 +20,7 @@ from proxyguard.registry.target import Reading
 from proxyguard.seal.table import (
     RawTable,
     as_text,
+    as_texts,
     kinds_of,
     read_table,
     read_table_bytes,
@@ -288,3 +289,14 @@ def test_a_whole_number_reads_alike_whether_it_was_a_float_or_not(number: int) -
 )  # fmt: skip
 def test_a_value_has_one_text(value: object, text: str) -> None:
     assert as_text(value) == text
+
+
+def test_a_column_reads_as_text_value_by_value_whatever_holds_it() -> None:
+    mixed = pd.Series([1, 1.0, True, "1", None, float("nan"), 2.5], dtype=object)
+    assert as_texts(mixed).tolist() == ["1", "1", "True", "1", "", "", "2.5"]
+    for dtype in (object, "category", "str"):
+        column = pd.Series(["b", None, "a", "b"]).astype(dtype)
+        assert as_texts(column).tolist() == ["b", "", "a", "b"]
+        assert as_texts(column.dropna()).tolist() == ["b", "a", "b"]
+    numbers = pd.Series([2.0, None, 2.5], dtype="category")
+    assert as_texts(numbers).tolist() == ["2", "", "2.5"]

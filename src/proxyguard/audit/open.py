@@ -337,7 +337,14 @@ def frame_of(journal: Journal, registry: Registry, grant: dict[str, Any] | None)
     """Return what every certificate says of its audit, whatever was decided."""
     declaration = registry.declaration
     opened = journal.ledger.find(Stage.OPENED)[0]
+    private = {
+        name: one["privacy"]
+        for member in declaration.members
+        for name, one in registry.member(member.name)["mechanisms"].items()
+        if "privacy" in one
+    }
     return {
+        **({"privacy": private} if private else {}),
         "name": declaration.name,
         "purpose": declaration.purpose,
         "estimand": {m.name: m.target.estimand for m in declaration.members},

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from proxyguard.adapters.privacy import privacy_lines, privacy_of
 from proxyguard.audit.limits import planned_records, resolve_limits
 from proxyguard.audit.measures import design_of, measures_of
 from proxyguard.audit.resolve import (
@@ -16,6 +17,7 @@ from proxyguard.audit.resolve import (
     load_fitted,
     pilot_losses,
 )
+from proxyguard.draw.catalog import load_generator
 from proxyguard.errors import RegistryError, StageError, UnsupportedDesign
 from proxyguard.losses.measure import Measure
 from proxyguard.plan.law import Law, cautious, pilot_law
@@ -88,6 +90,19 @@ def pilot_laws(
         law = pilot_law(requirements, np.stack(releases), reliability=reliability)
         laws[name] = law if reliability is not None else cautious(law)
     return laws
+
+
+def privacy_notes(place: Workplace) -> dict[str, list[str]]:
+    """Return, for every private mechanism, what its releases would cost if all were given out."""
+    found = {}
+    for member in place.folder.declaration().members:
+        for mechanism in member.mechanism:
+            if mechanism.generator in (None, "losses"):
+                continue
+            stated = privacy_of(load_generator(str(mechanism.generator), mechanism.options))
+            if stated is not None:
+                found[mechanism.name] = privacy_lines(stated, mechanism.draws)
+    return found
 
 
 def _measures(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from proxyguard.adapters.library import Library, best_threshold
+from proxyguard.adapters.privacy import privacy_lines, privacy_of
 from proxyguard.audit.data import DataFolders
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.jobs import WORKER, draw_job, forbidden_paths
@@ -350,4 +351,7 @@ def resolve_mechanisms(
             "pilot": roles.get(mechanism.role or ""),
             "batch": int(getattr(made, "batch", 32)) if hasattr(made, "draw_many") else 1,
         }
+        stated = privacy_of(made)
+        if stated is not None:  # recorded here: to read it again takes no accounting library
+            found[mechanism.name]["privacy"] = privacy_lines(stated, mechanism.draws)
     return found

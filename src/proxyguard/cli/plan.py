@@ -91,11 +91,13 @@ def plan(
     choices |= {"record_cost": record_cost, "release_cost": release_cost}
     with show.bars(json) as progress:
         if folder is not None:
+            private = _privacy(audit_of(folder, home, data, workers, None))
             laws, question = _from_folder(
                 audit_of(folder, home, data, workers, progress), choices, reliability,
                 pilot_draws, pilot_seed,
             )  # fmt: skip
         else:
+            private = {}
             laws = {"": _law(require, losses, reliability, spread, excess)}
             question = _question(choices)
         poor = {
@@ -117,7 +119,11 @@ def plan(
             name: {"origin": law.origin, "reliability": law.reliability, "plan": None}
             for name, law in poor.items()
         }
-        show.give({**{name: one.to_dict() for name, one in found.items()}, **unreliable})
+        plans = {name: one.to_dict() for name, one in found.items()}
+        for name, lines in private.items():
+            if name in plans:
+                plans[name]["privacy"] = lines
+        show.give({**plans, **unreliable})
     for name, one in () if json else found.items():
         if name:
             show.say(f"== {name}")
@@ -127,6 +133,10 @@ def plan(
             show.say("For audit.toml:")
             show.say()
             show.say(one.to_toml())
+    for name, lines in () if json else private.items():
+        show.say(f"== Privacy of {name}")
+        for line in lines:
+            show.say(line)
     for name, law in () if json else poor.items():
         show.say(f"== {name}")
         show.say(
@@ -164,6 +174,12 @@ def _from_folder(
     question = declared_question(audit.place, **choices, **costs)
     laws = pilot_laws(audit.place, draws=draws, first_seed=seed, reliability=reliability)
     return laws, question
+
+
+def _privacy(audit: Any) -> dict[str, list[str]]:
+    from proxyguard.audit.plan import privacy_notes
+
+    return privacy_notes(audit.place)
 
 
 def _question(choices: dict[str, Any]) -> Question:

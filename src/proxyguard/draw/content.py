@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.seal.table import as_text
+from proxyguard.seal.table import as_texts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +40,7 @@ def _column(values: Any) -> NDArray[np.uint64]:
         return _mixed(numbers.view(np.uint64))
     import pandas as pd
 
-    codes, distinct = pd.factorize(values.map(as_text), use_na_sentinel=False)
+    codes, distinct = pd.factorize(as_texts(values), use_na_sentinel=False)
     digests = [hashlib.blake2b(str(v).encode(), digest_size=8).digest() for v in distinct]
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)[codes]
 

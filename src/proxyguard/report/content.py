@@ -126,6 +126,8 @@ def _about(predicate: Mapping[str, Any]) -> list[str]:
         redrawn = "; ".join(stages) or "nothing that is known here"
         fixed = "; ".join(predicate["conditional_on"][mechanism])
         lines.append(f"{mechanism}: every draw redraws {redrawn}. Conditional on {fixed}.")
+    for mechanism, words in sorted(predicate.get("privacy", {}).items()):
+        lines += [f"Privacy of {mechanism}: {line}" for line in words]
     return lines
 
 

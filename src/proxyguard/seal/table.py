@@ -178,7 +178,7 @@ def typed(frame: pd.DataFrame, kinds: dict[str, str], missing: Sequence[str]) ->
             raise TableError(f"column {name!r} is missing; the records have {list(frame.columns)}")
         values = frame[name]
         if kind == "text":
-            columns[name] = values.map(as_text).astype(object)
+            columns[name] = as_texts(values)
         elif values.dtype.kind in "fiub":
             columns[name] = values.astype(np.float64)
         else:
@@ -224,12 +224,26 @@ def as_text(value: object) -> str:
     return str(value)
 
 
+def as_texts(values: pd.Series[Any]) -> pd.Series[Any]:
+    """Return a column as plain text objects; what is text already is not looked at one by one."""
+    import pandas as pd
+
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        texts = np.array([*(as_text(c) for c in values.cat.categories), ""], dtype=object)
+        return pd.Series(texts[values.cat.codes.to_numpy()], index=values.index, dtype=object)
+    # Numbers and truth values that are equal would read alike by any shortcut: "1" and "True".
+    text = pd.api.types.infer_dtype(values, skipna=False) == "string"
+    if text and not values.isna().any():
+        return values.astype(object)
+    return values.map(as_text).astype(object)
+
+
 def to_frame(table: pa.Table) -> pd.DataFrame:
     """Return an Arrow table as a frame whose text is plain text objects."""
     frame: pd.DataFrame = table.to_pandas(ignore_metadata=True, use_threads=False)
     for name in frame.columns:
         if frame[name].dtype.kind not in "fiub":
-            frame[name] = frame[name].map(as_text).astype(object)
+            frame[name] = as_texts(frame[name])
     return frame
 
 
@@ -241,7 +255,7 @@ def to_arrow(frame: pd.DataFrame) -> pa.Table:
         if values.dtype.kind in "fiub":
             columns[str(name)] = pa.array(values.to_numpy())
         else:
-            columns[str(name)] = pa.array([as_text(v) for v in values], type=pa.string())
+            columns[str(name)] = pa.array(as_texts(values).to_numpy(), type=pa.string())
     return pa.table(columns)
 
 
