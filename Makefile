@@ -18,7 +18,7 @@ demo: .venv/.core ## run the demonstration audit
 	@.venv/bin/proxyguard demo --dir demo-audit
 
 test: .venv/.dev ## run the tests and the docstring examples; ARGS="-k name" selects
-	@$(PINS) .venv/bin/python -m pytest $(ARGS)
+	@$(PINS) .venv/bin/python -m pytest --numprocesses auto --dist loadfile $(ARGS)
 
 check: .venv/.dev ## check format, lint and types
 	@.venv/bin/ruff format --check .
