@@ -18,7 +18,7 @@ from proxyguard.cli import show
 from proxyguard.cli.main import app
 from proxyguard.draw.protocol import Seed
 from proxyguard.draw.worker import Worker
-from proxyguard.errors import ProxyGuardError, RegistryError, StageError, TableError
+from proxyguard.errors import ProxyGuardError, RegistryError, StageError
 
 ERROR = "name=error,limit=0.3,margin=0.1,two-valued"
 SIZES = ("--records", "250", "--releases", "40")
@@ -38,9 +38,6 @@ def refused(done: Result, kind: type[ProxyGuardError], words: str) -> None:
     assert show.exit_code(done.exception) == 1
 
 
-# Assumed margins.
-
-
 def test_assumed_margins_give_a_plan_and_its_blocks() -> None:
     done = proxyguard("plan", *ASSUMED, *SIZES)
     assert done.exit_code == 0, done.output
@@ -58,7 +55,7 @@ def test_json_holds_the_same_plan(tmp_path: Path) -> None:
     place = tmp_path / "plan.toml"
     done = proxyguard("plan", *ASSUMED, *SIZES, "--json", "--toml", place)
     assert done.exit_code == 0, done.output
-    value = json.loads(done.stdout)[""]
+    value = json.loads(done.stdout)["plan"]
     assert value["chosen"]["n"] == 250
     assert value["chosen"]["releases"] == 40
     assert 0.0 < value["chosen"]["power"]["value"] < 1.0
@@ -74,7 +71,7 @@ def test_stress_and_costs_are_part_of_the_answer() -> None:
     done = proxyguard(
         "plan", *ASSUMED[:-1], *SIZES, "--json", "--release-cost", "3", "--record-cost", "0.5"
     )
-    value = json.loads(done.stdout)[""]
+    value = json.loads(done.stdout)["plan"]
     assert value["chosen"]["cost"] == 0.5 * 250 + 3 * 40
     # .95 with six errors of reliability, and four margins; .95 - .10 is still above .8.
     assert len(value["stress"]) == 24
@@ -87,9 +84,6 @@ def test_a_picture_is_written_where_it_was_asked_for(tmp_path: Path) -> None:
     done = proxyguard("plan", *ASSUMED, "--records", 200, "--releases", 30, "--picture", place)
     assert done.exit_code == 0, done.output
     assert place.read_bytes().startswith(b"\x89PNG")
-
-
-# Pilot losses.
 
 
 def write_losses(path: Path, *, wrong: float = 0.0) -> Path:
@@ -112,7 +106,7 @@ def test_pilot_losses_are_read_by_the_names_of_their_requirements(tmp_path: Path
         "--target", "0.8", "--no-stress", "--json", *SIZES,
     )  # fmt: skip
     assert done.exit_code == 0, done.output
-    value = json.loads(done.stdout)[""]
+    value = json.loads(done.stdout)["plan"]
     assert value["law"]["origin"] == "12 pilot releases on 200 records"
     assert value["law"]["reliability"] == pytest.approx(0.95)
     with np.load(tmp_path / "pilots.npz") as content:
@@ -130,11 +124,24 @@ def test_pilot_losses_that_do_not_fit_are_refused(tmp_path: Path) -> None:
             "--require", "name=cost,low=-1,high=1,limit=0.1", "--target", "0.8")  # fmt: skip
     outside = write_losses(tmp_path / "outside.npz", wrong=1.6)
     refused(proxyguard("plan", "--losses", outside, *both), RegistryError, "leave the bounds")
-    missing = tmp_path / "none.npz"
-    refused(proxyguard("plan", "--losses", missing, *both), TableError, "none.npz")
+    absent = proxyguard("plan", "--losses", tmp_path / "none.npz", *both)
+    assert absent.exit_code == 2
+    assert "does not exist" in absent.stderr
 
 
-# The paper's planner.
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--alpha", "0.05", "--records", "100"), "does not use --records"),
+        (("--require", "name=a,limit=0.3", "--require", "name=b,limit=0.3"), "one requirement"),
+    ],
+)
+def test_the_papers_planner_refuses_what_it_does_not_use(
+    arguments: tuple[str, ...], words: str
+) -> None:
+    done = proxyguard("plan", "--planner", "paper", "--rates", "direct=0.95,named=0.80", *arguments)
+    assert done.exit_code == 2
+    assert words in done.stderr
 
 
 def test_the_papers_planner_gives_the_papers_row() -> None:
@@ -181,9 +188,6 @@ def test_the_papers_planner_refuses_what_it_cannot_project() -> None:
     done = proxyguard("plan", *rates, "direct=0.95,named=0.80", "--budget", "200")
     refused(done, RegistryError, "200")
     refused(proxyguard("plan", *rates, "direct=95,named=80"), RegistryError, "95")
-
-
-# Bad input.
 
 
 @pytest.mark.parametrize(
@@ -250,9 +254,6 @@ def test_a_key_that_is_given_twice_is_refused() -> None:
     assert "'limit' is given twice" in " ".join(done.stderr.split())
 
 
-# Hopeless.
-
-
 def test_a_hopeless_plan_ends_with_code_3_and_says_why() -> None:
     done = proxyguard("plan", *ASSUMED, "--records", 500, "--releases", 13)
     assert done.exit_code == show.UNRESOLVED == 3
@@ -260,7 +261,7 @@ def test_a_hopeless_plan_ends_with_code_3_and_says_why() -> None:
     assert "at least 14 are needed" in done.stdout  # .8^14 < .05 < .8^13
     assert "[claim]" not in done.stdout
     again = proxyguard("plan", *ASSUMED, "--records", 500, "--releases", 13, "--json")
-    assert "cannot validate" in json.loads(again.stdout)[""]["needs"]["obstacles"][0]
+    assert "cannot validate" in json.loads(again.stdout)["plan"]["needs"]["obstacles"][0]
 
 
 def test_too_few_records_end_with_code_3() -> None:

@@ -320,3 +320,35 @@ def test_a_level_shared_by_mechanisms_is_the_first_step_of_holm() -> None:
     assert "at error 0.01" in why
     assert "at least 21 are needed" in why
     assert plan.levels([requirement]).share == Fraction(1, 5)
+
+
+@pytest.mark.parametrize("bound", ["paper", "rescaled", "sharp"])
+def test_a_hybrid_with_slack_scores_is_judged_by_its_direct_part(bound: str) -> None:
+    requirement = Requirement(name="loss", low=0, high=1, limit=0.4, slack=0.1)
+    few, many = (
+        needs(
+            [requirement],
+            plan_of(n, 60, mode="hybrid", bound=bound, score="slack", reliability_target="0.8"),
+        )
+        for n in (5, 2000)
+    )
+    assert few.obstacles
+    assert not many.obstacles
+
+
+@pytest.mark.parametrize(
+    ("n", "claim"),
+    [
+        (500, {"thresholds": ["0.001", "0.03"]}),
+        (20, {"calibrator": "capital", "test": "betting"}),
+    ],
+)
+def test_a_count_without_one_threshold_is_not_called_hopeless(
+    n: int, claim: dict[str, Any]
+) -> None:
+    requirement = Requirement(name="loss", low=0, high=1, limit=0.2)
+    wanted = {"mode": "count", "reliability_target": 0.8, **claim}
+    found = pg.certify(np.zeros((60, n, 1)), [requirement], seed=1, **wanted)
+    assert found.decision is pg.Decision.VALIDATED
+    plan = plan_of(n, 60, **{**wanted, "reliability_target": "0.8"})
+    assert not needs([requirement], plan).obstacles

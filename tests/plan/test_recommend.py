@@ -15,19 +15,20 @@ from scipy.stats import binom
 
 from proxyguard import Requirement
 from proxyguard.errors import RegistryError
-from proxyguard.exact.sequential import sharp_boundary
+from proxyguard.exact.sequential import sharp_boundary, stopping
 from proxyguard.exact.sharp import critical_count
 from proxyguard.plan import ways
 from proxyguard.plan.law import Law, assumed_law, pilot_law
 from proxyguard.plan.limits import needs
 from proxyguard.plan.paper import PaperGrid, PaperPlan
 from proxyguard.plan.picture import draw, surfaces
-from proxyguard.plan.power import AuditPlan, power
+from proxyguard.plan.power import AuditPlan, power, score_rates
 from proxyguard.plan.question import Question, geometric
 from proxyguard.plan.recommend import Recommendation, recommend
 from proxyguard.plan.report import PlanReport
 from proxyguard.plan.sequential import default_looks, forecast
 from proxyguard.plan.stress import Stress, stress
+from proxyguard.plan.targets import Targets
 from proxyguard.registry.claim import Claim, Mode
 from proxyguard.registry.declaration import read_declaration
 from proxyguard.registry.design import Iid, WithoutReplacement
@@ -548,3 +549,42 @@ def test_a_picture_has_the_same_bytes_twice(within_budget: Recommendation) -> No
     first, second = (draw(panels, within_budget.chosen) for _ in range(2))
     assert first.startswith(b"\x89PNG\r\n\x1a\n")
     assert first == second
+
+
+def test_more_records_are_not_bought_where_the_draws_limit_the_power() -> None:
+    two = [replace(ERROR, name=name) for name in ("one", "two")]
+    law = assumed_law(two, margins=[0.08, 0.08], reliability=0.9)
+    question = Question(
+        **{**PLAIN, "modes": (Mode.DIRECT,)}, releases=40, power=0.75, most_records=6000
+    )
+    found = recommend(law, question, repetitions=200)
+    assert not found.reaches
+    tried = {option.plan.n for option in found.sizes}
+    assert found.chosen.plan.n in tried  # not grown beyond what the search asked about
+
+
+def test_a_test_that_another_is_never_behind_is_not_recommended() -> None:
+    question = Question(reliability_target="0.8", n=300, releases=100, modes=(Mode.DIRECT,))
+    found = recommend(law_of(), question, repetitions=50)
+    assert found.chosen.way.test is ComponentTest.BINOMIAL
+    others = {option.way.test for option in found.alternatives}
+    assert {ComponentTest.BENTKUS, ComponentTest.CHERNOFF, ComponentTest.HOEFFDING} <= others
+
+
+def test_a_question_that_nothing_limits_is_refused() -> None:
+    with pytest.raises(RegistryError, match="nothing limits the number of records"):
+        recommend(law_of(), Question(**PLAIN), repetitions=50)
+
+
+def test_expected_draws_of_one_two_valued_requirement_are_exact() -> None:
+    law = law_of()
+    claim = Claim.of({"threshold": "0.01", "reliability_target": "0.8"})
+    plan = AuditPlan(claim=claim, n=300, releases=100)
+    exact = forecast(law, plan, range(20, 101, 10))
+    assert exact is not None
+    assert exact.standard_error == 0.0
+    # The score rates of simulated targets, each with its exact expected draws.
+    rates = score_rates(Targets(law, 300, repetitions=4000, seed=1), plan)
+    by_hand = stopping(exact.boundary, rates)
+    error = float(by_hand.expected_draws.std() / 4000**0.5)
+    assert abs(exact.expected_draws - by_hand.expected_draws.mean()) < 4 * error + 1e-9

@@ -31,7 +31,8 @@ def plan(
     ] = None,
     require: Require = None,
     losses: Annotated[
-        Path | None, typer.Option("--losses", help="Pilot losses, npz or Parquet.")
+        Path | None,
+        typer.Option("--losses", help="Pilot losses, npz or Parquet.", exists=True, dir_okay=False),
     ] = None,
     pilot_draws: Annotated[int, typer.Option("--pilot-draws", min=1)] = 20,
     pilot_seed: Annotated[int, typer.Option("--pilot-seed", min=0)] = 4_000_000_000,
@@ -80,7 +81,15 @@ def plan(
     if planner not in ("ours", "paper"):
         raise typer.BadParameter(f"--planner is ours or paper, got {planner!r}")
     if planner == "paper":
-        _paper(rates, require, budget, release_cost, record_cost, json)
+        unused = {"--target": target, "--mechanisms": mechanisms, "--records": records,
+                  "--releases": releases, "--most-records": most_records,
+                  "--most-releases": most_releases, "--power": power, "--losses": losses,
+                  "DIR": folder}  # fmt: skip
+        idle = [name for name, value in unused.items() if value is not None]
+        if idle:
+            raise typer.BadParameter(f"--planner paper does not use {', '.join(idle)}")
+        costs = (record_cost, release_cost, 10_000.0 if budget is None else budget)
+        _paper(rates, require, float(alpha or "0.05"), costs, json)
         return
     given = {
         "reliability_target": target, "alpha": alpha, "mechanisms": mechanisms, "n": records,
@@ -98,7 +107,7 @@ def plan(
             )  # fmt: skip
         else:
             private = {}
-            laws = {"": _law(require, losses, reliability, spread, excess)}
+            laws = {"plan": _law(require, losses, reliability, spread, excess)}
             question = _question(choices)
         poor = {
             name: law for name, law in laws.items()
@@ -125,7 +134,7 @@ def plan(
                 plans[name]["privacy"] = lines
         show.give({**plans, **unreliable})
     for name, one in () if json else found.items():
-        if name:
+        if folder is not None:
             show.say(f"== {name}")
         show.say(str(one))
         if not one.hopeless:
@@ -281,8 +290,8 @@ def _numbered(place: Path, index: int) -> Path:
 
 
 def _paper(
-    rates: str | None, require: list[str] | None, budget: float | None, release_cost: float,
-    record_cost: float, json: bool,
+    rates: str | None, require: list[str] | None, alpha: float,
+    costs: tuple[float, float, float], json: bool,
 ) -> None:  # fmt: skip
     """Print the paper's choice: the largest projected bound, by its own grid and tie rule."""
     from proxyguard.plan.paper import PaperGrid
@@ -293,10 +302,13 @@ def _paper(
     if set(pairs) != {"direct", "named"}:
         raise typer.BadParameter(f"--rates names direct and named, got {rates!r}")
     known = {mode: _number(value, mode) for mode, value in pairs.items()}
+    record_cost, release_cost, budget = costs
+    if require and len(require) > 1:
+        raise typer.BadParameter("--planner paper is about one requirement")
     if record_cost <= 0.0:
         raise typer.BadParameter("--planner paper counts in records: their cost is above 0")
-    tolerance = 0.3 if not require else _requirement(_parts(require[0])).limit
-    grid = PaperGrid(budget=(budget or 10_000.0) / record_cost, tolerance=tolerance)
+    tolerance = 0.3 if not require else _requirement(_parts(require[0])).unit_limit
+    grid = PaperGrid(budget=budget / record_cost, tolerance=tolerance, alpha=alpha)
     ratio = release_cost / record_cost
     chosen = grid.choose(ratio, known)
     value = {

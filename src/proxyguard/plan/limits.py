@@ -113,7 +113,8 @@ def least_records_slack(
 
     def room(n: int) -> bool:
         kappa = counts.score_ceiling(claim, levels, requirements, (), n)
-        return counts.least_favorable(claim, levels.lower, kappa, releases) <= releases
+        budget = levels.direct or levels.lower
+        return counts.least_favorable(claim, budget, kappa, releases) <= releases
 
     return _least(room, 1, 10**6)
 
@@ -166,6 +167,8 @@ def needs(requirements: Requirements, audit: AuditPlan) -> Needs:
         return _smooth_needs(requirements, audit, levels)
     if claim.mode is Mode.BLOCK:
         return _block_needs(requirements, audit, levels)
+    if claim.mode is not Mode.HYBRID:
+        raise ValueError(f"mode {claim.mode.value} has no sealed audit to plan")
     return _either(
         _named_needs(requirements, audit, levels),
         _direct_needs(requirements, audit, levels),
@@ -267,6 +270,12 @@ def _count_needs(requirements: Requirements, audit: AuditPlan, levels: Levels) -
     least = least_releases_named(target=claim.target, alpha_mechanism=alpha_draws)
     obstacles = list(_few_draws(releases, least, claim.target, alpha_draws))
     t = float(levels.threshold)
+    if claim.calibrator == "capital" or len(claim.thresholds) > 1:
+        # Capital and mixtures have no single threshold that could be out of reach.
+        return Needs(
+            least_count=None, least_releases=least, least_records=None, largest_threshold=None,
+            obstacles=tuple(obstacles),
+        )  # fmt: skip
     if count > releases and not obstacles:
         obstacles.append(f"the threshold {t:.3g} is not below alpha_Z, so no count follows")
     records = _records_for(requirements, audit, t)

@@ -53,8 +53,13 @@ class PaperGrid:
                 continue
             for share in self.named_shares:
                 yield PaperPlan(mode="named", n=n, releases=releases, share=share)
-            for share, slack in product(self.target_shares, self.slacks):
+            for share, slack in product(self.target_shares, self._possible_slacks):
                 yield PaperPlan(mode="direct", n=n, releases=releases, share=share, slack=slack)
+
+    @property
+    def _possible_slacks(self) -> list[float]:
+        """The slacks that leave a cutoff above 0."""
+        return [slack for slack in self.slacks if slack < self.tolerance]
 
     def projection(self, plan: PaperPlan, rate: float) -> float:
         """Return the projected lower bound if this share of releases is recognized."""

@@ -53,7 +53,7 @@ def surfaces(
     records = geometric(max(20, plan.n // 4), min(plan.n * 4, 40_000), STEPS)
     least = question.least_releases
     releases = geometric(least, max(4 * plan.releases, 2 * least), STEPS)
-    best = _one_a_mode(found.alternatives)
+    best = _one_a_mode((found.chosen, *found.alternatives))
     power = np.zeros((len(best), len(releases), len(records)))
     for column, n in enumerate(records):
         targets = Targets(law, n, repetitions=REPETITIONS, seed=seed, aim=_aim(found.chosen))
@@ -78,9 +78,8 @@ def surfaces(
 
 def _one_a_mode(options: Sequence[Option]) -> list[Option]:
     found: dict[object, Option] = {}
-    for option in options:  # the strongest first
-        if option.power.value > 0.01:
-            found.setdefault(option.way.mode, option)
+    for option in options:  # the chosen one, then the strongest first
+        found.setdefault(option.way.mode, option)
     return list(found.values())
 
 

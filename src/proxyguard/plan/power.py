@@ -282,18 +282,12 @@ def exact_power(law: Law, audit: AuditPlan) -> float | None:
     takes one value between any two of them, and the chance of each is a difference of two
     binomial tails. ``None`` where this does not apply.
     """
+    found = exact_score_rates(law, audit)
+    if found is None:
+        return None
+    rates, chance = found
     claim = audit.claim
-    if claim.mode not in (Mode.DIRECT, Mode.COUNT) or not _nested(law):
-        return None
     levels, tests = audit.levels(law.requirements), audit.tests(law.requirements)
-    requirement = law.requirements[0]
-    if claim.score is Score.SLACK and claim.mode is Mode.DIRECT:
-        accepted = _most_at_cutoff(requirement.unit_cutoff, audit.n)
-    elif tests[0] is ComponentTest.BINOMIAL:
-        table = lower_tail(np.arange(audit.n + 1), audit.n, requirement.unit_limit)
-        accepted = int(np.searchsorted(table, float(levels.threshold), side="right")) - 1
-    else:
-        return None
     if claim.mode is Mode.COUNT:
         least = counts.least_counted(
             levels.lower, levels.threshold, audit.releases, target=claim.target
@@ -301,15 +295,34 @@ def exact_power(law: Law, audit: AuditPlan) -> float | None:
     else:
         kappa = counts.score_ceiling(claim, levels, law.requirements, tests, audit.n)
         least = counts.least_favorable(claim, levels.lower, kappa, audit.releases)
-    if accepted < 0 or least > audit.releases:
+    if least > audit.releases:
         return 0.0
+    return float(np.clip(chance @ _at_least(least, audit.releases, rates), 0.0, 1.0))
+
+
+def exact_score_rates(law: Law, audit: AuditPlan) -> tuple[Array, Array] | None:
+    """Return the values that ``pi(Z)`` takes over targets and their chances, where a sum does."""
+    claim = audit.claim
+    if claim.mode not in (Mode.DIRECT, Mode.COUNT) or not _nested(law):
+        return None
+    requirement = law.requirements[0]
+    if claim.score is Score.SLACK and claim.mode is Mode.DIRECT:
+        accepted = _most_at_cutoff(requirement.unit_cutoff, audit.n)
+    elif audit.tests(law.requirements)[0] is ComponentTest.BINOMIAL:
+        threshold = float(audit.levels(law.requirements).threshold)
+        table = lower_tail(np.arange(audit.n + 1), audit.n, requirement.unit_limit)
+        accepted = int(np.searchsorted(table, threshold, side="right")) - 1
+    else:
+        return None
+    if accepted < 0:
+        return np.zeros(1), np.ones(1)
     risks = law.means[:, 0]
     order = np.argsort(risks)
     scores = lower_tail(np.full(risks.size, accepted), audit.n, risks[order])
     rates = np.concatenate([[0.0], np.cumsum(law.releases[order])])
     # Kinds up to the i-th score and the next does not.
     chance = np.concatenate([[1.0], scores]) - np.concatenate([scores, [0.0]])
-    return float(np.clip(chance @ _at_least(least, audit.releases, rates), 0.0, 1.0))
+    return rates, chance
 
 
 def _most_at_cutoff(cutoff: float, n: int) -> int:

@@ -100,6 +100,11 @@ class Question:
         """Whether the records are iid, which smooth and block certificates need."""
         return self.design.sampling is Sampling.IID
 
+    @property
+    def unlimited(self) -> bool:
+        """Whether nothing keeps a search from taking all the records of the world."""
+        return (self.n, self.most_records, self.budget, self.power) == (None,) * 4
+
     def sizes(self) -> list[tuple[int, int]]:
         """Return the sizes ``(n, R)`` that a search tries: for each R the most records."""
         pairs = [(self.most_records_with(r), r) for r in self._release_grid()]

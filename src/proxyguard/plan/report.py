@@ -60,10 +60,13 @@ class PlanReport:
 
 def _hopeless_lines(found: Recommendation) -> list[str]:
     plan = found.chosen.plan
+    advice = "Leave a size open and ask for a power, or for the best within a budget."
+    if found.question.budget is not None:
+        advice = "A larger budget is needed; ask for a power instead to learn how large."
     return [
         f"With {plan.n:,} target records and {plan.releases:,} draws:",
         *(f"This audit cannot succeed, because {why}." for why in found.needs.obstacles),
-        "Leave a size open and ask for a power (--power 0.8), or for the best within a budget.",
+        advice,
     ]
 
 
@@ -157,10 +160,15 @@ def _sequential_lines(found: Recommendation, forecast: SequentialForecast | None
     return [
         "",
         f"Drawn one look after the other ({forecast.boundary.looks.size} looks): "
-        f"{forecast.expected_draws:.1f} draws on average, {forecast.worst_draws} at the most, "
+        f"{forecast.expected_draws:.1f} draws on average{_error(forecast.standard_error)}, "
+        f"{forecast.worst_draws} at the most, "
         f"validation with probability {forecast.validation:.3f}; fixed: "
         f"{found.chosen.plan.releases} draws.",
     ]
+
+
+def _error(standard_error: float) -> str:
+    return f" (Monte Carlo error {standard_error:.2g})" if standard_error > 0.0 else " (exact)"
 
 
 def _limit_lines(found: Recommendation) -> list[str]:
@@ -186,10 +194,10 @@ def _limit_lines(found: Recommendation) -> list[str]:
             f"  Proposition 17: {paper.sufficient_records:,} records suffice for named mode "
             "(Hoeffding tests)"
         )
-    if paper.direct_shortfall is not None:
+    if paper.direct_shortfall is not None and paper.direct_shortfall < 1.0:
         lines.append(
-            f"  Theorem 15: the paper's direct bound falls short by at most "
-            f"{min(1.0, paper.direct_shortfall):.3f}"
+            f"  Theorem 15: the paper's direct bound lies at most {paper.direct_shortfall:.3f} "
+            "below the reliability, in nine of ten audits"
         )
     return lines
 

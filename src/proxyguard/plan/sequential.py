@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from proxyguard.exact.sequential import Boundary, sharp_boundary, stopping
 from proxyguard.plan.law import Law
-from proxyguard.plan.power import AuditPlan, score_rates
+from proxyguard.plan.power import AuditPlan, exact_score_rates, score_rates
 from proxyguard.plan.targets import Targets
 from proxyguard.registry.claim import Bound, Mode, Score
+
+Array = NDArray[np.float64]
 
 LOOKS = 40
 """Looks of a default schedule."""
@@ -22,14 +25,14 @@ LOOKS = 40
 class SequentialForecast:
     """Draws and validation of a sequential audit under a law.
 
-    Given a target, both are exact (dynamic programming over the looks); they are averaged
-    over simulated targets.
+    Given a target, both are exact (dynamic programming over the looks). So is their average
+    where a sum gives the law of the score rate; else it is over simulated targets.
     """
 
     boundary: Boundary
     validation: float
     expected_draws: float
-    standard_error: float  # of the expected draws
+    standard_error: float  # of the expected draws; 0: exact
     worst_draws: int
 
     def to_dict(self) -> dict[str, Any]:
@@ -54,6 +57,13 @@ def default_looks(releases: int, least: int) -> tuple[int, ...]:
     return (*range(least, releases, step), releases)
 
 
+def _simulated_rates(law: Law, plan: AuditPlan, repetitions: int, seed: int) -> tuple[Array, Array]:
+    """Return the score rates of simulated targets and how often each occurred."""
+    targets = Targets(law, plan.n, repetitions=repetitions, seed=seed)
+    rates, number = np.unique(score_rates(targets, plan), return_counts=True)
+    return rates, number / number.sum()
+
+
 def forecast(
     law: Law,
     plan: AuditPlan,
@@ -76,17 +86,16 @@ def forecast(
     )
     if boundary is None:
         return None
-    targets = Targets(law, plan.n, repetitions=repetitions, seed=seed)
-    rates, number = np.unique(score_rates(targets, plan), return_counts=True)
-    law_of_draws = stopping(boundary, rates, futility=futility)
-    share = number / number.sum()
-    draws = law_of_draws.expected_draws
+    exact = exact_score_rates(law, plan)
+    rates, share = _simulated_rates(law, plan, repetitions, seed) if exact is None else exact
+    law_of_draws = stopping(boundary, np.minimum(rates, 1.0), futility=futility)
+    draws: Array = law_of_draws.expected_draws
     mean = float(share @ draws)
-    spread = float(np.sqrt(max(0.0, share @ (draws - mean) ** 2)))
+    spread = float(np.sqrt(max(0.0, float(share @ (draws - mean) ** 2))))
     return SequentialForecast(
         boundary=boundary,
         validation=float(share @ law_of_draws.validation),
         expected_draws=mean,
-        standard_error=spread / float(np.sqrt(repetitions)),
+        standard_error=0.0 if exact is not None else spread / float(np.sqrt(repetitions)),
         worst_draws=int(boundary.looks[-1]),
     )

@@ -79,7 +79,7 @@ def _opening(
         f"figure is in `{made.rows_folder}/NAME.jsonl` after that command; these files are not "
         "kept in the repository.",
         "",
-        f"**{verdict.sentence}**",
+        f"**{verdict.sentence}**{_from_theory(by_study, studies)}",
         "",
         *_differing(verdict),
         "Each value is an estimate ± its Monte Carlo standard error. Under it stand the published "
@@ -101,6 +101,19 @@ def _opening(
             f"| {_repetitions(own)} | {compared} | {differ} |"
         )
     return "\n".join(lines)
+
+
+def _from_theory(
+    by_study: Mapping[str, Sequence[Row]], studies: Mapping[str, Study]
+) -> str:  # fmt: skip
+    """Return how many of the figures are not the paper's but those of our own theory."""
+    own = sum(
+        row.p_agree is not None
+        for name, rows in by_study.items()
+        if studies[name].own
+        for row in rows
+    )
+    return f" Of these figures {own} are not the paper's: our theory prints them." if own else ""
 
 
 def _differing(verdict: Agreement) -> list[str]:

@@ -301,8 +301,8 @@ def _least(limits: Array) -> int:
 @cache
 def thresholds(target: float, alpha: float) -> tuple[tuple[int, float], ...]:
     """Return each count worth aiming at, with the largest threshold at which it validates."""
-    oracle = int(critical_count(R, target=TARGET, kappa=0.0, alpha=ALPHA))
-    found = ((k, largest_threshold(k, R, target=TARGET, alpha=ALPHA)) for k in range(oracle, R + 1))
+    oracle = int(critical_count(R, target=target, kappa=0.0, alpha=alpha))
+    found = ((k, largest_threshold(k, R, target=target, alpha=alpha)) for k in range(oracle, R + 1))
     return tuple((k, t) for k, t in found if t > 0.0)
 
 

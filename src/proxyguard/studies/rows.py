@@ -77,7 +77,11 @@ def rows_of(study: Study, index: int, outcome: Outcome) -> list[Row]:
                 repetitions=sums.n,
                 published=None if printed is None else printed.value,
                 exact=exact,
-                p_agree=None if printed is None else p_agree(sums, printed, exact),
+                p_agree=(
+                    None
+                    if printed is None or (printed.repetitions is not None and sums.n < 2)
+                    else p_agree(sums, printed, exact)
+                ),
             )
         )
     return rows
@@ -101,14 +105,16 @@ def p_agree(sums: Sums, printed: Published, exact: float | None) -> float:
     m = printed.repetitions
     rate = sums.binary and printed.standard_error is None
     if rate and exact is not None:
-        theirs = max(float(binomtest(k, m, exact).pvalue) for k in _counts(printed, m, half))
+        theirs = max(
+            float(binomtest(k, m, exact).pvalue) for k in _counts(printed, m, half, m * exact)
+        )
         ours = float(binomtest(round(sums.total), sums.n, exact).pvalue)
         return min(1.0, 2.0 * min(theirs, ours))
     if rate:
         k = round(sums.total)
         return max(
             float(fisher_exact(np.array([[k, sums.n - k], [c, m - c]])).pvalue)
-            for c in _counts(printed, m, half)
+            for c in _counts(printed, m, half, m * k / sums.n)
         )
     gap = max(0.0, abs(sums.mean - printed.value) - half)
     error = sums.standard_error
@@ -117,12 +123,12 @@ def p_agree(sums: Sums, printed: Published, exact: float | None) -> float:
     return 1.0 if gap == 0.0 else float(erfc(gap / (total or 1e-300) / sqrt(2.0)))
 
 
-def _counts(printed: Published, m: int, half: float) -> Sequence[int]:
-    """Return the counts that a printed rate may stand for, the extremes and the middle."""
-    low = max(0, ceil((printed.value - half) * m - 1e-9))
-    high = min(m, floor((printed.value + half) * m + 1e-9))
-    middle = round(printed.value * m)
-    return sorted({min(max(low, 0), m), min(max(middle, 0), m), max(0, high)})
+def _counts(printed: Published, m: int, half: float, near: float) -> Sequence[int]:
+    """Return the counts that a printed rate may stand for: its ends, and those nearest to one."""
+    low = min(m, max(0, ceil((printed.value - half) * m - 1e-9)))
+    high = min(m, max(low, floor((printed.value + half) * m + 1e-9)))
+    inside = [min(max(count, low), high) for count in (floor(near), ceil(near))]
+    return sorted({low, high, *inside})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
