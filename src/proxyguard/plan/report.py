@@ -33,7 +33,7 @@ class PlanReport:
 
     def to_toml(self) -> str:
         """Return the blocks to put into `audit.toml`."""
-        return plan_toml(self.found)
+        return plan_toml(self.found) + _sequential_toml(self.found, self.sequential)
 
     @property
     def hopeless(self) -> bool:
@@ -248,6 +248,26 @@ def plan_toml(found: Recommendation) -> str:
         ),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _sequential_toml(found: Recommendation, forecast: SequentialForecast | None) -> str:
+    """Return the sequential claim as a comment: one file has one claim."""
+    if forecast is None:
+        return ""
+    plan = found.chosen.plan
+    threshold = plan.levels(found.chosen.requirements).threshold
+    looks = ", ".join(str(int(look)) for look in forecast.boundary.looks)
+    assert plan.claim.reliability_target is not None  # a claim about a mechanism
+    lines = [
+        "# To draw until a look settles it, one mechanism with as many draws as the last look:",
+        "# [claim]",
+        '# mode = "sequential"',
+        f"# looks = [{looks}]",
+        f'# threshold = "{_decimal(threshold)}"',
+        f'# reliability = "{_decimal(plan.claim.reliability_target)}"',
+        f'# alpha = "{_decimal(plan.claim.alpha)}"',
+    ]
+    return "\n" + "\n".join(lines) + "\n"
 
 
 def _quoted(text: str) -> str:
