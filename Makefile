@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # the installs share one .venv
-.PHONY: help demo test check bench reproduce clean
+.PHONY: help demo test check bench reproduce audits clean
 
 PYTHON ?=
 ARGS ?=
@@ -33,6 +33,10 @@ bench: .venv/.dev ## run every benchmark in order
 
 reproduce: .venv/.plots ## run every study and write docs/reproduction.md with its figures
 	@$(PINS) .venv/bin/proxyguard study reproduce --jobs 2 $(ARGS)
+
+# Data come from PROXYGUARD_DATA, or from where `proxyguard data fetch` put them.
+audits: .venv/.core ## run the paper's real-data audits and write docs/audits.md; ARGS="NAME" selects
+	@$(PINS) .venv/bin/python audits/reproduce.py $(ARGS)
 
 clean: ## remove .venv, caches and built files
 	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,24 +1,24 @@
-"""The MAGIC bootstrap audit, from its declaration to the published verdict.
+"""The MAGIC bootstrap audit with 8 of its 30 draws, from its declaration to a certificate.
 
-Published (paper, sealed MAGIC audit): 30 of 30 releases validated, lower bound .884,
-p = .00124; source forest with validation risks .09079, .02170, .05790 and threshold .222;
-limits .141, .072, .108. Our run differs from theirs in nothing but library versions.
+Published (paper, sealed MAGIC audit): 30 of 30 releases recognized; source forest with
+validation risks .09079, .02170, .05790 and threshold .222; limits .141, .072, .108. Eight
+draws cannot validate a reliability of .8, so the verdict here is that nothing is settled;
+audits/reproduce.py draws all thirty.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from reproduce import share_draws, with_draws
 
 from proxyguard.audit.audit import Audit
-from proxyguard.audit.draw import pending_folder, tasks
-from proxyguard.seal.canonical import canonical_bytes
 
+DRAWS = 8
 ROOT = Path(__file__).parents[2] / "audits"
 DATA = os.environ.get("PROXYGUARD_DATA")
 
@@ -33,7 +33,7 @@ pytestmark = [
 
 def start(folder: Path, name: str) -> Audit:
     audit = Audit(folder / name, home=folder / "home", data=[Path(str(DATA))])
-    audit.init((ROOT / name / "audit.toml").read_text(encoding="utf-8"))
+    audit.init(with_draws((ROOT / name / "audit.toml").read_text(encoding="utf-8"), DRAWS))
     audit.seal()
     audit.register()
     return audit
@@ -55,12 +55,11 @@ def limits(audit: Audit) -> dict[str, str]:
     }
 
 
-def test_all_thirty_releases_validate_with_the_published_bound(paper: Audit) -> None:
+def test_every_release_is_recognized_as_all_thirty_were(paper: Audit) -> None:
     (verdict,) = paper.certificate()["verdicts"]
-    assert verdict["decision"] == "validated"
-    assert verdict["lower"]["steps"][0] == {"label": "recognized releases (Holm)", "value": 30}
-    assert verdict["reliability_lower"] == pytest.approx(0.884, abs=5e-4)
-    assert verdict["lower"]["pvalue"] == pytest.approx(0.00124, abs=5e-6)
+    assert verdict["lower"]["steps"][0] == {"label": "recognized releases (Holm)", "value": DRAWS}
+    assert verdict["reliability_lower"] == pytest.approx(0.025 ** (1 / DRAWS), rel=1e-9)
+    assert verdict["decision"] == "unresolved"
 
 
 def test_the_source_and_the_frozen_limits_are_the_published_ones(paper: Audit) -> None:
@@ -86,24 +85,15 @@ def test_the_certificate_says_what_guarantee_remains_and_a_stranger_can_check(pa
 
 
 def test_our_defaults_give_a_higher_bound_on_the_same_draws(paper: Audit) -> None:
-    # Procedure, mechanism and seeds are the same, so are the releases: an interrupted draw
-    # with all of them on disk goes on from there, and the four minutes are spent once.
+    # Procedure, mechanism and seeds are the same, and so are the releases.
     ours = start(paper.folder.path.parent, "magic-bootstrap-ours")
-    shutil.copytree(paper.folder / "store", ours.folder / "store", dirs_exist_ok=True)
-    releases = json.loads((paper.folder / "releases.json").read_text())
-    journal = ours.journal()
-    (task,) = tasks(ours.place, ours.folder.registry(journal), journal)
-    pending = pending_folder(ours.folder, task)
-    pending.mkdir(parents=True)
-    for draw in releases["members"]["target"]["row bootstrap"]["draws"]:
-        (pending / f"{draw['seed']}.json").write_bytes(canonical_bytes(draw))
+    share_draws(paper, ours)
     ours.draw()
     certificate = ours.open()
     assert certificate is not None
     (verdict,) = certificate["verdicts"]
-    assert verdict["decision"] == "validated"
-    # Sharp with 30 favorable scores of 30: no split between draws and target, .05^(1/30) = .905.
-    assert 0.884 < verdict["reliability_lower"] <= 0.05 ** (1 / 30)
+    # Sharp with every score favorable: no split between draws and target.
+    assert 0.025 ** (1 / DRAWS) < verdict["reliability_lower"] <= 0.05 ** (1 / DRAWS)
     assert "was opened" not in certificate["claim_status"]["lineage"]
     assert (
         "5706 target records were in target of 'magic-bootstrap'"

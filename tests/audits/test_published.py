@@ -1,0 +1,68 @@
+"""The bounds that the paper printed follow from the counts that it printed, at its levels."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from published import AUDITS, DIRECT, NAMED
+
+from proxyguard.exact.binomial import clopper_pearson_lower, clopper_pearson_upper
+from proxyguard.exact.contamination import chernoff_ceiling
+from proxyguard.registry.claim import Claim
+from proxyguard.registry.levels import Levels, local_levels
+
+pytestmark = pytest.mark.reproduction
+
+# Target records, and each requirement's limit, slack and width; the frozen values of the paper.
+TARGETS = {
+    "shoppers-neural": (1000, [("0.2575", 0.055, 1), ("0.21001", 0.055, 1), ("0.15925", 0.055, 1)]),
+    "cdc-neural": (2000, [("0.3324", 0.045, 1), ("0.24943", 0.045, 1), ("0.15632", 0.045, 1)]),
+    "covertype-neural": (2000, [("0.3089", 0.04, 1), ("0.23362", 0.04, 1), ("0.14332", 0.04, 1)]),
+    "mushroom-categorical": (
+        10_000,
+        [("0.100", 0.04, 2), ("0.182", 0.02, 1), ("0.081", 0.04, 2), ("0.117", 0.02, 1)],
+    ),
+    "text-unigram": (
+        4000, [("0.120537", 0.03, 1), ("0.078884", 0.02, 1), ("0.073557", 0.03, 1)],
+    ),
+}  # fmt: skip
+ROWS = [(name, mechanism) for name, audit in AUDITS.items() for mechanism in audit.rows]
+
+
+def levels(name: str, analysis: str, releases: int) -> Levels:
+    audit = AUDITS[name]
+    claim = Claim.of({"reliability_target": "0.8", **audit.claims[analysis]})  # type: ignore[typeddict-item]
+    share = Fraction(1, len(audit.rows))
+    return local_levels(claim, n_releases=releases, n_requirements=3, share=share)
+
+
+@pytest.mark.parametrize(("name", "mechanism"), ROWS)
+def test_named_bounds(name: str, mechanism: str) -> None:
+    row = AUDITS[name].rows[mechanism]
+    assert row.recognized is not None
+    local = levels(name, NAMED, row.releases)
+    lower = clopper_pearson_lower(row.recognized, row.releases, alpha=float(local.lower["alpha_M"]))
+    assert lower == pytest.approx(row.named, abs=6e-4)
+    if row.upper is not None:
+        assert row.violations is not None
+        assert local.upper is not None
+        valid = row.releases - row.violations
+        upper = clopper_pearson_upper(valid, row.releases, alpha=float(local.upper["beta_M"]))
+        assert upper == pytest.approx(row.upper, abs=6e-4)
+
+
+@pytest.mark.parametrize(("name", "mechanism"), [r for r in ROWS if r[0] in TARGETS])
+def test_direct_bounds(name: str, mechanism: str) -> None:
+    row = AUDITS[name].rows[mechanism]
+    assert row.favorable is not None
+    n, requirements = TARGETS[name]
+    kappa = 0.0
+    for text, slack, width in requirements:
+        limit, low = float(text), 0.0 if width == 1 else -1.0
+        v, cutoff = (limit - low) / width, (limit - slack - low) / width
+        kappa = max(kappa, chernoff_ceiling(cutoff, v, n))
+    budget = levels(name, DIRECT, row.releases).lower
+    rate = clopper_pearson_lower(row.favorable, row.releases, alpha=float(budget["alpha_Q"]))
+    bound = max(0.0, rate - kappa / float(budget["alpha_Z"]))
+    assert bound == pytest.approx(row.direct, abs=6e-4)
