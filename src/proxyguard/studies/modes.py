@@ -301,7 +301,7 @@ class FixedScaleTarget:
     def __init__(self, rng: np.random.Generator, releases: Releases, n: int) -> None:
         reps = releases.shape[0]
         self.n, self.releases = n, releases
-        self.randomized_rows, self.betting_rows = -(-reps // 5), -(-reps // 10)
+        self.randomized_rows = self.betting_rows = -(-reps // 5)
         self._chances = rng.spawn(1)[0]
         shared = rng.random((reps, 1, n))
         self._common = rng.random((reps, 3, n))
@@ -592,7 +592,7 @@ MODE_COMPARISON_HIGH_SIGNAL = Study(
     methods=_METHODS,
     differs=(
         "Independent seeds; no figure of this grid is compared, for none was printed. The "
-        "randomized binomial is run on a fifth of the repetitions; betting, which reads every "
-        "loss, on a tenth, in the cells with n = 1000 and R = 100 or 1000."
+        "randomized binomial is run on a fifth of the repetitions; so is betting, which reads "
+        "every loss, in the cells with n = 1000 and R = 100 or 1000."
     ),
 )
