@@ -234,7 +234,7 @@ def test_methods_that_read_every_loss_are_run_on_fewer_repetitions() -> None:
     counts = {(row.cell["R"], row.method): row.repetitions for row in rows}
     assert counts[100, "sharp, bentkus"] == 20
     assert counts[100, "sharp, randomized binomial"] == 4
-    assert counts[100, "sharp, betting"] == counts[100, "named, betting"] == 2
+    assert counts[100, "sharp, betting"] == counts[100, "named, betting"] == 4
     assert (50, "sharp, betting") not in counts
 
 
