@@ -272,13 +272,22 @@ def test_exact_power_agrees_with_targets_simulated_by_the_thousand() -> None:
     [
         (law_of(BRIER), {}),  # not two-valued
         (law_of(ERROR), {"mode": "named"}),  # Holm
-        (law_of(ERROR), {"test": "bentkus"}),  # another test
         (law_of(ERROR).shifted(-0.05), {"test": "betting"}),
         (assumed_law([ERROR, BRIER], margins=[0.1, 0.1], reliability=0.9), {}),
     ],
 )
 def test_no_sum_is_claimed_where_it_does_not_apply(law: Law, choices: dict[str, Any]) -> None:
     assert exact_power(law, plan_of(200, 40, **choices)) is None
+
+
+@pytest.mark.parametrize("test", ["bentkus", "chernoff", "hoeffding", "empirical_bernstein"])
+def test_every_test_that_is_a_function_of_the_count_has_its_sum(test: str) -> None:
+    law, plan = law_of(ERROR), plan_of(600, 40, test=test)
+    exact = exact_power(law, plan)
+    assert exact is not None
+    found = power_on(Targets(law, plan.n, repetitions=20_000, seed=12), plan)
+    assert abs(found.value - exact) < 4 * found.standard_error + 1e-9  # one seed in 15,000
+    assert exact < exact_power(law, plan_of(600, 40)) + 1e-12  # no test is above the exact one
 
 
 def test_an_exact_power_says_so() -> None:

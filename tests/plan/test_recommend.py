@@ -588,3 +588,27 @@ def test_expected_draws_of_one_two_valued_requirement_are_exact() -> None:
     by_hand = stopping(exact.boundary, rates)
     error = float(by_hand.expected_draws.std() / 4000**0.5)
     assert abs(exact.expected_draws - by_hand.expected_draws.mean()) < 4 * error + 1e-9
+
+
+def test_a_forecast_has_exact_draws_for_every_score_rate() -> None:
+    # Simulated audits whose scores come at a known rate, stopped by the same boundary.
+    claim = Claim.of({"threshold": "0.01", "reliability_target": "0.8"})
+    plan = AuditPlan(claim=claim, n=400, releases=100)
+    found = forecast(law_of(), plan, range(20, 101, 10), repetitions=50)
+    assert found is not None
+    looks, counts = found.boundary.looks, found.boundary.counts
+    rng = np.random.default_rng(9)
+    assert found.at_rates[0][0] == plan.claim.target
+    assert found.at_rates[-1][0] == 1.0
+    for rate, expected, validation in found.at_rates:
+        scores = np.cumsum(rng.random((4000, 100)) < rate, axis=1)[:, looks - 1]
+        passed = scores >= counts
+        # Beyond the last count's reach no later look can validate.
+        hopeless = np.all(scores[:, :, None] + (looks - looks[:, None]) < counts, axis=2)
+        stop = np.argmax(passed | hopeless, axis=1)
+        stop = np.where((passed | hopeless).any(axis=1), stop, looks.size - 1)
+        draws = looks[stop]
+        error = draws.std() / np.sqrt(4000) + 1e-9
+        assert abs(draws.mean() - expected) < 4 * error  # one seed in 15,000
+        won = np.take_along_axis(passed, stop[:, None], axis=1).mean()
+        assert abs(won - validation) < 4 * np.sqrt(max(won * (1 - won), 1e-4) / 4000)

@@ -24,10 +24,11 @@ from proxyguard.studies.catalog import STUDIES
 from proxyguard.studies.document import Made, document, shown_cells
 from proxyguard.studies.figures import FIGURES, differences, draw, read_rows, write_figures
 from proxyguard.studies.plotting import of, spread, style
-from proxyguard.studies.readings import READINGS, exact_near_boundary, gains
+from proxyguard.studies.readings import READINGS, exact_near_boundary
 from proxyguard.studies.report import write_rows
 from proxyguard.studies.rows import Row, agreement
 from proxyguard.studies.run import run_study
+from proxyguard.studies.sentences import gains
 from proxyguard.studies.study import Published, Status
 
 FEW_CELLS = {"labels-needed": (2, 3), "worst-case": (0, 1), "sequential-draws": (2, 3)}

@@ -9,13 +9,14 @@ import pytest
 from scipy.stats import binom
 
 from proxyguard.exact.binomial import clopper_pearson_lower, upper_tail
-from proxyguard.exact.sharp import default_threshold, sharp_lower
-from proxyguard.studies import mechanisms
+from proxyguard.exact.sharp import default_violation_threshold, sharp_lower
+from proxyguard.studies import mechanism_modes, mechanisms
 from proxyguard.studies.catalog import STUDIES
+from proxyguard.studies.count_tests import COUNT_TESTS, count_pvalues
+from proxyguard.studies.mechanism_modes import OURS
 from proxyguard.studies.rows import Row
 from proxyguard.studies.run import run_study
 
-OURS = ("sharp, binomial", "count, binomial", "sharp violation")
 STUDIES_OF_MECHANISMS = ("mechanism-calibration", "near-boundary", "error-split", "collective-grid")
 
 
@@ -57,13 +58,51 @@ def test_the_sharp_certificate_validates_no_less_than_the_count(rows: list[Row])
     assert any(sharp > count > 0.0 for sharp, count in pairs)
 
 
+@pytest.mark.parametrize("test", [test for test in COUNT_TESTS if test != "binomial"])
+def test_no_mode_gains_from_a_weaker_test(rows: list[Row], test: str) -> None:
+    # For two-valued losses every other p-value is at least the exact binomial one.
+    for n in (100, 500):
+        assert np.all(count_pvalues(test, n, 0.1) >= count_pvalues("binomial", n, 0.1) - 1e-12)
+    values = {(row.study, str(row.cell), row.method, row.metric): row.value for row in rows}
+    compared = 0
+    for (study, cell, method, metric), value in values.items():
+        mode, _, own = method.partition(", ")
+        exact = values.get((study, cell, f"{mode}, binomial", metric))
+        if own == test and metric == "power" and exact is not None:
+            compared += 1
+            assert value <= exact
+    assert compared > 20
+
+
+def test_tables_are_the_formulas_of_the_component_tests() -> None:
+    # Written out for 7 errors in 40 records against .3; studies A1 and A5, Hoeffding 1963.
+    n, k, v = 40, 7, 0.3
+    mean = k / n
+    root, width = np.sqrt(2 * k * (n - k) / (n * (n - 1)) / n), 7 / (3 * (n - 1))
+    x = (-root + np.sqrt(root**2 + 4 * width * (v - mean))) / (2 * width)
+    divergence = mean * np.log(mean / v) + (1 - mean) * np.log((1 - mean) / (1 - v))
+    expected = {
+        "binomial": binom.cdf(k, n, v),
+        # Bentkus 2004: the least of E(h - S)+ / (h - k), S binomial, over whole numbers h.
+        "bentkus": min(
+            sum((h - i) * binom.pmf(i, n, v) for i in range(h)) / (h - k) for h in range(k + 1, n)
+        ),
+        "chernoff": np.exp(-n * divergence),
+        "empirical Bernstein": min(1.0, 2 * np.exp(-(x**2))),
+        "hoeffding": np.exp(-2 * n * (v - mean) ** 2),
+    }
+    assert set(expected) == set(COUNT_TESTS)
+    for test, value in expected.items():
+        assert count_pvalues(test, n, v)[k] == pytest.approx(value, rel=1e-6), test
+
+
 @pytest.mark.parametrize(("n", "releases"), [(100, 25), (500, 50), (1000, 100)])
 def test_violation_is_that_of_the_certificate(n: int, releases: int) -> None:
     beta = 0.05 / 5
-    bars = mechanisms.violation_bars(n, releases, 0.1, 0.8, beta)
+    bars = mechanism_modes.violation_bars(n, releases, 0.1, 0.8, beta)
     assert bars is not None
     least, enough = bars
-    threshold = default_threshold(releases, target=1.0 - 0.8, alpha=beta)
+    threshold = default_violation_threshold(releases, target=0.8, beta=beta)
     assert threshold is not None
     # Theory section 4: q = min(1, J min_j q_j) with J = 3, and q_j falls as the count grows.
     assert 3.0 * upper_tail(least, n, 0.1) <= threshold < 3.0 * upper_tail(least - 1, n, 0.1)
@@ -77,17 +116,19 @@ def test_violation_is_that_of_the_certificate(n: int, releases: int) -> None:
 def test_unreliable_mechanisms_are_said_to_violate() -> None:
     # A block of which every release has a count far above the limit.
     counts = np.full((50, 5, 3), 80, dtype=np.uint8)
-    assert mechanisms._violation(counts, 500).tolist() == [5, 5, 5]
-    assert mechanisms._violation(np.full_like(counts, 50), 500).tolist() == [0, 0, 0]
+    assert mechanism_modes.violations(counts, 500).tolist() == [5, 5, 5]
+    assert mechanism_modes.violations(np.full_like(counts, 50), 500).tolist() == [0, 0, 0]
 
 
 def test_too_few_releases_decide_nothing() -> None:
     # .8^10 > .01 and .2^2 > .01: neither direction can decide with so few releases.
     counts = np.zeros((10, 5, 4), dtype=np.uint8)
-    table = mechanisms.pvalue_table(500, 0.1)
-    assert mechanisms._sharp(counts, table).tolist() == [0] * 4
-    assert mechanisms._count(counts, table).tolist() == [0] * 4
-    assert mechanisms._violation(np.full((2, 5, 4), 200, dtype=np.uint8), 500).tolist() == [0] * 4
+    table = count_pvalues("binomial", 500, 0.1)
+    assert mechanism_modes.sharp(counts, table).tolist() == [0] * 4
+    assert mechanism_modes.counted(counts, table).tolist() == [0] * 4
+    assert (
+        mechanism_modes.violations(np.full((2, 5, 4), 200, dtype=np.uint8), 500).tolist() == [0] * 4
+    )
 
 
 def test_exact_rates_are_binomial_tails() -> None:

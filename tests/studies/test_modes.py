@@ -10,36 +10,42 @@ from numpy.typing import NDArray
 from scipy.stats import fisher_exact, ks_2samp
 
 from proxyguard.exact.betting import betting_pvalue
-from proxyguard.exact.mean import bentkus_pvalue, binomial_pvalue, empirical_bernstein_pvalue
-from proxyguard.studies import modes
+from proxyguard.exact.mean import (
+    bentkus_pvalue,
+    binomial_pvalue,
+    chernoff_pvalue,
+    empirical_bernstein_pvalue,
+    hoeffding_pvalue,
+)
+from proxyguard.studies import mode_targets, modes
 from proxyguard.studies.catalog import STUDIES
 from proxyguard.studies.run import run_study
 from proxyguard.studies.study import place
 
 REPS, R, N = 6, 40, 300
-LIMITS = np.array(modes.LIMITS)
+LIMITS = np.array(mode_targets.LIMITS)
 MODELS = {
-    "moderate": (modes.SmoothedTarget, modes.MODERATE),
-    "high-signal": (modes.FixedScaleTarget, modes.HIGH_SIGNAL),
+    "moderate": (mode_targets.SmoothedTarget, mode_targets.MODERATE),
+    "high-signal": (mode_targets.FixedScaleTarget, mode_targets.HIGH_SIGNAL),
 }
 Array = NDArray[np.float64]
 
 
-def drawn(model: str, seed: int = 1) -> modes.Target:
+def drawn(model: str, seed: int = 1) -> mode_targets.Target:
     """A small block of one model, wide enough that tests pass some releases and fail others."""
     make, design = MODELS[model]
     cell = {"R": R, "n": N, "eta": 0.7}
     return modes.simulate(make, design, cell, np.random.default_rng(seed), REPS)
 
 
-def losses(target: modes.Target, row: int) -> Array:
+def losses(target: mode_targets.Target, row: int) -> Array:
     """The losses of one repetition as studies B12 defines them, (R, n, 3)."""
     mean = LIMITS - target.releases.margins[:, row].T  # (R, 3)
-    if isinstance(target, modes.SmoothedTarget):
+    if isinstance(target, mode_targets.SmoothedTarget):
         threshold = (mean - 0.01) / 0.98
         indicator = target._u[row][:, None] < threshold[:, None, :]
         return np.asarray(0.98 * indicator + 0.02 * target._w[row].T)
-    assert isinstance(target, modes.FixedScaleTarget)
+    assert isinstance(target, mode_targets.FixedScaleTarget)
     # The sum of the shared and the requirement's uniform; U[-1, 1] noises are 2 u - 1.
     common = 0.08 * (2 * target._common[row].T - 2)
     other = 0.04 * (2 * target._other[row].T - 1)
@@ -54,12 +60,20 @@ def worst(pvalue: Callable[[int, Array], Array], array: Array) -> Array:
 
 def bernstein(j: int, array: Array) -> Array:
     return empirical_bernstein_pvalue(
-        array.mean(axis=1), array.var(axis=1, ddof=1), N, modes.LIMITS[j]
+        array.mean(axis=1), array.var(axis=1, ddof=1), N, mode_targets.LIMITS[j]
     )
 
 
-def bentkus(j: int, array: Array) -> Array:
-    return bentkus_pvalue(array.mean(axis=1), N, modes.LIMITS[j])
+def of_means(pvalue: Callable[..., Array]) -> Callable[[int, Array], Array]:
+    return lambda j, array: pvalue(array.mean(axis=1), N, mode_targets.LIMITS[j])
+
+
+PVALUES = {
+    "bernstein": bernstein,
+    "bentkus": of_means(bentkus_pvalue),
+    "chernoff": of_means(chernoff_pvalue),
+    "hoeffding": of_means(hoeffding_pvalue),
+}
 
 
 def spread_levels(pvalues: Array) -> Array:
@@ -69,10 +83,10 @@ def spread_levels(pvalues: Array) -> Array:
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("test", ["bernstein", "bentkus"])
+@pytest.mark.parametrize("test", PVALUES)
 def test_passing_releases_are_those_whose_losses_pass(model: str, test: str) -> None:
     target = drawn(model)
-    pvalue = {"bernstein": bernstein, "bentkus": bentkus}[test]
+    pvalue = PVALUES[test]
     seen = set()
     for row in range(REPS):
         pvalues = worst(pvalue, losses(target, row))
@@ -87,10 +101,34 @@ def test_passing_releases_are_those_whose_losses_pass(model: str, test: str) -> 
 def test_several_rows_at_once_are_the_rows_one_by_one(model: str) -> None:
     target = drawn(model)
     levels = np.geomspace(1e-4, 0.3, REPS)
-    for test in (target.bernstein, target.bentkus):
+    for test in (target.bernstein, target.bentkus, target.chernoff, target.hoeffding):
         together = test(levels, np.arange(REPS))
         alone = [test(levels[i : i + 1], np.array([i]))[0] for i in range(REPS)]
         assert together.tolist() == alone
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_violating_releases_are_those_whose_mirrored_losses_pass(model: str) -> None:
+    # Margins are moved by .1, so that many means lie clearly above a limit.
+    target = drawn(model)
+    target.releases.margins[...] -= 0.1
+    if isinstance(target, mode_targets.FixedScaleTarget):
+        target._gaps -= 0.1
+    seen = set()
+    for level in np.geomspace(1e-6, 0.5, 30):
+        found = target.violating(float(level))
+        for row in range(REPS):
+            mirrored = 1.0 - losses(target, row)
+            pvalues = np.min(
+                [
+                    bentkus_pvalue(mirrored[..., j].mean(axis=1), N, 1.0 - mode_targets.LIMITS[j])
+                    for j in range(3)
+                ],
+                axis=0,
+            )
+            assert found[row] == np.count_nonzero(pvalues <= level)
+            seen.add(int(found[row]))
+    assert len(seen) > 5  # the levels tell releases apart
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -124,7 +162,9 @@ def test_betting_reads_the_losses_in_one_random_order(model: str) -> None:
     found = target.betting(0.01)
     for row in range(target.betting_rows):
         array = losses(target, row)
-        if isinstance(target, modes.SmoothedTarget):  # kept sorted, so an order has to be drawn
+        if isinstance(
+            target, mode_targets.SmoothedTarget
+        ):  # kept sorted, so an order has to be drawn
             array = array[:, target._orders[row]]
         expected = worst(
             lambda j, one: betting_pvalue(np.clip(one, 0, 1), LIMITS[j], level=0.01), array

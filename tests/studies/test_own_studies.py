@@ -100,7 +100,7 @@ def test_the_smallest_size_is_found_where_power_is_uneven() -> None:
     sizes = list(range(10, 30))
     assert labels_needed.smallest(sizes, lambda n: n / 25) == 20
     assert labels_needed.smallest(sizes, lambda n: 0.9 if n in (17, 18) or n > 19 else 0.0) == 17
-    with pytest.raises(ValueError, match="no size up to 29"):
+    with pytest.raises(ValueError, match="none up to 29"):
         labels_needed.smallest(sizes, lambda n: 0.5)
 
 

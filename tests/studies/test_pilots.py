@@ -13,7 +13,7 @@ from proxyguard.studies.catalog import STUDIES
 from proxyguard.studies.pilots import SmoothRates, choose_smooth, tune
 from proxyguard.studies.rows import Row, agreement
 from proxyguard.studies.run import run_study
-from proxyguard.studies.shared_target import Ramp
+from proxyguard.studies.smooth_target import Ramp
 from proxyguard.studies.study import place
 
 SELECTING = (

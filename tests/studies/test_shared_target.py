@@ -19,9 +19,11 @@ from proxyguard.exact.sharp import sharp_lower
 from proxyguard.registry.budget import direct_budget, sharp_budget
 from proxyguard.studies import shared_target
 from proxyguard.studies.catalog import STUDIES
+from proxyguard.studies.count_tests import COUNT_TESTS
 from proxyguard.studies.rows import Row
 from proxyguard.studies.run import run_study
-from proxyguard.studies.shared_target import Block, Means, Ramp, Slack, draw_shared, shared_slack
+from proxyguard.studies.shared_target import Block, Slack, draw_shared, shared_slack
+from proxyguard.studies.smooth_target import Means, Ramp
 from proxyguard.studies.study import place
 
 PAPER = ("named", "direct", "oracle")
@@ -62,18 +64,22 @@ def test_the_order_is_strict_somewhere() -> None:
 def test_the_count_validates_nothing_that_sharp_does_not(eta: float) -> None:
     # Theory section 6: sharp >= CP_lower(K_LB) for the same threshold.
     drawn = block(eta)
-    scores = drawn.below_threshold()
+    binomial = drawn.by_test("binomial")
+    scores = drawn.below_threshold(binomial)
     sharp = [sharp_lower(int(k), 1000, kappa=0.01, alpha=0.05) > 0.8 for k in scores]
-    assert np.all(drawn.counted() <= np.array(sharp))
+    assert np.all(drawn.counted(binomial) <= np.array(sharp))
 
 
 def test_a_weaker_test_passes_fewer_releases() -> None:
-    # bentkus >= binomial for every count (theory section 1), so its counts are never larger.
+    # bentkus >= binomial for every count (theory section 1), so its counts are never larger;
+    # so is hoeffding >= chernoff (Pinsker's inequality).
     drawn = block(0.9)
     rows = np.arange(60)
     for level in (0.02, 0.001, 1e-5):
         levels = np.full(60, level)
-        assert np.all(drawn.bentkus()(levels, rows) <= drawn.binomial()(levels, rows))
+        passed = {test: drawn.by_test(test)(levels, rows) for test in COUNT_TESTS}
+        assert np.all(passed["bentkus"] <= passed["binomial"])
+        assert np.all(passed["hoeffding"] <= passed["chernoff"])
 
 
 def test_ranks_are_the_counts_of_the_losses() -> None:

@@ -8,8 +8,14 @@ import numpy as np
 
 from proxyguard.errors import LossMismatch
 from proxyguard.evidence.releases import ReleaseEvidence
-from proxyguard.exact import contamination
 from proxyguard.losses.units import generator
+from proxyguard.registry.scores import (
+    block_ceiling,
+    block_witnesses,
+    ramp_ceiling,
+    ramp_scores,
+    ramp_sensitivity,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,24 +43,15 @@ def score_by_ramp(evidence: ReleaseEvidence, *, seed: int) -> SmoothEvidence:
             kappa=1.0,
             sensitivity=1.0,
         )
-    scores = contamination.ramp_score(
-        np.stack([column.mean for column in columns], axis=1),
-        np.array([r.unit_cutoff for r in requirements]),
-        np.array([r.unit_ramp for r in requirements]),
-    )
+    scores = ramp_scores(requirements, np.stack([column.mean for column in columns], axis=1))
     uniforms = generator(seed, 3).random(evidence.n_releases)
     return SmoothEvidence(
         n_releases=evidence.n_releases,
         n_records=n,
         mean_score=float(scores.mean()),
         rounded=int(np.count_nonzero(uniforms < scores)),
-        kappa=max(
-            contamination.ramp_ceiling(r.unit_cutoff, r.unit_ramp, r.unit_limit, n)
-            for r in requirements
-        ),
-        sensitivity=contamination.ramp_sensitivity(
-            np.array([r.unit_ramp for r in requirements]), n
-        ),
+        kappa=ramp_ceiling(requirements, n),
+        sensitivity=ramp_sensitivity(requirements, n),
     )
 
 
@@ -76,24 +73,10 @@ def score_by_block(evidence: ReleaseEvidence, *, block_size: int) -> BlockEviden
     if any(mean is None for mean in means):
         raise LossMismatch("block scores need single records, and these statistics have none")
     stacked = np.stack([mean for mean in means if mean is not None], axis=2)  # (R, B, J)
-    cutoffs = np.array([r.unit_cutoff for r in requirements])
-    if all(r.ramp is not None for r in requirements):
-        ramps = np.array([r.unit_ramp for r in requirements])
-        witness = contamination.ramp_score(stacked, cutoffs, ramps)
-        kappa = max(
-            contamination.ramp_ceiling(r.unit_cutoff, r.unit_ramp, r.unit_limit, block_size)
-            for r in requirements
-        )
-    else:
-        witness = np.all(stacked <= cutoffs, axis=2).astype(np.float64)
-        kappa = max(
-            contamination.chernoff_ceiling(r.unit_cutoff, r.unit_limit, block_size)
-            for r in requirements
-        )
     return BlockEvidence(
         n_releases=evidence.n_releases,
         n_blocks=stacked.shape[1],
         block_size=block_size,
-        mean_witness=float(witness.mean()),
-        kappa=kappa,
+        mean_witness=float(block_witnesses(requirements, stacked).mean()),
+        kappa=block_ceiling(requirements, block_size),
     )

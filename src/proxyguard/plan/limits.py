@@ -38,6 +38,7 @@ from proxyguard.registry.claim import Bound, Claim, Mode, Score
 from proxyguard.registry.design import Stratified
 from proxyguard.registry.levels import Levels
 from proxyguard.registry.requirement import Requirement
+from proxyguard.registry.scores import block_ceiling, ramp_ceiling, ramp_sensitivity
 from proxyguard.registry.test import ComponentTest
 
 Requirements = Sequence[Requirement]
@@ -290,11 +291,8 @@ def _count_needs(requirements: Requirements, audit: AuditPlan, levels: Levels) -
 def _smooth_needs(requirements: Requirements, audit: AuditPlan, levels: Levels) -> Needs:
     claim, releases, n = audit.claim, audit.releases, audit.n
     target = claim.target
-    kappa = max(
-        contamination.ramp_ceiling(r.unit_cutoff, r.unit_ramp, r.unit_limit, n)
-        for r in requirements
-    )
-    sensitivity = contamination.ramp_sensitivity(np.array([r.unit_ramp for r in requirements]), n)
+    kappa = ramp_ceiling(requirements, n)
+    sensitivity = ramp_sensitivity(requirements, n)
     alpha = float(levels.lower.total)
     least = least_releases_sharp(target=target, alpha=alpha)
     assert least is not None  # kappa is 0
@@ -330,12 +328,7 @@ def _block_needs(requirements: Requirements, audit: AuditPlan, levels: Levels) -
     size = claim.block_size
     assert size is not None  # a claim in block mode has one
     blocks = audit.n // size
-    kappa = max(
-        contamination.chernoff_ceiling(r.unit_cutoff, r.unit_limit, size)
-        if r.ramp is None
-        else contamination.ramp_ceiling(r.unit_cutoff, r.unit_ramp, r.unit_limit, size)
-        for r in requirements
-    )
+    kappa = block_ceiling(requirements, size)
     alpha, target = float(levels.lower.total), claim.target
     room = (1.0 - kappa) * (1.0 - target)
     # sqrt((1/R + 1/B) log(1/alpha)/2) < room, with as many blocks as there could be.

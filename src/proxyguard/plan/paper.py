@@ -2,7 +2,8 @@
 
 It projects a lower bound from a rate of recognized or favorable releases, which it takes as
 given at every size: a named projection does not see ``n`` at all. Kept as a choice, so that
-its tables come out; `plan.recommend` uses how recognition depends on both sizes.
+its tables come out; ``sharp`` puts the sharp bound in the place of the paper's direct one, and
+`plan.recommend` uses how recognition depends on both sizes.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from math import floor
 from proxyguard.errors import RegistryError
 from proxyguard.exact.binomial import clopper_pearson_lower
 from proxyguard.exact.contamination import chernoff_ceiling, markov_allowance
+from proxyguard.exact.sharp import sharp_lower
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,7 @@ class PaperGrid:
     slacks: Sequence[float] = (0.03, 0.04, 0.05, 0.06)
     target_shares: Sequence[float] = (0.5, 0.8, 0.9)
     named_shares: Sequence[float] = (0.5, 0.8, 0.9)
+    sharp: bool = False  # project direct plans with the sharp bound, which needs no target share
 
     def plans(self, ratio: float) -> Iterator[PaperPlan]:
         """Yield every plan within the budget at this cost of a release."""
@@ -63,7 +66,14 @@ class PaperGrid:
 
     def projection(self, plan: PaperPlan, rate: float) -> float:
         """Return the projected lower bound if this share of releases is recognized."""
-        return _projection(plan, rate, self.alpha, self.tolerance)
+        count = floor(plan.releases * rate + 1e-9)  # 1000 x 0.95 is 950, whatever floats say
+        if plan.mode == "named":
+            return _limit(count, plan.releases, self.alpha * (1 - plan.share))
+        kappa = _ceiling(self.tolerance, plan.slack, plan.n)
+        if self.sharp:
+            return _sharp(count, plan.releases, kappa, self.alpha)
+        limit = _limit(count, plan.releases, self.alpha * (1 - plan.share))
+        return max(0.0, limit - markov_allowance(kappa, self.alpha * plan.share))
 
     def choose(self, ratio: float, rates: Mapping[str, float]) -> PaperPlan:
         """Return the paper's choice: the largest projection, then the cheapest, and so on."""
@@ -85,11 +95,15 @@ class PaperGrid:
 
 
 @cache
-def _projection(plan: PaperPlan, rate: float, alpha: float, tolerance: float) -> float:
-    count = floor(plan.releases * rate + 1e-9)  # 1000 x 0.95 is 950, whatever floats say
-    draws = alpha * (1 - plan.share)
-    limit = float(clopper_pearson_lower(count, plan.releases, alpha=draws))
-    if plan.mode == "named":
-        return limit
-    kappa = chernoff_ceiling(tolerance - plan.slack, tolerance, plan.n)
-    return max(0.0, limit - markov_allowance(kappa, alpha * plan.share))
+def _ceiling(tolerance: float, slack: float, n: int) -> float:
+    return chernoff_ceiling(tolerance - slack, tolerance, n)
+
+
+@cache
+def _limit(count: int, releases: int, alpha: float) -> float:
+    return float(clopper_pearson_lower(count, releases, alpha=alpha))
+
+
+@cache
+def _sharp(count: int, releases: int, kappa: float, alpha: float) -> float:
+    return sharp_lower(count, releases, kappa=kappa, alpha=alpha)

@@ -21,10 +21,18 @@ from proxyguard.exact.binomial import lower_tail, upper_tail
 from proxyguard.plan import counts
 from proxyguard.plan.law import Law
 from proxyguard.plan.targets import Targets
+from proxyguard.plan.two_valued import count_pvalues
 from proxyguard.registry.claim import Bound, Claim, Mode, Score
 from proxyguard.registry.design import Design, Iid
 from proxyguard.registry.levels import Levels, local_levels
 from proxyguard.registry.requirement import Requirement
+from proxyguard.registry.scores import (
+    block_ceiling,
+    block_witnesses,
+    ramp_ceiling,
+    ramp_scores,
+    ramp_sensitivity,
+)
 from proxyguard.registry.test import ComponentTest
 
 Array = NDArray[np.float64]
@@ -153,14 +161,11 @@ def _kappa(targets: Targets, audit: AuditPlan) -> float:
 def _ramp_parts(targets: Targets) -> tuple[Array, float, float]:
     """Return ramp scores (repetitions, A), their ceiling and their sensitivity."""
     requirements, n = targets.law.requirements, targets.n
-    cutoffs = np.array([r.unit_cutoff for r in requirements])
-    ramps = np.array([r.unit_ramp for r in requirements])
-    kappa = max(
-        contamination.ramp_ceiling(r.unit_cutoff, r.unit_ramp, r.unit_limit, n)
-        for r in requirements
+    return (
+        ramp_scores(requirements, targets.means),
+        ramp_ceiling(requirements, n),
+        ramp_sensitivity(requirements, n),
     )
-    scores = contamination.ramp_score(targets.means, cutoffs, ramps)
-    return scores, kappa, contamination.ramp_sensitivity(ramps, n)
 
 
 def _smooth_sharp(targets: Targets, audit: AuditPlan, levels: Levels) -> Array:
@@ -254,21 +259,8 @@ def _block(targets: Targets, audit: AuditPlan, levels: Levels) -> Decider:
     radius = contamination.block_radius(audit.releases, blocks, alpha=float(levels.lower.total))
     if radius >= 1.0 - audit.claim.target:  # no witness can reach so far
         return lambda drawn: np.zeros(len(drawn), dtype=bool)
-    cutoffs = np.array([r.unit_cutoff for r in requirements])
-    means = targets.block_means(size)
-    if all(r.ramp is not None for r in requirements):
-        witness = contamination.ramp_score(
-            means, cutoffs, np.array([r.unit_ramp for r in requirements])
-        )
-        kappa = max(
-            contamination.ramp_ceiling(r.unit_cutoff, r.unit_ramp, r.unit_limit, size)
-            for r in requirements
-        )
-    else:
-        witness = np.all(means <= cutoffs, axis=3).astype(float)
-        kappa = max(
-            contamination.chernoff_ceiling(r.unit_cutoff, r.unit_limit, size) for r in requirements
-        )
+    witness = block_witnesses(requirements, targets.block_means(size))
+    kappa = block_ceiling(requirements, size)
     least = audit.claim.target + kappa * (1.0 - audit.claim.target) + radius
     score = witness.mean(axis=1)  # (repetitions, A)
     return lambda drawn: np.asarray((drawn * score).sum(axis=1) / audit.releases > least)
@@ -308,12 +300,13 @@ def exact_score_rates(law: Law, audit: AuditPlan) -> tuple[Array, Array] | None:
     requirement = law.requirements[0]
     if claim.score is Score.SLACK and claim.mode is Mode.DIRECT:
         accepted = _most_at_cutoff(requirement.unit_cutoff, audit.n)
-    elif audit.tests(law.requirements)[0] is ComponentTest.BINOMIAL:
-        threshold = float(audit.levels(law.requirements).threshold)
-        table = lower_tail(np.arange(audit.n + 1), audit.n, requirement.unit_limit)
-        accepted = int(np.searchsorted(table, threshold, side="right")) - 1
     else:
-        return None
+        test = audit.tests(law.requirements)[0]
+        table = count_pvalues(test, audit.n, requirement.unit_limit)
+        if table is None:
+            return None
+        threshold = float(audit.levels(law.requirements).threshold)
+        accepted = int(np.searchsorted(table, threshold, side="right")) - 1
     if accepted < 0:
         return np.zeros(1), np.ones(1)
     risks = law.means[:, 0]

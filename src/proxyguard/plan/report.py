@@ -164,6 +164,12 @@ def _sequential_lines(found: Recommendation, forecast: SequentialForecast | None
         f"{forecast.worst_draws} at the most, "
         f"validation with probability {forecast.validation:.3f}; fixed: "
         f"{found.chosen.plan.releases} draws.",
+        "Exact, if the target gives this share of favorable scores:",
+        *(
+            f"  {rate:.3f}: {draws:.1f} draws on average, validation with probability "
+            f"{validation:.3f}"
+            for rate, draws, validation in forecast.at_rates
+        ),
     ]
 
 

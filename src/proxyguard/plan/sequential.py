@@ -25,8 +25,9 @@ LOOKS = 40
 class SequentialForecast:
     """Draws and validation of a sequential audit under a law.
 
-    Given a target, both are exact (dynamic programming over the looks). So is their average
-    where a sum gives the law of the score rate; else it is over simulated targets.
+    Given a target, and so a rate of favorable scores, both are exact (dynamic programming over
+    the looks): ``at_rates`` has some. So is their average where a sum gives the law of the score
+    rate; else it is over simulated targets, with its standard error.
     """
 
     boundary: Boundary
@@ -34,6 +35,7 @@ class SequentialForecast:
     expected_draws: float
     standard_error: float  # of the expected draws; 0: exact
     worst_draws: int
+    at_rates: tuple[tuple[float, float, float], ...]  # score rate, expected draws, validation
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -44,6 +46,10 @@ class SequentialForecast:
             "expected_draws": self.expected_draws,
             "standard_error": self.standard_error,
             "worst_draws": self.worst_draws,
+            "at_rates": [
+                {"score_rate": rate, "expected_draws": draws, "validation": validation}
+                for rate, draws, validation in self.at_rates
+            ],
         }
 
 
@@ -98,4 +104,15 @@ def forecast(
         expected_draws=mean,
         standard_error=0.0 if exact is not None else spread / float(np.sqrt(repetitions)),
         worst_draws=int(boundary.looks[-1]),
+        at_rates=_at_rates(boundary, claim.target, futility),
     )
+
+
+def _at_rates(
+    boundary: Boundary, target: float, futility: bool
+) -> tuple[tuple[float, float, float], ...]:
+    """Return expected draws and validation at the target and between it and certainty."""
+    rates = target + (1.0 - target) * np.array([0.0, 0.25, 0.5, 0.75, 0.95, 1.0])
+    found = stopping(boundary, rates, futility=futility)
+    columns = (rates, found.expected_draws, found.validation)
+    return tuple((float(a), float(b), float(c)) for a, b, c in zip(*columns, strict=True))

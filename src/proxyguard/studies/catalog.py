@@ -15,6 +15,7 @@ from proxyguard.studies import (
     sequential_draws,
     shared_target,
     sharp_tables,
+    smooth_target,
     violation,
     worst_case,
 )
@@ -42,7 +43,7 @@ STUDIES: dict[str, Study] = {
         pilots.FALSE_PASS_PILOT,
         shared_target.FALSE_PASS,
         pilots.SMOOTH_TARGET_PILOT,
-        shared_target.SMOOTH_TARGET,
+        smooth_target.SMOOTH_TARGET,
         costs.COST_PLAN,
         costs.MODE_PHASE,
         costs.COST_PLAN_SENSITIVITY,

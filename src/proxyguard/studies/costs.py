@@ -1,4 +1,8 @@
-"""C1 to C3: the paper's cost planner, its mode phases, and what wrong pilot rates cost."""
+"""C1 to C3: the paper's cost planner, its mode phases, and what wrong pilot rates cost.
+
+Ours beside it is the same planner with the sharp bound in the place of the direct one: same
+grid, same rates, same tie rule. Our own planner needs more than two rates.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from proxyguard.plan.paper import PaperGrid
 from proxyguard.studies.study import Cell, Metrics, Outcome, Published, Status, Study, Wanted, tally
 
 GRID = PaperGrid()
+SHARP_GRID = PaperGrid(sharp=True)
 RATIOS = (0.01, 0.1, 1.0, 10.0, 100.0)
 ERRORS = (-0.10, -0.05, -0.02, 0.0, 0.02, 0.05, 0.10)
 TRUTH = {"direct": 0.95, "named": 0.80}
@@ -18,39 +23,54 @@ TRUTH = {"direct": 0.95, "named": 0.80}
 def cost_plan(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
     """Return the chosen plan at one cost ratio (C1, C2)."""
     rates = {"direct": 0.95, "named": cell["named"]}
-    plan = GRID.choose(cell["ratio"], rates)
-    chosen: Metrics = {
-        "projected bound": [GRID.projection(plan, rates[plan.mode])],
-        "n": [plan.n],
-        "R": [plan.releases],
-        "direct": [plan.mode == "direct"],
-    }
-    return tally({"paper's planner": lambda: chosen}, wanted)
+
+    def chosen(planner: PaperGrid) -> Metrics:
+        plan = planner.choose(cell["ratio"], rates)
+        return {
+            "projected bound": [planner.projection(plan, rates[plan.mode])],
+            "n": [plan.n],
+            "R": [plan.releases],
+            "direct": [plan.mode == "direct"],
+        }
+
+    return tally(
+        {"paper's planner": lambda: chosen(GRID), "sharp bound": lambda: chosen(SHARP_GRID)},
+        wanted,
+    )
 
 
 def sensitivity(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
     """Return how often wrong pilot rates switch the mode, and what they cost (C3)."""
-    ratio = cell["ratio"]
-    oracle = GRID.choose(ratio, TRUTH)
-    best = GRID.projection(oracle, TRUTH[oracle.mode])
+    return tally(
+        {
+            "paper's planner": lambda: _wrong_rates(GRID, cell["ratio"]),
+            "sharp bound": lambda: _wrong_rates(SHARP_GRID, cell["ratio"]),
+        },
+        wanted,
+    )
+
+
+def _wrong_rates(planner: PaperGrid, ratio: float) -> Metrics:
+    """Return what a planner loses over all pairs of errors, by its own projections."""
+    oracle = planner.choose(ratio, TRUTH)
+    best = planner.projection(oracle, TRUTH[oracle.mode])
     switches, regrets = [], []
     for direct, named in product(ERRORS, ERRORS):
         rates = {
             "direct": min(1.0, max(0.0, round(TRUTH["direct"] + direct, 10))),
             "named": min(1.0, max(0.0, round(TRUTH["named"] + named, 10))),
         }
-        plan = GRID.choose(ratio, rates)
+        plan = planner.choose(ratio, rates)
         switches.append(plan.mode != oracle.mode)
-        regrets.append(max(0.0, best - GRID.projection(plan, TRUTH[plan.mode])))
-    found = {
+        regrets.append(max(0.0, best - planner.projection(plan, TRUTH[plan.mode])))
+    return {
         "mode switches": [100.0 * float(np.mean(switches))],
         "mean regret": [float(np.mean(regrets))],
         "largest regret": [max(regrets)],
     }
-    return tally({"paper's planner": lambda: found}, wanted)
 
 
-_METHODS = {"paper's planner": Status.REGISTERED}
+_METHODS = {"paper's planner": Status.REGISTERED, "sharp bound": Status.OURS}
 
 
 def _published(rows: tuple[tuple[float, int, int, int], ...]) -> dict[

@@ -12,10 +12,12 @@ import numpy as np
 import scipy
 
 import proxyguard
+from proxyguard.studies.crossing import cross_table
 from proxyguard.studies.figures import write_figures
-from proxyguard.studies.readings import READINGS, Reading, cell_words, gains
+from proxyguard.studies.readings import READINGS, Reading
 from proxyguard.studies.report import write_rows
 from proxyguard.studies.rows import LEVEL, Agreement, Row, agreement
+from proxyguard.studies.sentences import cell_words, gains
 from proxyguard.studies.study import Cell, Status, Study
 
 MOST_CELLS, MOST_COLUMNS = 12, 7
@@ -156,8 +158,10 @@ def section(study: Study, rows: Sequence[Row], verdict: Agreement, *, figure: bo
         *([f"![{study.name}](reproduction/{study.name}.svg)"] if figure else []),
         " ".join(words.see(rows)),
         *([f"Beware: {words.beware}"] if words.beware else []),
+        words.ours,
         f"What differs: {_differs(study)}",
         *([f"In every cell: {common}."] if common else []),
+        cross_table(study, rows, is_error),
         *([abridged] if abridged else []),
         *tables(study, rows, shown, {_key(row) for row in verdict.differ}),
     ]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from proxyguard.studies import own_figures
+from proxyguard.studies import own_figures, planning_figures
+from proxyguard.studies.crossing import with_tests
 from proxyguard.studies.plotting import (
     BLUE,
     GREY,
@@ -37,10 +37,11 @@ from proxyguard.studies.rows import Row
 from proxyguard.studies.study import Status
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 LEVEL = 0.05
+MAIN_TESTS = ("binomial", "bentkus", "betting")
+"""The tests that a figure with a bar a method has room for; the tables have all."""
 
 
 def read_rows(places: Iterable[Path]) -> list[Row]:
@@ -145,6 +146,7 @@ def rare_group(rows: Rows) -> Figure:
 
 def mechanism_calibration(rows: Rows) -> Figure:
     """Return false validation and power against the number of releases, by audit size."""
+    rows = with_tests(rows, ("binomial",))
     sizes = values_of(rows, "n")
     figure, panels = sheet(
         2, len(sizes), "Five mechanisms: a false validation at the target, and power above it",
@@ -184,28 +186,9 @@ def adaptive_stream(rows: Rows) -> Figure:
     return figure
 
 
-def release_planning(rows: Rows) -> Figure:
-    """Return the least number of releases that can validate."""
-    figure, panels = sheet(1, 1, "The fewest releases that can validate at all", height=3.2)
-    ax = panels[0][0]
-    for target in values_of(rows, "eta_0"):
-        own = sorted(of(rows, eta_0=target), key=lambda r: r.cell["H"])
-        at, value = [r.cell["H"] for r in own], [r.value for r in own]
-        ax.plot(at, value, "-o", color=BLUE if target > 0.85 else GREY, label=str(target))
-        for x, y in zip(at, value, strict=True):
-            ax.annotate(f"{y:g}", (x, y), (0, 6), textcoords="offset points", ha="center")
-        ax.annotate(f"target {target:g}", (at[-1], value[-1]), (14, -3),
-                    textcoords="offset points")  # fmt: skip
-    ticks(ax, values_of(rows, "H"))
-    ax.set_ylim(0, None)
-    ax.margins(y=0.15)
-    ax.set_xlabel("mechanisms")
-    ax.set_ylabel("releases of each")
-    return figure
-
-
 def near_boundary(rows: Rows) -> Figure:
     """Return false release labels and false validation against the risk of a bad release."""
+    rows = with_tests(rows, ("binomial",))
     metrics = [m for m in ("any false label", "false validation", "power") if of(rows, m)]
     risks = values_of(rows, "bad")
     figure, panels = sheet(
@@ -227,9 +210,12 @@ def near_boundary(rows: Rows) -> Figure:
 def error_split(rows: Rows) -> Figure:
     """Return false validation and power against the share of the budget for releases."""
     return _metric_curves(
-        rows, "How the error budget is split between releases and draws", "share",
-        "share of the budget spent on releases", top=0.06,
-    )  # fmt: skip
+        with_tests(rows, ("binomial",)),
+        "How the error budget is split between releases and draws",
+        "share",
+        "share of the budget spent on releases",
+        top=0.06,
+    )
 
 
 def collective_grid(rows: Rows) -> Figure:
@@ -252,7 +238,8 @@ def collective_grid(rows: Rows) -> Figure:
 def shared_target(rows: Rows) -> Figure:
     """Return how often each method validates, by reliability."""
     return _by_reliability(
-        of(rows, "validated"), "One shared target: how often each certificate validates"
+        with_tests(of(rows, "validated"), MAIN_TESTS),
+        "One shared target: how often each certificate validates",
     )
 
 
@@ -276,6 +263,7 @@ def mode_comparison(rows: Rows) -> Figure:
 
 def false_pass(rows: Rows) -> Figure:
     """Return how often each bound lies above the target, and its mean."""
+    rows = [row for row in with_tests(rows, MAIN_TESTS) if row.metric != "violation"]
     figure = _bar_panels(
         rows, "At reliability 0.80 exactly: what the allowance for lucky targets is for",
         [(of(rows, "validated"), None), (of(rows, "mean bound"), 1.0)],
@@ -291,65 +279,9 @@ def false_pass(rows: Rows) -> Figure:
 def smooth_target(rows: Rows) -> Figure:
     """Return how often each certificate validates, by reliability."""
     return _by_reliability(
-        of(rows, "validated"), "Ramp scores on 200 records: how often each certificate validates"
+        with_tests(of(rows, "validated"), MAIN_TESTS),
+        "Ramp scores on 200 records: how often each certificate validates",
     )
-
-
-def cost_plan(rows: Rows) -> Figure:
-    """Return the projected bound of the chosen plan against the cost of a release."""
-    figure, panels = sheet(
-        1, 1, "The paper's planner: projected bound by the cost of a release", height=3.8,
-        note="Beside each mark: chosen mode, records x releases. Black rings: published figures.",
-    )  # fmt: skip
-    ax = panels[0][0]
-    ax.set_xscale("log")
-    ax.margins(x=0.12)
-    ax.set_ylim(0.72, 1.0)
-    for named in values_of(rows, "named"):
-        own = of(rows, named=named)
-        bounds = [
-            replace(row, method=f"named rate {named:g}") for row in of(own, "projected bound")
-        ]
-        curves(ax, bounds, by("ratio"), labels=0.05)
-        for row in bounds:
-            _name_plan(ax, row, {r.metric: r.value for r in of(own, ratio=row.cell["ratio"])})
-    ticks(ax, values_of(rows, "ratio"))
-    ax.set_xlabel("cost of a release, in target records (budget 10,000)")
-    ax.set_ylabel("projected bound")
-    return figure
-
-
-def _name_plan(ax: Axes, row: Row, chosen: Mapping[str, float]) -> None:
-    """Write a plan beside its mark, direct ones below and named ones above, off the lines."""
-    direct, steep = bool(chosen["direct"]), row.cell["ratio"] >= 10
-    ax.annotate(
-        f"{'direct' if direct else 'named'}, {chosen['n']:g} x {chosen['R']:g}",
-        (row.cell["ratio"], row.value), (0, -7 if direct else 7), textcoords="offset points",
-        ha="center" if not steep else ("right" if direct else "left"),
-        va="top" if direct else "bottom", fontsize=8, color=BLUE if direct else GREY,
-    )  # fmt: skip
-
-
-def cost_plan_sensitivity(rows: Rows) -> Figure:
-    """Return mode switches and regret of wrong pilot rates against the cost of a release."""
-    shown = ("mode switches", "mean regret", "largest regret")
-    figure, panels = sheet(
-        1, 3, "Pilot rates wrong by up to 0.10 either way: what the planner loses", height=3.2,
-        note="Black rings: published figures.",
-    )  # fmt: skip
-    for ax, metric in zip(panels[0], shown, strict=True):
-        own = of(rows, metric)
-        ax.set_xscale("log")
-        ticks(ax, values_of(rows, "ratio"))
-        ax.margins(x=0.12)
-        curves(ax, own, by("ratio"))
-        ax.set_ylim(0.0, 1.25 * max(r.value for r in own))
-        ax.set_title("mode switches, %" if metric == "mode switches" else metric)
-        ax.set_xlabel("cost of a release")
-        for row in own:
-            ax.annotate(f"{row.value:.3g}", (row.cell["ratio"], row.value), (0, 8),
-                        textcoords="offset points", ha="center", fontsize=8)  # fmt: skip
-    return figure
 
 
 def _last_number(row: Row) -> float:
@@ -452,7 +384,7 @@ FIGURES: Mapping[str, Callable[[Rows], Figure]] = {
     "rare-group": rare_group,
     "mechanism-calibration": mechanism_calibration,
     "adaptive-stream": adaptive_stream,
-    "release-planning": release_planning,
+    "release-planning": planning_figures.release_planning,
     "near-boundary": near_boundary,
     "error-split": error_split,
     "collective-grid": collective_grid,
@@ -461,9 +393,9 @@ FIGURES: Mapping[str, Callable[[Rows], Figure]] = {
     "mode-comparison-high-signal": mode_comparison,
     "false-pass": false_pass,
     "smooth-target": smooth_target,
-    "cost-plan": cost_plan,
-    "mode-phase": cost_plan,
-    "cost-plan-sensitivity": cost_plan_sensitivity,
+    "cost-plan": planning_figures.cost_plan,
+    "mode-phase": planning_figures.cost_plan,
+    "cost-plan-sensitivity": planning_figures.cost_plan_sensitivity,
     "component-tests": own_figures.component_tests,
     "sharp-counts": own_figures.sharp_counts,
     "labels-needed": own_figures.labels_needed,

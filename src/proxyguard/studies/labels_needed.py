@@ -17,18 +17,20 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from proxyguard.errors import RegistryError
 from proxyguard.exact.betting import betting_pvalue
 from proxyguard.exact.binomial import clopper_pearson_lower, upper_tail
 from proxyguard.exact.contamination import chernoff_ceiling, markov_allowance
 from proxyguard.exact.mean import bentkus_pvalue, empirical_bernstein_pvalue
 from proxyguard.exact.sharp import critical_count, largest_threshold
 from proxyguard.exact.special import special
-from proxyguard.studies import modes
+from proxyguard.studies import mode_targets
 from proxyguard.studies.counts import Array, Counts, pvalue_table
 from proxyguard.studies.study import Cell, Metrics, Outcome, Published, Status, Study, Wanted, tally
 
 R, ETA, TARGET, ALPHA, POWER = 1000, 0.95, 0.8, 0.05, 0.8
 STEP, SMALLEST = 1.05, 100
+LEAST_REPETITIONS = 3  # of a block: a third of them tunes
 RELEASE_SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)  # phi
 TARGET_SHARES = (0.25, 0.5, 0.75, 0.9)  # f
 SLACKS = tuple(float(share) for share in np.linspace(0.1, 0.98, 45))  # of the family's margin
@@ -191,16 +193,16 @@ class Family:
 
 def primary(rng: np.random.Generator, reps: int, records: int) -> Steps:
     """Draw the primary study's smoothed Bernoulli losses (B12, moderate evidence)."""
-    releases = modes.draw_releases(rng, modes.MODERATE, (reps, R), ETA)
-    means = np.array(modes.LIMITS) - np.moveaxis(releases.margins, 0, -1)
+    releases = mode_targets.draw_releases(rng, mode_targets.MODERATE, (reps, R), ETA)
+    means = np.array(mode_targets.LIMITS) - np.moveaxis(releases.margins, 0, -1)
     return Steps(
-        limits=modes.LIMITS,
-        margin=modes.MODERATE.margin[0] + modes.MODERATE.jitter,
+        limits=mode_targets.LIMITS,
+        margin=mode_targets.MODERATE.margin[0] + mode_targets.MODERATE.jitter,
         valid=releases.valid,
-        thetas=(means - modes.SMOOTH / 2) / (1 - modes.SMOOTH),
+        thetas=(means - mode_targets.SMOOTH / 2) / (1 - mode_targets.SMOOTH),
         uniforms=rng.random((reps, records)),
-        smooth=modes.SMOOTH,
-        noise=rng.random((reps, records, len(modes.LIMITS))),
+        smooth=mode_targets.SMOOTH,
+        noise=rng.random((reps, records, len(mode_targets.LIMITS))),
         own=rng.spawn(1)[0],
     )
 
@@ -343,7 +345,10 @@ def smallest(sizes: Sequence[int], power: Callable[[int], float]) -> int:
     """
     at = bisect_left(range(len(sizes)), True, key=lambda i: power(sizes[i]) >= POWER)
     if at == len(sizes):
-        raise ValueError(f"no size up to {sizes[-1]} reaches {POWER:g}")
+        raise RegistryError(
+            f"the search promises a size with power {POWER:g}; none up to {sizes[-1]:,} records "
+            "reached it in this run; with few repetitions the power is too noisy: use 30 or more"
+        )
     while True:
         lower = [i for i in range(max(0, at - 3), at) if power(sizes[i]) >= POWER]
         if not lower:
@@ -355,6 +360,11 @@ def labels_needed(
     cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted
 ) -> Outcome:
     """Return the smallest size of 80 % power, and the power at the size that theory prints."""
+    if repetitions < LEAST_REPETITIONS:
+        raise RegistryError(
+            f"labels-needed tunes on a third of each block of 300 repetitions; the last block has "
+            f"{repetitions}, and needs {LEAST_REPETITIONS} or more"
+        )
     family = FAMILIES[cell["family"]]
     sizes = family.sizes()
     drawn = family.draw(rng, repetitions + (repetitions + 1) // 2, sizes[-1])

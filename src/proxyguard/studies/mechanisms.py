@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from fractions import Fraction
-from functools import cache, partial
-from typing import Any
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom
 
-from proxyguard.exact.binomial import upper_tail
 from proxyguard.studies.counts import (
     Array,
     CodeLaw,
@@ -22,17 +18,27 @@ from proxyguard.studies.counts import (
     holm_bars,
     holm_count,
     labelled,
-    largest_count_law,
-    least_count_score,
     mixed_law,
     point_passes,
     pvalue_table,
     reliability_pvalues,
-    sharp_pvalues,
-    sharp_threshold,
     simes_count,
     unlabelled_law,
     validated_mechanisms,
+)
+from proxyguard.studies.mechanism_modes import (
+    ALPHA,
+    OURS,
+    TARGET,
+    TOLERANCE,
+    H,
+    both,
+    exact_any,
+    exact_ours,
+    least_passing,
+    our_methods,
+    pass_rate,
+    risks,
 )
 from proxyguard.studies.study import (
     Cell,
@@ -47,27 +53,13 @@ from proxyguard.studies.study import (
     tally,
 )
 
-H, TOLERANCE, TARGET, ALPHA = 5, 0.10, 0.8, 0.05
-REQUIREMENTS = 3
-COUNT_SHARE = Fraction(9, 10)
-"""Share of the e-value count's error that pays for the target; draws have the rest."""
-
-
 Recognize = Callable[[Integers, Array, float], Integers]
-Decide = Callable[[NDArray[Any]], Integers]
-"""From the releases of mechanisms, (releases, mechanisms, repetitions), to how many validate."""
 
 
 def _laws(cell: Cell, law: Callable[..., CodeLaw]) -> dict[str, CodeLaw]:
     """Return the laws of boundary mechanisms and of valid ones."""
     etas = {"boundary": TARGET, "valid": cell["eta"]}
-    return {name: law(cell["n"], TOLERANCE, eta, _risks(cell)) for name, eta in etas.items()}
-
-
-def _risks(cell: Cell) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return the risks of a valid release's requirements, and of an invalid one's."""
-    safe = cell["safe"]
-    return (safe, safe, safe), (cell["bad"], safe, safe)
+    return {name: law(cell["n"], TOLERANCE, eta, risks(cell)) for name, eta in etas.items()}
 
 
 def _labelled_blocks(
@@ -95,79 +87,9 @@ def _outer(recognized: Integers, releases: int, level: float) -> Integers:
     return validated_mechanisms(recognized, reliability_pvalues(releases, TARGET), level)
 
 
-def _sharp(counts: Integers, table: Array) -> Integers:
-    """Return how many mechanisms the sharp certificate validates, Holm over the mechanisms."""
-    releases = len(counts)
-    threshold = sharp_threshold(releases, TARGET, ALPHA / H)
-    if threshold == 0.0:
-        return np.zeros(counts.shape[-1], dtype=np.int64)
-    scores = below(counts, bar(table, threshold))
-    return validated_mechanisms(scores, sharp_pvalues(releases, TARGET, threshold), ALPHA)
-
-
-def _count(counts: Integers, table: Array) -> Integers:
-    """Return how many mechanisms the e-value count validates, at local levels ``alpha/H``."""
-    releases = len(counts)
-    threshold = sharp_threshold(releases, TARGET, ALPHA / H)
-    local = Fraction(str(ALPHA)) / H
-    least = least_count_score(
-        releases, TARGET, threshold, COUNT_SHARE * local, (1 - COUNT_SHARE) * local
-    )
-    scores = below(counts, bar(table, threshold))
-    return np.asarray(np.count_nonzero(scores >= least, axis=0))
-
-
-@cache
-def violation_bars(
-    n: int, releases: int, tolerance: float, target: float, beta: float
-) -> tuple[int, int] | None:
-    """Return the least violating count, and how many of them show unreliability, if any can.
-
-    Theory section 4: a release violates when ``J`` times the least violation p-value is at most
-    ``t``, and that p-value belongs to the largest count.
-    """
-    threshold = sharp_threshold(releases, 1.0 - target, beta)
-    if threshold == 0.0:
-        return None
-    violating = upper_tail(np.arange(n + 1), n, tolerance) <= threshold / REQUIREMENTS
-    shows = sharp_pvalues(releases, 1.0 - target, threshold) <= beta
-    return int(np.argmax(violating)), int(np.argmax(shows))
-
-
-def _violation(counts: Integers, n: int) -> Integers:
-    """Return how many mechanisms the sharp violation certificate says are unreliable.
-
-    Each spends ``beta/H``.
-    """
-    bars = violation_bars(n, len(counts), TOLERANCE, TARGET, ALPHA / H)
-    if bars is None:
-        return np.zeros(counts.shape[-1], dtype=np.int64)
-    least, enough = bars
-    violating = len(counts) - below(counts, least).astype(np.int64)
-    return np.asarray(np.count_nonzero(violating >= enough, axis=0))
-
-
-def _both(blocks: Mapping[str, NDArray[Any]], decide: Decide) -> Metrics:
-    """Return false validation of boundary mechanisms and power for valid ones."""
-    return {
-        "false validation": decide(blocks["boundary"]) > 0,
-        "power": decide(blocks["valid"]) / H,
-    }
-
-
 def _oracle(valid: Mapping[str, NDArray[np.bool_]], level: float) -> Metrics:
     """Return the metrics of a test that knows which releases are valid."""
-    return _both(valid, lambda v: _outer(np.count_nonzero(v, axis=0), len(v), level))
-
-
-def _ours(blocks: Mapping[str, Integers], n: int) -> dict[str, Callable[[], Metrics]]:
-    """Return the methods that the paper lacks, the same in every study of mechanisms."""
-    table = pvalue_table(n, TOLERANCE)
-    return {
-        "sharp, binomial": lambda: _both(blocks, partial(_sharp, table=table)),
-        "count, binomial": lambda: _both(blocks, partial(_count, table=table)),
-        "sharp violation": lambda: {"false violation": _violation(blocks["valid"], n) > 0},
-    }
+    return both(valid, lambda v: _outer(np.count_nonzero(v, axis=0), len(v), level))
 
 
 def calibrate(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
@@ -178,22 +100,25 @@ def calibrate(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wa
     counts, valid = _labelled_blocks(rng, cell, repetitions)
 
     def plug_in() -> Metrics:
-        return _both(
+        return both(
             counts, lambda c: np.count_nonzero(below(c, passes) / releases >= TARGET, axis=0)
         )
 
     def tested(recognize: Callable[[Integers], Integers], level: float) -> Metrics:
-        return _both(counts, lambda c: _outer(recognize(c), releases, level))
+        return both(counts, lambda c: _outer(recognize(c), releases, level))
+
+    def named(pvalues: Array) -> Metrics:
+        return tested(lambda c: holm_count(c, pvalues, inner / H), outer)
 
     return tally(
         {
             "plug-in": plug_in,
             "point rule + binomial": lambda: tested(lambda c: below(c, passes), ALPHA),
             "per-release IUT": lambda: tested(lambda c: below(c, bar(table, inner)), outer),
-            "two-level": lambda: tested(lambda c: holm_count(c, table, inner / H), outer),
+            "two-level": lambda: named(table),
             "collective": lambda: tested(lambda c: simes_count(c, table, inner / H), outer),
             "oracle": lambda: _oracle(valid, ALPHA),
-            **_ours(counts, n),
+            **our_methods(counts, n, named),
         },
         wanted,
     )
@@ -217,19 +142,19 @@ def near_boundary(
     def marked(bars: Callable[[Integers], Integers | int]) -> Metrics:
         return {
             "any false label": least_invalid() < bars(boundary),
-            **_both(counts, lambda c: _outer(below(c, bars(c)), releases, level)),
+            **both(counts, lambda c: _outer(below(c, bars(c)), releases, level)),
         }
 
-    def by_holm(c: Integers) -> Integers:
+    def by_holm(pvalues: Array) -> Metrics:
         # One family over all releases of all mechanisms.
-        return holm_bars(c, table, level, (0, 1))
+        return marked(lambda c: holm_bars(c, pvalues, level, (0, 1)))
 
     return tally(
         {
             "uncorrected": lambda: marked(lambda c: bar(table, level)),
-            "inner Holm": lambda: marked(by_holm),
+            "inner Holm": lambda: by_holm(table),
             "oracle": lambda: {"any false label": np.zeros(repetitions), **_oracle(valid, level)},
-            **_ours(counts, n),
+            **our_methods(counts, n, by_holm),
         },
         wanted,
     )
@@ -242,65 +167,35 @@ def collective(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: W
     counts = _blocks(rng, cell, repetitions)
 
     @cache
-    def recognized(recognize: Recognize, block: str) -> Integers:
-        return recognize(counts[block], table, level / H)
+    def by_holm(block: str) -> Integers:
+        return holm_count(counts[block], table, level / H)
 
-    def combined(recognize: Recognize) -> dict[str, Array]:
-        outer = {block: _outer(recognized(recognize, block), releases, level) for block in counts}
+    def combined(recognize: Callable[[str], Integers]) -> dict[str, Array]:
+        recognized = {block: recognize(block) for block in counts}
+        outer = {block: _outer(found, releases, level) for block, found in recognized.items()}
         return {
             "false validation": np.asarray(outer["boundary"] > 0),
             "power": outer["valid"] / H,
-            "recognized": recognized(recognize, "valid").mean(axis=0),
+            "recognized": recognized["valid"].mean(axis=0),
         }
 
     def gaining(recognize: Recognize) -> dict[str, Array]:
-        found = combined(recognize)
-        by_holm = recognized(holm_count, "valid").mean(axis=0)
-        return {**found, "gain over Holm": found["recognized"] - by_holm}
+        found = combined(lambda block: recognize(counts[block], table, level / H))
+        gain = found["recognized"] - by_holm("valid").mean(axis=0)
+        return {**found, "gain over Holm": gain}
+
+    def named(pvalues: Array) -> Metrics:
+        return combined(lambda block: holm_count(counts[block], pvalues, level / H))
 
     return tally(
         {
-            "Holm": lambda: combined(holm_count),
+            "Holm": lambda: combined(by_holm),
             "tail-Simes": lambda: gaining(simes_count),
             "tail-Fisher": lambda: gaining(fisher_count),
-            **_ours(counts, n),
+            **our_methods(counts, n, named),
         },
         wanted,
     )
-
-
-def _pass_rate(cell: Cell, eta: float, least: int) -> float:
-    """Return the chance that the largest count of a release lies below a bar."""
-    good, bad = (largest_count_law(cell["n"], one) for one in _risks(cell))
-    return float(eta * good[least - 1] + (1.0 - eta) * bad[least - 1]) if least > 0 else 0.0
-
-
-def _exact_any(releases: int, rate: float, least: int) -> float:
-    """Return the chance that one of ``H`` independent mechanisms reaches a count."""
-    one = float(binom.sf(least - 1, releases, rate))
-    return -float(np.expm1(H * np.log1p(-one))) if one < 1.0 else 1.0
-
-
-def _least_passing(pvalues: Array, level: float) -> int:
-    """Return the least count whose p-value is at most a level, one too many if there is none."""
-    passes = pvalues <= level
-    return int(np.argmax(passes)) if passes.any() else pvalues.size
-
-
-def _exact_ours(cell: Cell) -> dict[tuple[str, str], float]:
-    """Return the exact rates of our methods: each is a binomial tail of one score."""
-    n, releases = cell["n"], cell["R"]
-    table, found = pvalue_table(n, TOLERANCE), {}
-    threshold = sharp_threshold(releases, TARGET, ALPHA / H)
-    if threshold > 0.0:
-        least = _least_passing(sharp_pvalues(releases, TARGET, threshold), ALPHA / H)
-        rate = _pass_rate(cell, TARGET, bar(table, threshold))
-        found["sharp, binomial", "false validation"] = _exact_any(releases, rate, least)
-    bars = violation_bars(n, releases, TOLERANCE, TARGET, ALPHA / H)
-    if bars is not None:
-        rate = 1.0 - _pass_rate(cell, cell["eta"], bars[0])
-        found["sharp violation", "false violation"] = _exact_any(releases, rate, bars[1])
-    return found
 
 
 def exact_calibration(cell: Cell) -> dict[tuple[str, str], float]:
@@ -310,22 +205,22 @@ def exact_calibration(cell: Cell) -> dict[tuple[str, str], float]:
     """
     n, releases, share = cell["n"], cell["R"], cell["share"]
     table, outer = pvalue_table(n, TOLERANCE), reliability_pvalues(releases, TARGET)
-    point = _pass_rate(cell, TARGET, point_passes(n, TOLERANCE) + 1)
-    single = _pass_rate(cell, TARGET, bar(table, ALPHA * share))
+    point = pass_rate(cell, TARGET, point_passes(n, TOLERANCE) + 1)
+    single = pass_rate(cell, TARGET, bar(table, ALPHA * share))
     plenty = int(np.argmax(np.arange(releases + 1) / releases >= TARGET))
     whole, part = ALPHA / H, ALPHA * (1 - share) / H
     rates = {
         "plug-in": (point, plenty),
-        "point rule + binomial": (point, _least_passing(outer, whole)),
-        "per-release IUT": (single, _least_passing(outer, part)),
-        "oracle": (TARGET, _least_passing(outer, whole)),
+        "point rule + binomial": (point, least_passing(outer, whole)),
+        "per-release IUT": (single, least_passing(outer, part)),
+        "oracle": (TARGET, least_passing(outer, whole)),
     }
     return {
         **{
-            (method, "false validation"): _exact_any(releases, rate, least)
+            (method, "false validation"): exact_any(releases, rate, least)
             for method, (rate, least) in rates.items()
         },
-        **_exact_ours(cell),
+        **exact_ours(cell),
     }
 
 
@@ -333,15 +228,15 @@ def exact_near_boundary(cell: Cell) -> dict[tuple[str, str], float]:
     """Return the exact rates of the methods that label releases one by one (B8)."""
     n, releases, level = cell["n"], cell["R"], ALPHA / 2
     least = bar(pvalue_table(n, TOLERANCE), level)
-    enough = _least_passing(reliability_pvalues(releases, TARGET), level / H)
-    wrong = (1.0 - TARGET) * _pass_rate(cell, 0.0, least)
+    enough = least_passing(reliability_pvalues(releases, TARGET), level / H)
+    wrong = (1.0 - TARGET) * pass_rate(cell, 0.0, least)
     return {
         ("uncorrected", "any false label"): 1.0 - (1.0 - wrong) ** (H * releases),
-        ("uncorrected", "false validation"): _exact_any(
-            releases, _pass_rate(cell, TARGET, least), enough
+        ("uncorrected", "false validation"): exact_any(
+            releases, pass_rate(cell, TARGET, least), enough
         ),
-        ("oracle", "false validation"): _exact_any(releases, TARGET, enough),
-        **_exact_ours(cell),
+        ("oracle", "false validation"): exact_any(releases, TARGET, enough),
+        **exact_ours(cell),
     }
 
 
@@ -350,11 +245,6 @@ _CALIBRATION_CELLS = tuple(
     for cell in grid(n=(100, 250, 500), R=(10, 25, 50, 75))
 )
 _AT = place(_CALIBRATION_CELLS, n=500, R=50)
-_OURS = {
-    "sharp, binomial": Status.OURS,
-    "count, binomial": Status.OURS,
-    "sharp violation": Status.OURS,
-}
 _METHODS = {
     "plug-in": Status.INVALID,
     "point rule + binomial": Status.INVALID,
@@ -362,10 +252,11 @@ _METHODS = {
     "two-level": Status.REGISTERED,
     "collective": Status.REGISTERED,
     "oracle": Status.ORACLE,
-    **_OURS,
+    **OURS,
 }
 MECHANISM_CALIBRATION = Study(
     name="mechanism-calibration",
+    also={"two-level": "named, binomial"},
     paper="Table mechanism_calibration, Figure mechanism_control",
     seed=260726,
     repetitions=5000,
@@ -391,6 +282,7 @@ MECHANISM_CALIBRATION = Study(
 _SHARES = (0.1, 0.25, 0.5, 0.75, 0.9)
 ERROR_SPLIT = Study(
     name="error-split",
+    also={"two-level": "named, binomial"},
     paper="Table alpha_allocation",
     seed=2607282,
     repetitions=10_000,
@@ -401,7 +293,7 @@ ERROR_SPLIT = Study(
     simulate=calibrate,
     exact=exact_calibration,
     block=1000,
-    methods={name: _METHODS[name] for name in ("two-level", "oracle", *_OURS)},
+    methods={name: _METHODS[name] for name in ("two-level", "oracle", *OURS)},
     published={
         (i, "two-level", metric): Published(value=value, digits=digits, repetitions=10_000)
         for i, pair in enumerate(
@@ -416,6 +308,7 @@ ERROR_SPLIT = Study(
 _RISKS = (0.100, 0.101, 0.102, 0.120)
 NEAR_BOUNDARY = Study(
     name="near-boundary",
+    also={"inner Holm": "named, binomial"},
     paper="Table near_boundary_inner_correction",
     seed=2607281,
     repetitions=10_000,
@@ -427,7 +320,7 @@ NEAR_BOUNDARY = Study(
         "uncorrected": Status.INVALID,
         "inner Holm": Status.REGISTERED,
         "oracle": Status.ORACLE,
-        **_OURS,
+        **OURS,
     },
     published={
         (i, method, metric): Published(value=value, digits=4, repetitions=10_000)
@@ -458,18 +351,19 @@ _GRID = tuple(
 _SHOWN = place(_GRID, safe=0.04, n=500, R=100, eta=0.95)
 COLLECTIVE_GRID = Study(
     name="collective-grid",
+    also={"Holm": "named, binomial"},
     paper="Figure collective_power, Table collective_benchmarks",
     seed=260728,
     repetitions=2000,
     cells=_GRID,
     simulate=collective,
-    exact=_exact_ours,
+    exact=exact_ours,
     block=1000,
     methods={
         "Holm": Status.REGISTERED,
         "tail-Simes": Status.REGISTERED,
         "tail-Fisher": Status.POST_HOC,
-        **_OURS,
+        **OURS,
     },
     published={
         (_SHOWN, "Holm", "false validation"): Published(value=0.0, digits=4, repetitions=2000),

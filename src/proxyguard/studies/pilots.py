@@ -13,7 +13,7 @@ from functools import cache, partial
 
 import numpy as np
 
-from proxyguard.studies.modes import (
+from proxyguard.studies.mode_targets import (
     HIGH_SIGNAL,
     MODERATE,
     Design,
@@ -21,12 +21,11 @@ from proxyguard.studies.modes import (
     Model,
     SmoothedTarget,
     Target,
-    direct_by,
-    named_by,
-    simulate,
 )
+from proxyguard.studies.modes import direct_by, named_by, simulate
 from proxyguard.studies.passing import Decisions
-from proxyguard.studies.shared_target import Means, Ramp, false_pass, oracle_power, shared_target
+from proxyguard.studies.shared_target import false_pass, oracle_power, shared_target
+from proxyguard.studies.smooth_target import Means, Ramp
 from proxyguard.studies.study import (
     Cell,
     Outcome,

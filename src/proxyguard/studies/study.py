@@ -106,6 +106,7 @@ class Study:
     exact: Callable[[Cell], Mapping[tuple[str, str], float]] | None = None
     block: int = 500  # repetitions simulated at once
     own: bool = False  # a study that the paper lacks
+    also: Mapping[str, str] = field(default_factory=dict)  # "mode, test" of the paper's methods
     differs: str = "Independent seeds; statistically equal, never in digits."
 
     def published_methods(self) -> tuple[str, ...]:
