@@ -174,7 +174,7 @@ def test_counts_above_every_decision_share_a_code() -> None:
 @pytest.mark.parametrize(("releases", "threshold"), [(50, 0.003), (100, 0.004), (25, 0.003)])
 def test_the_count_validates_from_its_least_score_on(releases: int, threshold: float) -> None:
     alpha_target, alpha_draws = Fraction(9, 1000), Fraction(1, 1000)
-    least = counts.least_count_score(releases, 0.8, threshold, alpha_target, alpha_draws)
+    least = counts.least_count_score(releases, 0.8, Fraction(threshold), alpha_target, alpha_draws)
 
     def validates(scores: int) -> bool:
         # Theory section 3: m* is the largest m <= R with (m - (R - N)) alpha_Z < m t.
@@ -189,4 +189,3 @@ def test_the_count_validates_from_its_least_score_on(releases: int, threshold: f
     assert [validates(n) for n in range(releases + 1)] == [n >= least for n in range(releases + 1)]
     # .8^25 > .001: no count of 25 releases can validate.
     assert (least > releases) == (releases == 25)
-    assert counts.least_count_score(releases, 0.8, 0.0, alpha_target, alpha_draws) == releases + 1

@@ -123,9 +123,8 @@ def test_unreliable_mechanisms_are_said_to_violate() -> None:
 def test_too_few_releases_decide_nothing() -> None:
     # .8^10 > .01 and .2^2 > .01: neither direction can decide with so few releases.
     counts = np.zeros((10, 5, 4), dtype=np.uint8)
-    table = count_pvalues("binomial", 500, 0.1)
-    assert mechanism_modes.sharp(counts, table).tolist() == [0] * 4
-    assert mechanism_modes.counted(counts, table).tolist() == [0] * 4
+    assert mechanism_modes.sharp(counts, "binomial", 500).tolist() == [0] * 4
+    assert mechanism_modes.counted(counts, "binomial", 500).tolist() == [0] * 4
     assert (
         mechanism_modes.violations(np.full((2, 5, 4), 200, dtype=np.uint8), 500).tolist() == [0] * 4
     )

@@ -2,51 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.stats import beta, binomtest, fisher_exact
+from scipy.stats import binomtest, fisher_exact
 
+from proxyguard.exact.betting import betting_pvalue
+from proxyguard.exact.binomial import clopper_pearson_lower
+from proxyguard.exact.evalues import largest_invalid_count, mixture_evalues
+from proxyguard.exact.mean import (
+    bentkus_pvalue,
+    binomial_pvalue,
+    chernoff_pvalue,
+    empirical_bernstein_pvalue,
+    hoeffding_pvalue,
+)
 from proxyguard.exact.multiplicity import holm
 from proxyguard.studies import (
     component_power,
     labels_needed,
+    loss_families,
     sequential_draws,
+    sharp_rates,
     sharp_tables,
     violation,
-    worst_case,
 )
 from proxyguard.studies.rows import Row, agreement
 from proxyguard.studies.run import run_study
 from proxyguard.studies.study import place
-
-ERRORS = ("false validation", "false violation")
-
-
-def lower_limit(row: Row) -> float:
-    """The one-sided 99.9 % Clopper-Pearson lower limit, by scipy's quantile."""
-    errors = round(row.value * row.repetitions)
-    return float(beta.ppf(0.001, errors, row.repetitions - errors + 1)) if errors else 0.0
-
-
-def beyond(rows: list[Row], level: float) -> list[tuple[str, float]]:
-    """The error rates that exceed their level beyond doubt."""
-    rates = [row for row in rows if row.metric in ERRORS]
-    assert rates
-    return [(row.method, row.value) for row in rates if lower_limit(row) > level]
-
-
-def far_from_exact(rows: list[Row]) -> list[tuple[str, float, float]]:
-    """The rates that an exact sum makes a one-in-a-million event."""
-    return [
-        (row.method, row.value, row.exact)
-        for row in rows
-        if row.exact is not None
-        and row.wilson is not None
-        and binomtest(round(row.value * row.repetitions), row.repetitions, row.exact).pvalue < 1e-6
-    ]
-
+from studies.error_rates import ERRORS, beyond, far_from_exact, lower_limit
 
 # Theory section 1, the bentkus column: an older, weaker form of the test; 400 trials assumed.
 BENTKUS_FLOOR = (0.98, 0.00, 0.21, 0.00, 0.00, 0.00)
@@ -96,6 +82,42 @@ def test_a_wrong_total_error_changes_them(monkeypatch: pytest.MonkeyPatch) -> No
     assert not agreement(run_study(sharp_tables.SHARP_COUNTS)).good
 
 
+# Theory section 2, the bentkus column of its second table: an older, weaker form; 400 trials.
+SHARP_BENTKUS_FLOOR = (0.0, 0.925, 0.948, 0.918, 0.940, 0.728, 0.905, 0.620, 0.520, 0.555)
+
+
+@pytest.fixture(scope="module")
+def sharp_rate_rows() -> list[Row]:
+    return run_study(sharp_rates.SHARP_RATES, repetitions=300)
+
+
+def test_validation_rates_are_those_of_theory(sharp_rate_rows: list[Row]) -> None:
+    verdict = agreement(sharp_rate_rows)
+    assert verdict.compared == len(sharp_rates.SHARP_RATES.published) == 40
+    assert verdict.good, verdict.sentence
+    assert far_from_exact(sharp_rate_rows) == []
+    found = [r for r in sharp_rate_rows if r.method == "sharp, bentkus"]
+    for row, floor in zip(found, SHARP_BENTKUS_FLOOR, strict=True):
+        ours, theirs = round(row.value * row.repetitions), round(400 * floor)
+        table = [[ours, row.repetitions - ours], [theirs, 400 - theirs]]
+        assert fisher_exact(table, alternative="less").pvalue > 1e-3
+    errors = [r for r in sharp_rate_rows if r.cell["eta"] == sharp_rates.TARGET]
+    assert all(lower_limit(row) <= sharp_rates.ALPHA for row in errors)
+
+
+def test_a_wrong_ceiling_changes_the_validation_rates(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = sharp_rates.sharp_validates
+    monkeypatch.setattr(
+        sharp_rates,
+        "sharp_validates",
+        lambda scores, R, **rest: real(scores, R, **{**rest, "kappa": 2 * rest["kappa"]}),
+    )
+    rows = run_study(
+        sharp_rates.SHARP_RATES, repetitions=300, methods=("sharp, randomized binomial",)
+    )
+    assert not agreement(rows).good
+
+
 def test_the_smallest_size_is_found_where_power_is_uneven() -> None:
     sizes = list(range(10, 30))
     assert labels_needed.smallest(sizes, lambda n: n / 25) == 20
@@ -111,49 +133,107 @@ def test_the_smallest_size_is_found_where_power_is_uneven() -> None:
         ("sharp, empirical Bernstein", 1147),
         ("sharp, bentkus", 608),
         ("sharp, randomized binomial", 454),
+        ("sharp, hoeffding", 1779),
+        ("count, bentkus", 670),
+        ("count, chernoff", 815),
     ],
 )
 def test_the_exact_power_is_that_of_simulated_audits(method: str, n: int) -> None:
     # Reference: the best setting over audits whose releases are scored one by one.
     trials = 600
-    drawn = labels_needed.bernoulli(np.random.default_rng(1), trials, n)
+    drawn = loss_families.bernoulli(np.random.default_rng(1), trials, n)
+    mode, test = labels_needed.crossed(method)
     if method == "direct":
         flags = labels_needed.direct_flags(drawn, n)
     else:
-        flags = labels_needed.sharp_flags(drawn, method.removeprefix("sharp, "), n)
+        flags = labels_needed.MODES[mode](np.sort(drawn.pvalues(test, n, 0.01), axis=1))
     hits = max(int(one.sum()) for one in flags)
     assert binomtest(hits, trials, labels_needed.exact_power(method, n)).pvalue > 1e-3
 
 
-def test_losses_of_a_step_family_are_the_declared_ones() -> None:
+@pytest.mark.parametrize("records", [60, 90])
+def test_losses_of_a_step_family_are_the_declared_ones(records: int) -> None:
     # Reference: every loss written out, and the means and p-values of the core from those.
     n = 60
-    drawn = labels_needed.primary(np.random.default_rng(2), 1, n)
-    c, u, w = drawn.smooth, drawn.uniforms[0], drawn.noise[0]
-    losses = (1 - c) * (u[None, :, None] < drawn.thetas[0][:, None, :]) + c * w
+    drawn = loss_families.primary(np.random.default_rng(2), 2, records)
+    c, u, w = drawn.smooth, drawn.uniforms[1, :n], drawn.noise[1, :, :n].T
+    losses = (1 - c) * (u[None, :, None] < drawn.thetas[1][:, None, :]) + c * w
     limits = np.array(drawn.limits)
     np.testing.assert_allclose(
-        drawn.excess(n)[0], (losses.mean(axis=1) - limits).max(axis=1), atol=1e-14
+        drawn.excess(n)[1], (losses.mean(axis=1) - limits).max(axis=1), atol=1e-14
     )
-    for test in ("empirical Bernstein", "bentkus"):
-        moments = losses.mean(axis=1), losses.var(axis=1, ddof=1)
-        expected = np.max(
-            [
-                labels_needed.means_test(test, moments[0][:, j], moments[1][:, j], n, limits[j])
-                for j in range(3)
-            ],
-            axis=0,
-        )
-        np.testing.assert_allclose(drawn.pvalues(test, n, 0.01)[0], expected, rtol=1e-9)
-    betting = np.max(
-        [labels_needed.betting_pvalue(losses[:, :, j], limits[j], level=0.01) for j in range(3)],
-        axis=0,
-    )
-    np.testing.assert_allclose(drawn.pvalues("betting", n, 0.01)[0], betting, rtol=1e-9)
+
+    def largest(pvalue: Callable[[int], np.ndarray]) -> np.ndarray:
+        return np.max([pvalue(j) for j in range(3)], axis=0)
+
+    means, variances = losses.mean(axis=1), losses.var(axis=1, ddof=1)
+    expected = {
+        "empirical Bernstein": largest(
+            lambda j: empirical_bernstein_pvalue(means[:, j], variances[:, j], n, limits[j])
+        ),
+        "bentkus": largest(lambda j: bentkus_pvalue(means[:, j], n, limits[j])),
+        "chernoff": largest(lambda j: chernoff_pvalue(means[:, j], n, limits[j])),
+        "hoeffding": largest(lambda j: hoeffding_pvalue(means[:, j], n, limits[j])),
+        "betting": largest(lambda j: betting_pvalue(losses[:, :, j], limits[j], level=0.01)),
+    }
+    for test, pvalues in expected.items():
+        np.testing.assert_allclose(drawn.pvalues(test, n, 0.01)[1], pvalues, rtol=1e-9)
+
+
+def test_indicators_of_a_step_family_are_uniforms_below_the_losses() -> None:
+    n = 60
+    drawn = loss_families.primary(np.random.default_rng(2), 2, 90)
+    coins = np.random.default_rng(2)  # the same stream: three arrays, then its first child
+    again = loss_families.primary(coins, 2, 90)
+    chances = again.own.random(again.noise.shape)[1, :, :n].T
+    c, u, w = drawn.smooth, drawn.uniforms[1, :n], drawn.noise[1, :, :n].T
+    losses = (1 - c) * (u[None, :, None] < drawn.thetas[1][:, None, :]) + c * w
+    counts = (chances < losses).sum(axis=1)
+    expected = np.max([binomial_pvalue(counts[:, j], n, drawn.limits[j]) for j in range(3)], axis=0)
+    found = drawn.pvalues("randomized binomial", n, 0.01)[1]
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_named_decisions_are_those_of_holm() -> None:
+    # Reference: the core's Holm, and its limit of the count.
+    drawn = loss_families.bernoulli(np.random.default_rng(5), 40, 1200)
+    ordered = np.sort(drawn.pvalues("bentkus", 1200, 0.01), axis=1)
+    decided = []
+    for share, flags in zip(
+        labels_needed.RELEASE_SHARES, labels_needed.named_flags(ordered), strict=True
+    ):
+        counts = [holm(row, alpha=0.05 * share).sum() for row in ordered]
+        bounds = clopper_pearson_lower(np.array(counts), 1000, alpha=0.05 * (1 - share))
+        np.testing.assert_array_equal(flags, bounds > 0.8)
+        decided.extend(flags)
+    assert 0 < sum(decided) < len(decided)
+
+
+def test_count_decisions_are_those_of_the_core() -> None:
+    # Reference: the core's count of e-values at each threshold and split.
+    drawn = loss_families.bernoulli(np.random.default_rng(6), 12, 700)
+    ordered = np.sort(drawn.pvalues("bentkus", 700, 0.01), axis=1)
+    flags = labels_needed.count_flags(ordered)
+    settings = [
+        (Fraction(str(share)), Fraction(str(part)))
+        for share in labels_needed.TARGET_SHARES
+        for part in labels_needed.COUNT_SHARES
+    ]
+    assert len(flags) == len(settings)
+    decided = []
+    for (share, part), found in zip(settings, flags, strict=True):
+        alpha = Fraction(1, 20) * share
+        for row, one in zip(ordered, found, strict=True):
+            evalues = mixture_evalues(row, thresholds=[alpha * part])
+            valid = 1000 - largest_invalid_count(evalues, alpha=alpha)
+            draws = 0.05 * (1 - float(share))
+            assert one == (clopper_pearson_lower(valid, 1000, alpha=draws) > 0.8)
+            decided.append(one)
+    assert 0 < sum(decided) < len(decided)
 
 
 def test_invalid_releases_of_a_column_family_lie_at_the_limit() -> None:
-    for draw in (labels_needed.brier, labels_needed.regret):
+    for draw in (loss_families.brier, loss_families.regret):
         drawn = draw(np.random.default_rng(3), 20, 20_000)
         means = np.where(drawn.hard, 1.0, drawn.losses).mean(axis=1)
         (limit,) = drawn.limits
@@ -161,20 +241,37 @@ def test_invalid_releases_of_a_column_family_lie_at_the_limit() -> None:
         assert abs(means.mean() - limit) < 4 * error
 
 
-def test_sharp_needs_fewer_labels_than_the_papers_modes() -> None:
-    rows = run_study(
-        labels_needed.LABELS_NEEDED, repetitions=60, cells=(1, 2, 3),
-        methods=("named", "direct", "sharp, randomized binomial", "sharp, betting"),
-    )  # fmt: skip
-    labels = {(r.cell["family"], r.method): r.value for r in rows if r.metric == "labels"}
-    for family in list(labels_needed.FAMILIES)[1:]:
+@pytest.fixture(scope="module")
+def label_rows() -> list[Row]:
+    chosen = [
+        name
+        for name in labels_needed.METHODS
+        if "chernoff" not in name and name != "named, betting"
+    ]
+    return run_study(labels_needed.LABELS_NEEDED, repetitions=60, cells=(1, 2, 3), methods=chosen)
+
+
+def test_sharp_needs_fewer_labels_than_the_papers_modes(label_rows: list[Row]) -> None:
+    labels = {(r.cell["family"], r.method): r.value for r in label_rows if r.metric == "labels"}
+    for family in list(loss_families.FAMILIES)[1:]:
         papers = min(labels[family, "named"], labels[family, "direct"])
         assert labels[family, "sharp, betting"] < papers
-    exact = [r for r in rows if r.exact is not None]
-    assert len(exact) == 2
+        for test in ("bentkus", "hoeffding", "randomized binomial"):  # the mode's gain alone
+            named, count, sharp = (
+                labels[family, f"{mode}, {test}"] for mode in ("named", "count", "sharp")
+            )
+            assert sharp < count < named
+
+
+def test_exact_sizes_are_on_the_grid_and_near_the_simulated_ones(label_rows: list[Row]) -> None:
+    known = [r for r in label_rows if r.exact is not None]
+    assert len(known) == 1 + 4 + 4  # direct, and two modes with four tests; chernoff left out
+    sizes = loss_families.FAMILIES[loss_families.BERNOULLI].sizes()
     # Power rises by 2 % a step here, one standard error of 60 repetitions is 5 %.
-    for row in exact:
-        assert abs(np.log(row.value / row.exact)) < 6 * np.log(labels_needed.STEP)
+    for row in known:
+        assert row.exact in sizes
+        assert row.value in sizes
+        assert abs(np.log(row.value / row.exact)) < 6 * np.log(loss_families.STEP)
 
 
 def test_power_at_the_sizes_of_theory() -> None:
@@ -312,55 +409,3 @@ def test_a_swapped_law_is_far_from_exact(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(violation, "draw_risks", lambda rng, eta, shape: real(rng, 1 - eta, shape))
     rows = run_study(violation.VIOLATION_DIRECT_HOLM, repetitions=100, cells=(0,))
     assert far_from_exact(rows) != []
-
-
-def test_every_certificate_keeps_its_budget_at_its_worst() -> None:
-    study = worst_case.WORST_CASE
-    rows = run_study(study, repetitions=600)
-    assert {row.method for row in rows} == set(study.methods)
-    assert beyond(rows, worst_case.ALPHA) == []
-    assert far_from_exact(rows) == []
-    assert max(row.exact for row in rows if row.exact is not None) <= worst_case.ALPHA
-    # A case that says nothing would keep any budget: the sharp form spends most of it.
-    assert max(r.exact for r in rows if r.method == "sharp, binomial") > 0.9 * worst_case.ALPHA
-
-
-@pytest.fixture
-def fresh_rules() -> Iterator[None]:
-    """Decisions made anew inside a test, and again after it."""
-    worst_case.rules.cache_clear()
-    yield
-    worst_case.rules.cache_clear()
-
-
-@pytest.mark.usefixtures("fresh_rules")
-def test_a_dropped_ceiling_breaks_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worst_case, "threshold_ceiling", lambda *_, **__: 0.0)
-    rates = worst_case.exact_rates({"R": 250, "n": 1000, "limit": 0.2})
-    assert rates["sharp, binomial", "false validation"] > 1.2 * worst_case.ALPHA
-
-
-@pytest.mark.usefixtures("fresh_rules")
-def test_a_wrong_total_error_breaks_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worst_case, "ALPHA", 0.1)
-    rates = worst_case.exact_rates({"R": 250, "n": 200, "limit": 0.2})
-    assert rates["sharp, binomial", "false validation"] > 1.2 * 0.05
-
-
-def test_a_law_above_the_target_is_far_from_exact(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worst_case, "RELIABILITY", 0.87)
-    rows = run_study(worst_case.WORST_CASE, repetitions=500, cells=(6,))
-    assert far_from_exact(rows) != []
-    assert beyond(rows, worst_case.ALPHA) != []
-
-
-def test_holm_of_two_groups_is_that_of_the_core() -> None:
-    rng = np.random.default_rng(6)
-    for _ in range(300):
-        sizes = rng.integers(0, 12, 2)
-        if sizes.sum() == 0:
-            continue
-        first, second = np.sort(rng.uniform(0, 0.02, 2))
-        expected = holm(np.repeat([first, second], sizes), alpha=0.05).sum()
-        found = worst_case.holm_of_two(first, sizes[0], second, sizes[1], 0.05)
-        assert found == expected

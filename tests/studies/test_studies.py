@@ -24,7 +24,9 @@ from proxyguard.studies import (
     searches,
     sequential_draws,
     shared_target,
+    sharp_rates,
     sharp_tables,
+    smooth_target,
     violation,
     worst_case,
 )
@@ -106,7 +108,7 @@ MISTAKES = {
     "collective-grid": wrong(mechanisms, "ALPHA", 0.1),
     "shared-target": wrong(shared_target, "TARGET", 0.85),
     "false-pass": wrong(shared_target, "TARGET", 0.78),
-    "smooth-target": wrong(shared_target, "TARGET", 0.82),
+    "smooth-target": wrong(smooth_target, "TARGET", 0.82),
     "mode-comparison": wrong(modes, "TARGET", 0.85),
     "mode-comparison-high-signal": wrong(modes, "TARGET", 0.85),
     "cost-plan": wrong(costs, "GRID", PaperGrid(alpha=0.1)),
@@ -122,6 +124,7 @@ MISTAKES = {
     "smooth-target-pilot": wrong(pilots, "TARGET", 0.82),
     "component-tests": wrong(component_power, "LEVEL", 0.05),
     "sharp-counts": wrong(sharp_tables, "ALPHA", 0.06),
+    "sharp-rates": wrong(sharp_rates, "TARGET", 0.9),
     "labels-needed": wrong(labels_needed, "ALPHA", 0.001),
     "sequential-draws": wrong(sequential_draws, "KAPPA", 0.02),
     "violation-direct-holm": wrong(
@@ -136,8 +139,12 @@ MISTAKES = {
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_seeded_mistake_is_reported(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    MISTAKES[name](monkeypatch)
     study = STUDIES[name]
+    few = {"repetitions": min(study.repetitions, 60), "cells": shown_cells(study)}
+    right = [row.value for row in run_study(study, **few)]
+    MISTAKES[name](monkeypatch)
+    # The mistake reaches what is simulated, not only what it is compared with.
+    assert [row.value for row in run_study(study, **few)] != right
     reduced = min(study.repetitions, REDUCED.get(name, 4000))
     rows = run_study(study, repetitions=reduced, cells=shown_cells(study))
     assert not agreement(rows).good or far_from_exact(rows)

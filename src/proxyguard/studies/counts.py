@@ -256,7 +256,7 @@ def sharp_threshold(releases: int, target: float, alpha: float) -> float:
 def least_count_score(
     releases: int,
     target: float,
-    threshold: float,
+    threshold: Fraction,
     alpha_target: Fraction,
     alpha_draws: Fraction,
 ) -> int:
@@ -267,12 +267,10 @@ def least_count_score(
     """
 
     def validates(scores: int) -> bool:
-        evalues = [Fraction(0)] * (releases - scores) + [1 / Fraction(threshold)] * scores
+        evalues = [Fraction(0)] * (releases - scores) + [1 / threshold] * scores
         valid = releases - largest_invalid_count(evalues, alpha=alpha_target)
         return bool(clopper_pearson_lower(valid, releases, alpha=float(alpha_draws)) > target)
 
-    if threshold == 0.0:
-        return releases + 1
     low, high = 0, releases + 1
     while high - low > 1:
         middle = (low + high) // 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,56 +16,76 @@ ALL_TESTS = (*COUNT_TESTS, "randomized binomial", "betting")
 POWERS = ("power", "validated")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mean:
+    """A mean power over cells, with its Monte Carlo error and the repetitions of each cell."""
+
+    value: float
+    standard_error: float
+    repetitions: int
+
+
 def crossed_power(
     study: Study, rows: Sequence[Row], is_error: Callable[[Row], bool]
-) -> tuple[int, dict[tuple[str, str], float]]:
+) -> tuple[int, dict[tuple[str, str], Mean]]:
     """Return the mean power of every mode with every test, and over how many cells it is.
 
     Only cells in which all of them were run are averaged, so that no entry has easier ones.
     """
-    powers: dict[tuple[str, str], dict[str, float]] = {}
-    for row in rows:
+    powers: dict[tuple[str, str], dict[str, Row]] = {}
+    for row in rows if study.cross else ():
         mode, _, test = study.also.get(row.method, row.method).partition(", ")
         if mode in MODES and test and row.metric in POWERS and not is_error(row):
-            cell = repr(sorted(row.cell.items()))
-            powers.setdefault((mode, test), {})[cell] = row.value
-    full = {test for _, test in powers if all((mode, test) in powers for mode in _modes(powers))}
+            powers.setdefault((mode, test), {})[repr(sorted(row.cell.items()))] = row
+    modes = {mode for mode, _ in powers}
+    full = {test for _, test in powers if all((mode, test) in powers for mode in modes)}
     kept = {pair: cells for pair, cells in powers.items() if pair[1] in full}
     common = set.intersection(*(set(cells) for cells in kept.values())) if kept else set()
-    if not common:
-        return 0, {}
-    means = {pair: float(np.mean([cells[c] for c in common])) for pair, cells in kept.items()}
+    means = {pair: _mean([cells[c] for c in common]) for pair, cells in kept.items() if common}
     return len(common), means
 
 
-def _modes(powers: dict[tuple[str, str], dict[str, float]]) -> list[str]:
-    """Return the modes that a study has, in order."""
-    return [mode for mode in MODES if any(mode == found for found, _ in powers)]
+def _mean(rows: Sequence[Row]) -> Mean:
+    errors = [row.standard_error or 0.0 for row in rows]
+    return Mean(
+        value=float(np.mean([row.value for row in rows])),
+        standard_error=float(np.sqrt(np.sum(np.square(errors)))) / len(rows),
+        repetitions=rows[0].repetitions,
+    )
 
 
 def cross_table(study: Study, rows: Sequence[Row], is_error: Callable[[Row], bool]) -> str:
     """Return the table in Markdown, nothing for a study that does not cross modes and tests."""
     cells, means = crossed_power(study, rows, is_error)
-    tests = sorted(
-        {test for _, test in means},
-        key=lambda test: -max(value for (_, one), value in means.items() if one == test),
-    )
+    tests = [test for test in ALL_TESTS if any(test == one for _, one in means)]
     modes = [mode for mode in MODES if any(mode == one for one, _ in means)]
     if len(tests) < 2 or len(modes) < 2:
         return ""
-    top = f"| mode | {' | '.join(tests)} |"
-    rule = f"| --- |{' ---: |' * len(tests)}"
+    runs = {test: next(m.repetitions for (_, one), m in means.items() if one == test)
+            for test in tests}  # fmt: skip
+    heads = [f"{test}<br>{runs[test]:,} runs a cell" for test in tests]
     lines = [
-        f"| {mode} | {' | '.join(f'{100 * means[mode, test]:.1f} %' for test in tests)} |"
+        f"| {mode} | "
+        + " | ".join(
+            f"{100 * means[mode, test].value:.1f} ± {100 * means[mode, test].standard_error:.1f} %"
+            for test in tests
+        )
+        + " |"
         for mode in modes
     ]
     where = f"the {cells} cells" if cells > 1 else "the one cell"
+    fewer = (
+        " Tests with fewer runs saw a part of the targets that the others saw: a difference of "
+        "two errors says nothing."
+        if len(set(runs.values())) > 1
+        else ""
+    )
     return "\n".join(
         [
-            f"Mode against test, mean power over {where} in which all were run:",
+            f"Mode against test, mean power over {where} in which all were run.{fewer}",
             "",
-            top,
-            rule,
+            f"| mode | {' | '.join(heads)} |",
+            f"| --- |{' ---: |' * len(tests)}",
             *lines,
         ]
     )

@@ -240,7 +240,8 @@ def _entry(row: Row, differs: bool) -> str:
         p = f", *p* {_small(row.p_agree or 0.0)}" if row.standard_error is not None else ""
         under.append(f"published {row.published:g}{p}")
     if row.exact is not None:
-        under.append(f"exact {row.exact:.4f}")
+        whole = row.exact == round(row.exact) and row.exact >= 10
+        under.append(f"exact {row.exact:.0f}" if whole else f"exact {row.exact:.4f}")
     return "<br>".join([value, *under])
 
 

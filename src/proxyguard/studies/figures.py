@@ -398,6 +398,7 @@ FIGURES: Mapping[str, Callable[[Rows], Figure]] = {
     "cost-plan-sensitivity": planning_figures.cost_plan_sensitivity,
     "component-tests": own_figures.component_tests,
     "sharp-counts": own_figures.sharp_counts,
+    "sharp-rates": own_figures.sharp_rates,
     "labels-needed": own_figures.labels_needed,
     "sequential-draws": own_figures.sequential_draws,
     "violation-direct-holm": own_figures.violation,

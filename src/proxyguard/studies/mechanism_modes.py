@@ -35,6 +35,8 @@ H, TOLERANCE, TARGET, ALPHA = 5, 0.10, 0.8, 0.05
 REQUIREMENTS = 3
 COUNT_SHARE = Fraction(9, 10)
 """Share of the e-value count's error that pays for the target; draws have the rest."""
+COUNT_THRESHOLD = Fraction(2, 9) * COUNT_SHARE * Fraction(str(ALPHA)) / H
+"""The calibrator's threshold: theory section 3 takes .01 of .045, two ninths of ``alpha_Z``."""
 
 Decide = Callable[[NDArray[Any]], Integers]
 """From the releases of mechanisms, (releases, mechanisms, repetitions), to how many validate."""
@@ -63,36 +65,49 @@ def our_methods(
         f"named, {test}": partial(named, tables[test]) for test in OTHER_TESTS
     }
     for mode, certify in (("sharp", sharp), ("count", counted)):
-        for test, table in tables.items():
-            found[f"{mode}, {test}"] = partial(both, blocks, partial(certify, table=table))
-    found["sharp violation"] = lambda: {"false violation": violations(blocks["valid"], n) > 0}
+        for test in tables:
+            found[f"{mode}, {test}"] = partial(both, blocks, partial(certify, test=test, n=n))
+    # At the target a violation is as likely as it ever is where there is none.
+    found["sharp violation"] = lambda: {"false violation": violations(blocks["boundary"], n) > 0}
     return found
 
 
-def sharp(counts: Integers, table: Array) -> Integers:
-    """Return how many mechanisms the sharp certificate validates, Holm over the mechanisms."""
-    releases = len(counts)
+def sharp_rule(test: str, n: int, releases: int) -> tuple[int, Array] | None:
+    """Return the bar of a favorable count and the p-value of every score, if any can validate.
+
+    The ceiling of exact binomial p-values is the largest attainable one; of others it is ``t``.
+    """
     threshold = sharp_threshold(releases, TARGET, ALPHA / H)
     if threshold == 0.0:
+        return None
+    table = count_pvalues(test, n, TOLERANCE)
+    least = bar(table, threshold)
+    attained = float(table[least - 1]) if least > 0 else 0.0
+    kappa = attained if test == "binomial" else threshold
+    return least, sharp_pvalues(releases, TARGET, kappa)
+
+
+def sharp(counts: Integers, test: str, n: int) -> Integers:
+    """Return how many mechanisms the sharp certificate validates, Holm over the mechanisms."""
+    rule = sharp_rule(test, n, len(counts))
+    if rule is None:
         return np.zeros(counts.shape[-1], dtype=np.int64)
-    scores = below(counts, bar(table, threshold))
-    return validated_mechanisms(scores, sharp_pvalues(releases, TARGET, threshold), ALPHA)
+    least, pvalues = rule
+    return validated_mechanisms(below(counts, least), pvalues, ALPHA)
 
 
-def counted(counts: Integers, table: Array) -> Integers:
+def counted(counts: Integers, test: str, n: int) -> Integers:
     """Return how many mechanisms the e-value count validates, at local levels ``alpha/H``."""
     releases = len(counts)
-    threshold = sharp_threshold(releases, TARGET, ALPHA / H)
-    scores = below(counts, bar(table, threshold))
+    scores = below(counts, bar(count_pvalues(test, n, TOLERANCE), float(COUNT_THRESHOLD)))
     return np.asarray(np.count_nonzero(scores >= _least_counted(releases), axis=0))
 
 
 def _least_counted(releases: int) -> int:
     """Return the least number of scores that the e-value count validates."""
-    threshold = sharp_threshold(releases, TARGET, ALPHA / H)
     local = Fraction(str(ALPHA)) / H
     return least_count_score(
-        releases, TARGET, threshold, COUNT_SHARE * local, (1 - COUNT_SHARE) * local
+        releases, TARGET, COUNT_THRESHOLD, COUNT_SHARE * local, (1 - COUNT_SHARE) * local
     )
 
 
@@ -153,23 +168,23 @@ def least_passing(pvalues: Array, level: float) -> int:
 def exact_ours(cell: Cell) -> dict[tuple[str, str], float]:
     """Return the exact rates of our methods: each is a binomial tail of one score."""
     n, releases = cell["n"], cell["R"]
-    found = {}
-    threshold = sharp_threshold(releases, TARGET, ALPHA / H)
-    if threshold > 0.0:
-        needed = {
-            "sharp": least_passing(sharp_pvalues(releases, TARGET, threshold), ALPHA / H),
-            "count": _least_counted(releases),
-        }
-        for test in COUNT_TESTS:
-            least = bar(count_pvalues(test, n, TOLERANCE), threshold)
-            boundary, valid = (pass_rate(cell, eta, least) for eta in (TARGET, cell["eta"]))
-            for mode, enough in needed.items():
-                method = f"{mode}, {test}"
-                found[method, "false validation"] = exact_any(releases, boundary, enough)
-            # The count decides each mechanism by itself, the sharp certificate by Holm.
-            found[f"count, {test}", "power"] = float(binom.sf(needed["count"] - 1, releases, valid))
+    found, enough = {}, _least_counted(releases)
+    for test in COUNT_TESTS:
+        rule = sharp_rule(test, n, releases)
+        wrong = 0.0
+        if rule is not None:
+            rate = pass_rate(cell, TARGET, rule[0])
+            wrong = exact_any(releases, rate, least_passing(rule[1], ALPHA / H))
+        found[f"sharp, {test}", "false validation"] = wrong
+        least = bar(count_pvalues(test, n, TOLERANCE), float(COUNT_THRESHOLD))
+        boundary, valid = (pass_rate(cell, eta, least) for eta in (TARGET, cell["eta"]))
+        found[f"count, {test}", "false validation"] = exact_any(releases, boundary, enough)
+        # The count decides each mechanism by itself, the sharp certificate by Holm.
+        found[f"count, {test}", "power"] = float(binom.sf(enough - 1, releases, valid))
     bars = violation_bars(n, releases, TOLERANCE, TARGET, ALPHA / H)
-    if bars is not None:
-        rate = 1.0 - pass_rate(cell, cell["eta"], bars[0])
-        found["sharp violation", "false violation"] = exact_any(releases, rate, bars[1])
+    found["sharp violation", "false violation"] = (
+        0.0
+        if bars is None
+        else exact_any(releases, 1.0 - pass_rate(cell, TARGET, bars[0]), bars[1])
+    )
     return found

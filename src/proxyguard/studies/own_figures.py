@@ -82,6 +82,31 @@ def sharp_counts(rows: Rows) -> Figure:
     return figure
 
 
+def sharp_rates(rows: Rows) -> Figure:
+    """Return how often each method validates, by design."""
+    cells = list(dict.fromkeys((r.cell["R"], r.cell["n"], r.cell["eta"]) for r in rows))
+    figure, panels = sheet(
+        1, 1, "Validation rates at registered thresholds (target 0.80, error 0.05)",
+        height=1.6 + 0.34 * len(cells), note="At reliability 0.80 a validation is an error.",
+    )  # fmt: skip
+    ax = panels[0][0]
+    for method, status in methods_of(rows).items():
+        shape = look(method, status)
+        own = [row for row in rows if row.method == method]
+        ax.plot(
+            [row.value for row in own],
+            [cells.index((row.cell["R"], row.cell["n"], row.cell["eta"])) for row in own],
+            linestyle="none", marker=shape.marker or "|", markersize=7 if shape.marker else 13,
+            markeredgewidth=1.2, color=shape.colour, label=method, zorder=3,
+        )  # fmt: skip
+    ax.set_yticks(range(len(cells)), [f"R = {R}, n = {n}, eta {eta:g}" for R, n, eta in cells])
+    ax.set_ylim(len(cells) - 0.4, -0.6)
+    share_axis(ax, "validation rate")
+    ax.grid(axis="x")
+    _legend(ax)
+    return figure
+
+
 def labels_needed(rows: Rows) -> Figure:
     """Return the fewest target records that reach 80 % power, by law and method."""
     own = of(rows, "labels")

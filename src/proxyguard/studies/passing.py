@@ -16,12 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.exact.binomial import clopper_pearson_lower, lower_tail_table
+from proxyguard.exact.contamination import threshold_ceiling
 from proxyguard.studies.counts import Array, sharp_pvalues, sharp_threshold
 
 Counts = NDArray[np.int64]
 Decisions = NDArray[np.bool_]
 Passing = Callable[[Array, Counts], Counts]
 """From a level a row, and the rows asked about, to how many of its releases pass."""
+Ceiling = Callable[[float], float]
+"""From the threshold of a score to how often an invalid release scores, at the most."""
 
 COUNT_THRESHOLD = Fraction(1, 100)
 COUNT_TARGET, COUNT_DRAWS = Fraction(45, 1000), 0.005
@@ -109,14 +112,32 @@ def sharp_validates(
     return np.asarray((sharp_pvalues(releases, target, kappa) <= alpha)[scores])
 
 
+def attainable(n: int, *limits: float) -> Ceiling:
+    """Return the ceiling of exact binomial p-values: the largest attainable one (theory 2)."""
+    return lambda t: max(threshold_ceiling(t, two_valued=(n, limit)) for limit in limits)
+
+
+def threshold_itself(threshold: float) -> float:
+    """Return the ceiling of every other p-value."""
+    return threshold
+
+
 def sharp_by_test(
-    passing: Passing, shape: tuple[int, int], *, alpha: float, target: float
+    passing: Passing,
+    shape: tuple[int, int],
+    *,
+    alpha: float,
+    target: float,
+    ceiling: Ceiling = threshold_itself,
 ) -> Decisions:
     """Return which rows the sharp certificate validates at its default threshold."""
     rows, releases = shape
     threshold = sharp_threshold(releases, target, alpha)
+    if threshold == 0.0:  # so few releases cannot validate
+        return np.zeros(rows, dtype=bool)
     scores = passing_at(passing, rows, threshold)
-    return sharp_validates(scores, releases, kappa=threshold, alpha=alpha, target=target)
+    kappa = ceiling(threshold)
+    return sharp_validates(scores, releases, kappa=kappa, alpha=alpha, target=target)
 
 
 def most_invalid(scores: Counts, releases: int, *, threshold: Fraction, alpha: Fraction) -> Counts:

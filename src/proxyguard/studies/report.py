@@ -9,6 +9,36 @@ from pathlib import Path
 from proxyguard.studies.rows import Row
 
 
+class Rows(list[Row]):
+    """Rows of a study; a notebook shows them as the tables of a report."""
+
+    def _repr_html_(self) -> str:
+        # Here and not above: processes that simulate need no pages.
+        from proxyguard.report.notebook import tables_html
+        from proxyguard.report.parts import Table
+
+        return tables_html(
+            [
+                Table(
+                    title=study,
+                    columns=("cell", "method", "metric", "value", "error", "published", "exact",
+                             "p", "status"),
+                    rows=tuple(_cells(row) for row in self if row.study == study),
+                )
+                for study in dict.fromkeys(row.study for row in self)
+            ]
+        )  # fmt: skip
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    """Return a row as text; what it has not is left empty."""
+    numbers = (row.standard_error, row.published, row.exact, row.p_agree)
+    error, published, exact, agree = ("" if x is None else f"{x:.4g}" for x in numbers)
+    cell = ", ".join(f"{k} {v}" for k, v in row.cell.items() if not isinstance(v, tuple))
+    value = f"{row.value:.4f}"
+    return cell, row.method, row.metric, value, error, published, exact, agree, row.status
+
+
 def table(rows: Sequence[Row]) -> str:
     """Return the rows as a table, one block a study and cell."""
     lines: list[str] = []

@@ -15,6 +15,7 @@ import numpy as np
 
 from proxyguard.studies.cache import BlockCache, block_key
 from proxyguard.studies.catalog import STUDIES
+from proxyguard.studies.report import Rows
 from proxyguard.studies.rows import Row, merge, rows_of
 from proxyguard.studies.study import Outcome, Study, Wanted
 
@@ -44,7 +45,7 @@ def run_study(
     cache: Path | None = None,
     pool: Executor | None = None,
 ) -> list[Row]:
-    """Run a study and return its rows.
+    """Run a study and return its rows, which a notebook shows as tables.
 
     Every cell and block has a seed of its own, so one cell can be run alone and the rows do
     not depend on ``jobs``; no methods give no rows. Blocks found in the ``cache`` are not
@@ -62,7 +63,7 @@ def run_study(
     if unknown:
         raise ValueError(f"{study.name} has no method {unknown[0]!r}")
     if not evaluated:
-        return []
+        return Rows()
     tasks = [
         Task(study.name, index, block, size, base, evaluated)
         for index in chosen
@@ -74,7 +75,7 @@ def run_study(
         outcomes[task] = outcome
         if progress is not None:
             progress(study.name, len(outcomes), len(tasks))
-    rows = []
+    rows = Rows()
     for index in chosen:
         # In the order of the blocks, not of their ends, so that sums add up alike.
         parts = [outcomes[task] for task in tasks if task.cell == index]

@@ -130,10 +130,24 @@ def largest_error(rows: Rows, metric: str, *, above: float | None = None) -> lis
     if worst.wilson is not None:
         limits = f", 95 % limits {percent(worst.wilson[0])} and {percent(worst.wilson[1])}"
     exact = "" if worst.exact is None else f", exact {percent(worst.exact)}"
+    oracle = next(
+        (
+            row
+            for row in rows
+            if row.status == Status.ORACLE.value
+            and row.cell == worst.cell
+            and row.metric == worst.metric
+        ),
+        None,
+    )
+    beside = ""
+    if oracle is not None:
+        known_rate = "" if oracle.exact is None else f", exact {percent(oracle.exact)}"
+        beside = f" The oracle on the same draws has {percent(oracle.value)}{known_rate}."
     known = [row.exact for row in valid if row.exact is not None]
     sums = f" The largest of the {len(known)} exact ones is {percent(max(known))}." if known else ""
     return [
         f"The largest of {len(valid)} estimated error rates of valid methods is "
         f"{percent(worst.value)} (`{worst.method}`{limits}{exact}); the budget is 5 %, and the "
-        f"largest of so many estimates lies above its own rate by chance.{sums}"
+        f"largest of so many estimates is likely to lie above its own rate.{beside}{sums}"
     ]

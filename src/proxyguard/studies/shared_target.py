@@ -20,15 +20,17 @@ from numpy.typing import NDArray
 
 from proxyguard.exact.betting import betting_pvalue
 from proxyguard.exact.binomial import upper_tail
-from proxyguard.exact.contamination import chernoff_ceiling, markov_allowance
+from proxyguard.exact.contamination import binomial_ceiling, chernoff_ceiling, markov_allowance
 from proxyguard.exact.sharp import default_violation_threshold
 from proxyguard.studies.count_tests import COUNT_TESTS, count_pvalues
 from proxyguard.studies.counts import Array, sharp_threshold
 from proxyguard.studies.passing import (
     COUNT_THRESHOLD,
+    Ceiling,
     Counts,
     Decisions,
     Passing,
+    attainable,
     count_true,
     count_validates,
     least_count,
@@ -40,6 +42,7 @@ from proxyguard.studies.passing import (
     sharp_by_test,
     sharp_validates,
     slack_validates,
+    threshold_itself,
 )
 from proxyguard.studies.study import (
     Cell,
@@ -88,6 +91,11 @@ class Slack:
         return chernoff_ceiling(self.cutoff, self.tolerance, self.n)
 
     @property
+    def exact_kappa(self) -> float:
+        """The exact binomial ceiling of the score, which our bounds take."""
+        return binomial_ceiling(self.cutoff, self.tolerance, self.n)
+
+    @property
     def allowance(self) -> float:
         """The paper's target-side allowance."""
         return markov_allowance(self.kappa, SLACK_TARGET)
@@ -131,9 +139,16 @@ class Block:
         """Return which repetitions named mode validates, with the error split evenly."""
         return named_validates(passing, self.shape, levels=(ALPHA / 2, ALPHA / 2), target=TARGET)
 
-    def sharp(self, passing: Passing) -> Decisions:
+    def sharp(self, passing: Passing, test: str) -> Decisions:
         """Return which repetitions the sharp certificate validates."""
-        return sharp_by_test(passing, self.shape, alpha=ALPHA, target=TARGET)
+        return sharp_by_test(
+            passing, self.shape, alpha=ALPHA, target=TARGET, ceiling=self.ceiling(test)
+        )
+
+    def ceiling(self, test: str) -> Ceiling:
+        """Return how often an invalid release scores by a test, at the most."""
+        exact = test == PAPERS_TEST
+        return attainable(self.slack.n, self.slack.tolerance) if exact else threshold_itself
 
     def direct(self) -> Decisions:
         """Return which repetitions the paper's direct bound validates."""
@@ -144,15 +159,15 @@ class Block:
 
     def rescaled(self) -> Decisions:
         """Return which repetitions the rescaled bound of the same score validates."""
+        allowance = markov_allowance(self.slack.exact_kappa, SLACK_TARGET)
         return rescaled_validates(
-            self.scores, self.releases, allowance=self.slack.allowance, level=SLACK_DRAWS,
-            target=TARGET,
-        )  # fmt: skip
+            self.scores, self.releases, allowance=allowance, level=SLACK_DRAWS, target=TARGET
+        )
 
     def slack_sharp(self) -> Decisions:
         """Return which repetitions the sharp certificate of the same score validates."""
         return sharp_validates(
-            self.scores, self.releases, kappa=self.slack.kappa, alpha=ALPHA, target=TARGET
+            self.scores, self.releases, kappa=self.slack.exact_kappa, alpha=ALPHA, target=TARGET
         )
 
     def below_threshold(self, passing: Passing) -> Counts:
@@ -203,18 +218,18 @@ def shared_slack(n: int) -> Slack:
     return Slack(n=n, tolerance=0.2, cutoff=0.158, most=n * 158 // 1000)
 
 
-def crossed(block: Block, uniforms: Array) -> dict[str, Callable[[], Metrics]]:
+def crossed(block: Block, uniforms: Array, some: int) -> dict[str, Callable[[], Metrics]]:
     """Return every mode with every test, and the slack score's other bounds.
 
-    Betting reads every loss and is run on a fifth of the repetitions. Its p-values are tuned
-    to Holm's first step for named mode and to the threshold of the scores for the others.
+    Betting reads every loss, of the first ``some`` repetitions. Its p-values are tuned to
+    Holm's first step for named mode and to the threshold of the scores for the others.
     """
     found = {
         "direct, slack, rescaled": validated(block.rescaled),
         "direct, slack, sharp": validated(block.slack_sharp),
-        "sharp violation, binomial": lambda: {"violation": violations(block)},
+        # Reliability is at the target or above it in every cell, so a violation is false.
+        "sharp violation, binomial": lambda: {"false violation": violations(block)},
     }
-    some = -(-block.shape[0] // 5)
     few = Block(block.counts[:some], block.valid[:some], block.slack)
 
     @cache
@@ -234,7 +249,7 @@ def crossed(block: Block, uniforms: Array) -> dict[str, Callable[[], Metrics]]:
     for test, (rows, by_holm, by_score) in readings.items():
         if test != PAPERS_TEST:
             found[f"named, {test}"] = validated(partial(rows.named, by_holm))
-        found[f"sharp, {test}"] = validated(partial(rows.sharp, by_score))
+        found[f"sharp, {test}"] = validated(partial(rows.sharp, by_score, test))
         found[f"count, {test}"] = validated(partial(rows.counted, by_score))
     return found
 
@@ -249,7 +264,7 @@ def shared_target(
 
     def at_the_threshold() -> Decisions:
         scores = block.below_threshold(block.by_test(PAPERS_TEST))
-        kappa = float(COUNT_THRESHOLD)
+        kappa = block.ceiling(PAPERS_TEST)(float(COUNT_THRESHOLD))
         return sharp_validates(scores, releases, kappa=kappa, alpha=ALPHA, target=TARGET)
 
     return tally(
@@ -258,7 +273,7 @@ def shared_target(
             "direct": validated(block.direct),
             "oracle": validated(block.oracle),
             "sharp, binomial, t = .01": validated(at_the_threshold),
-            **crossed(block, uniforms),
+            **crossed(block, uniforms, repetitions),
         },
         wanted,
     )
@@ -318,7 +333,7 @@ def false_pass(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: W
             "direct": lambda: both(np.maximum(0.0, score_only - block.slack.allowance)),
             "oracle": lambda: both(lower_limits(cell["R"], ALPHA)[block.valid.sum(axis=1)]),
             "named, binomial": validated(lambda: block.named(block.by_test(PAPERS_TEST))),
-            **crossed(block, uniforms),
+            **crossed(block, uniforms, -(-repetitions // 5)),
         },
         wanted,
     )  # fmt: skip
@@ -362,9 +377,6 @@ SHARED_TARGET = Study(
         for i, three in enumerate(((0.022, 0.0, 0.046), (0.799, 0.690, 1.0), (0.801, 0.892, 1.0)))
         for method, value in zip(("named", "direct", "oracle"), three, strict=True)
     },
-    differs=(
-        "Independent seeds. Betting reads every loss and is run on a fifth of the repetitions."
-    ),
 )
 
 FALSE_PASS = Study(

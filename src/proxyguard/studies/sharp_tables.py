@@ -11,8 +11,9 @@ import numpy as np
 from proxyguard.certificate.decision import ReliabilityBound
 from proxyguard.certificate.direct import certify_direct, certify_rescaled
 from proxyguard.evidence.direct import DirectEvidence
-from proxyguard.exact.sharp import critical_count, default_threshold
+from proxyguard.exact.sharp import critical_count
 from proxyguard.registry.budget import Budget, direct_budget
+from proxyguard.studies.counts import sharp_threshold
 from proxyguard.studies.study import Cell, Metrics, Outcome, Published, Status, Study, Wanted, tally
 
 ALPHA, TARGET = 0.05, 0.8
@@ -33,20 +34,12 @@ def least_count(
     return bisect_left(range(releases + 1), True, key=validates)
 
 
-def by_default(releases: int) -> float:
-    """Return the default threshold of the sharp certificate."""
-    threshold = default_threshold(releases, target=TARGET, alpha=ALPHA)
-    if threshold is None:
-        raise ValueError(f"{releases} releases cannot validate {TARGET:g}")
-    return threshold
-
-
 def sharp_counts(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
     """Return the favorable scores that each certificate needs, and the default threshold."""
     releases, kappa = cell["R"], cell["kappa"]
     rule: dict[str, list[float]] = {}
     if kappa == "default":
-        kappa = by_default(releases)
+        kappa = sharp_threshold(releases, TARGET, ALPHA)
         rule["default threshold"] = [kappa]
 
     def sharp(ceiling: float) -> Metrics:

@@ -6,13 +6,16 @@ say all, to every mode and test.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
 
 import numpy as np
 
+from proxyguard.exact.betting import betting_pvalue
+from proxyguard.exact.binomial import upper_tail
 from proxyguard.exact.contamination import (
+    binomial_ceiling,
     chernoff_ceiling,
     markov_allowance,
     ramp_ceiling,
@@ -20,14 +23,16 @@ from proxyguard.exact.contamination import (
     ramp_sensitivity,
 )
 from proxyguard.exact.mean import kl_mean_lower
-from proxyguard.exact.sharp import smooth_pvalue
+from proxyguard.exact.sharp import default_violation_threshold, smooth_pvalue
 from proxyguard.studies.count_tests import COUNT_TESTS, count_pvalues
-from proxyguard.studies.counts import Array
+from proxyguard.studies.counts import Array, sharp_threshold
 from proxyguard.studies.passing import (
     COUNT_THRESHOLD,
+    Ceiling,
     Counts,
     Decisions,
     Passing,
+    attainable,
     count_true,
     count_validates,
     lower_limits,
@@ -35,6 +40,7 @@ from proxyguard.studies.passing import (
     passing_at,
     sharp_by_test,
     sharp_validates,
+    threshold_itself,
 )
 from proxyguard.studies.shared_target import ALPHA, TARGET, oracle_power, validated
 from proxyguard.studies.study import (
@@ -66,6 +72,11 @@ class Ramp:
         return chernoff_ceiling(self.cutoff, self.tolerance, self.n)
 
     @property
+    def exact_kappa(self) -> float:
+        """The exact binomial ceiling of the hard score, which our bounds take."""
+        return binomial_ceiling(self.cutoff, self.tolerance, self.n)
+
+    @property
     def ramp_kappa(self) -> float:
         """The mean ramp score that an invalid release can have, at most."""
         return ramp_ceiling(self.cutoff, self.ramp, self.tolerance, self.n)
@@ -91,8 +102,8 @@ class Means:
         self.ramp = ramp
         self._rounding = rng.spawn(1)[0]
         self.valid = count_true(rng.random((repetitions, ramp.releases)) < eta)
-        uniforms = rng.random((repetitions, ramp.n))
-        self.counts = [count_true(uniforms <= risk) for risk in (0.1, ramp.tolerance)]
+        self.losses = rng.random((repetitions, ramp.n))[None] <= [[[0.1]], [[ramp.tolerance]]]
+        self.counts = [count_true(losses) for losses in self.losses]
         self.means = [count / ramp.n for count in self.counts]
 
     def _groups(self) -> tuple[Counts, Counts]:
@@ -101,10 +112,19 @@ class Means:
     def by_test(self, test: str) -> Passing:
         """Return the count of releases that pass a component test."""
         table = count_pvalues(test, self.ramp.n, self.ramp.tolerance)
-        groups = tuple(zip(self._groups(), self.counts, strict=True))
+        return self._passing([table[count] for count in self.counts])
+
+    def by_betting(self, level: float) -> Passing:
+        """Return the count of releases that pass betting, tuned to a level."""
+        tolerance = self.ramp.tolerance
+        return self._passing([betting_pvalue(x, tolerance, level=level) for x in self.losses])
+
+    def _passing(self, pvalues: Sequence[Array]) -> Passing:
+        """Return the count of passing releases from the p-values of both groups."""
+        groups = tuple(zip(self._groups(), pvalues, strict=True))
 
         def passing(levels: Array, rows: Counts) -> Counts:
-            return np.asarray(sum(size[rows] * (table[k[rows]] <= levels) for size, k in groups))
+            return np.asarray(sum(size[rows] * (p[rows] <= levels) for size, p in groups))
 
         return passing
 
@@ -144,14 +164,26 @@ class Means:
 
     def hard_markov(self, *, rescaled: bool = False) -> Array:
         """Return the hard score's bound under Markov."""
-        allowance = markov_allowance(self.ramp.kappa, self.ramp.level)
-        return _less(self.hard_limits(), allowance, rescaled)
+        kappa = self.ramp.exact_kappa if rescaled else self.ramp.kappa
+        return _less(self.hard_limits(), markov_allowance(kappa, self.ramp.level), rescaled)
 
     def hard_sharp(self) -> Decisions:
         """Return which repetitions the sharp certificate of the hard score validates."""
+        kappa = self.ramp.exact_kappa
         return sharp_validates(
-            self.hard_scores, self.ramp.releases, kappa=self.ramp.kappa, alpha=ALPHA, target=TARGET
+            self.hard_scores, self.ramp.releases, kappa=kappa, alpha=ALPHA, target=TARGET
         )
+
+    def violations(self) -> Decisions:
+        """Return which repetitions show that reliability is below the target (theory 4)."""
+        n, releases = self.ramp.n, self.ramp.releases
+        threshold = default_violation_threshold(releases, target=TARGET, beta=ALPHA)
+        assert threshold is not None  # 500 releases are enough
+        table = upper_tail(np.arange(n + 1), n, self.ramp.tolerance)
+        scores = passing_at(
+            self._passing([table[count] for count in self.counts]), len(self.valid), threshold
+        )
+        return sharp_validates(scores, releases, kappa=threshold, alpha=ALPHA, target=1.0 - TARGET)
 
     def ramp_markov(self, *, rescaled: bool = False) -> Array:
         """Return the ramp score's bound under Markov."""
@@ -195,16 +227,26 @@ def crossed(drawn: Means, shape: tuple[int, int]) -> dict[str, Callable[[], Metr
     def named(passing: Passing) -> Decisions:
         return named_validates(passing, shape, levels=(ALPHA / 2, ALPHA / 2), target=TARGET)
 
-    def sharp(passing: Passing) -> Decisions:
-        return sharp_by_test(passing, shape, alpha=ALPHA, target=TARGET)
+    def sharp(passing: Passing, ceiling: Ceiling) -> Decisions:
+        return sharp_by_test(passing, shape, alpha=ALPHA, target=TARGET, ceiling=ceiling)
 
     def counted(passing: Passing) -> Decisions:
         scores = passing_at(passing, shape[0], float(COUNT_THRESHOLD))
         return count_validates(scores, shape[1], target=TARGET)
 
-    for mode, decide in (("named", named), ("sharp", sharp), ("count", counted)):
-        for test in COUNT_TESTS:
-            found[f"{mode}, {test}"] = validated(partial(decide, drawn.by_test(test)))
+    exact = attainable(drawn.ramp.n, drawn.ramp.tolerance)
+    for test in COUNT_TESTS:
+        passing = drawn.by_test(test)
+        ceiling = exact if test == "binomial" else threshold_itself
+        found[f"named, {test}"] = validated(partial(named, passing))
+        found[f"sharp, {test}"] = validated(partial(sharp, passing, ceiling))
+        found[f"count, {test}"] = validated(partial(counted, passing))
+    # Tuned to Holm's first step, and to the threshold of the scores.
+    bets = cache(drawn.by_betting)
+    first, threshold = ALPHA / 2 / shape[1], sharp_threshold(shape[1], TARGET, ALPHA)
+    found["named, betting"] = validated(lambda: named(bets(first)))
+    found["sharp, betting"] = validated(lambda: sharp(bets(threshold), threshold_itself))
+    found["count, betting"] = validated(lambda: counted(bets(threshold)))
     return found
 
 
@@ -227,6 +269,7 @@ def smooth_target(
             **crossed(drawn, (repetitions, releases)),
             "hard + Markov, rescaled": above(lambda: drawn.hard_markov(rescaled=True)),
             "hard, sharp": validated(drawn.hard_sharp),
+            "sharp violation, binomial": lambda: {"false violation": drawn.violations()},
             "ramp + Markov, rescaled": above(lambda: drawn.ramp_markov(rescaled=True)),
             "ramp + concentration, rescaled": above(lambda: drawn.concentration(rescaled=True)),
             "ramp, sharp": validated(drawn.sharp),
@@ -252,8 +295,9 @@ SMOOTH_TARGET = Study(
         **{
             f"{mode}, {test}": Status.OURS
             for mode in ("named", "sharp", "count")
-            for test in COUNT_TESTS
+            for test in (*COUNT_TESTS, "betting")
         },
+        "sharp violation, binomial": Status.OURS,
         "hard + Markov, rescaled": Status.OURS,
         "hard, sharp": Status.OURS,
         "ramp + Markov, rescaled": Status.OURS,

@@ -107,6 +107,7 @@ class Study:
     block: int = 500  # repetitions simulated at once
     own: bool = False  # a study that the paper lacks
     also: Mapping[str, str] = field(default_factory=dict)  # "mode, test" of the paper's methods
+    cross: bool = True  # whether a mean over cells compares modes and tests fairly
     differs: str = "Independent seeds; statistically equal, never in digits."
 
     def published_methods(self) -> tuple[str, ...]:
