@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # the installs share one .venv
-.PHONY: help demo test check bench reproduce audits clean
+.PHONY: help demo test test-adapters check bench reproduce audits clean
 
 PYTHON ?=
 ARGS ?=
@@ -12,13 +12,17 @@ ARGS ?=
 PINS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMEXPR_NUM_THREADS=1
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: .venv/.core ## run the demonstration audit
 	@.venv/bin/proxyguard demo --dir demo-audit
 
 test: .venv/.dev ## run the tests and the docstring examples; ARGS="-k name" selects
 	@$(PINS) .venv/bin/python -m pytest --numprocesses auto --dist loadfile $(ARGS)
+
+# Several minutes and 4 GB of disk while it runs; not part of `make test`.
+test-adapters: ## run the adapters with the real ctgan, SDV and smartnoise-synth, versions logged
+	@$(PINS) PYTHON="$(PYTHON)" tests/adapters/real/run $(ARGS)
 
 check: .venv/.dev ## check format, lint and types
 	@.venv/bin/ruff format --check .

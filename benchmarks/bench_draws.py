@@ -3,8 +3,9 @@
 Each audit runs twice in this process, interleaved: with the package's generator and learner,
 and with the straightforward version written below, one step after the other with NumPy and
 scikit-learn. Printed are milliseconds of processor time a draw, the best of several rounds,
-which is what the rounds have in common on a busy machine. Data come from the folders that
-``PROXYGUARD_DATA`` names; without them, from made tables of the same shape, and that is said.
+which is what the rounds have in common on a busy machine, and draws per second. Data come
+from the folders that ``PROXYGUARD_DATA`` names; without them, from made tables of the same
+shape, and that is said.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ from threadpoolctl import threadpool_limits
 
 from proxyguard.adapters.denoising import DenoisingAutoencoder
 from proxyguard.adapters.library import Library, best_threshold, split_table
-from proxyguard.adapters.newton import FastLogistic, stacked_probabilities
 from proxyguard.adapters.pipelines import fixed_logistic, onehot_logistic
 from proxyguard.adapters.text import UnigramText
 from proxyguard.datasets import load
@@ -49,17 +49,20 @@ class Case:
 
 
 def main() -> None:
-    """Print both times of every audit, and the time of scoring many releases at once."""
+    """Print both times and both rates of every audit."""
     with threadpool_limits(1):
-        print(f"{'audit':<34}{'data':<9}{'fast ms':>9}{'plain ms':>10}{'ratio':>7}")
+        print(
+            f"{'audit':<34}{'data':<6}{'fast ms':>9}{'plain ms':>10}{'ratio':>7}"
+            f"{'fast draws/s':>14}{'plain draws/s':>15}"
+        )
         for make in (shoppers, cdc, covertype, text, mushroom):
             case = make()
             fast, plain = measure(case)
             print(
-                f"{case.name:<34}{case.data:<9}{fast:>9.1f}{plain:>10.1f}{plain / fast:>7.1f}",
+                f"{case.name:<34}{case.data:<6}{fast:>9.1f}{plain:>10.1f}{plain / fast:>7.1f}"
+                f"{1e3 / fast:>14.0f}{1e3 / plain:>15.0f}",
                 flush=True,
             )
-        score()
 
 
 def measure(case: Case) -> tuple[float, float]:
@@ -291,25 +294,6 @@ def mushroom() -> Case:
         return best_threshold((rest["class"] == "p").to_numpy(dtype=float), p, 5.0, 501)
 
     return Case("Secondary Mushroom, 10,000 x 17", data, fast, plain, batch=4)
-
-
-def score() -> None:
-    """Print the time of scoring 500 logistic releases on 2,000 records, stacked and one by one."""
-    rng = np.random.default_rng(3)
-    target = rng.normal(size=(2000, 21))
-    pipelines = []
-    for _ in range(500):
-        x = rng.normal(size=(100, 21))
-        pipelines.append(FastLogistic().fit(x, (x[:, 0] + rng.normal(size=100) > 0) * 1.0))
-    start = time.process_time()
-    together = stacked_probabilities(pipelines, target)
-    middle = time.process_time()
-    alone = np.stack([pipeline.predict_proba(target)[:, 1] for pipeline in pipelines])
-    end = time.process_time()
-    print(
-        f"scoring 500 logistic releases on 2,000 records: stacked {middle - start:.3f} s, one by "
-        f"one {end - middle:.3f} s, largest difference {np.abs(together - alone).max():.0e}"
-    )
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from proxyguard.pages import Drawer, drawn_by
+
 if TYPE_CHECKING:
     from proxyguard.audit.audit import Audit
     from proxyguard.certificate.certify import certify, supports
@@ -44,6 +46,16 @@ if TYPE_CHECKING:
     from proxyguard.registry.requirement import Form, Requirement
 
 __version__ = "0.1.0"
+
+
+def _drawer() -> Drawer:
+    """Load what shows certificates and plans in a notebook, when one is shown."""
+    from proxyguard.report import notebook
+
+    return notebook
+
+
+drawn_by(_drawer)
 
 # Loaded when first named, so that the command line starts without what it does not use.
 _HOME = {

@@ -61,6 +61,12 @@ class TestDenoisingAutoencoder(BatchConformance):
         return source()
 
 
+class TestPublishedRounding(TestDenoisingAutoencoder):
+    def make(self) -> DenoisingAutoencoder:
+        options = {**OPTIONS, "rounding": "published"}
+        return load_generator("denoising", options)  # type: ignore[no-any-return]
+
+
 @pytest.mark.parametrize(("rows", "hidden", "stacked"), [(30, 5, 1), (999, 33, 1 << 17)])
 def test_the_bits_of_a_draw_do_not_depend_on_its_company(
     monkeypatch: pytest.MonkeyPatch, rows: int, hidden: int, stacked: int

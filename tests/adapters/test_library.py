@@ -224,6 +224,14 @@ def test_validation_from_the_release_is_a_fifth_of_it_and_a_recorded_stage(helpe
     assert seed.taken == ["validation part of the release"]
 
 
+def test_the_source_is_fitted_whole_and_chooses_on_the_validation_part(helper: Any) -> None:
+    seed = Seed(1)
+    chosen = library("pg_estimators:Alpha", validation="release", choose={"thresholds": 11})
+    chosen.fit(table(100), table(50), seed, source=True)
+    assert helper.Base.fitted == [100]
+    assert seed.taken == []
+
+
 def test_where_nothing_is_chosen_the_whole_release_is_fitted(helper: Any) -> None:
     seed = Seed(1)
     library("pg_estimators:Alpha", validation="release").fit(table(100), None, seed)

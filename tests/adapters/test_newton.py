@@ -19,7 +19,6 @@ from proxyguard.adapters.newton import (
     DenseDesign,
     FastLogistic,
     minimise,
-    stacked_probabilities,
     standardised,
 )
 from proxyguard.adapters.onehot_newton import CodedDesign, FastOnehotLogistic
@@ -205,13 +204,3 @@ def test_a_table_that_a_fast_procedure_cannot_take_is_a_failed_draw() -> None:
 def test_outcomes_other_than_0_and_1_are_refused(y: list[float]) -> None:
     with pytest.raises(ValueError, match="must be 0 and 1, both of them present"):
         FastLogistic().fit(np.arange(6.0).reshape(3, 2), y)
-
-
-def test_stacked_coefficients_give_the_probabilities_of_each_pipeline() -> None:
-    pipelines = [FastLogistic().fit(*records(200, 5, seed=s)) for s in range(6)]
-    fresh, _ = records(50, 5, seed=40)
-    stacked = stacked_probabilities(pipelines, fresh)
-    assert stacked.shape == (6, 50)
-    for row, pipeline in zip(stacked, pipelines, strict=True):
-        # The features are not standardised first, so the sums round differently.
-        np.testing.assert_allclose(row, pipeline.predict_proba(fresh)[:, 1], rtol=0, atol=1e-9)

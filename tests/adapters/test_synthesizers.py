@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,14 +13,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from conformance.draws import draw_here
 from conformance.generator import GeneratorConformance, source
 from proxyguard.adapters import synthesizers
 from proxyguard.adapters.privacy import privacy_lines, privacy_of
 from proxyguard.adapters.synthesizers import CtganModel, SdvModel, SmartNoiseModel, seeded
-from proxyguard.adapters.worker import make_learner
 from proxyguard.audit.audit import Audit
 from proxyguard.draw.protocol import Seed
-from proxyguard.draw.worker import Worker
 from proxyguard.errors import DrawError, RegistryError, TableError
 
 Calls = list[tuple[str, Any]]
@@ -430,16 +429,6 @@ class Ignores(Refit):
         seed.take("fit and sampling")  # says so, and samples from a number of its own
         return self.number
 """
-
-
-def draw_here(
-    job: Mapping[str, Any], seeds: Sequence[int], *, keep: Callable[..., None], **_: Any
-) -> None:
-    """Draw in this process: starting another one is not what is tested."""
-    worker = Worker(job, make_learner(job))
-    for seed in seeds:
-        record, release, model = worker.draw(Seed(seed))
-        keep({**record, "prepared_at_random": worker.prepared_at_random}, release, model)
 
 
 @pytest.fixture

@@ -65,6 +65,12 @@ class TestUnigramText(GeneratorConformance):
         return source()
 
 
+class TestWarmTextWithFlips(TestUnigramText):
+    def make(self) -> UnigramText:
+        options = {**OPTIONS, "temperature": "1.35", "flip": "0.2"}
+        return load_generator("text", options)  # type: ignore[no-any-return]
+
+
 def shares(label: str, smoothing: float = 0.5, temperature: float = 1.0) -> dict[str, float]:
     """The word shares of a class, with the words of its documents counted by scikit-learn."""
     table = source()
@@ -266,7 +272,7 @@ def test_what_is_stored_is_plain_scikit_learn_and_the_same_bytes_each_time() -> 
     again = load_model(content, "a model")
     fitted = maker(Seed(2)).fit(x, y)
     np.testing.assert_array_equal(again.predict_proba(x), fitted.predict_proba(x))
-    # Counting texts leaves a memory address behind, which the next fit clears.
+    # Counting texts leaves a memory address behind, which is not stored.
     assert model_bytes(maker(Seed(3)).fit(x, y)) == content
 
 

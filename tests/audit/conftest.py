@@ -18,7 +18,8 @@ from proxyguard.audit.envelope import open_envelope, sign_statement
 from proxyguard.audit.folder import CERTIFICATE, EVIDENCE, RELEASES
 from proxyguard.audit.open import predicate_of, subjects_of
 from proxyguard.audit.report import write_report
-from proxyguard.audit.sequential import sequential_predicate
+from proxyguard.audit.sequential_claim import sequential_predicate
+from proxyguard.draw.pool import Draws
 from proxyguard.draw.protocol import Seed
 from proxyguard.draw.worker import Worker
 from proxyguard.evidence.record import derived_record, read_evidence
@@ -140,10 +141,22 @@ def draw_in_this_process(
         keep({**record, "prepared_at_random": worker.prepared_at_random}, release, model)
 
 
+def draw_groups_in_this_process(groups: Sequence[Draws], **settings: Any) -> None:
+    """Draw the seeds of several jobs, one job after the other."""
+    for group in groups:
+        draw_in_this_process(group.job, group.seeds, keep=group.keep, **settings)
+
+
 @pytest.fixture(scope="session")
 def draw_here() -> Callable[..., None]:
     """What can stand for ``draw_all`` where starting processes is not what is tested."""
     return draw_in_this_process
+
+
+@pytest.fixture(scope="session")
+def draw_groups_here() -> Callable[..., None]:
+    """What can stand for ``draw_groups``."""
+    return draw_groups_in_this_process
 
 
 Value = dict[str, Any]

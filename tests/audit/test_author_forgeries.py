@@ -398,7 +398,7 @@ def in_turn_once(
     audit.seal()
     audit.register()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("proxyguard.audit.sequential.draw_all", draw_here)
+        patch.setattr("proxyguard.audit.sequential_step.draw_all", draw_here)
         audit.open()
     return root
 

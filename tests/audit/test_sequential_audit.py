@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from math import pi
 from pathlib import Path
@@ -71,7 +72,7 @@ batch = 60
 
 @pytest.fixture(autouse=True)
 def _draws_here(monkeypatch: pytest.MonkeyPatch, draw_here: Callable[..., None]) -> None:
-    monkeypatch.setattr("proxyguard.audit.sequential.draw_all", draw_here)
+    monkeypatch.setattr("proxyguard.audit.sequential_step.draw_all", draw_here)
 
 
 def table(rows: int = 400, seed: int = 1) -> pd.DataFrame:
@@ -102,6 +103,13 @@ def assert_verified(audit: Audit) -> None:
     found = audit.verify()
     assert found.good, found.findings
     assert found.unknown == []
+
+
+def reported(audit: Audit, title: str) -> list[list[str]]:
+    """Return the rows of one table of the report."""
+    tables = json.loads((audit.folder / "report.json").read_bytes())["tables"]
+    (found,) = [one["rows"] for one in tables if one["title"] == title]
+    return list(found)
 
 
 def stages(audit: Audit) -> list[str]:
@@ -169,6 +177,11 @@ def test_it_stops_at_the_first_look_that_validates(tmp_path: Path) -> None:
     assert_verified(audit)
     assert certificate["redraws"] == {"bootstrap": ["rows of the release", "logistic fit"]}
     assert certificate["claim_status"]["guarantee"] == "yes"
+    path = reported(audit, "The sequential path")
+    assert [row[:2] for row in path] == [
+        ["look at 3 draws", "3"], ["look at 6 draws", "not reached"], ["ended after 3 draws", "3"],
+    ]  # fmt: skip
+    assert reported(audit, "Error budget")[-1][-1] == "0.05"
 
 
 def test_every_draw_is_committed_before_its_score(tmp_path: Path) -> None:
@@ -249,6 +262,8 @@ def test_it_stops_when_no_look_can_cross_any_more(tmp_path: Path) -> None:
     # After two unfavorable scores four more cannot make the five that the last look needs.
     assert (verdict["decision"], verdict["draws"], verdict["favorable"]) == ("unresolved", 2, 0)
     assert_verified(audit)
+    (advice,) = json.loads((audit.folder / "report.json").read_bytes())["advice"]
+    assert "0 of 2 releases have all estimates below their limits" in advice["sentence"]
 
 
 def test_without_futility_every_registered_draw_is_made(tmp_path: Path) -> None:
@@ -369,6 +384,9 @@ def test_a_stream_judges_each_candidate_on_records_of_its_own(tmp_path: Path) ->
     assert [v["mechanism"] for v in certificate["verdicts"]] == [r["candidate"] for r in rounds]
     assert stages(audit)[3:] == ["opened", *["drawn", "scored"] * 3, "certified"]
     assert_verified(audit)
+    path = reported(audit, "The sequential path")
+    assert [row[0] for row in path] == ["round 1", "round 2", "round 3"]
+    assert len((audit.folder / "report.csv").read_text().splitlines()) == 1 + 3
     assert audit.close() == certificate
     before = (audit.folder / NAME).read_bytes()
     with pytest.raises((SealError, pg.LossMismatch)):

@@ -25,7 +25,7 @@ POSITIONS = 6
 KINDS = {  # how many files of each kind the small audit has; 8 draws, each with its model
     "audit.toml": 1, "ledger.jsonl": 1, "target": 1, "development": 2, "registry": 2,
     "releases.json": 1, "store": 17, "evidence.json": 1, "certificate.json": 1,
-    "report.md": 1, "report.html": 1,
+    "report.md": 1, "report.html": 1, "report.json": 1, "report.csv": 1,
 }  # fmt: skip
 
 

@@ -167,7 +167,9 @@ def test_every_step_gives_its_result_as_json(typed: tuple[Path, dict[str, Done]]
     draws = found["draw"]["members"]["target"]["bootstrap"]["draws"]
     assert [(d["seed"], d["status"]) for d in draws] == [(100 + i, "drawn") for i in range(4)]
     assert [v["decision"] for v in found["open"]["verdicts"]] == ["validated"]
-    assert [Path(f).name for f in found["report"]["files"]] == ["report.md", "report.html"]
+    assert [Path(f).name for f in found["report"]["files"]] == [
+        "report.md", "report.html", "report.json", "report.csv",
+    ]  # fmt: skip
     assert found["verify"]["good"] is True
     assert found["verify"]["unknown"] == []
     assert found["status"]["next"] == "verify"

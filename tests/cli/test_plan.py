@@ -307,14 +307,14 @@ reliability = "0.6"
 """
 
 
-def draw_here(
-    job: Any, seeds: Any, *, module: str, workers: int, timeout: float | None, keep: Any
-) -> None:
+def draw_here(groups: Any, *, module: str, workers: int, timeout: float | None) -> None:
     """Draw as the drawing process does, without the seconds that starting it takes."""
-    worker = Worker(job, make_learner(job))
-    for seed in seeds:
-        record, release, model = worker.draw(Seed(seed))
-        keep({**record, "prepared_at_random": worker.prepared_at_random}, release, model)
+    for group in groups:
+        worker = Worker(group.job, make_learner(group.job))
+        for seed in group.seeds:
+            record, release, model = worker.draw(Seed(seed))
+            record["prepared_at_random"] = worker.prepared_at_random
+            group.keep(record, release, model)
 
 
 Make = Callable[..., tuple[str, ...]]
@@ -323,7 +323,7 @@ Make = Callable[..., tuple[str, ...]]
 @pytest.fixture
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     """Return a function that makes an audit folder and gives the arguments that name it."""
-    monkeypatch.setattr("proxyguard.audit.resolve.draw_all", draw_here)
+    monkeypatch.setattr("proxyguard.audit.resolve.draw_groups", draw_here)
     rng = np.random.default_rng(1)
     x = rng.normal(size=(700, 2)).round(4)
     label = np.where(x[:, 0] + 0.5 * x[:, 1] + 0.7 * rng.normal(size=700) > 0, "yes", "no")

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from proxyguard.datasets.catalog import CATALOG, DataSet, File, Origin
+from proxyguard.datasets.catalog import CATALOG, DataSet, File, Origin, read_catalog
 from proxyguard.datasets.load import TABLES
+from proxyguard.datasets.recipes import RECIPES
 
 DATA = os.environ.get("PROXYGUARD_DATA")
 FILES = [
@@ -68,3 +69,52 @@ def test_an_entry_says_all_that_a_user_has_to_know(one: DataSet) -> None:
 
 def test_tables_and_catalog_have_the_same_names() -> None:
     assert list(TABLES) == list(CATALOG)
+
+
+def test_remarks_are_sentences_and_every_recipe_is_used() -> None:
+    remarks = [remark for one in CATALOG.values() for remark in one.unchecked]
+    assert all(" " in remark for remark in remarks)
+    used = {file.recipe for one in CATALOG.values() for file in one.files}
+    assert used == set(RECIPES.values())
+
+
+ENTRY = """
+[remarks]
+address = "nobody opened the address"
+
+[small]
+title = "Small"
+about = "A table."
+rows = 3
+outcome = "y"
+positive = "1"
+page = "https://example.org/small"
+address = "https://example.org/small.zip"
+licence = "CC0"
+citation = "Nobody (2026)."
+unchecked = ["address", "the number of rows"]
+
+[[small.files]]
+path = "small/small.csv"
+rows = 3
+bytes = 12
+sha256 = "00"
+members = ["inner.zip", "small.csv"]
+recipe = "cdc_without_id"
+"""
+
+
+def test_a_catalog_is_read_with_its_remarks_and_recipes() -> None:
+    (one,) = read_catalog(ENTRY).values()
+    assert (one.name, one.origin) == ("small", Origin.DOWNLOAD)
+    assert one.unchecked == ("nobody opened the address", "the number of rows")
+    assert one.files[0].members == ("inner.zip", "small.csv")
+    assert one.files[0].recipe is RECIPES["cdc_without_id"]
+
+
+@pytest.mark.parametrize(
+    "line", ['licences = "CC0"', 'origin = "somewhere"'], ids=["misspelt", "no such origin"]
+)
+def test_an_entry_that_says_something_else_is_refused(line: str) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        read_catalog(ENTRY.replace('licence = "CC0"', f'licence = "CC0"\n{line}'))

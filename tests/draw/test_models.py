@@ -13,6 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.naive_bayes import MultinomialNB
+from sklearn.pipeline import make_pipeline
 
 from proxyguard.adapters.pipelines import make_estimator
 from proxyguard.draw.models import load_model, model_bytes
@@ -79,6 +82,32 @@ def test_a_fresh_interpreter_writes_the_same_bytes() -> None:
     )
     found = dict(line.split() for line in done.stdout.splitlines())
     assert found == {n: hashlib.sha256(model_bytes(fit(n))).hexdigest() for n in SMALL}
+
+
+def vectorized(stop: list[str]) -> Any:
+    texts = ["the cat and the dog", "a bird sings", "a dog barks"]
+    pipeline = make_pipeline(TfidfVectorizer(stop_words=stop), MultinomialNB())
+    fitted = pipeline.fit(texts, [0, 1, 0])
+    fitted.predict_proba(texts)  # which notes the address of the stop words
+    return fitted
+
+
+def test_the_address_of_the_stop_words_does_not_reach_the_bytes() -> None:
+    # Two lists of the same words at two addresses, both alive.
+    first, second = vectorized(["the", "and"]), vectorized(["the", "and"])
+    assert first[0]._stop_words_id != second[0]._stop_words_id
+    content = model_bytes(first)
+    assert model_bytes(second) == content
+    assert "_stop_words_id" not in json.dumps(schema(content))
+    again = load_model(content, "a model")
+    np.testing.assert_array_equal(
+        again.predict_proba(["the cat sings"]), first.predict_proba(["the cat sings"])
+    )
+    assert first[0]._stop_words_id == id(first[0].stop_words)  # the model itself is left alone
+
+
+def schema(content: bytes) -> Any:
+    return json.loads(zipfile.ZipFile(io.BytesIO(content)).read("schema.json"))
 
 
 def test_no_memory_address_and_no_time_is_in_the_bytes() -> None:

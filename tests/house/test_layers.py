@@ -11,7 +11,7 @@ import proxyguard
 
 ROOT = Path(proxyguard.__file__).parent
 ORDER = [
-    "errors", "exact", "registry", "plan", "seal", "draw", "losses",
+    "errors", "pages", "exact", "registry", "plan", "seal", "draw", "losses",
     "evidence", "certificate", "report", "datasets", "adapters", "audit", "studies", "cli",
 ]  # fmt: skip
 

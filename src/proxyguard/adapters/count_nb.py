@@ -18,6 +18,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import Pipeline, make_pipeline
 
+from proxyguard.adapters.vocabulary import most_frequent
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import DrawError
 
@@ -40,7 +41,6 @@ class VocabularyBayes:
         texts = _only_column(x).to_numpy(dtype=object)
         counts = np.stack([self._count(texts[place == k]) for k in range(classes.size)])
         sizes = np.bincount(place).astype(np.float64)
-        _forget_address(self._encoder)
         return make_pipeline(self._encoder, _bayes(counts, sizes, classes))
 
     def _count(self, texts: Iterable[str]) -> NDArray[np.float64]:
@@ -84,14 +84,6 @@ def _encoder(terms: Sequence[str], column: str) -> ColumnTransformer:
     return encoder
 
 
-def _forget_address(encoder: ColumnTransformer) -> None:
-    """Drop the memory address of the stop words, which would make equal models differ in bytes.
-
-    scikit-learn notes it whenever texts are counted.
-    """
-    vars(encoder.named_transformers_["words"]).pop("_stop_words_id", None)
-
-
 def _stretches(texts: Iterable[str]) -> Iterator[tuple[str, int]]:
     """Yield what stands between white space in the texts, each once, and how often."""
     whole = pa.array([" ".join(texts)], type=pa.large_string())
@@ -119,14 +111,14 @@ class CountNaiveBayes:
     def prepare(self, x: Any) -> Callable[[Seed], VocabularyBayes]:
         """Return the maker of estimators with the vocabulary of these texts."""
         texts = _only_column(x)
-        vectorizer = CountVectorizer(
-            max_features=MAX_FEATURES, min_df=MIN_DF, stop_words="english", lowercase=True
-        )
         try:
-            vectorizer.fit(texts)
+            words, _ = most_frequent(
+                texts, max_features=MAX_FEATURES, min_df=MIN_DF, stop_words="english",
+                lowercase=True,
+            )  # fmt: skip
         except ValueError as error:  # no word is in enough documents
             raise DrawError(f"count_nb: the training part gives no vocabulary: {error}") from error
-        fixed = VocabularyBayes(list(vectorizer.get_feature_names_out()), str(texts.name))
+        fixed = VocabularyBayes(words, str(texts.name))
         return lambda seed: fixed
 
     def __call__(self, seed: Seed) -> VocabularyBayes:

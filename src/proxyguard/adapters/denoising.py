@@ -96,7 +96,7 @@ class DenoisingAutoencoder:
         if not np.all(np.isfinite(values)):
             raise RegistryError("denoising: the source has missing or infinite numbers; fill them")
         order = np.argsort(labels.classes, kind="stable")
-        self._labels, self._names = labels, source[names].columns
+        self._labels, self._header, self._inputs = labels, source.columns, len(names) + 1
         self._sizes = np.bincount(labels.classes, minlength=2)
         self._low, self._high = values.min(axis=1)[:, None], values.max(axis=1)[:, None]
         span = np.where(self._high > self._low, self._high - self._low, 1.0)
@@ -162,7 +162,7 @@ class DenoisingAutoencoder:
 
     def _layers(self, streams: Sequence[np.random.Generator]) -> Array:
         """Return the hidden layers, ``(draws, hidden, p + 2)``: weights, then the bias."""
-        inputs = len(self._names) + 1
+        inputs = self._inputs
         layers = np.empty((len(streams), self._hidden, inputs + 1))
         for rng, layer in zip(streams, layers, strict=True):
             layer[:, :-1] = rng.normal(0.0, 1.0 / np.sqrt(inputs), (self._hidden, inputs))
@@ -203,10 +203,11 @@ class DenoisingAutoencoder:
         import pandas as pd
 
         assert self._labels is not None
-        table = pd.DataFrame(values.T, columns=self._names)
-        place = self._columns.index(self._outcome)
+        table = pd.DataFrame(values.T)
         written = self._labels.write(classes)
-        table.insert(place, self._outcome, pd.Series(written, dtype=written.dtype))
+        place = self._columns.index(self._outcome)
+        table.insert(place, len(values), pd.Series(written, dtype=written.dtype))
+        table.columns = self._header  # one header for all releases: to make each its own is slow
         return table
 
 

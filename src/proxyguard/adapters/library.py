@@ -74,17 +74,28 @@ class Library:
                     makers[name] = pipeline.prepare(x)
         return makers
 
-    def fit(self, table: pd.DataFrame, validation: pd.DataFrame | None, seed: Seed) -> Fitted:
-        """Return the chosen pipeline, fitted on the table."""
+    def fit(
+        self,
+        table: pd.DataFrame,
+        validation: pd.DataFrame | None,
+        seed: Seed,
+        *,
+        source: bool = False,
+    ) -> Fitted:
+        """Return the chosen pipeline, fitted on the table.
+
+        The source has the validation part of development; only a release may be declared to
+        set records of its own aside.
+        """
         # Here and not above: verifying a certificate needs this file and no scikit-learn.
         from proxyguard.adapters.pipelines import make_estimator
 
         makers = self._prepared_on(table) if self._makers is None else self._makers
         column = self._outcome.column
-        if self._declared.validation == "release" and self._chooses:
+        if self._declared.validation == "release" and self._chooses and not source:
             table, validation = self._divide(table, seed)
         y = outcomes(table[column], self._outcome, "the release")
-        if self._outcome.kind != "regression" and np.unique(y).size < 2:
+        if self._outcome.kind != "regression" and np.all(y == y[:1]):
             raise DrawError("the release has one class only, so nothing can be learned from it")
         x = features(table, self._features)
         fitted = []

@@ -9,13 +9,11 @@ nothing of ours.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrf, dpotrs
-from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -120,9 +118,13 @@ def _cholesky(hessian: Array) -> Array:
 def _evaluate(design: Design, y: Array, w: Array) -> tuple[float, Array, Array]:
     """Return the objective, its gradient, and the probabilities."""
     z = design.scores(w)
-    small = np.exp(-np.abs(z))  # never overflows, and serves the logarithm and the probability
-    p = np.where(z >= 0.0, 1.0, small) / (1.0 + small)
-    loss = np.log1p(small).sum() + np.maximum(z, 0.0).sum() - float(y @ z)
+    small = np.abs(z)
+    np.negative(small, out=small)
+    np.exp(small, out=small)  # never overflows, and serves the logarithm and the probability
+    p = np.where(z >= 0.0, 1.0, small)
+    p /= 1.0 + small
+    np.log1p(small, out=small)
+    loss = np.add.reduce(small) + np.add.reduce(np.maximum(z, 0.0)) - float(y @ z)
     return float(loss + 0.5 * (w @ w)), design.sums(p - y) + w, p
 
 
@@ -186,19 +188,3 @@ class FastLogistic:
 def fast_logistic(seed: Seed) -> FastLogistic:
     """Standardisation and logistic regression with C = 1; takes no seed."""
     return FastLogistic()
-
-
-def stacked_probabilities(pipelines: Sequence[Pipeline], x: Array) -> Array:
-    """Return every pipeline's probability of the positive class, ``(pipelines, records)``.
-
-    For pipelines of a scaler and a logistic regression: their coefficients, in the units of
-    the features, are stacked, so that all are scored by one product of matrices.
-    """
-    scales = np.stack([pipeline[0].scale_ for pipeline in pipelines])
-    means = np.stack([pipeline[0].mean_ for pipeline in pipelines])
-    slopes = np.concatenate([pipeline[-1].coef_ for pipeline in pipelines]) / scales
-    intercepts = np.concatenate([pipeline[-1].intercept_ for pipeline in pipelines])
-    intercepts -= np.einsum("ij,ij->i", slopes, means)
-    scores = slopes @ np.asarray(x, dtype=np.float64).T
-    scores += intercepts[:, None]
-    return np.asarray(expit(scores, out=scores))

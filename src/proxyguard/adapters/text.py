@@ -58,7 +58,7 @@ class UnigramText:
             raise RegistryError(f'text: stop_words is "english" or left out, got {stop_words!r}')
         if not isinstance(lowercase, bool):
             raise RegistryError(f"text: lowercase is true or false, got {lowercase!r}")
-        self._vocabulary = {
+        self._vocabulary: dict[str, Any] = {
             "max_features": whole(max_features, "text: max_features"),
             "min_df": whole(min_df, "text: min_df"),
             "stop_words": stop_words,
@@ -88,7 +88,8 @@ class UnigramText:
 
     def prepare(self, source: pd.DataFrame, rng: np.random.Generator) -> None:
         """Learn the vocabulary, and the word shares and document lengths of each class."""
-        from sklearn.feature_extraction.text import CountVectorizer
+        # Here and not above: a declaration is read without scikit-learn.
+        from proxyguard.adapters.vocabulary import most_frequent
 
         self._columns = [str(name) for name in source.columns]
         if set(self._columns) != {self._outcome, self._text}:
@@ -97,13 +98,12 @@ class UnigramText:
                 f"other; it has {self._columns}"
             )
         labels = read_labels(source, self._outcome, self._positive)
-        vectorizer = CountVectorizer(**self._vocabulary)
         try:
-            counts = vectorizer.fit_transform(source[self._text])
+            words, counts = most_frequent(source[self._text], **self._vocabulary)
         except ValueError as error:  # no word is in min_df documents
             raise RegistryError(f"text: the source gives no vocabulary: {error}") from error
         self._labels = labels
-        self._words = np.array(vectorizer.get_feature_names_out(), dtype=object)
+        self._words = np.array(words, dtype=object)
         of_class = [counts[np.flatnonzero(labels.classes == c)] for c in (0, 1)]
         self._tables = [
             _LookUp(self._shares(np.asarray(part.sum(axis=0)).ravel())) for part in of_class

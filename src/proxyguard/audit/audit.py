@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from proxyguard.audit import amend as amending
 from proxyguard.audit import draw as drawing
@@ -21,18 +21,23 @@ from proxyguard.audit.envelope import open_envelope
 from proxyguard.audit.folder import CERTIFICATE, DECLARATION, REPORTS, AuditFolder
 from proxyguard.audit.home import Home, default_home, processors
 from proxyguard.audit.open import Opener
-from proxyguard.audit.report import write_report
+from proxyguard.audit.report import figures_of, write_report
 from proxyguard.audit.resolve import Progress, Workplace
 from proxyguard.audit.seal import Keeper
 from proxyguard.audit.sequential import SequentialOpener
 from proxyguard.audit.status import Status, status_of
 from proxyguard.audit.template import TEMPLATE
 from proxyguard.audit.verify import Verification, verify
+from proxyguard.certificate.count import ValidCount
+from proxyguard.certificate.picks import read_picks
 from proxyguard.errors import RegistryError, StageError
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Path as LedgerPath
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.storage import exclusive, write_atomic
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PACKAGES = ("proxyguard", "numpy", "scipy", "pandas", "pyarrow", "scikit-learn", "skops")
 
@@ -175,6 +180,14 @@ class Audit:
         with exclusive(self.folder.path):
             return [self.folder / name for name in write_report(self.folder, self.journal())]
 
+    def figures(self, *, scheme: str = "light") -> dict[str, list[Figure]]:
+        """Return the report's pictures as matplotlib figures; needs the [plots] extra.
+
+        By what they are about: ``audit.figures()["verdicts"][0].savefig("verdict.pdf")``. The
+        other keys are the mechanisms and ``"error budget"``; ``scheme`` is light or dark.
+        """
+        return figures_of(self.folder, self.journal(), scheme)
+
     def _rewrite_report(self) -> None:
         if any((self.folder / name).exists() for name in REPORTS):
             self.report()
@@ -230,6 +243,20 @@ class Audit:
         value, _ = open_envelope(place.read_bytes())
         found: dict[str, Any] = value["predicate"]
         return found
+
+    def picks(self) -> dict[str, ValidCount]:
+        """Return, for each mechanism, how many of any releases that one picks are valid.
+
+        ``audit.picks()["bootstrap"].of(["100", "101"])`` is the number that the report shows
+        for these two, and holds with the registered confidence for every choice at once.
+        """
+        record = self.certificate().get("picks")
+        if record is None:
+            raise RegistryError(
+                "picks: no budget was registered for choosing releases after looking, so nothing "
+                "can be said about a choice; register [picks] in an audit on a fresh target"
+            )
+        return read_picks(record)
 
     def journal(self) -> Journal:
         """Return the ledger as it stands on the disk."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from proxyguard.audit.divide import check_columns
 from proxyguard.audit.folder import DECLARATION
 from proxyguard.audit.limits import planned_records, resolve_limits
 from proxyguard.audit.measures import design_of, measures_of
 from proxyguard.audit.plan import MANY, declared_records, obstacles
 from proxyguard.audit.register import claim_reasons
 from proxyguard.audit.resolve import MemberDevelopment, Workplace, develop, reference_policies
-from proxyguard.audit.seal import check_columns
 from proxyguard.draw.catalog import find_pipeline, load_attribute, load_generator
 from proxyguard.errors import ProxyGuardError, TableError
 from proxyguard.registry.declaration import Declaration, Member

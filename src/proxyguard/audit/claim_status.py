@@ -84,4 +84,4 @@ def _lineage_words(lineage: list[dict[str, Any]]) -> str:
                 f"{one['twins']} target records have value twins in {where}, "
                 f"{one['expected_twins']} expected by coincidence"
             )
-    return "; ".join(parts) or "no target record is known to have been used before"
+    return "; ".join(parts) or "the lineage store of this home knows no earlier use"

@@ -14,8 +14,8 @@ from proxyguard.audit.folder import Registry
 from proxyguard.audit.measures import design_of, measures_of
 from proxyguard.certificate.certify import certify_evidence, reading_of
 from proxyguard.certificate.certify_releases import certify_release_evidence
-from proxyguard.certificate.decision import Decision
-from proxyguard.certificate.wording import not_claimed
+from proxyguard.certificate.picks import picks_record
+from proxyguard.certificate.wording import not_claimed, release_sentence
 from proxyguard.evidence.record import read_evidence
 from proxyguard.evidence.releases import ReleaseEvidence
 from proxyguard.exact.multiplicity import holm_adjusted
@@ -140,6 +140,10 @@ def decide(
         found = _decide_releases(claim, read, int(evidence["seed"]), basis)
     else:
         found = _decide_mechanisms(claim, groups, readings, read, basis)
+    picks = registry.declaration.picks
+    if picks is not None:
+        shares = registry.declaration.claim.shares
+        found["picks"] = picks_record(picks, read, mode=claim.mode, shares=shares)
     return {
         **found,
         "redraws": _stages(manifest, "redraws"),
@@ -178,23 +182,16 @@ def _decide_releases(
     verdicts = whole.pop("verdicts")
     return {
         "verdicts": [
-            {**v, "mechanism": f"{v['member']}/{v['release']}", "sentence": _sentence(v)}
+            {
+                **v,
+                "mechanism": f"{v['member']}/{v['release']}",
+                "sentence": release_sentence(v, alpha=claim.alpha, beta=claim.beta),
+            }
             for v in verdicts
         ],
         "family": whole,
         "text": str(certificate),
     }
-
-
-def _sentence(verdict: Mapping[str, Any]) -> str:
-    if verdict["decision"] == Decision.VALIDATED.value:
-        return "This release meets all its requirements on its registered target."
-    if verdict["decision"] == Decision.VIOLATION.value:
-        return f"This release violates {', '.join(verdict['violated'])}."
-    return (
-        "The audit does not settle whether this release meets its requirements; it is least "
-        f"certain of {verdict['binding']!r}. That is not evidence of a violation."
-    )
 
 
 def _adjusted(evidence: ReleaseEvidence) -> dict[str, float]:

@@ -80,6 +80,9 @@ reliability = "0.8"
 alpha = "0.05"
 beta = "0.05"
 family = "bounds"
+
+[picks]
+alpha = "0.05"
 """
 
 

@@ -22,9 +22,10 @@ DECLARATION = "audit.toml"
 RELEASES = "releases.json"
 EVIDENCE = "evidence.json"
 CERTIFICATE = "certificate.json"
+ADVICE = "advice.json"
 GRANT = "grant.json"
 RECORDS = "records.sealed"
-REPORTS = ("report.md", "report.html")
+REPORTS = ("report.md", "report.html", "report.json", "report.csv")
 
 
 class AuditFolder:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from proxyguard.adapters.library import Library
@@ -19,6 +20,7 @@ from proxyguard.audit.decide import (
 )
 from proxyguard.audit.envelope import sign_statement, statement
 from proxyguard.audit.folder import (
+    ADVICE,
     CERTIFICATE,
     EVIDENCE,
     GRANT,
@@ -33,7 +35,7 @@ from proxyguard.audit.integrity import check_folder
 from proxyguard.audit.manifest import check_manifest
 from proxyguard.audit.records import RecordWriter
 from proxyguard.audit.register import check_lineage
-from proxyguard.audit.report import write_report
+from proxyguard.audit.report import advice_record, write_report
 from proxyguard.audit.resolve import Workplace
 from proxyguard.audit.score import Scored, Scorer
 from proxyguard.audit.target import OpenTarget
@@ -91,7 +93,8 @@ class Opener:
             content = sign_statement(
                 statement(subjects_of(journal, registry, name), predicate), author
             )
-            self._certify(journal, author, content, evidence, name)
+            advice = partial(advice_record, registry, predicate, evidence)
+            self._certify(journal, author, content, evidence, name, advice)
             write_report(self.folder, journal)
         return predicate
 
@@ -253,6 +256,7 @@ class Opener:
         content: bytes,
         evidence: dict[str, Any],
         name: str,
+        advice: Callable[[], dict[str, Any] | None],
     ) -> None:
         """Write and record the certificate, or see that the recorded one is the same."""
         done = journal.ledger.find(Stage.CERTIFIED)
@@ -270,6 +274,9 @@ class Opener:
             EVIDENCE: self.folder.write_json(EVIDENCE, evidence),
             CERTIFICATE: self.folder.write(CERTIFICATE, content),
         }
+        found = advice()
+        if found is not None:
+            files[ADVICE] = self.folder.write_json(ADVICE, found)
         if (self.folder / RECORDS).exists():
             files[RECORDS] = self.folder.sha256(RECORDS)
         journal.record(Stage.CERTIFIED, {"files": files, "time": now()}, author)

@@ -2,37 +2,207 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from proxyguard.audit.envelope import open_envelope
-from proxyguard.audit.folder import CERTIFICATE, EVIDENCE, REPORTS, AuditFolder
-from proxyguard.errors import StageError
-from proxyguard.report.content import Report, build_report
-from proxyguard.report.html import to_html
-from proxyguard.report.markdown import to_markdown
+from proxyguard.audit.folder import (
+    ADVICE,
+    CERTIFICATE,
+    EVIDENCE,
+    RELEASES,
+    REPORTS,
+    AuditFolder,
+    Registry,
+    recorded_files,
+)
+from proxyguard.audit.integrity import check_folder
+from proxyguard.audit.measures import design_of, measures_of
+from proxyguard.certificate.decision import Decision
+from proxyguard.errors import RegistryError, StageError
+from proxyguard.registry.claim import Claim, Mode
+from proxyguard.registry.parts import ClaimPart
+from proxyguard.report.advice import (
+    Sizes,
+    Unsettled,
+    advice_words,
+    advise,
+    find_sizes,
+    unit_deviations,
+    unit_means,
+)
+from proxyguard.report.compare import Compared, Comparison, compare
+from proxyguard.report.content import Report, Sources, bindings_of, build_report
+from proxyguard.report.html import comparison_page, to_html
+from proxyguard.report.markdown import comparison_markdown, to_markdown
+from proxyguard.report.rows import to_csv
+from proxyguard.report.values import to_json
+from proxyguard.seal.canonical import canonical_bytes
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Stage
+from proxyguard.seal.storage import write_atomic
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_FILES: dict[str, Callable[[Report, Sources], bytes]] = {
+    "report.md": lambda report, sources: to_markdown(report).encode(),
+    "report.html": lambda report, sources: to_html(report, sources).encode(),
+    "report.json": to_json,
+    "report.csv": lambda report, sources: to_csv(sources),
+}
+
+
+def sources_of(folder: AuditFolder, journal: Journal) -> Sources:
+    """Return the record that a certified audit's report is built from."""
+    if not journal.ledger.has(Stage.CERTIFIED):
+        raise StageError("there is no certificate yet; run proxyguard open")
+    check_folder(folder, journal)
+    value, signer = open_envelope((folder / CERTIFICATE).read_bytes())
+    evidence: dict[str, Any] = folder.read_json(EVIDENCE)
+    fixed = (folder / RELEASES).exists()
+    registry = folder.registry(journal)
+    advised = ADVICE in recorded_files(journal.ledger.entries)
+    return Sources(
+        predicate=value["predicate"],
+        evidence=evidence,
+        registry=registry.value,
+        ledger=[entry.to_dict() for entry in journal.ledger.entries],
+        signer=signer,
+        manifest=folder.read_json(RELEASES) if fixed else None,
+        advice=advice_for(
+            registry, value["predicate"], evidence,
+            folder.read_json(ADVICE) if advised else None,
+        ),
+        subjects={one["name"]: one["digest"]["sha256"] for one in value["subject"]},
+        head=journal.ledger.head,
+    )  # fmt: skip
+
+
+def advice_for(
+    registry: Registry, predicate: Mapping[str, Any], evidence: Mapping[str, Any],
+    recorded: Mapping[str, Any] | None = None,
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Return what would settle each unresolved mechanism; nothing about named releases.
+
+    The sizes are those that were recorded with the certificate. An audit without such a record
+    has them searched for.
+    """
+    cases = unsettled_in(registry, predicate, evidence)
+    if recorded is None:
+        return [advise(case) for case in cases]
+    sizes = recorded["sizes"]
+    return [
+        advice_words(
+            case, None if sizes[case.mechanism] is None else Sizes.of(sizes[case.mechanism])
+        )
+        for case in cases
+    ]
+
+
+def advice_record(
+    registry: Registry, predicate: Mapping[str, Any], evidence: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """Return the sizes to record beside the certificate; None where every verdict is settled."""
+    found = {
+        case.mechanism: find_sizes(case) for case in unsettled_in(registry, predicate, evidence)
+    }
+    if not found:
+        return None
+    return {
+        "format": 1,
+        "sizes": {name: None if one is None else one.to_dict() for name, one in found.items()},
+    }
+
+
+def unsettled_in(
+    registry: Registry, predicate: Mapping[str, Any], evidence: Mapping[str, Any]
+) -> list[Unsettled]:
+    """Return the unresolved mechanisms of a certificate as the planner takes them."""
+    declaration = registry.declaration
+    if declaration.claim.level != "mechanism":
+        return []
+    (member,) = declaration.members
+    requirements = tuple(
+        measure.requirement
+        for measure in measures_of(member, registry.member(member.name)["requirements"])
+    )
+    bindings = {one.mechanism: one.requirement for one in bindings_of(predicate, evidence)}
+    shares = set((declaration.claim.shares or {}).values())
+    found = []
+    for verdict in predicate["verdicts"]:
+        group = evidence["groups"].get(verdict["mechanism"])
+        if verdict["decision"] != Decision.UNRESOLVED.value or group is None:
+            continue
+        found.append(
+            Unsettled(
+                mechanism=verdict["mechanism"],
+                claim=fixed_claim(declaration.claim),
+                design=design_of(member),
+                requirements=requirements,
+                means=unit_means(group, requirements),
+                deviations=unit_deviations(group),
+                n=max(int(column["n"]) for column in group["columns"]),
+                mechanisms=len(predicate["verdicts"]),
+                binding=bindings.get(verdict["mechanism"], ""),
+                seed=int(registry.digest[:8], 16),
+                sequential=declaration.claim.mode == "sequential",
+                unequal=len(shares) > 1,
+            )
+        )
+    return found
+
+
+def fixed_claim(claim: ClaimPart) -> Claim:
+    """Return the claim, or for a sequential audit the fixed one with all its draws."""
+    if claim.mode != "sequential":
+        return claim.to_claim()
+    drop = {"mode": Mode.DIRECT, "looks": None, "levels": None, "futility": None}
+    return claim.model_copy(update=drop).to_claim()
 
 
 def report_of(folder: AuditFolder, journal: Journal) -> Report:
     """Return the report of a certified audit."""
-    if not journal.ledger.has(Stage.CERTIFIED):
-        raise StageError("there is no certificate yet; run proxyguard open")
-    value, signer = open_envelope((folder / CERTIFICATE).read_bytes())
-    evidence: dict[str, Any] = folder.read_json(EVIDENCE)
-    return build_report(
-        value["predicate"],
-        evidence,
-        folder.registry(journal).value,
-        [entry.to_dict() for entry in journal.ledger.entries],
-        signer=signer,
-    )
+    return build_report(sources_of(folder, journal))
+
+
+def figures_of(folder: AuditFolder, journal: Journal, scheme: str) -> dict[str, list[Figure]]:
+    """Return the report's pictures as figures, by what they are about; needs [plots]."""
+    from proxyguard.report.pictures.figure import to_figure
+    from proxyguard.report.pictures.gather import pictures_of
+
+    sources = sources_of(folder, journal)
+    found = pictures_of(build_report(sources), sources)
+    return {about: [to_figure(one, scheme=scheme) for one in own] for about, own in found.items()}
 
 
 def report_bytes(folder: AuditFolder, journal: Journal) -> dict[str, bytes]:
     """Return the report's files; the same audit gives the same bytes."""
-    report = report_of(folder, journal)
-    return dict(zip(REPORTS, (to_markdown(report).encode(), to_html(report).encode()), strict=True))
+    sources = sources_of(folder, journal)
+    report = build_report(sources)
+    return {name: _FILES[name](report, sources) for name in REPORTS}
+
+
+def write_comparison(folders: Sequence[Path], out: Path) -> Path:
+    """Write several audits side by side as a page, Markdown or JSON, by the file's ending."""
+    writers: dict[str, Callable[[Comparison], bytes]] = {
+        ".html": lambda found: comparison_page(found).encode(),
+        ".md": lambda found: comparison_markdown(found).encode(),
+        ".json": lambda found: canonical_bytes(found.to_dict()),
+    }
+    if out.suffix not in writers:
+        raise RegistryError(
+            f"a comparison is written as {', '.join(writers)}; {str(out)!r} ends in none of them"
+        )
+    audits = []
+    for place in folders:
+        folder = AuditFolder(place)
+        sources = sources_of(folder, folder.journal())
+        name = folder.path.resolve().name
+        audits.append(Compared(place=name, report=build_report(sources), sources=sources))
+    write_atomic(out, writers[out.suffix](compare(audits)))
+    return out
 
 
 def write_report(folder: AuditFolder, journal: Journal) -> list[str]:

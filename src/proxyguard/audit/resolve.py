@@ -19,7 +19,7 @@ from proxyguard.audit.limits import provisional_measure, resolve_roles
 from proxyguard.draw.catalog import load_generator, origin
 from proxyguard.draw.models import load_model, model_bytes
 from proxyguard.draw.outcome import features, outcomes, predict
-from proxyguard.draw.pool import draw_all
+from proxyguard.draw.pool import Draws, Keep, draw_groups
 from proxyguard.draw.protocol import Fitted, Seed
 from proxyguard.errors import DrawError, RegistryError
 from proxyguard.losses.measure import Measure, Predicted
@@ -110,7 +110,7 @@ def fit_source(development: MemberDevelopment) -> Source | None:
         return None
     seed = Seed(procedure.seed)
     with threadpool_limits(1):
-        fitted = learner.fit(development.training(), development.validation(), seed)
+        fitted = learner.fit(development.training(), development.validation(), seed, source=True)
     address = development.place.folder.store.put(model_bytes(fitted.estimator))
     record = {
         "model": address,
@@ -213,7 +213,7 @@ def pilot_losses(
 
     By pilot, seed and requirement, one loss for each validation record.
     """
-    place, member = development.place, development.member
+    place = development.place
     part = development.validation()
     if part is None:
         raise RegistryError("pilots are judged on development.validation, which is missing")
@@ -221,16 +221,14 @@ def pilot_losses(
     x = features(part, development.features)
     with threadpool_limits(1):
         base = Predicted(values=predict(source, x, development.outcome), threshold=source.threshold)
-    found: dict[str, dict[int, dict[str, Array]]] = {}
-    for pilot in pilots:
-        losses: dict[int, dict[str, Array]] = {}
+    found: dict[str, dict[int, dict[str, Array]]] = {pilot.name: {} for pilot in pilots}
 
-        def keep(
-            record: dict[str, Any], release: bytes, model: bytes, losses: Any = losses,
-            name: str = pilot.name, total: int = pilot.draws,
-        ) -> None:  # fmt: skip
+    def keeper(pilot: Drawn) -> Keep:
+        losses = found[pilot.name]
+
+        def keep(record: dict[str, Any], release: bytes, model: bytes) -> None:
             if record["status"] != "drawn":
-                raise DrawError(f"pilot {name!r}, seed {record['seed']}: {record['error']}")
+                raise DrawError(f"pilot {pilot.name!r}, seed {record['seed']}: {record['error']}")
             fitted = fitted_from(record, load_model(model, "a pilot", ()))
             with threadpool_limits(1):
                 own = Predicted(
@@ -241,22 +239,28 @@ def pilot_losses(
                 for m in measures
                 if m.loss is not None
             }
-            place.progress(f"pilot {name}", len(losses), total)
+            place.progress(f"pilot {pilot.name}", len(losses), pilot.draws)
 
-        job = draw_job(
-            development.training_name, development.validation_name, place, member,
-            development.kinds, development.features, name=pilot.name,
-            generator=str(pilot.generator), options=pilot.options,
-            prepare_seed=pilot.prepare_seed,
-            forbidden=forbidden_paths(place, member),
-            validated=True,
-        )  # fmt: skip
-        draw_all(
-            job, pilot.seed_list, module=WORKER, workers=place.workers,
-            timeout=None, keep=keep,
-        )  # fmt: skip
-        found[pilot.name] = losses
+        return keep
+
+    groups = [
+        Draws(job=_pilot_job(development, pilot), seeds=pilot.seed_list, keep=keeper(pilot))
+        for pilot in pilots
+    ]
+    draw_groups(groups, module=WORKER, workers=place.workers, timeout=None)
     return found
+
+
+def _pilot_job(development: MemberDevelopment, pilot: Drawn) -> dict[str, Any]:
+    place, member = development.place, development.member
+    return draw_job(
+        development.training_name, development.validation_name, place, member,
+        development.kinds, development.features, name=pilot.name,
+        generator=str(pilot.generator), options=pilot.options,
+        prepare_seed=pilot.prepare_seed,
+        forbidden=forbidden_paths(place, member),
+        validated=True,
+    )  # fmt: skip
 
 
 def run_pilots(

@@ -17,12 +17,14 @@ from threadpoolctl import threadpool_limits
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.resolve import load_fitted
 from proxyguard.audit.target import Chunk, OpenTarget
+from proxyguard.draw.encode import Encodings
 from proxyguard.draw.outcome import features, predict
 from proxyguard.draw.protocol import Fitted
 from proxyguard.errors import LossMismatch
 from proxyguard.losses.array import LossArray, LossStream
 from proxyguard.losses.cell import Column, Reading, join_columns
 from proxyguard.losses.measure import Measure, Predicted
+from proxyguard.losses.query import CodedRecords
 from proxyguard.losses.read import LossReader
 from proxyguard.registry.declaration import Member
 from proxyguard.registry.design import Clustered
@@ -189,10 +191,11 @@ class Scorer:
         queries = [m for m in self.measures if m.query is not None]
         if record.get("model") is None or queries:
             frame = read_table_bytes(self.folder.store.get(record["release"]), release.name)
+            coded = CodedRecords(frame)
             for measure in queries:
                 assert measure.query is not None  # selected above
                 if measure.query.name not in release.answers:
-                    release.answers[measure.query.name] = measure.query.answer(frame)
+                    release.answers[measure.query.name] = measure.query.answer(coded)
             if record.get("predictions"):
                 release.table = stored_predictions(frame, release.name)
 
@@ -263,14 +266,14 @@ class Scorer:
         x = None
         if outcome is not None and any(m_.loss is not None for m_ in self.measures):
             x = features(chunk.frame, self.features)
-        paired = self._predicted(source, x, chunk, outcome)
+        encodings = None if x is None else Encodings(x, chunk.positions)
+        paired = self._predicted(source, x, chunk, outcome, encodings)
         if paired is not None and outcome is not None and outcome.kind == "binary":
             assert chunk.y is not None  # a binary outcome was read
             base.add(chunk.y, paired.values)
+        coded = CodedRecords(chunk.frame)
         asked = {
-            m_.query.name: m_.query.values(chunk.frame)
-            for m_ in self.measures
-            if m_.query is not None
+            m_.query.name: m_.query.values(coded) for m_ in self.measures if m_.query is not None
         }
         predictions = {}
         for r, release in enumerate(group):
@@ -280,11 +283,13 @@ class Scorer:
             if release.failed:
                 values[r] = [m_.requirement.high for m_ in self.measures]
                 continue
-            known = x
+            known, shared = x, encodings
             if x is not None and release.lacks:
                 names = [name for name in self.features if name not in release.lacks]
-                known = features(chunk.frame, names)
-            predicted = self._predicted(release.fitted or release.table, known, chunk, outcome)
+                known, shared = features(chunk.frame, names), None
+            predicted = self._predicted(
+                release.fitted or release.table, known, chunk, outcome, shared
+            )
             if predicted is not None and outcome is not None and outcome.kind == "binary":
                 assert chunk.y is not None  # a binary outcome was read
                 own[release.name].add(chunk.y, predicted.values)
@@ -308,7 +313,12 @@ class Scorer:
         return values
 
     def _predicted(
-        self, who: Fitted | StoredPredictions | None, x: Any, chunk: Chunk, outcome: Outcome | None
+        self,
+        who: Fitted | StoredPredictions | None,
+        x: Any,
+        chunk: Chunk,
+        outcome: Outcome | None,
+        encodings: Encodings | None,
     ) -> Predicted | None:
         """Return predictions, NaN for records that the procedure cannot predict."""
         if who is None or outcome is None:
@@ -316,7 +326,7 @@ class Scorer:
         if isinstance(who, StoredPredictions):
             return Predicted(values=who.at(chunk.positions))
         try:
-            values = predict(who, x, outcome)
+            values = predict(who, x if encodings is None else encodings, outcome)
         except (ValueError, TypeError, ArithmeticError):
             # After the opening nothing may stop the audit: one record at a time, so that a
             # record's loss depends on nothing but that record.

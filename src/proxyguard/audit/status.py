@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from proxyguard.audit.folder import CERTIFICATE, DECLARATION, GRANT, AuditFolder
+from proxyguard.audit.folder import CERTIFICATE, DECLARATION, EVIDENCE, GRANT, AuditFolder
 from proxyguard.seal.ledger import Path as LedgerPath
 from proxyguard.seal.ledger import Stage
+
+if TYPE_CHECKING:
+    from proxyguard.report.content import Report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +22,10 @@ class Status:
     next: str
     head: str
     signer: str | None
-    verdicts: tuple[dict[str, str], ...]
+    verdicts: tuple[dict[str, Any], ...] = ()
+    guarantee: str | None = None  # of the certificate, with what was admitted later
+    attestation: str | None = None
+    deviations: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -30,6 +36,9 @@ class Status:
             "head": self.head,
             "signer": self.signer,
             "verdicts": list(self.verdicts),
+            "guarantee": self.guarantee,
+            "attestation": self.attestation,
+            "deviations": list(self.deviations),
         }
 
 
@@ -38,15 +47,11 @@ def status_of(folder: AuditFolder) -> Status:
     journal = folder.journal()
     ledger = journal.ledger
     sealed = ledger.find(Stage.SEALED)
-    verdicts: tuple[dict[str, str], ...] = ()
-    if ledger.has(Stage.CERTIFIED) and (folder / CERTIFICATE).exists():
-        from proxyguard.audit.envelope import open_envelope
+    report: Report | None = None
+    if ledger.has(Stage.CERTIFIED) and all((folder / n).exists() for n in (CERTIFICATE, EVIDENCE)):
+        from proxyguard.audit.report import report_of
 
-        predicate = open_envelope((folder / CERTIFICATE).read_bytes())[0]["predicate"]
-        verdicts = tuple(
-            {"mechanism": v["mechanism"], "decision": v["decision"], "sentence": v["sentence"]}
-            for v in predicate["verdicts"]
-        )
+        report = report_of(folder, journal)
     return Status(
         name=str(sealed[0].body["name"]) if sealed else None,
         steps=tuple(
@@ -61,7 +66,31 @@ def status_of(folder: AuditFolder) -> Status:
         next=_next(folder, journal),
         head=ledger.head,
         signer=journal.signer,
-        verdicts=verdicts,
+        verdicts=() if report is None else _verdicts(report),
+        guarantee=None if report is None else report.guarantee,
+        attestation=None if report is None else report.attestation,
+        deviations=tuple(str(e.body["reason"]) for e in ledger.find(Stage.DEVIATED)),
+    )
+
+
+def _verdicts(report: Report) -> tuple[dict[str, Any], ...]:
+    """Return the verdicts as the report has them: interval, what binds, what would settle it."""
+    advice = {one["mechanism"]: one["sentence"] for one in report.advice}
+    return tuple(
+        {
+            "mechanism": verdict.name,
+            "decision": verdict.decision.lower(),
+            "sentence": verdict.sentence,
+            "target": verdict.target,
+            "lower": verdict.lower,
+            "upper": verdict.upper,
+            "certified": verdict.certified,
+            "together": verdict.together,
+            "warning": verdict.warning,
+            "binding": verdict.binding,
+            "advice": advice.get(verdict.name, ""),
+        }
+        for verdict in report.verdicts
     )
 
 

@@ -15,7 +15,7 @@ from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.seal import LOSSES, POSITION
 from proxyguard.draw.outcome import outcomes
 from proxyguard.losses.measure import group_name
-from proxyguard.losses.query import matches
+from proxyguard.losses.query import CodedRecords
 from proxyguard.losses.records import Records
 from proxyguard.registry.declaration import Member
 from proxyguard.registry.target import ClusteredDesign, StratifiedDesign
@@ -120,13 +120,12 @@ class OpenTarget:
         labels = None
         if isinstance(design, StratifiedDesign | ClusteredDesign):
             labels = np.array([canonical_value(str(v)) for v in frame[design.by]])
-        groups = {}
-        for part in self._member.requirement:
-            if part.group is not None:
-                inside = np.ones(len(frame), dtype=bool)
-                for column, value in part.group.items():
-                    inside &= matches(frame[column], value)
-                groups[group_name(part.group)] = inside
+        coded = CodedRecords(frame)
+        groups = {
+            group_name(part.group): coded.inside(part.group.items())
+            for part in self._member.requirement
+            if part.group is not None
+        }
         return Records(
             ids=positions,
             strata=labels if isinstance(design, StratifiedDesign) else None,

@@ -37,7 +37,7 @@ from proxyguard.audit.resolve import (
     load_fitted,
     validation_risks,
 )
-from proxyguard.audit.sequential import check_sequential, sequential_predicate
+from proxyguard.audit.sequential_claim import check_sequential, sequential_predicate
 from proxyguard.audit.verify import Verification, step
 from proxyguard.errors import SealError
 from proxyguard.evidence.record import check_counts, derived_record, read_evidence

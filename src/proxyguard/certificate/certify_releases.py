@@ -22,6 +22,7 @@ from proxyguard.errors import RegistryError
 from proxyguard.evidence.releases import ReleaseEvidence, gather_evidence
 from proxyguard.losses.array import as_losses
 from proxyguard.losses.records import Records
+from proxyguard.pages import fragment_of, page_of
 from proxyguard.registry.claim import Choices, Claim, Mode
 from proxyguard.registry.design import Design, Iid
 from proxyguard.registry.levels import local_levels, lower_budget, upper_budget
@@ -68,8 +69,12 @@ class ReleaseCertificate:
     def __str__(self) -> str:
         return wording.releases_text(self)
 
+    def to_html(self) -> str:
+        """Return the certificate as a page of its own, which asks for nothing from outside."""
+        return page_of(self)
+
     def _repr_html_(self) -> str:
-        return wording.as_html(str(self))
+        return fragment_of(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the verdicts as plain values, ready for JSON."""

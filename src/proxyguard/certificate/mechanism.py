@@ -14,6 +14,7 @@ from proxyguard.certificate.count import ValidCount
 from proxyguard.certificate.decision import Decision, ReliabilityBound
 from proxyguard.evidence.releases import ReleaseEvidence
 from proxyguard.exact.multiplicity import holm, holm_adjusted
+from proxyguard.pages import fragment_of, page_of
 from proxyguard.registry.budget import Budget
 from proxyguard.registry.claim import Claim, Family
 
@@ -84,8 +85,12 @@ class Certificate:
     def __str__(self) -> str:
         return wording.mechanism_text(self)
 
+    def to_html(self) -> str:
+        """Return the certificate as a page of its own, which asks for nothing from outside."""
+        return page_of(self)
+
     def _repr_html_(self) -> str:
-        return wording.as_html(str(self))
+        return fragment_of(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the certificate as plain values, ready for JSON."""
@@ -150,8 +155,12 @@ class FamilyCertificate(Mapping[str, Certificate]):
     def __str__(self) -> str:
         return wording.family_text(self)
 
+    def to_html(self) -> str:
+        """Return the certificate as a page of its own, which asks for nothing from outside."""
+        return page_of(self)
+
     def _repr_html_(self) -> str:
-        return wording.as_html(str(self))
+        return fragment_of(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return every certificate as plain values, ready for JSON."""

@@ -21,6 +21,7 @@ from proxyguard.exact.contamination import markov_allowance
 from proxyguard.exact.sequential import Boundary, bernoulli_lower, sharp_boundary
 from proxyguard.losses.array import LossArray, as_array
 from proxyguard.losses.cell import Reading
+from proxyguard.pages import fragment_of
 from proxyguard.registry.budget import Budget, Level, direct_budget, exact, sharp_budget
 from proxyguard.registry.claim import Bound, Claim, Mode
 from proxyguard.registry.design import Design
@@ -256,7 +257,7 @@ class SequentialAudit:
         return wording.sequential_text(self)
 
     def _repr_html_(self) -> str:
-        return wording.as_html(str(self))
+        return fragment_of(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the audit so far as plain values, ready for JSON."""

@@ -18,6 +18,7 @@ from proxyguard.exact.multiplicity import spending_level
 from proxyguard.losses.array import LossArray, as_array
 from proxyguard.losses.cell import Reading
 from proxyguard.losses.records import Records
+from proxyguard.pages import fragment_of
 from proxyguard.registry.budget import Level, exact
 from proxyguard.registry.claim import Claim, Mode
 from proxyguard.registry.design import Clustered, Design, WithoutReplacement
@@ -85,7 +86,7 @@ class CandidateStream:
         return wording.stream_text(self)
 
     def _repr_html_(self) -> str:
-        return wording.as_html(str(self))
+        return fragment_of(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return all rounds as plain values, ready for JSON."""

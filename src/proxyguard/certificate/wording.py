@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from html import escape
 from math import ceil, floor, log10
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from proxyguard.certificate.decision import Decision, ReliabilityBound
 from proxyguard.exact.multiplicity import Dependence
@@ -79,13 +78,21 @@ def percent(share: Fraction | float) -> str:
 
 
 def at_least(share: float) -> str:
-    """Return a lower bound as a percentage, rounded down."""
-    return f"{floor(share * 1000) / 10:.1f} %"
+    """Return a lower bound as a percentage, rounded down.
+
+    Rounds what a reader would see of it, so that 0.57 is 57.0 % and not 56.9 %.
+    """
+    return _tenths(floor(Fraction(repr(float(share))) * 1000))
 
 
 def at_most(share: float) -> str:
     """Return an upper bound as a percentage, rounded up."""
-    return f"{ceil(share * 1000) / 10:.1f} %"
+    return _tenths(ceil(Fraction(repr(float(share))) * 1000))
+
+
+def _tenths(number: int) -> str:
+    """Return so many tenths of a percent."""
+    return f"{number // 10}.{number % 10} %"
 
 
 def _floor(value: Fraction, digits: int) -> str:
@@ -305,6 +312,23 @@ def releases_text(certificate: ReleaseCertificate) -> str:
     return "\n".join(lines)
 
 
+def release_sentence(
+    verdict: Mapping[str, Any], *, alpha: Fraction | str, beta: Fraction | str | None
+) -> str:
+    """Return the verdict on one named release in a sentence or two."""
+    at_once = "confidence, for all named releases at once, this release"
+    if verdict["decision"] == Decision.VALIDATED.value:
+        sure = confidence(Fraction(alpha))
+        return f"With {sure} {at_once} meets all its requirements on its registered target."
+    if verdict["decision"] == Decision.VIOLATION.value:
+        sure = confidence(Fraction(0 if beta is None else beta))
+        return f"With {sure} {at_once} violates {', '.join(verdict['violated'])}."
+    return (
+        "The audit does not settle whether this release meets its requirements; it is least "
+        f"certain of {verdict['binding']!r}. That is not evidence of a violation."
+    )
+
+
 def sequential_sentence(audit: SequentialAudit) -> str:
     """Return the verdict of a sequential audit so far."""
     plan = audit.plan
@@ -375,8 +399,3 @@ def _own_requirements(certificate: ReleaseCertificate) -> str:
     ]
     only = f" (relative transfer only: {', '.join(relative)})" if relative else ""
     return f"meets all its own requirements{only}"
-
-
-def as_html(text: str) -> str:
-    """Return text as a notebook shows it; names written by users cannot inject anything."""
-    return f'<pre style="white-space: pre-wrap">{escape(text)}</pre>'

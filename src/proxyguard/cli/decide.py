@@ -19,6 +19,7 @@ from proxyguard.cli.options import (
     ask_passphrase,
     audit_of,
 )
+from proxyguard.report.printable import printable
 
 
 def draw(
@@ -169,7 +170,8 @@ def correct(
         return
     show.say("Corrective certificate, which does not replace the registered one:")
     for verdict in found["verdicts"]:
-        show.say(f"{show.coloured(verdict['decision'])}: {verdict['mechanism']}")
+        name = printable(verdict["mechanism"])
+        show.say(f"{show.coloured(verdict['decision'])}: {name}")
 
 
 def _finish(predicate: dict[str, Any] | None, folder: Path, json: bool) -> None:
@@ -181,7 +183,7 @@ def _finish(predicate: dict[str, Any] | None, folder: Path, json: bool) -> None:
     if json:
         show.give(predicate)
     else:
-        show.show_verdicts(predicate)
+        show.show_outcome(folder, predicate)
         show.say(f"Report: {folder / 'report.html'}")
         show.say(f"Anyone can check this: proxyguard verify {folder}")
     raise typer.Exit(show.verdict_code(predicate["verdicts"]))
@@ -192,7 +194,8 @@ def _show_round(found: dict[str, Any], json: bool) -> None:
         show.give(found)
     else:
         show.say(
-            f"round {found['round']}: {show.coloured(found['decision'])} {found['candidate']} "
+            f"round {found['round']}: {show.coloured(found['decision'])} "
+            f"{printable(found['candidate'])} "
             f"(p {found['pvalue']:.3g}, level {float(found['level']):.3g})"
         )
     raise typer.Exit(show.verdict_code([found]))

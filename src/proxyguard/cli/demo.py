@@ -26,7 +26,7 @@ def demo(
         show.give({"folder": str(place), "verified": good, "certificate": predicate})
         return
     show.say()
-    show.show_verdicts(predicate)
+    show.show_outcome(place, predicate)
     show.say()
     show.say(f"Report:  {place / 'report.html'}")
     show.say(f"Check:   proxyguard verify {place}   -> {'everything holds' if good else 'BROKEN'}")

@@ -18,11 +18,29 @@ from proxyguard.cli.options import (
     ask_passphrase,
     audit_of,
 )
+from proxyguard.report.printable import printable
 
 
-def report(folder: Folder, home: Home = None, json: Json = False) -> None:
-    """Write the report of a certified audit as Markdown and HTML."""
-    files = [str(path) for path in audit_of(folder, home, None, None, None).report()]
+def report(
+    folders: Annotated[
+        list[Path], typer.Argument(help="The audit folder; several are compared.", metavar="DIR...")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Where a comparison is written: .html, .md or .json."),
+    ] = None,
+    home: Home = None,
+    json: Json = False,
+) -> None:
+    """Write the report of a certified audit; of several, one page that compares them."""
+    if len(folders) == 1:
+        if out is not None:
+            raise typer.BadParameter("a report lies in its audit's folder; --out is for several")
+        files = [str(path) for path in audit_of(folders[0], home, None, None, None).report()]
+    else:
+        from proxyguard.audit.report import write_comparison
+
+        files = [str(write_comparison(folders, out or Path("comparison.html")))]
     show.give({"files": files}) if json else show.say("\n".join(files))
 
 
@@ -82,12 +100,14 @@ def status(folder: Folder, json: Json = False) -> None:
     if json:
         show.give(found.to_dict())
         return
-    show.say(found.name or "not sealed yet")
+    show.say(printable(found.name or "not sealed yet"))
     for step in found.steps:
         show.say(f"  {step['index']:>3}  {step['stage']:<10} {step['time']}")
-    for verdict in found.verdicts:
-        show.say(f"{show.coloured(verdict['decision'])}: {verdict['mechanism']}")
-        show.say(f"    {verdict['sentence']}")
+    if found.verdicts:
+        show.say()
+        show.show_verdicts(found.verdicts)
+        show.say()
+        show.show_standing(found)
     show.say(f"Next: proxyguard {found.next} {folder}")
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import ceil, floor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from proxyguard.errors import (
@@ -17,13 +19,16 @@ from proxyguard.errors import (
     SealError,
     StageError,
 )
+from proxyguard.report.printable import printable
 
 if TYPE_CHECKING:
     from proxyguard.audit.resolve import Progress
+    from proxyguard.audit.status import Status
 
 DONE, ERROR, USAGE, UNRESOLVED, VIOLATION, BROKEN = 0, 1, 2, 3, 4, 5
 MARKS = {"validated": "✓ VALIDATED", "unresolved": "? UNRESOLVED", "violation": "✗ VIOLATION"}
 _COLOURS = {"validated": "32", "unresolved": "33", "violation": "31"}
+_STYLES = {"validated": "green", "unresolved": "yellow", "violation": "red"}
 
 
 def exit_code(error: ProxyGuardError) -> int:
@@ -57,16 +62,98 @@ def coloured(decision: str) -> str:
     return f"\033[1;{_COLOURS[decision]}m{word}\033[0m" if sys.stdout.isatty() else word
 
 
-def show_verdicts(predicate: Mapping[str, Any]) -> None:
-    """Print every verdict with its sentence, and who attests to the opening."""
-    for verdict in predicate["verdicts"]:
-        say(f"{coloured(verdict['decision'])}: {verdict['mechanism']}")
-        say(f"    {verdict['sentence']}")
-    status = predicate["claim_status"]
+def show_outcome(folder: Path, predicate: Mapping[str, Any]) -> None:
+    """Print what an audit ended with, and who attests to the opening."""
+    from proxyguard.audit.folder import AuditFolder
+    from proxyguard.audit.status import status_of
+
+    found = status_of(AuditFolder(folder))
+    show_verdicts(found.verdicts)
     say()
-    say(f"Guarantee: {status['guarantee']}. Evidence: {status['evidence']}.")
-    say(f"Lineage: {status['lineage']}.")
-    say(f"Attestation: {predicate['attestation']['words']}.")
+    show_standing(found)
+    status = predicate["claim_status"]
+    say(printable(f"Evidence: {status['evidence']}. Lineage: {status['lineage']}."))
+
+
+def show_standing(found: Status) -> None:
+    """Print what remains of the guarantee, who attests to the opening, and what was admitted."""
+    say(printable(f"Guarantee: {found.guarantee}."))
+    say(printable(f"Attestation: {found.attestation}."))
+    for reason in found.deviations:
+        say(printable(f"Deviation: {reason}"))
+
+
+def show_verdicts(verdicts: Sequence[Mapping[str, Any]]) -> None:
+    """Print every verdict: mark and word, sentence, interval, what binds, what next."""
+    from rich.console import Console
+    from rich.padding import Padding
+    from rich.text import Text
+
+    # Text is never read as markup, so that no name can style, link or hide anything.
+    console = Console(highlight=False, markup=False, emoji=False)
+    for verdict in verdicts:
+        title = Text(MARKS[verdict["decision"]], style=f"bold {_STYLES[verdict['decision']]}")
+        title.append(f": {printable(verdict['mechanism'])}", style="bold")
+        console.print(title, soft_wrap=not console.is_terminal)
+        for line in _verdict_lines(verdict):
+            if console.is_terminal:
+                console.print(Padding(Text(line), (0, 0, 0, 4)))
+            else:
+                console.print(Text(f"    {line}"), soft_wrap=True)
+
+
+def _verdict_lines(verdict: Mapping[str, Any]) -> Iterator[str]:
+    if verdict.get("warning"):
+        yield printable(verdict["warning"])
+    yield printable(verdict["sentence"])
+    if verdict.get("target") is not None and verdict.get("lower") is not None:
+        yield from _interval_lines(verdict)
+    if verdict.get("binding"):
+        yield f"Binding requirement: {printable(verdict['binding'])}"
+    if verdict.get("advice"):
+        yield f"What next: {printable(verdict['advice'])}"
+
+
+def _interval_lines(verdict: Mapping[str, Any]) -> Iterator[str]:
+    # Here and not above: they need numpy, and most of the command line does not.
+    from proxyguard.certificate.wording import percent
+    from proxyguard.report.parts import range_words
+
+    lower, upper, target = verdict["lower"], verdict.get("upper"), verdict["target"]
+    top = 1.0 if upper is None else upper
+    if lower <= top:
+        yield interval_bar(lower, upper, target)
+    words = range_words(lower, top, decision=verdict["decision"], target=target)
+    mark = "" if verdict["certified"] else " (for reading)"
+    yield f"{words}{mark}; required: more than {percent(target)}"
+    if verdict.get("together"):
+        yield str(verdict["together"])
+
+
+BAR = 40
+"""Letters of an interval's bar."""
+
+
+def interval_bar(lower: float, upper: float | None, target: float) -> str:
+    """Return an interval on a line from 0 to 100 %, the target across it; never drawn shorter."""
+    top = 1.0 if upper is None else upper
+    line, span, across = _letters(("─", "━", "┃"), (".", "=", "|"))
+    first, last = min(BAR - 1, floor(lower * BAR)), ceil(top * BAR)
+    letters = [span if first <= i < last else line for i in range(BAR)]
+    letters[min(BAR - 1, int(target * BAR))] = across
+    return f"0 % {''.join(letters)} 100 %"
+
+
+Letters = tuple[str, str, str]
+
+
+def _letters(wanted: Letters, plain: Letters) -> Letters:
+    """Return letters that this terminal can write."""
+    try:
+        "".join(wanted).encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return plain
+    return wanted
 
 
 @contextmanager

@@ -107,3 +107,15 @@ def _documents(whole: tarfile.TarFile, part: str) -> list[tarfile.TarInfo]:
             f"{whole.getnames()[:3]}; the official archive may have changed"
         )
     return sorted(found, key=lambda member: member.name.split("/"))
+
+
+RECIPES: dict[str, Recipe] = {
+    "unchanged": unchanged,
+    "covertype_with_header": covertype_with_header,
+    "cdc_without_id": cdc_without_id,
+    "taiwan_with_names": taiwan_with_names,
+    "newsgroups_archive": newsgroups_archive,
+    "newsgroups_order_train": newsgroups_order("train"),
+    "newsgroups_order_test": newsgroups_order("test"),
+}
+"""By the name that the catalog has for each."""

@@ -1,7 +1,8 @@
 """Fitted estimators as bytes: skops without pickle, the same bytes for the same model.
 
-skops names its parts by memory address. Here they are numbered in order of appearance, and
-the padding of structured arrays, which holds whatever was in memory, is cleared.
+skops names its parts by memory address. Here they are numbered in order of appearance. What
+else an address would get into is left out: the padding of structured arrays, which holds
+whatever was in memory, and where a text vectorizer last met its stop words.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ TRUSTED = (
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
 )
 """Types that our own pipelines contain and skops does not trust by itself."""
+ADDRESS = "_stop_words_id"
+"""What scikit-learn's vectorizers call the memory address of the stop words they checked last;
+one without it checks them again."""
 
 
 def model_bytes(estimator: Any) -> bytes:
@@ -32,6 +36,7 @@ def model_bytes(estimator: Any) -> bytes:
 
     raw = zipfile.ZipFile(io.BytesIO(skops.io.dumps(estimator)))
     schema = json.loads(raw.read("schema.json"))
+    _forget_addresses(schema)
     numbers: dict[str, str] = {}
     _renumber(schema, numbers)
     sink = io.BytesIO()
@@ -71,6 +76,20 @@ def _renamed(member: str, numbers: dict[str, str]) -> str:
     """Return a part's file name with its address, or its random name, replaced by a number."""
     stem, _, kind = member.partition(".")
     return f"{numbers.setdefault(stem, str(len(numbers)))}.{kind}"
+
+
+def _forget_addresses(node: Any) -> None:
+    """Take the address of the stop words out of every stored mapping that has one."""
+    if isinstance(node, list):
+        for value in node:
+            _forget_addresses(value)
+    elif isinstance(node, dict):
+        content = node.get("content")
+        if isinstance(content, dict) and ADDRESS in content:
+            place = list(content).index(ADDRESS)
+            del content[ADDRESS], node["key_types"]["content"][place]
+        for value in node.values():
+            _forget_addresses(value)
 
 
 def _renumber(node: Any, numbers: dict[str, str]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from proxyguard.draw.encode import Encodings, last_step
 from proxyguard.draw.protocol import Fitted
 from proxyguard.errors import TableError
 from proxyguard.registry.fields import number
@@ -47,7 +48,7 @@ def _distinct(values: Sequence[Any] | pd.Series[Any]) -> tuple[NDArray[np.intp],
     """Return where each value stands among the different ones, and those in canonical form."""
     import pandas as pd
 
-    codes, distinct = pd.factorize(pd.Series(values, dtype=object), use_na_sentinel=False)
+    codes, distinct = pd.factorize(np.asarray(values, dtype=object), use_na_sentinel=False)
     return np.asarray(codes), [canonical_value(as_text(value)) for value in distinct]
 
 
@@ -96,22 +97,38 @@ def negative_label(values: Sequence[Any] | pd.Series[Any], outcome: Outcome) -> 
 
 def features(frame: pd.DataFrame, names: Sequence[str]) -> Any:
     """Return the feature columns: an array where all are numbers, else a frame."""
-    missing = [name for name in names if name not in frame.columns]
+    places = {name: k for k, name in enumerate(frame.columns.tolist())}
+    missing = [name for name in names if name not in places]
     if missing:
         raise TableError(f"columns {missing} are missing; found {list(frame.columns)}")
-    part = frame[list(names)]
+    wanted = [places[name] for name in names]
+    # By number: pandas would look every name up, which for a small release takes as long as
+    # its regression.
+    part = frame.set_axis(range(len(places)), axis=1).take(wanted, axis=1)
     if all(dtype.kind in "fiub" for dtype in part.dtypes):
         return part.to_numpy(dtype=np.float64)
-    return part
+    return part.set_axis(frame.columns.take(wanted), axis=1)
 
 
 def predict(fitted: Fitted, x: Any, outcome: Outcome) -> Array:
-    """Return probabilities of the positive class, of every class, or predicted numbers."""
+    """Return probabilities of the positive class, of every class, or predicted numbers.
+
+    ``x`` is what `features` returned, or `Encodings` of it where many procedures predict the
+    same records.
+    """
+    p = x.positive(fitted.estimator) if isinstance(x, Encodings) else None
+    if p is not None and outcome.kind == "binary":
+        return p if fitted.temperature is None else temper(p, fitted.temperature)
+    last, encoded = (
+        x.last_step(fitted.estimator)
+        if isinstance(x, Encodings)
+        else last_step(fitted.estimator, x)
+    )
     if outcome.kind == "regression":
         low, high = (number(end) for end in outcome.range or ("0", "1"))
-        return np.clip(np.asarray(fitted.estimator.predict(x), dtype=np.float64), low, high)
-    raw = np.asarray(fitted.estimator.predict_proba(x), dtype=np.float64)
-    known = [int(c) for c in fitted.estimator.classes_]
+        return np.clip(np.asarray(last.predict(encoded), dtype=np.float64), low, high)
+    raw = np.asarray(last.predict_proba(encoded), dtype=np.float64)
+    known = [int(c) for c in last.classes_]
     if outcome.kind == "multiclass":
         full = np.zeros((raw.shape[0], len(outcome.classes or ())))
         full[:, known] = raw

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from queue import Empty, Queue
 from typing import Any
 
@@ -20,6 +21,19 @@ THREADS = (
     "VECLIB_MAXIMUM_THREADS",
 )  # fmt: skip
 Answer = tuple[dict[str, Any], bytes, bytes]
+Keep = Callable[[dict[str, Any], bytes, bytes], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draws:
+    """The seeds of one job, and who gets each result."""
+
+    job: Mapping[str, Any]
+    seeds: Sequence[int]
+    keep: Keep
+
+
+_Batch = tuple[Draws, list[int]]
 
 
 def draw_all(
@@ -29,24 +43,32 @@ def draw_all(
     module: str,
     workers: int,
     timeout: float | None,
-    keep: Callable[[dict[str, Any], bytes, bytes], None],
+    keep: Keep,
 ) -> None:
-    """Draw every seed and hand each result to ``keep``.
+    """Draw every seed and hand each result to ``keep``."""
+    draws = Draws(job=job, seeds=seeds, keep=keep)
+    draw_groups([draws], module=module, workers=workers, timeout=timeout)
+
+
+def draw_groups(
+    groups: Sequence[Draws], *, module: str, workers: int, timeout: float | None
+) -> None:
+    """Draw the seeds of several jobs, one job after the other, in the same processes.
 
     ``keep`` runs in this process, one result at a time, so that one writer owns the store.
     """
-    if not seeds:
+    todo: Queue[_Batch] = Queue()
+    for group in groups:
+        many = int(group.job.get("many", 1))
+        for i in range(0, len(group.seeds), many):
+            todo.put((group, list(group.seeds[i : i + many])))
+    if todo.empty():
         return
-    many = int(job.get("many", 1))
-    batches = [list(seeds[i : i + many]) for i in range(0, len(seeds), many)]
-    todo: Queue[list[int]] = Queue()
-    for batch in batches:
-        todo.put(batch)
-    done: Queue[Answer | Exception | None] = Queue()
-    n = max(1, min(workers, len(batches)))
+    done: Queue[tuple[Keep, Answer] | Exception | None] = Queue()
+    n = max(1, min(workers, todo.qsize()))
     stop = threading.Event()
     threads = [
-        threading.Thread(target=_drive, args=(job, module, timeout, todo, done, stop), daemon=True)
+        threading.Thread(target=_drive, args=(module, timeout, todo, done, stop), daemon=True)
         for _ in range(n)
     ]
     for thread in threads:
@@ -60,7 +82,8 @@ def draw_all(
             elif isinstance(item, Exception):
                 raise item
             else:
-                keep(*item)
+                keep, answer = item
+                keep(*answer)
     finally:
         stop.set()
         for thread in threads:
@@ -68,24 +91,27 @@ def draw_all(
 
 
 def _drive(
-    job: Mapping[str, Any],
     module: str,
     timeout: float | None,
-    todo: Queue[list[int]],
-    done: Queue[Answer | Exception | None],
+    todo: Queue[_Batch],
+    done: Queue[tuple[Keep, Answer] | Exception | None],
     stop: threading.Event,
 ) -> None:
     """Feed one worker until nothing is left to do."""
+    serving: Draws | None = None
+    prepared: dict[str, bool] = {}
     try:
-        with _process(job, module) as (process, ready):
-            prepared = {"prepared_at_random": bool(ready["prepared_at_random"])}
+        with _process(module) as process:
             while not stop.is_set():
                 try:
-                    seeds = todo.get_nowait()
+                    group, seeds = todo.get_nowait()
                 except Empty:
                     break
+                if group is not serving:
+                    prepared = _prepare(process, group.job)
+                    serving = group
                 for record, release, model in _ask(process, seeds, timeout):
-                    done.put(({**record, **prepared}, release, model))
+                    done.put((group.keep, ({**record, **prepared}, release, model)))
     except Exception as error:
         done.put(error)
     finally:
@@ -93,9 +119,7 @@ def _drive(
 
 
 @contextmanager
-def _process(
-    job: Mapping[str, Any], module: str
-) -> Iterator[tuple[subprocess.Popen[bytes], dict[str, Any]]]:
+def _process(module: str) -> Iterator[subprocess.Popen[bytes]]:
     environment = {**os.environ, **dict.fromkeys(THREADS, "1")}
     with subprocess.Popen(
         [sys.executable, "-m", module],
@@ -103,21 +127,31 @@ def _process(
         stdout=subprocess.PIPE,
         env=environment,
     ) as process:
-        assert process.stdin is not None  # both are pipes
-        assert process.stdout is not None
+        assert process.stdin is not None  # a pipe
         try:
-            process.stdin.write(json.dumps(dict(job)).encode() + b"\n")
-            process.stdin.flush()
-            answer = receive(process.stdout)
-            if answer is None:
-                raise DrawError("a drawing process ended before it was ready; run draw again")
-            if answer[0]["status"] != "ready":
-                raise DrawError(f"{job['name']}: {answer[0]['error']}")
-            yield process, answer[0]
+            yield process
         finally:
             process.stdin.close()
             if process.poll() is None and sys.exc_info()[0] is not None:
                 process.kill()
+
+
+def _prepare(process: subprocess.Popen[bytes], job: Mapping[str, Any]) -> dict[str, bool]:
+    """Give a worker its job; return what is true of all its draws."""
+    assert process.stdin is not None  # both are pipes
+    assert process.stdout is not None
+    ended = DrawError("a drawing process ended before it was ready; run draw again")
+    try:
+        process.stdin.write(json.dumps(dict(job)).encode() + b"\n")
+        process.stdin.flush()
+    except BrokenPipeError:
+        raise ended from None
+    answer = receive(process.stdout)
+    if answer is None:
+        raise ended
+    if answer[0]["status"] != "ready":
+        raise DrawError(f"{job['name']}: {answer[0]['error']}")
+    return {"prepared_at_random": bool(answer[0]["prepared_at_random"])}
 
 
 def _ask(

@@ -1,8 +1,8 @@
 """A process that draws: it knows the source and the seeds, and nothing of the target.
 
-Reads one job from its input, then requests, one line each, and answers with a line of JSON
-and raw bytes. Every draw runs in a fork of this process that has drawn nothing before, so
-that no draw can leave anything behind for the next.
+Reads a job from its input, then its requests, then perhaps another job, one line each, and
+answers with a line of JSON and raw bytes. Every draw runs in a fork of a process that has
+drawn nothing before, so that no draw can leave anything behind for the next.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import select
 import signal
 import sys
@@ -115,18 +116,49 @@ def forbid(paths: Sequence[str]) -> None:
 
 
 def serve(make_learner: Any, requests: IO[bytes], answers: IO[bytes]) -> None:
-    """Answer requests until the input ends."""
-    job = json.loads(requests.readline())
+    """Serve one job after the other until the input ends, each in a process of its own.
+
+    What is slow, loading the libraries, is done once for all jobs; what a job prepares is
+    seen by no other.
+    """
+    line: bytes = requests.readline()
+    while line:
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(read)
+            try:
+                with os.fdopen(write, "wb") as back:
+                    back.write(_serve_job(json.loads(line), make_learner, requests, answers))
+            except BrokenPipeError:
+                pass  # nobody waits for the answer any more
+            except Exception:
+                traceback.print_exc()
+            finally:
+                os._exit(0)
+        os.close(write)
+        with os.fdopen(read, "rb") as back:
+            line = back.read()  # nothing where the input ended, or the process did
+        os.waitpid(child, 0)
+
+
+def _serve_job(
+    job: Mapping[str, Any], make_learner: Any, requests: IO[bytes], answers: IO[bytes]
+) -> bytes:
+    """Answer the requests of one job; return the line of the next one, or nothing at the end."""
     try:
         forbid(job["forbidden"])
         worker = Worker(job, make_learner(job))
     except Exception as error:
         _send(answers, {"status": "unready", "error": _explain(error)}, b"", b"")
-        return
+        return b""
     _send(answers, {"status": "ready", "prepared_at_random": worker.prepared_at_random}, b"", b"")
     for line in requests:
         request = json.loads(line)
+        if "seeds" not in request:
+            return line
         _in_a_fork(worker, request["seeds"], request["timeout"], answers)
+    return b""
 
 
 def _in_a_fork(worker: Worker, seeds: list[int], timeout: float | None, answers: IO[bytes]) -> None:
@@ -190,11 +222,24 @@ def _collect(read: int, timeout: float | None) -> tuple[bytes, bool]:
 
 
 def _explain(error: Exception) -> str:
-    """Return one line about an error; a user's own also says where it arose."""
+    """Return one line about an error; a user's own also says where it arose.
+
+    It reaches the report, which is no place for the folders of whoever drew.
+    """
     if isinstance(error, ProxyGuardError | DrawError):
-        return str(error)
+        return _without_folders(str(error))
     where = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {error} (in {Path(where.filename).name}, line {where.lineno})"
+    words = _without_folders(f"{type(error).__name__}: {error}")
+    return f"{words} (in {Path(where.filename).name}, line {where.lineno})"
+
+
+_QUOTED = re.compile(r"""(['"])/(?:[^'"/]+/)*([^'"/]+)/?\1""")
+_BARE = re.compile(r"""(?<![\w.:/'"])/(?:[^\s'":,;()/]+/)+([^\s'":,;()/]+)""")
+
+
+def _without_folders(text: str) -> str:
+    """Return text in which every absolute path is its last part alone."""
+    return _BARE.sub(r"\1", _QUOTED.sub(r"\1\2\1", text))
 
 
 def _send(out: IO[bytes], record: Mapping[str, Any], release: bytes, model: bytes) -> None:

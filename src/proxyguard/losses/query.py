@@ -6,7 +6,7 @@ target's mean lies within the limit of that answer, which is two one-sided requi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from proxyguard.errors import RegistryError, TableError
 from proxyguard.registry.fields import number
 from proxyguard.registry.parts import Query
 from proxyguard.seal.fingerprint import canonical_value
-from proxyguard.seal.table import as_text
+from proxyguard.seal.table import as_texts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,19 +38,16 @@ class BoundedQuery:
     column: str | None = None  # of a mean
     cell: tuple[tuple[str, str], ...] = ()  # of a share: column and value
 
-    def values(self, frame: pd.DataFrame) -> Array:
+    def values(self, records: CodedRecords) -> Array:
         """Return the query's value for every record."""
         if self.column is not None:
-            numbers = np.asarray(_column(frame, self.column), dtype=np.float64)
+            numbers = np.asarray(records.column(self.column), dtype=np.float64)
             if np.isnan(numbers).any():
                 raise TableError(f"{self.name}: column {self.column!r} has missing values")
             return np.clip(numbers, self.low, self.high)
-        inside = np.ones(len(frame), dtype=bool)
-        for column, value in self.cell:
-            inside &= matches(_column(frame, column), value)
-        return inside.astype(np.float64)
+        return records.inside(self.cell).astype(np.float64)
 
-    def answer(self, release: pd.DataFrame) -> float:
+    def answer(self, release: CodedRecords) -> float:
         """Return the release's own answer: the mean over its records."""
         if len(release) == 0:
             raise TableError(f"{self.name}: the release has no record")
@@ -78,14 +75,41 @@ class BoundedQuery:
         )
 
 
-def matches(values: Any, wanted: str) -> NDArray[np.bool_]:
-    """Return which values read like ``wanted``, numbers by value."""
-    target = canonical_value(wanted)
-    import pandas as pd
+class CodedRecords:
+    """Records whose columns are read once each, however many cells ask for them."""
 
-    codes, distinct = pd.factorize(pd.Series(values).map(as_text), use_na_sentinel=False)
-    same = np.array([canonical_value(str(v)) == target for v in distinct], dtype=bool)
-    return same[codes] if same.size else np.zeros(len(codes), dtype=bool)
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self._frame = frame
+        self._coded: dict[str, tuple[NDArray[np.intp], NDArray[np.object_]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._frame)
+
+    def column(self, name: str) -> Any:
+        """Return a column; one that is not there is an error."""
+        if name not in self._frame.columns:
+            raise TableError(
+                f"column {name!r} is missing; the records have {list(self._frame.columns)}"
+            )
+        return self._frame[name]
+
+    def inside(self, cell: Iterable[tuple[str, str]]) -> NDArray[np.bool_]:
+        """Return which records have the value of each of these columns, numbers by value."""
+        found = np.ones(len(self), dtype=bool)
+        for name, wanted in cell:
+            codes, distinct = self._codes(name)
+            found &= (distinct == canonical_value(wanted))[codes]
+        return found
+
+    def _codes(self, name: str) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
+        """Return the number of each record's value, and the values in canonical form."""
+        if name not in self._coded:
+            import pandas as pd
+
+            codes, distinct = pd.factorize(as_texts(self.column(name)), use_na_sentinel=False)
+            read = np.array([canonical_value(str(value)) for value in distinct], dtype=object)
+            self._coded[name] = np.asarray(codes), read
+        return self._coded[name]
 
 
 def expand(name: str, query: Query, domains: Mapping[str, Sequence[str]]) -> list[BoundedQuery]:
@@ -118,9 +142,3 @@ def _cells(
             cell = tuple(zip(columns, values, strict=True))
             label = ", ".join(f"{c} = {v}" for c, v in cell)
             yield BoundedQuery(f"{name}: {label}", 0.0, 1.0, cell=cell)
-
-
-def _column(frame: pd.DataFrame, name: str) -> Any:
-    if name not in frame.columns:
-        raise TableError(f"column {name!r} is missing; the records have {list(frame.columns)}")
-    return frame[name]

@@ -179,6 +179,42 @@ def cautious(law: Law) -> Law:
     return law.with_reliability((valid + 0.5) / (pilots + 1.0)) if valid else law
 
 
+def estimated_law(
+    requirements: Sequence[Requirement],
+    *,
+    means: ArrayLike,
+    chances: ArrayLike,
+    deviations: Sequence[float],
+    origin: str,
+) -> Law:
+    """Return the law of kinds of release with these unit means, (A, J), and chances, (A,).
+
+    As `assumed_law`: records are shared, so a hard record is hard for every kind, and
+    requirements are independent of each other. ``deviations`` are standard deviations of a
+    loss on the unit scale, one a requirement; they do not matter for two-valued losses.
+    """
+    values = np.clip(np.asarray(means, dtype=np.float64), 1e-6, 1.0 - 1e-6)
+    losses, records = [], []
+    for j, requirement in enumerate(requirements):
+        if requirement.two_valued:
+            table, chance = _two_valued(values[:, j])
+        else:
+            # No loss with this mean spreads further than a two-valued one.
+            most = 0.98 * float(np.sqrt(values[:, j] * (1.0 - values[:, j])).min())
+            deviation = min(max(deviations[j], 1e-4 * most), most) * requirement.width
+            table, chance = _beta(values[:, j], requirement, deviation)
+        losses.append(table)
+        records.append(chance)
+    return Law(
+        requirements=tuple(requirements),
+        losses=tuple(losses),
+        records=tuple(records),
+        releases=np.asarray(chances, dtype=np.float64),
+        joint=False,
+        origin=origin,
+    )
+
+
 def assumed_law(
     requirements: Sequence[Requirement],
     *,

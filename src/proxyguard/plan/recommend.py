@@ -15,6 +15,7 @@ from typing import Any
 from proxyguard.errors import RegistryError
 from proxyguard.exact.binomial import upper_tail
 from proxyguard.exact.sharp import critical_count, default_threshold
+from proxyguard.pages import fragment_of
 from proxyguard.plan.law import Law
 from proxyguard.plan.limits import Needs, PaperLimits, needs, paper_limits
 from proxyguard.plan.power import AuditPlan, Power, exact_power, power, power_on
@@ -82,6 +83,9 @@ class Recommendation:
     needs: Needs
     paper: PaperLimits
     seed: int
+
+    def _repr_html_(self) -> str:
+        return fragment_of(self)
 
     @property
     def reaches(self) -> bool:

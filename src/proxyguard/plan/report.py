@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from proxyguard.pages import fragment_of
 from proxyguard.plan.power import Power
 from proxyguard.plan.recommend import Option, Recommendation
 from proxyguard.plan.sequential import SequentialForecast
@@ -39,6 +40,9 @@ class PlanReport:
     def hopeless(self) -> bool:
         """Whether no outcome at all could validate at the sizes that were fixed."""
         return bool(self.found.needs.obstacles) and self.found.chosen.power.value == 0.0
+
+    def _repr_html_(self) -> str:
+        return fragment_of(self)
 
     def __str__(self) -> str:
         if self.hopeless:

@@ -27,6 +27,7 @@ from proxyguard.registry.parts import (
     Roles,
     Secondary,
 )
+from proxyguard.registry.picks import Picks
 from proxyguard.registry.target import StratifiedDesign, Target
 
 FORMAT = 1
@@ -162,6 +163,7 @@ class Declaration(DeclarationPart):
     candidate: tuple[Candidate, ...] = ()
     secondary: tuple[Secondary, ...] = ()
     claim: ClaimPart
+    picks: Picks | None = None
     plan: PlanPart | None = None
 
     @model_validator(mode="after")
@@ -174,6 +176,7 @@ class Declaration(DeclarationPart):
         ):
             _different(kind, names)
         self._check_claim()
+        self._check_picks()
         self._check_references()
         self._check_seeds()
         return self
@@ -214,6 +217,27 @@ class Declaration(DeclarationPart):
             draws = self.mechanism[0].draws
             if draws != self.claim.looks[-1]:
                 raise ValueError(f"the last look is at {self.claim.looks[-1]} draws, not {draws}")
+
+    def _check_picks(self) -> None:
+        if self.picks is None:
+            return
+        if self.claim.after_opening:
+            raise ValueError(
+                "picks promise a count for every choice of releases, which needs all of them drawn "
+                f"before the target is opened; in mode {self.claim.mode!r} the scores decide how "
+                "many there are, and such a count would not hold. Leave [picks] out, or register "
+                "a fixed audit"
+            )
+        reasons = self.picks.objections(self.pick_groups, self.claim.shares)
+        if reasons:
+            raise ValueError(f"picks: {'; '.join(reasons)}")
+
+    @property
+    def pick_groups(self) -> tuple[str, ...]:
+        """What releases are picked within: a mechanism, or the named releases of a member."""
+        if self.claim.level == "releases":
+            return tuple(member.name for member in self.members)
+        return tuple(mechanism.name for mechanism in self.mechanism)
 
     def _check_references(self) -> None:
         pilots = {p.name for p in self.pilot}
@@ -262,7 +286,9 @@ class Declaration(DeclarationPart):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the declaration as plain values, defaults included, ready to be sealed."""
-        return self.model_dump(mode="json")
+        # A part added to the format appears where it is declared, so that a registry without
+        # it keeps its bytes.
+        return self.model_dump(mode="json", exclude={"picks"} if self.picks is None else None)
 
     def sealed_part(self) -> dict[str, Any]:
         """Return what the seal fixes: targets, and how development is divided.

@@ -1,33 +1,20 @@
-"""What a report says, in order, before it becomes Markdown or HTML."""
+"""What a report says, in order, before it becomes Markdown, HTML, JSON or CSV."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from math import ceil, floor
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
-DECISIONS = {"validated": "VALIDATED", "unresolved": "UNRESOLVED", "violation": "VIOLATION"}
+from proxyguard.certificate.wording import confidence
+from proxyguard.report import evidence as facts
+from proxyguard.report import health, provenance
+from proxyguard.report.evidence import Binding
+from proxyguard.report.parts import DECISIONS, SECTIONS, Table, Verdict, cut, in_order
+from proxyguard.report.waterfall import waterfall_of
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """Rows under a heading."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """One decision with its sentence."""
-
-    name: str
-    decision: str
-    sentence: str
-    lines: tuple[str, ...]
+__all__ = ["DECISIONS", "Binding", "Report", "Sources", "Table", "Verdict", "build_report"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,60 +31,129 @@ class Report:
     tables: tuple[Table, ...]
     verify: str
     notes: tuple[str, ...] = field(default=())
+    advice: tuple[Mapping[str, Any], ...] = ()  # for unresolved verdicts
+    bindings: tuple[Binding, ...] = ()
+    picks: str = ""  # the sentence of the budget for choosing releases, if one is registered
+
+    def section(self, name: str) -> tuple[Table, ...]:
+        """Return the tables of one section."""
+        return tuple(table for table in self.tables if table.section == name)
 
 
-def build_report(
-    predicate: Mapping[str, Any],
-    evidence: Mapping[str, Any],
-    registry: Mapping[str, Any],
-    ledger: Sequence[Mapping[str, Any]],
-    *,
-    signer: str,
-) -> Report:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """The record that a report is built from, as plain values."""
+
+    predicate: Mapping[str, Any]
+    evidence: Mapping[str, Any]
+    registry: Mapping[str, Any]
+    ledger: Sequence[Mapping[str, Any]]
+    signer: str
+    manifest: Mapping[str, Any] | None = None  # none where draws follow the opening
+    subjects: Mapping[str, str] = field(default_factory=dict)
+    head: str = ""  # digest of the ledger's last entry
+    advice: Sequence[Mapping[str, Any]] = ()
+
+
+def build_report(sources: Sources) -> Report:
     """Return the report of a certified audit."""
-    tables = [
-        *_requirement_tables(predicate, evidence, registry),
-        *_budget_tables(predicate),
-        *_draw_tables(predicate),
-        *_reference_tables(registry, ledger),
-        *_uncertified_tables(predicate),
-        _status_table(predicate),
-        *_lineage_tables(ledger),
-        _ledger_table(ledger),
-    ]
+    predicate = sources.predicate
+    bindings = bindings_of(predicate, sources.evidence)
+    warning = provenance.lost_guarantee(predicate, sources.ledger)
+    claim = sources.registry["declaration"]["claim"]
+    verdicts = tuple(
+        replace(
+            build_verdict(verdict, _binding_words(verdict, bindings)),
+            warning=warning,
+            together=_together(verdict, claim),
+        )
+        for verdict in predicate["verdicts"]
+    )
+    picks = predicate.get("picks")
     return Report(
         name=predicate["name"],
         purpose=predicate["purpose"],
         attestation=predicate["attestation"]["words"],
-        guarantee=_guarantee(predicate, ledger),
-        verdicts=tuple(_verdict(v) for v in predicate["verdicts"]),
+        guarantee=provenance.guarantee_of(predicate, sources.ledger),
+        verdicts=verdicts,
         about=tuple(_about(predicate)),
         not_claimed=tuple(predicate["not_claimed"]),
-        tables=tuple(table for table in tables if table.rows),
-        verify=f"proxyguard verify DIR   (signed by {signer})",
-        notes=tuple(_notes(predicate, ledger)),
+        tables=_tables(sources, bindings, verdicts),
+        verify=f"proxyguard verify .   # in the audit's folder; signed by {sources.signer}",
+        notes=tuple(provenance.notes_of(predicate, sources.ledger)),
+        advice=tuple(sources.advice),
+        bindings=bindings,
+        picks="" if picks is None else str(picks["sentence"]),
     )
 
 
-def _guarantee(predicate: Mapping[str, Any], ledger: Sequence[Mapping[str, Any]]) -> str:
-    """Return the guarantee as certified, and what was admitted after that."""
-    stages = [entry["stage"] for entry in ledger]
-    later = stages[stages.index("certified") :].count("deviated") if "certified" in stages else 0
-    words = str(predicate["claim_status"]["guarantee"])
-    return words if later == 0 else f"{words}; but deviations were recorded later, see the notes"
+def _tables(
+    sources: Sources, bindings: Sequence[Binding], verdicts: Sequence[Verdict]
+) -> tuple[Table, ...]:
+    predicate, evidence, registry = sources.predicate, sources.evidence, sources.registry
+    ledger = sources.ledger
+    draws = health.draw_records(sources.manifest, ledger, predicate)
+    tables = [
+        *facts.requirement_tables(predicate, evidence, registry),
+        facts.binding_table(bindings),
+        facts.score_table(predicate),
+        facts.step_table(verdicts),
+        facts.budget_table(predicate, registry),
+        *facts.picks_table(predicate),
+        *facts.uncertified_tables(predicate),
+        health.health_table(draws, predicate),
+        health.failure_table(predicate),
+        health.unscored_table(predicate),
+        health.reference_table(ledger),
+        health.plan_table(predicate, evidence, registry),
+        health.sequential_table(predicate, registry, ledger),
+        health.privacy_table(predicate),
+        provenance.status_table(predicate),
+        provenance.lineage_table(ledger),
+        provenance.digest_table(
+            sources.subjects, ledger, signer=sources.signer, head=sources.head,
+            steward=predicate["attestation"].get("steward"),
+        ),
+        provenance.generator_table(registry),
+        provenance.software_table(predicate, ledger),
+        provenance.ledger_table(ledger),
+    ]  # fmt: skip
+    shown = [table for table in tables if table.rows]
+    return tuple(sorted(shown, key=lambda table: SECTIONS.index(table.section)))
 
 
-def _verdict(verdict: Mapping[str, Any]) -> Verdict:
-    lines = []
+def bindings_of(predicate: Mapping[str, Any], evidence: Mapping[str, Any]) -> tuple[Binding, ...]:
+    """Return which requirement binds, for every mechanism in the order of the verdicts."""
+    groups = facts.groups_in(evidence)
+    found = [
+        facts.binding_of(name, groups[name], facts.failed_releases(predicate, name))
+        for name in in_order(list(groups), predicate)
+    ]
+    return tuple(one for one in found if one is not None)
+
+
+def _binding_words(verdict: Mapping[str, Any], bindings: Sequence[Binding]) -> str:
+    """Return what binds a mechanism; a named release says so itself."""
+    if "binding" in verdict:
+        return str(verdict["binding"])
+    own = {one.mechanism: one for one in bindings}.get(verdict["mechanism"])
+    return "" if own is None else own.requirement
+
+
+def build_verdict(verdict: Mapping[str, Any], binding: str = "") -> Verdict:
+    """Return one verdict with its numbers, from the plain values of a certificate."""
+    certified = verdict.get("certified", "bounds") == "bounds"
+    lines, waterfalls = [], []
     for side in ("lower", "upper"):
         bound = verdict.get(side)
         if bound is None or "reliability_target" not in verdict:
             continue
-        shown = _cut(bound["value"], up=side == "upper")
-        certified = verdict.get("certified", "bounds") == "bounds"
+        shown = cut(bound["value"], up=side == "upper")
         mark = "" if certified else " (not certified by itself: the family's decision is)"
         steps = ", ".join(f"{s['label']} {s['value']:.6g}" for s in bound["steps"])
         lines.append(f"{side} bound {shown}{mark}: {bound['rests_on']}; from {steps}")
+        found = waterfall_of(bound, side=side, certified=certified)
+        waterfalls += [] if found is None else [found]
     if "reliability_target" in verdict:
         lines.append(
             f"required reliability: more than {verdict['reliability_target']:g}; releases: "
@@ -114,217 +170,52 @@ def _verdict(verdict: Mapping[str, Any]) -> Verdict:
         decision=DECISIONS[verdict["decision"]],
         sentence=verdict["sentence"],
         lines=tuple(lines),
+        target=verdict.get("reliability_target"),
+        lower=_shown(verdict, "lower"),
+        upper=_shown(verdict, "upper"),
+        certified=certified,
+        binding=binding,
+        waterfalls=tuple(waterfalls),
     )
+
+
+def _together(verdict: Mapping[str, Any], claim: Mapping[str, Any]) -> str:
+    """Return how sure the ends of an interval are, where both say something and are certified."""
+    lower, upper = (_shown(verdict, side) for side in ("lower", "upper"))
+    if verdict.get("joint_coverage") is None or lower is None or upper is None:
+        return ""
+    if lower <= 0.0 or upper >= 1.0 or claim.get("beta") is None:
+        return ""
+    alpha, beta = Fraction(claim["alpha"]), Fraction(claim["beta"])
+    each = (
+        f"Each end holds with {confidence(alpha)}"
+        if alpha == beta
+        else f"The lower end holds with {confidence(alpha)}, the upper with {confidence(beta)}"
+    )
+    both = (
+        f"both together with {confidence(alpha + beta)} confidence"
+        if alpha + beta < 1
+        else "nothing is claimed about both together"
+    )
+    return f"{each}, {both}."
+
+
+def _shown(verdict: Mapping[str, Any], side: str) -> float | None:
+    """Return a bound of the interval: the recorded one, or a sequential audit's own."""
+    bound = verdict.get(side)
+    if bound is not None:
+        return float(bound["value"])
+    value = verdict.get(f"reliability_{side}")
+    return None if value is None else float(value)
 
 
 def _about(predicate: Mapping[str, Any]) -> list[str]:
     lines = [f"Means are over {words}." for words in predicate["estimand"].values()]
-    order = [v["mechanism"] for v in predicate["verdicts"]]
     redraws = predicate.get("redraws", {})
-    for mechanism in sorted(redraws, key=lambda n: order.index(n) if n in order else -1):
-        stages = redraws[mechanism]
-        redrawn = "; ".join(stages) or "nothing that is known here"
+    for mechanism in in_order(list(redraws), predicate):
+        redrawn = "; ".join(redraws[mechanism]) or "nothing that is known here"
         fixed = "; ".join(predicate["conditional_on"][mechanism])
         lines.append(f"{mechanism}: every draw redraws {redrawn}. Conditional on {fixed}.")
     for mechanism, words in sorted(predicate.get("privacy", {}).items()):
         lines += [f"Privacy of {mechanism}: {line}" for line in words]
     return lines
-
-
-def _notes(predicate: Mapping[str, Any], ledger: Sequence[Mapping[str, Any]]) -> list[str]:
-    notes = []
-    for entry in ledger:
-        body = entry["body"]
-        if entry["stage"] == "amended":
-            notes.append(f"Amended before opening: {body['reason']}")
-        elif entry["stage"] == "deviated":
-            notes.append(f"Deviation recorded after opening: {body['reason']}")
-        elif entry["stage"] == "corrected":
-            notes.append(
-                f"Corrective certificate ({body['reason']}), which does not replace the record: "
-                + "; ".join(f"{n} {d}" for n, d in body["decisions"].items())
-            )
-    for name, releases in predicate.get("excluded", {}).items():
-        notes.append(f"{name}: draws {', '.join(releases)} are descriptive, by amendment")
-    return notes
-
-
-def _requirement_tables(
-    predicate: Mapping[str, Any], evidence: Mapping[str, Any], registry: Mapping[str, Any]
-) -> list[Table]:
-    members = registry["members"]
-    tables = []
-    order = [v["mechanism"] for v in predicate["verdicts"]]  # JSON sorts names, people do not
-    for name in sorted(evidence["groups"], key=lambda n: order.index(n) if n in order else -1):
-        group = evidence["groups"][name]
-        derived = group["derived"]
-        own = members[name] if name in members else next(iter(members.values()))
-        rules = {one["part"]["name"]: one["limit"]["rule"] for one in own["requirements"]}
-        rows = []
-        for j, requirement in enumerate(group["requirements"]):
-            estimates = [row[j] for row in derived["estimates"]]
-            declared = requirement.split(" (target ")[0]
-            rule = rules.get(requirement) or rules.get(declared.split(":")[0], "")
-            rows.append(
-                (
-                    requirement,
-                    f"{float(group['limits'][j]):g}",
-                    rule,
-                    str(group["columns"][j]["n"]) if group["columns"] else "",
-                    _cut(min(estimates), up=False),
-                    _cut(sum(estimates) / len(estimates), up=True),
-                    _cut(max(estimates), up=True),
-                    _cut(max(row[j] for row in derived["upper"]), up=True),
-                    group["tests"][j],
-                )
-            )
-        tables.append(
-            Table(
-                title=f"Requirements: {name}",
-                columns=("requirement", "limit", "limit's rule", "records", "least", "mean",
-                         "largest", "largest upper bound", "test"),
-                rows=tuple(rows),
-                note="Estimates over the releases. Upper bounds hold for all releases and "
-                "requirements at once; they are for reading and decide nothing.",
-            )
-        )  # fmt: skip
-    return tables
-
-
-def _budget_tables(predicate: Mapping[str, Any]) -> list[Table]:
-    rows = []
-    for verdict in predicate["verdicts"]:
-        for side in ("lower", "upper"):
-            bound = verdict.get(side)
-            for part in (bound or {}).get("budget", []):
-                rows.append((verdict["mechanism"], side, part["symbol"], part["event"],
-                             part["amount"]))  # fmt: skip
-    return [
-        Table(
-            title="Error budget",
-            columns=("mechanism", "bound", "part", "pays for", "amount"),
-            rows=tuple(rows),
-        )
-    ]
-
-
-def _draw_tables(predicate: Mapping[str, Any]) -> list[Table]:
-    rows = [
-        (name, str(one["seed"]), one["status"], one["error"])
-        for name, failures in predicate.get("failed", {}).items()
-        for one in failures
-    ]
-    return [
-        Table(
-            title="Failed draws",
-            columns=("mechanism", "seed", "status", "reason"),
-            rows=tuple(rows),
-            note="Every loss of a failed draw counts as its upper bound.",
-        )
-    ]
-
-
-def _reference_tables(
-    registry: Mapping[str, Any], ledger: Sequence[Mapping[str, Any]]
-) -> list[Table]:
-    rows: list[tuple[str, ...]] = []
-    for entry in ledger:
-        if entry["stage"] != "developed":
-            continue
-        rows = []
-        for member, facts in entry["body"]["members"].items():
-            for name, risk in facts.get("risks", {}).items():
-                policies = [
-                    f"{policy} {float(losses[name]):.4f}"
-                    for policy, losses in facts.get("references", {}).items()
-                ]
-                rows.append((member, name, f"{float(risk):.4f}", ", ".join(policies)))
-    return [
-        Table(
-            title="Reference policies on validation data",
-            columns=("member", "loss of", "source", "policies that learn nothing"),
-            rows=tuple(rows),
-            note="A limit that such a policy meets says little. None of this saw the target.",
-        )
-    ]
-
-
-def _uncertified_tables(predicate: Mapping[str, Any]) -> list[Table]:
-    rows = []
-    for name, spec in predicate.get("secondary", {}).items():
-        for mechanism, result in spec["results"].items():
-            bounds = ", ".join(
-                f"{side} {_cut(result[side], up=side == 'upper')}"
-                for side in ("lower", "upper")
-                if result.get(side) is not None
-            )
-            rows.append((f"secondary {name!r}", mechanism, result["decision"], bounds))
-    diagnostics = predicate.get("diagnostics") or {"auc": {}, "source_auc": {}}
-    for name, values in diagnostics["auc"].items():
-        known = [v for v in values.values() if v is not None]
-        source = diagnostics["source_auc"].get(name)
-        if known:
-            rows.append(
-                (
-                    "AUC",
-                    name,
-                    f"mean {sum(known) / len(known):.4f}",
-                    "" if source is None else f"source {source:.4f}",
-                )
-            )
-    return [
-        Table(
-            title="Not certified",
-            columns=("what", "mechanism", "result", ""),
-            rows=tuple(rows),
-            note="Computed on the same target. Only the registered certificate decides.",
-        )
-    ]
-
-
-def _status_table(predicate: Mapping[str, Any]) -> Table:
-    status = predicate["claim_status"]
-    return Table(
-        title="Claim status",
-        columns=("evidence", "target lineage", "registered", "guarantee"),
-        rows=((status["evidence"], status["lineage"], status["registered"], status["guarantee"]),),
-    )
-
-
-def _lineage_tables(ledger: Sequence[Mapping[str, Any]]) -> list[Table]:
-    rows: list[tuple[str, ...]] = []
-    for entry in ledger:
-        if entry["stage"] == "opened":
-            rows = [
-                (
-                    one["audit"], one["role"], str(one["records"]), str(one["shared"]),
-                    str(one["twins"]), one["expected_twins"],
-                )
-                for one in entry["body"]["lineage"]
-            ]  # fmt: skip
-    return [
-        Table(
-            title="Target records met elsewhere",
-            columns=("audit", "role", "records", "the same records", "value twins",
-                     "expected by coincidence"),
-            rows=tuple(rows),
-            note="Value twins are other records with the same values; they are not reuse.",
-        )
-    ]  # fmt: skip
-
-
-def _ledger_table(ledger: Sequence[Mapping[str, Any]]) -> Table:
-    return Table(
-        title="Ledger",
-        columns=("step", "time", "digest of the entry before"),
-        rows=tuple(
-            (entry["stage"], str(entry["body"].get("time", "")), entry["previous"])
-            for entry in ledger
-        ),
-    )
-
-
-def _cut(value: float | str, *, up: bool) -> str:
-    """Return a number with four decimals, rounded so that it claims no more."""
-    number = float(value)
-    return f"{(ceil if up else floor)(number * 10_000) / 10_000:.4f}"

@@ -1,83 +1,205 @@
-"""A report as one HTML page: no script, no request, readable on paper and in the dark."""
+"""A report as one HTML page: no request, strict policy, readable without script and on paper.
+
+Text written by users reaches the page through autoescape, and the picker's data through a
+JSON element in which no character can end it.
+"""
 
 from __future__ import annotations
 
-from proxyguard.report.content import Report
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-_PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy"
-  content="default-src 'none'; style-src 'unsafe-inline'">
-<title>{{ report.name }}</title>
-<style>
-:root { color-scheme: light dark; --line: #8886; --good: #1a7f4b; --open: #8a6100; --bad: #b3261e; }
-@media (prefers-color-scheme: dark) {
-  :root { --good: #5bd49a; --open: #f0c14b; --bad: #ff8a80; }
-}
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; }
-h1 { line-height: 1.2; }
-.verdict { border: 1px solid var(--line); border-left: .5rem solid; border-radius: .4rem;
-  padding: .6rem 1rem; margin: 1rem 0; break-inside: avoid; }
-.VALIDATED { border-left-color: var(--good); } .VALIDATED b { color: var(--good); }
-.UNRESOLVED { border-left-style: double; border-left-color: var(--open); }
-.UNRESOLVED b { color: var(--open); }
-.VIOLATION { border-left-style: dashed; border-left-color: var(--bad); }
-.VIOLATION b { color: var(--bad); }
-.verdict p { margin: .3rem 0; } .sentence { font-size: 1.1rem; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .9rem; width: 100%; }
-th, td { border-bottom: 1px solid var(--line); padding: .3rem .6rem; text-align: left;
-  vertical-align: top; overflow-wrap: break-word; }
-small, .note { color: #777; } code { overflow-wrap: anywhere; }
-@media print { body { max-width: none; margin: 0; } .wide { overflow: visible; } }
-</style>
-</head>
-<body>
-<main>
-<h1>{{ report.name }}</h1>
-<p>{{ report.purpose }}</p>
-{% for verdict in report.verdicts %}
-<section class="verdict {{ verdict.decision }}">
-<p><b>{{ marks[verdict.decision] }} {{ verdict.decision }}</b>: {{ verdict.name }}</p>
-<p class="sentence">{{ verdict.sentence }}</p>
-{% for line in verdict.lines %}<p><small>{{ line }}</small></p>
-{% endfor %}</section>
-{% endfor %}
-<p><strong>Guarantee: {{ report.guarantee }}.</strong> <em>{{ report.attestation }}.</em></p>
-<h2>What this is about</h2>
-<ul>{% for line in report.about %}<li>{{ line }}</li>{% endfor %}</ul>
-<h2>Not claimed</h2>
-<ul>{% for line in report.not_claimed %}<li>{{ line }}</li>{% endfor %}</ul>
-{% if report.notes %}<h2>Notes</h2>
-<ul>{% for line in report.notes %}<li>{{ line }}</li>{% endfor %}</ul>
-{% endif %}
-{% for table in report.tables %}
-<h2>{{ table.title }}</h2>
-<div class="wide" tabindex="0"><table>
-<thead><tr>
-{% for column in table.columns %}<th scope="col">{{ column }}</th>{% endfor %}
-</tr></thead>
-<tbody>
-{% for row in table.rows %}<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>
-{% endfor %}</tbody></table></div>
-{% if table.note %}<p class="note">{{ table.note }}</p>{% endif %}
-{% endfor %}
-<h2>Check this</h2>
-<p><code>{{ report.verify }}</code></p>
-</main>
-</body>
-</html>
-"""
+from proxyguard.report.compare import Comparison
+from proxyguard.report.content import Report, Sources, Table, Verdict
+from proxyguard.report.evidence import bounds_words, groups_in
+from proxyguard.report.picker import release_lists
+from proxyguard.report.pictures.gather import (
+    budget_pictures,
+    decision_pictures,
+    drawn_requirements,
+    group_names,
+    interval_of,
+    requirement_pictures,
+    waterfalls_of,
+)
+from proxyguard.report.pictures.picture import Picture
+from proxyguard.report.pictures.svg import to_icon, to_svg
+from proxyguard.report.pictures.verdict import WORDS, verdict_icon
+from proxyguard.report.rendering import render_fragment, render_page, safe_json
 
-MARKS = {"VALIDATED": "✓", "UNRESOLVED": "?", "VIOLATION": "✗"}
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+CARDS = 12
+"""Up to so many verdicts each has a card; more are counted, and listed in a table."""
+
+SECTIONS = (
+    ("draws", "Draws"),
+    ("plan", "Plan and outcome"),
+    ("sequential", "The sequential path"),
+    ("privacy", "Privacy"),
+    ("provenance", "Provenance"),
+)
+"""Sections that are tables alone, in their order."""
 
 
-def to_html(report: Report) -> str:
-    """Return the page; text written by users is escaped and cannot inject anything."""
-    from jinja2 import Environment, StrictUndefined
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """A verdict as the page shows it."""
 
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    return environment.from_string(_PAGE).render(report=report, marks=MARKS)
+    name: str
+    decision: str
+    word: str
+    sentence: str
+    warning: str
+    together: str
+    icon: Markup
+    interval: Markup | None
+
+
+def to_html(report: Report, sources: Sources) -> str:
+    """Return the page, with the pictures and the picker of what the report was built from."""
+    cards = [card_of(verdict) for verdict in report.verdicts]
+    tables = _by_section(report.tables)
+    groups = _groups(report, sources, tables)
+    pickers = _pickers(sources)
+    picks = sources.predicate.get("picks")
+    sections = [(name, words, tables[name]) for name, words in SECTIONS if tables.get(name)]
+    budgets = _svgs(budget_pictures(sources))
+    present = [
+        ("verdict", "Verdict", True),
+        ("resolve", "What would resolve it", bool(report.advice)),
+        ("evidence", "Evidence", bool(groups or tables["evidence"])),
+        ("budget", "Error budget", bool(budgets or tables["budget"])),
+        ("picks", "Choose releases" if picks else "All releases", bool(pickers)),
+        *((name, words, True) for name, words, _ in sections),
+        ("uncertified", "Not certified", bool(tables["uncertified"])),
+        ("check", "Check this page", True),
+    ]
+    return render_page(
+        "page.html.j2",
+        report=report,
+        advice=report.advice,
+        verdicts=cards,
+        tally=_tally(cards) if len(cards) > CARDS else [],
+        facts=_facts(sources),
+        contents=[(name, words) for name, words, there in present if there],
+        groups=groups,
+        tables=tables,
+        budgets=budgets,
+        pickers=pickers,
+        picks=picks,
+        sections=sections,
+    )
+
+
+def comparison_page(comparison: Comparison) -> str:
+    """Return several audits side by side, after what their comparison does not say."""
+    audits: dict[str, list[Card]] = {}
+    for audit, verdict in comparison.verdicts:
+        audits.setdefault(audit, []).append(card_of(verdict))
+    return render_page("compare.html.j2", comparison=comparison, cards=list(audits.items()))
+
+
+def fragment(verdicts: Sequence[Verdict], tables: Sequence[Table]) -> str:
+    """Return verdicts and tables for a notebook: self-contained, with the page's looks."""
+    return render_fragment(
+        cards=[(card_of(verdict), _svgs(waterfalls_of(verdict))) for verdict in verdicts],
+        tables=[table for table in tables if table.rows],
+    )
+
+
+def card_of(verdict: Verdict) -> Card:
+    """Return a verdict with its sign and its interval."""
+    from markupsafe import Markup
+
+    decision = verdict.decision.lower()
+    interval = interval_of(verdict)
+    return Card(
+        name=verdict.name,
+        decision=decision,
+        word=WORDS[decision],
+        sentence=_unbroken(verdict.sentence),
+        warning=verdict.warning,
+        together=_unbroken(verdict.together),
+        icon=Markup(to_icon(verdict_icon(decision))),
+        interval=None if interval is None else Markup(to_svg(interval)),
+    )
+
+
+def _unbroken(words: str) -> str:
+    """Return words in which no percentage is broken across lines."""
+    return words.replace(" %", "\N{NO-BREAK SPACE}%")
+
+
+def _svgs(pictures: Sequence[Picture]) -> list[Markup]:
+    from markupsafe import Markup
+
+    return [Markup(to_svg(picture)) for picture in pictures]
+
+
+def _tally(cards: Sequence[Card]) -> list[dict[str, Any]]:
+    """Return how many verdicts there are of each kind."""
+    from markupsafe import Markup
+
+    return [
+        {
+            "icon": Markup(to_icon(verdict_icon(decision))),
+            "word": word,
+            "count": sum(card.decision == decision for card in cards),
+        }
+        for decision, word in WORDS.items()
+    ]
+
+
+def _by_section(tables: Sequence[Table]) -> dict[str, list[Table]]:
+    found: dict[str, list[Table]] = {"evidence": [], "budget": [], "uncertified": []}
+    for table in tables:
+        section = {"not certified": "uncertified"}.get(table.section, table.section)
+        if table.title == "Error budget":
+            section = "budget"
+        if section == "picks":
+            section = "evidence"
+        found.setdefault(section, []).append(table)
+    return found
+
+
+def _groups(
+    report: Report, sources: Sources, tables: dict[str, list[Table]]
+) -> list[dict[str, Any]]:
+    """Return the pictures and the requirement table of every group of releases."""
+    groups = []
+    recorded = groups_in(sources.evidence)
+    for name in group_names(sources):
+        title = f"Requirements: {name}"
+        own = [table for table in tables["evidence"] if table.title == title]
+        tables["evidence"] = [table for table in tables["evidence"] if table.title != title]
+        group = recorded[name]
+        drawn = drawn_requirements(report, group, name)
+        groups.append(
+            {
+                "name": name,
+                "sure": bounds_words(name, recorded, sources.predicate),
+                "requirements": _svgs(requirement_pictures(group, drawn)),
+                "decision": _svgs(decision_pictures(report, sources, name)),
+                "lines": next((v.lines for v in report.verdicts if v.name == name), ()),
+                "tables": own,
+            }
+        )
+    return groups
+
+
+def _facts(sources: Sources) -> list[tuple[str, str]]:
+    status = sources.predicate["claim_status"]
+    return [("Evidence", str(status["evidence"])), ("Lineage", str(status["lineage"]))]
+
+
+def _pickers(sources: Sources) -> list[dict[str, Any]]:
+    """Return every group's list of releases, its data ready for a script element."""
+    from markupsafe import Markup
+
+    return [
+        {**one, "data": None if one["data"] is None else Markup(safe_json(one["data"]))}
+        for one in release_lists(sources)
+    ]

@@ -1,21 +1,37 @@
 """The adapters to other packages, with those packages as they are installed here.
 
-Collected when PROXYGUARD_REAL_ADAPTERS is set; a package that is not here is skipped.
+Run by ``make test-adapters``. PROXYGUARD_REAL_ADAPTERS names the modules that have to be there;
+tests of others are skipped.
 """
 
 from __future__ import annotations
+
+import os
+from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from conformance.draws import draw_here
 from conformance.generator import GeneratorConformance
 from proxyguard.adapters.privacy import privacy_of
 from proxyguard.adapters.synthesizers import TABLE, CtganModel, SdvModel, SmartNoiseModel, seeded
+from proxyguard.audit.audit import Audit
 from proxyguard.draw.protocol import Seed
+from proxyguard.errors import DrawError
+from proxyguard.seal.ledger import Stage
 
 # What these packages warn of (deprecations of each other) is not ours to mend.
 pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def needs(module: str) -> None:
+    """Skip a test whose package is not asked for; one that is and does not load is a failure."""
+    if module not in os.environ["PROXYGUARD_REAL_ADAPTERS"].split():
+        pytest.skip(f"{module} is tested in an environment of its own")
+    import_module(module)
 
 
 def source() -> pd.DataFrame:
@@ -31,7 +47,7 @@ class RealConformance(GeneratorConformance):
 
     @pytest.fixture(autouse=True)
     def _installed(self) -> None:
-        pytest.importorskip(self.package)
+        needs(self.package)
 
     def source(self) -> pd.DataFrame:
         return source()
@@ -88,7 +104,7 @@ class TestSdvTvae(RealConformance):
 class TestNoiseOfTheSystem:
     @pytest.fixture(params=["aim", "mst", "mwem"])
     def generator(self, request: pytest.FixtureRequest) -> SmartNoiseModel:
-        pytest.importorskip("snsynth")
+        needs("snsynth")
         delta = None if request.param == "mwem" else "1e-6"
         found = SmartNoiseModel(
             model=request.param, epsilon="2", delta=delta, bounds={"x": [-3, 3]}, rows=40
@@ -110,3 +126,64 @@ class TestNoiseOfTheSystem:
         stated = privacy_of(generator)
         assert stated is not None
         assert (stated.fits, stated.seeded) == ("each draw", False)
+
+
+DECLARATION = """\
+format = 1
+name = "refits"
+purpose = "Is a refit that ignores its seed noticed?"
+
+[target]
+table = "table.csv"
+reserve = { rows = 80, seed = 1 }
+outcome = "y"
+positive = "yes"
+
+[procedure]
+library = ["fixed_logistic"]
+
+[[requirement]]
+name = "Brier risk"
+loss = "brier"
+form = "absolute"
+limit = "0.3"
+
+[[mechanism]]
+name = "copula"
+generator = "sdv"
+options = { rows = 60 }
+draws = 3
+seeds = { first = 100 }
+
+[claim]
+reliability = "0.3"
+"""
+
+
+@pytest.mark.parametrize("seeded", [True, False])
+def test_a_copula_that_ignores_its_seed_is_caught_by_the_sealed_audit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seeded: bool
+) -> None:
+    """SDV's copula learns nothing random: without the seed that we set, all refits are equal."""
+    needs("sdv")
+    from sdv.single_table import GaussianCopulaSynthesizer
+
+    monkeypatch.setattr("proxyguard.audit.draw.draw_all", draw_here)
+    if not seeded:
+        real = GaussianCopulaSynthesizer._set_random_state
+        monkeypatch.setattr(
+            GaussianCopulaSynthesizer, "_set_random_state", lambda self, number: real(self, 1)
+        )
+    (tmp_path / "data").mkdir()
+    source().to_csv(tmp_path / "data" / "table.csv", index=False)
+    audit = Audit(tmp_path / "audit", home=tmp_path / "home", data=[tmp_path / "data"])
+    audit.init(DECLARATION)
+    audit.seal()
+    audit.register()
+    if seeded:
+        audit.draw()
+        assert audit.journal().ledger.has(Stage.DRAWN)
+    else:
+        with pytest.raises(DrawError, match="seeds 100 and 101 gave the same release"):
+            audit.draw()
+        assert not audit.journal().ledger.has(Stage.DRAWN)

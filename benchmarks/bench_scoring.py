@@ -1,0 +1,252 @@
+"""Time the scoring of 500 releases on 2,000 target records, beside one prediction after the other.
+
+The package's way is `Scorer.score`, as an opened audit runs it: losses of two requirements,
+their statistics and the AUC of every release. The straightforward way predicts all records
+with every release's pipeline and averages the same two losses. Printed are seconds of
+processor time. Reading the stored models, which both ways need, is timed apart. Then come the
+answers of one release to 200 queries, with a look at each column for all of them and for
+every cell. All tables are made here.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from proxyguard.adapters.count_nb import count_nb
+from proxyguard.adapters.newton import FastLogistic
+from proxyguard.adapters.onehot_newton import FastOnehotLogistic
+from proxyguard.audit.folder import AuditFolder
+from proxyguard.audit.resolve import load_fitted
+from proxyguard.audit.score import Release, Scorer
+from proxyguard.audit.target import Chunk
+from proxyguard.draw.models import model_bytes
+from proxyguard.draw.protocol import Seed
+from proxyguard.losses.cell import Reading
+from proxyguard.losses.measure import measure_loss
+from proxyguard.losses.query import BoundedQuery, CodedRecords
+from proxyguard.losses.records import Records
+from proxyguard.registry.claim import Claim
+from proxyguard.registry.declaration import read_declaration
+from proxyguard.registry.design import Iid
+
+RELEASES, RECORDS, MODELS = 500, 2000, 20
+
+DECLARATION = """\
+format = 1
+name = "scoring"
+purpose = "How long does scoring take?"
+
+[target]
+table = "table.csv"
+reserve = { rows = 2000, seed = 1 }
+outcome = "label"
+positive = "1"
+
+[development]
+validation = { fraction = "0.2", seed = 1 }
+
+[procedure]
+library = ["fast_logistic"]
+
+[[requirement]]
+name = "Brier risk"
+loss = "brier"
+form = "absolute"
+limit = "0.2"
+
+[[requirement]]
+name = "error"
+loss = "error"
+form = "absolute"
+limit = "0.3"
+
+[[mechanism]]
+name = "bootstrap"
+generator = "bootstrap"
+draws = 2
+seeds = { first = 1 }
+
+[claim]
+reliability = "0.3"
+"""
+
+Array = NDArray[np.float64]
+Made = tuple[pd.DataFrame, Callable[[pd.DataFrame, Array], Any]]
+
+
+@dataclass(frozen=True)
+class Target:
+    """Target records as an opened audit gives them, without a sealed file."""
+
+    frame: pd.DataFrame
+    y: Array
+    positions: NDArray[np.int64]
+
+    @property
+    def n_records(self) -> int:
+        """The number of records."""
+        return len(self.frame)
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield all records at once."""
+        records = Records(ids=self.positions, random_order=True)
+        yield Chunk(frame=self.frame, positions=self.positions, y=self.y, records=records)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Timed(Scorer):
+    """A scorer that notes how long it reads stored models."""
+
+    reading: list[float]
+
+    def _load(self, release: Release) -> None:
+        start = time.process_time()
+        Scorer._load(self, release)
+        self.reading.append(time.process_time() - start)
+
+
+def main() -> None:
+    """Print both times of each procedure, and both times of the queries."""
+    print(f"scoring {RELEASES} releases on {RECORDS:,} records, seconds")
+    print(f"{'procedure':<26}{'package':>9}{'one by one':>12}{'ratio':>7}{'reading models':>16}")
+    with threadpool_limits(1):
+        for name, make in (("logistic", numbers), ("one-hot logistic", categories),
+                           ("text, naive Bayes", texts)):  # fmt: skip
+            package, plain, reading = measure(*make())
+            print(f"{name:<26}{package:>9.3f}{plain:>12.3f}{plain / package:>7.1f}{reading:>16.3f}")
+        queries()
+
+
+def numbers() -> Made:
+    """Return a table of 21 numbers and how a pipeline is fitted to a part of it."""
+    rng = np.random.default_rng(1)
+    table = pd.DataFrame(rng.normal(size=(RECORDS, 21)), columns=[f"x{k}" for k in range(21)])
+    return table, lambda x, y: FastLogistic().fit(x.to_numpy(), y)
+
+
+def categories() -> Made:
+    """Return a table of 17 categorical features."""
+    rng = np.random.default_rng(2)
+    letters = np.array(list("abcdefg"), dtype=object)
+    columns = {f"x{k}": letters[rng.integers(0, 7, RECORDS)] for k in range(17)}
+    table = pd.DataFrame({k: pd.Series(v, dtype=object) for k, v in columns.items()})
+    return table, lambda x, y: FastOnehotLogistic().fit(x, y)
+
+
+def texts() -> Made:
+    """Return a table of documents, drawn with replacement from 800."""
+    rng = np.random.default_rng(3)
+    words = np.array([f"word{k}" for k in range(3000)], dtype=object)
+    shares = 1.0 / (1.0 + np.arange(3000))
+    made = [" ".join(rng.choice(words, rng.integers(20, 200), p=shares / shares.sum()))
+            for _ in range(800)]  # fmt: skip
+    chosen = np.array(made, dtype=object)[rng.integers(0, 800, RECORDS)]
+    table = pd.DataFrame({"text": pd.Series(chosen, dtype=object)})
+    fixed = count_nb.prepare(table)(Seed(1))
+    return table, fixed.fit
+
+
+def measure(x: pd.DataFrame, fit: Callable[[pd.DataFrame, Array], Any]) -> tuple[float, ...]:
+    """Return the time of the package, of the straightforward way, and of reading the models."""
+    y = (np.random.default_rng(4).random(RECORDS) < 0.5) * 1.0
+    # A record drawn twice is the same record.
+    positions = pd.factorize(x.iloc[:, 0])[0] if x.shape[1] == 1 else np.arange(RECORDS)
+    target = Target(x, y, positions.astype(np.int64))
+    with tempfile.TemporaryDirectory() as place:
+        folder = AuditFolder(Path(place))
+        draws = stored(folder, x, y, fit)
+        fitted = [load_fitted(folder, draw, ()) for draw in draws]
+        scorer, how = scorer_of(folder, target)
+        start = time.process_time()
+        scored = scorer.score("bench", draws, [how])
+        reading = sum(scorer.reading)
+        package = time.process_time() - start - reading
+    plain_x = x.to_numpy() if x.iloc[:, 0].dtype.kind == "f" else x
+    start = time.process_time()
+    means = []
+    for one in fitted:
+        p = one.estimator.predict_proba(plain_x)[:, 1]
+        means.append([np.mean((p - y) ** 2), np.mean((p >= 0.5) != (y > 0.5))])
+    plain = time.process_time() - start
+    found = np.stack([column.mean for column in scored.columns[0]], axis=1)
+    np.testing.assert_allclose(found, means, rtol=1e-12)
+    return package, plain, reading
+
+
+def stored(
+    folder: AuditFolder, x: pd.DataFrame, y: Array, fit: Callable[[pd.DataFrame, Array], Any]
+) -> list[dict[str, Any]]:
+    """Store pipelines fitted to bootstrap samples; return what is recorded of 500 draws."""
+    rng = np.random.default_rng(5)
+    addresses = []
+    for _ in range(MODELS):
+        rows = rng.integers(0, RECORDS, 1000)
+        model = fit(x.iloc[rows].reset_index(drop=True), y[rows])
+        addresses.append(folder.store.put(model_bytes(model)))
+    return [
+        {"name": str(k), "seed": k, "status": "drawn", "model": addresses[k % MODELS],
+         "selected": "bench", "threshold": "0.5", "temperature": None}
+        for k in range(RELEASES)
+    ]  # fmt: skip
+
+
+def scorer_of(folder: AuditFolder, target: Target) -> tuple[Timed, Reading]:
+    """Return what scores the releases, and how their losses are read."""
+    member = read_declaration(DECLARATION).members[0]
+    assert member.target.predicted is not None
+    measures = [
+        measure_loss(part, limit=str(part.limit), slack=None, outcome=member.target.predicted,
+                     choose=None)
+        for part in member.requirement
+    ]  # fmt: skip
+    requirements = tuple(m.requirement for m in measures)
+    # Drawn with replacement, as the target of the text audit is: records may repeat.
+    design = Iid(with_replacement=True)
+    tests = Claim.of({"mode": "releases", "beta": None}).tests(design, requirements)
+    opened: Any = target
+    scorer = Timed(folder=folder, member=member, measures=measures, target=opened,
+                   features=list(target.frame.columns), source=None, trusted=(),
+                   reading=[])  # fmt: skip
+    reading = Reading(requirements=requirements, design=design, tests=tests, level=0.05,
+                      violation_level=0.05)  # fmt: skip
+    return scorer, reading
+
+
+def queries() -> None:
+    """Print the time of the answers of one release to the cells of two-way marginals."""
+    rng = np.random.default_rng(6)
+    letters = [f"value {k}" for k in range(10)]
+    names = ("a", "b", "c")
+    columns = {n: np.array(letters, dtype=object)[rng.integers(0, 10, 20_000)] for n in names}
+    frame = pd.DataFrame({n: pd.Series(v, dtype=object) for n, v in columns.items()})
+    asked = [
+        BoundedQuery(f"{one} {i}, {two} {j}", 0.0, 1.0, cell=((one, i), (two, j)))
+        for one, two in (("a", "b"), ("b", "c"))
+        for i, j in product(letters, letters)
+    ]
+    start = time.process_time()
+    coded = CodedRecords(frame)
+    together = [query.answer(coded) for query in asked]
+    middle = time.process_time()
+    alone = [query.answer(CodedRecords(frame)) for query in asked]
+    end = time.process_time()
+    assert together == alone
+    print(
+        f"answers of a release of 20,000 rows to {len(asked)} cells: {middle - start:.3f} s, with "
+        f"every column read for every cell {end - middle:.3f} s"
+    )
+
+
+if __name__ == "__main__":
+    main()

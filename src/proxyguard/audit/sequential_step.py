@@ -1,0 +1,204 @@
+"""One release of an audit that draws after opening: committed first, then scored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from proxyguard.audit.decide import Group
+from proxyguard.audit.draw import job_of
+from proxyguard.audit.folder import Registry
+from proxyguard.audit.jobs import WORKER
+from proxyguard.audit.measures import measures_of
+from proxyguard.audit.open import Opener
+from proxyguard.audit.resolve import MemberDevelopment, Workplace
+from proxyguard.audit.score import slice_chunk
+from proxyguard.audit.sequential_claim import COPIES, reading_for
+from proxyguard.audit.target import OpenTarget
+from proxyguard.certificate.decision import Decision
+from proxyguard.draw.pool import draw_all
+from proxyguard.errors import DrawError, LossMismatch
+from proxyguard.evidence.record import evidence_record
+from proxyguard.evidence.releases import ReleaseEvidence, evidence_of
+from proxyguard.exact.multiplicity import spending_level
+from proxyguard.losses.cell import Reading
+from proxyguard.registry.declaration import Member
+from proxyguard.registry.fields import number
+from proxyguard.seal.canonical import digest
+from proxyguard.seal.entropy import now
+from proxyguard.seal.journal import Journal
+from proxyguard.seal.keys import SigningKey
+from proxyguard.seal.ledger import Stage
+
+
+class Step:
+    """Commit one release, then score it."""
+
+    def __init__(
+        self,
+        opener: Opener,
+        journal: Journal,
+        registry: Registry,
+        member: Member,
+        target: OpenTarget,
+        author: SigningKey | None,
+    ) -> None:
+        self._opener, self.journal, self._registry = opener, journal, registry
+        self._member, self._target, self._author = member, target, author
+        self._folder = opener.folder
+
+    def commit(self, seed: int) -> dict[str, Any]:
+        """Draw one seed in a process that sees no score, and record its digest."""
+        mechanism = self._member.mechanism[0]
+        resolved = self._registry.member(self._member.name)["mechanisms"][mechanism.name]
+        return self._draw(resolved["generator"], resolved["options"], mechanism.name, seed,
+                          mechanism.prepare_seed, mechanism.timeout)  # fmt: skip
+
+    def commit_file(self, path: Path) -> dict[str, Any]:
+        """Freeze a candidate's table and record its digest."""
+        count = len(self.journal.ledger.find(Stage.DRAWN)) + 1
+        options = {
+            "path": str(path.resolve()),
+            "read": self._member.target.read.model_dump(mode="json"),
+        }
+        record = self._draw("proxyguard.adapters.files:NamedFile", options, path.name, count,
+                            0, None)  # fmt: skip
+        if record["status"] != "drawn":
+            raise DrawError(f"{path.name}: {record['error']}")
+        return record
+
+    def _draw(
+        self, generator: str, options: Mapping[str, Any], name: str, seed: int, prepare: int,
+        timeout: int | None,
+    ) -> dict[str, Any]:  # fmt: skip
+        place: Workplace = self._opener.place
+        sealed = self.journal.ledger.find(Stage.SEALED)[0].body["members"][self._member.name]
+        development = MemberDevelopment(place, self._member, sealed)
+        kept: list[dict[str, Any]] = []
+
+        def keep(record: dict[str, Any], release: bytes, model: bytes) -> None:
+            if record["status"] == "drawn":
+                record["release"] = self._folder.store.put(release)
+                record["model"] = self._folder.store.put(model) if model else None
+            record["name"] = f"{name}/{seed}"
+            kept.append(record)
+
+        draw_all(
+            job_of(development, generator, options, name, prepare), [seed],
+            module=WORKER, workers=1, timeout=None if timeout is None else float(timeout),
+            keep=keep,
+        )  # fmt: skip
+        record = kept[0]
+        self._refuse_copies(record)
+        if record["status"] != "drawn" and self._stops:
+            raise DrawError(f"{name}, seed {seed}: {record['error']}")
+        files = {
+            self._folder.store.path(a).relative_to(self._folder.path).as_posix(): a
+            for a in (record.get("release"), record.get("model"))
+            if a
+        }
+        body = {"release": digest(record), "record": record, "files": files, "time": now()}
+        self.journal.record(Stage.DRAWN, body, self._signer())
+        return record
+
+    def _signer(self) -> SigningKey:
+        assert self._author is not None  # only rescoring goes without, and it records nothing
+        return self._author
+
+    @property
+    def _stops(self) -> bool:
+        return bool(self._member.mechanism and self._member.mechanism[0].on_failure == "stop")
+
+    def _refuse_copies(self, record: Mapping[str, Any]) -> None:
+        deterministic = bool(self._member.mechanism and self._member.mechanism[0].deterministic)
+        for entry in self.journal.ledger.find(Stage.DRAWN):
+            before = entry.body["record"]
+            same = any(
+                record.get(key) is not None and before.get(key) == record[key] for key in COPIES
+            )
+            if same and not deterministic:
+                raise DrawError(
+                    f"{record['name']} is the same release as {entry.body['record']['name']}; "
+                    "does the generator use its seed?"
+                )
+
+    def score(self, record: dict[str, Any], index: int) -> bool:
+        """Score a committed draw on the whole target, record it, and say if it is favorable."""
+        threshold = number(str(self._registry.declaration.claim.threshold))
+        reading = reading_for(self._registry, self._target.seed(), threshold)
+        evidence = self.read(record, reading, self._target)
+        favorable = bool(evidence.release_pvalues[0] <= threshold)
+        self._record_score(record, evidence, {"favorable": favorable})
+        return favorable
+
+    def judge(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Judge a committed candidate on the next batch, record the round, and return it."""
+        claim = self._registry.declaration.claim
+        count = len(self.journal.ledger.find(Stage.SCORED)) + 1
+        level = spending_level(count, alpha=number(claim.alpha))
+        reading = reading_for(self._registry, self._target.seed() + count, level)
+        evidence = self.read(record, reading, self.next_batch())
+        pvalue = float(evidence.release_pvalues[0])
+        decision = Decision.VALIDATED if pvalue <= level else Decision.UNRESOLVED
+        found = {"round": count, "decision": decision.value, "level": repr(level)}
+        self._record_score(record, evidence, found)
+        return {**found, "pvalue": pvalue, "candidate": record["name"]}
+
+    def next_batch(self) -> Batch:
+        """Return the records of the next round; an error where none are left."""
+        rounds = len(self.journal.ledger.find(Stage.SCORED))
+        return Batch(self._target, int(self._registry.declaration.claim.batch or 1), rounds)
+
+    def read(self, record: dict[str, Any], reading: Reading, target: Any) -> ReleaseEvidence:
+        """Return the evidence of one release on the target, or on a batch of it."""
+        measures = measures_of(
+            self._member, self._registry.member(self._member.name)["requirements"]
+        )
+        group = Group(
+            member=self._member, name=record["name"], draws=(record,), excluded=(),
+            measures=tuple(measures),
+        )  # fmt: skip
+        scorer = self._opener.scorer(self._registry, group, target, {})
+        scored = scorer.score(record["name"], [record], [reading])
+        return evidence_of(
+            scored.columns[0], reading, releases=(str(record["name"]),), bounds_level=reading.level
+        )
+
+    def _record_score(
+        self, record: dict[str, Any], evidence: ReleaseEvidence, found: dict[str, Any]
+    ) -> None:
+        body = {
+            "release": digest(record),
+            **found,
+            "statistics": evidence_record(evidence),
+            "time": now(),
+        }
+        self.journal.record(Stage.SCORED, body, self._signer())
+
+
+class Batch:
+    """Some records of the target in sealed order: those of one round, which no other sees."""
+
+    def __init__(self, target: OpenTarget, size: int, index: int) -> None:
+        self._target, self._start, self._size = target, index * size, size
+        if self._start + size > target.n_records:
+            raise LossMismatch(
+                f"round {index + 1} needs {size} fresh records, and {target.n_records} were sealed "
+                "in all; the stream is over"
+            )
+        self.n_records = size
+
+    def chunks(self) -> Any:
+        """Yield the batch's records."""
+        seen = 0
+        for chunk in self._target.chunks():
+            first, last = self._start - seen, self._start + self._size - seen
+            seen += len(chunk.positions)
+            if last > 0 and first < len(chunk.positions):
+                yield slice_chunk(chunk, max(0, first), min(last, len(chunk.positions)))
+
+    def whole(self) -> Any:
+        """Return the batch's records at once."""
+        whole = self._target.whole()
+        return slice_chunk(whole, self._start, self._start + self._size)

@@ -1,0 +1,103 @@
+"""Certificates, plans and tables as pages and notebook cells, from the parts of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import singledispatch
+from typing import Any
+
+from proxyguard.certificate import wording
+from proxyguard.certificate.certify_releases import ReleaseCertificate
+from proxyguard.certificate.mechanism import Certificate, FamilyCertificate
+from proxyguard.certificate.sequential import SequentialAudit
+from proxyguard.certificate.stream import CandidateStream
+from proxyguard.plan.recommend import Recommendation
+from proxyguard.plan.report import PlanReport
+from proxyguard.report.content import Report, build_report, build_verdict
+from proxyguard.report.html import fragment, to_html
+from proxyguard.report.parts import Table, Verdict
+from proxyguard.report.plans import plan_tables
+from proxyguard.report.unsealed import sources_of
+
+SHOWN = ("evidence", "not certified")
+"""Sections of a report that stand in a notebook cell."""
+
+
+def fragment_of(value: object) -> str:
+    """Return a certificate or plan for a notebook: verdicts, then tables."""
+    verdicts, tables = parts_of(value)
+    return fragment(verdicts, tables)
+
+
+def page_of(value: object) -> str:
+    """Return a certificate as a whole page."""
+    sources = sources_of(value)
+    return to_html(_unsealed(build_report(sources)), sources)
+
+
+def tables_html(tables: Sequence[Table]) -> str:
+    """Return tables for a notebook."""
+    return fragment((), tables)
+
+
+@singledispatch
+def parts_of(value: object) -> tuple[tuple[Verdict, ...], tuple[Table, ...]]:
+    """Return the verdicts and tables that a value is shown by."""
+    raise TypeError(f"{type(value).__name__} has no page")
+
+
+@parts_of.register(Certificate)
+@parts_of.register(FamilyCertificate)
+@parts_of.register(ReleaseCertificate)
+def _(value: Any) -> tuple[tuple[Verdict, ...], tuple[Table, ...]]:
+    report = build_report(sources_of(value))
+    tables = [table for table in report.tables if table.section in SHOWN]
+    return report.verdicts, (*tables, _listed("Not claimed", report.not_claimed))
+
+
+@parts_of.register
+def _(value: SequentialAudit) -> tuple[tuple[Verdict, ...], tuple[Table, ...]]:
+    plan = value.plan
+    rows = (
+        ("draws", f"{value.draws} of at most {plan.looks[-1]}"),
+        ("favorable scores", str(value.favorable)),
+        ("looks", ", ".join(map(str, plan.looks))),
+        ("rests on", value.rests_on),
+        ("basis", wording.ASSERTED),
+    )
+    verdict = build_verdict({**value.to_dict(), "mechanism": "mechanism"})
+    return (verdict,), (Table(title="The audit so far", columns=("what", "value"), rows=rows),)
+
+
+@parts_of.register
+def _(value: CandidateStream) -> tuple[tuple[Verdict, ...], tuple[Table, ...]]:
+    rows = tuple(
+        (str(one.number), one.decision.value, f"{one.pvalue:.3g}", f"{one.level:.3g}")
+        for one in value.rounds
+    )
+    columns = ("round", "decision", "p-value", "level")
+    return (), (
+        Table(title="Rounds", columns=columns, rows=rows, note=str(value).partition("\n")[0]),
+    )
+
+
+@parts_of.register
+def _(value: PlanReport) -> tuple[tuple[Verdict, ...], tuple[Table, ...]]:
+    return (), plan_tables(value)
+
+
+@parts_of.register
+def _(value: Recommendation) -> tuple[tuple[Verdict, ...], tuple[Table, ...]]:
+    return (), plan_tables(PlanReport(found=value))
+
+
+def _unsealed(report: Report) -> Report:
+    """Return the report without what only a folder has, and with how to get one."""
+    tables = [table for table in report.tables if table.section != "provenance"]
+    words = "nothing to verify: no folder was sealed; proxyguard init starts an audit that is"
+    return replace(report, tables=tuple(tables), verify=words)
+
+
+def _listed(title: str, lines: Sequence[str]) -> Table:
+    return Table(title=title, columns=("what",), rows=tuple((line,) for line in lines))

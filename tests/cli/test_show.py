@@ -1,0 +1,102 @@
+"""The terminal tells the report's story, and no name can steer it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from proxyguard.cli import show
+
+HOSTILE = "[bold red]x[/] \x1b[2J\x1b]0;title\x07 \u202eevil\r\n[link=http://a]y"
+
+
+def verdict(**changes: Any) -> dict[str, Any]:
+    return {
+        "mechanism": "m", "decision": "unresolved", "sentence": "It is open.", "target": 0.8,
+        "lower": 0.5, "upper": 0.95, "binding": "risk", "advice": "Draw more.", "certified": True,
+        **changes,
+    }  # fmt: skip
+
+
+def test_a_verdict_has_mark_word_interval_binding_and_next(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    show.show_verdicts([verdict()])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "? UNRESOLVED: m"
+    assert lines[1:] == [
+        "    It is open.",
+        f"    {show.interval_bar(0.5, 0.95, 0.8)}",
+        "    between 50.0 % and 95.0 %; required: more than 80 %",
+        "    Binding requirement: risk",
+        "    What next: Draw more.",
+    ]
+
+
+@pytest.mark.parametrize("key", ["mechanism", "sentence", "binding", "advice"])
+def test_no_text_of_a_user_steers_the_terminal(
+    key: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show.show_verdicts([verdict(**{key: HOSTILE})])
+    out = capsys.readouterr().out
+    assert not set("\x1b\x07\r\u202e") & set(out)
+    assert "[bold red]x[/]" in out  # shown as written, not read as markup
+    assert "\\x1b[2J" in out
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "first", "last"),
+    # 40 letters: an interval is drawn outwards, so that it never looks narrower than it is.
+    [(0.0, None, 0, 40), (0.887, None, 35, 40), (0.0, 0.408, 0, 17), (0.5, 0.55, 20, 22)],
+)
+def test_the_bar_is_never_narrower_than_the_interval(
+    lower: float, upper: float | None, first: int, last: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(show, "_letters", lambda wanted, plain: plain)
+    bar = show.interval_bar(lower, upper, 0.8)
+    letters = bar.removeprefix("0 % ").removesuffix(" 100 %")
+    assert len(letters) == show.BAR
+    assert letters[32] == "|"
+    expected = ["=" if first <= i < last else "." for i in range(40)]
+    expected[32] = "|"
+    assert letters == "".join(expected)
+
+
+def test_verdicts_without_an_interval_have_no_bar(capsys: pytest.CaptureFixture[str]) -> None:
+    show.show_verdicts([verdict(target=None, lower=None, binding="", advice="")])
+    assert capsys.readouterr().out.splitlines() == ["? UNRESOLVED: m", "    It is open."]
+
+
+def test_the_three_verdicts_differ_by_word_and_mark() -> None:
+    marks = set(show.MARKS.values())
+    assert len(marks) == 3
+    assert len({mark[0] for mark in marks}) == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"certified": False}, "between 50.0 % and 95.0 % (for reading); required: more than 80 %"),
+        ({"lower": 0.9, "upper": 0.2},
+         "contradictory: at least 90.0 %, at most 20.0 %; required: more than 80 %"),
+        ({"decision": "validated", "lower": 0.8, "upper": None},
+         "more than 80 %; required: more than 80 %"),
+    ],
+    ids=["for reading", "contradictory", "on the target"],
+)  # fmt: skip
+def test_the_interval_says_no_more_than_is_certified(
+    changes: dict[str, Any], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show.show_verdicts([verdict(**changes)])
+    lines = capsys.readouterr().out.splitlines()
+    assert f"    {line}" in lines
+    bars = [one for one in lines if one.startswith("    0 % ")]
+    assert len(bars) == (0 if "contradictory" in line else 1)
+
+
+def test_a_lost_guarantee_comes_before_the_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    show.show_verdicts([verdict(warning="No guarantee remains: seen.", together="Each end.")])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1:3] == ["    No guarantee remains: seen.", "    It is open."]
+    assert "    Each end." in lines

@@ -1,0 +1,114 @@
+"""Several jobs are drawn by the same processes, and none of them sees another."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from proxyguard.draw import pool
+from proxyguard.draw.pool import Draws, draw_groups
+from proxyguard.errors import DrawError
+from proxyguard.seal.table import read_table_bytes, table_bytes
+
+MODULE = """
+import os
+
+made = []
+
+
+class Marked:
+    '''Writes into every release which process made it and how many of its kind came before.'''
+
+    def __init__(self, mark, broken=False):
+        if broken:
+            raise ValueError("no such generator")
+        self.mark = mark
+
+    def describe(self):
+        return {}
+
+    def prepare(self, source, rng):
+        made.append(self.mark)
+        self.source = source.assign(mark=float(self.mark), before=float(len(made)),
+                                    process=float(os.getpid()))
+
+    def draw(self, seed):
+        return self.source.sample(3, random_state=seed.take("rows"))
+"""
+WORKER = "proxyguard.adapters.worker"
+KINDS = {"x": "number", "mark": "number", "before": "number", "process": "number"}
+
+
+@pytest.fixture
+def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Return the processes that drawing starts, and let them find the generator."""
+    (tmp_path / "pg_marked.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+    source = pd.DataFrame({"x": [float(i) for i in range(30)]})
+    (tmp_path / "source").write_bytes(table_bytes(source))
+    found: list[Any] = []
+    real = subprocess.Popen
+
+    class Noted(real):  # type: ignore[type-arg,misc,valid-type]
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            found.append(self)
+
+    monkeypatch.setattr(pool.subprocess, "Popen", Noted)
+    return found
+
+
+def job(folder: Path, mark: int, **options: Any) -> dict[str, Any]:
+    return {
+        "name": f"job {mark}", "generator": "pg_marked:Marked",
+        "options": {"mark": mark, **options}, "kinds": KINDS, "missing": [],
+        "predictions": False, "source": str(folder / "source"), "validation": None,
+        "prepare_seed": 0, "root": str(folder), "forbidden": [], "procedure": None,
+    }  # fmt: skip
+
+
+def groups(folder: Path, *jobs: dict[str, Any]) -> tuple[list[Draws], dict[str, Any]]:
+    """Return two draws of each job, and where their releases are put."""
+    releases: dict[str, Any] = {}
+
+    def keeper(name: str) -> Any:
+        def keep(record: dict[str, Any], release: bytes, model: bytes) -> None:
+            assert record["status"] == "drawn", record
+            assert record["prepared_at_random"] is False
+            releases[f"{name}/{record['seed']}"] = read_table_bytes(release, name)
+
+        return keep
+
+    made = [Draws(job=one, seeds=(5, 6), keep=keeper(one["name"])) for one in jobs]
+    return made, releases
+
+
+def test_one_process_draws_job_after_job_and_no_job_sees_another(
+    tmp_path: Path, started: list[Any]
+) -> None:
+    draws, releases = groups(tmp_path, job(tmp_path, 1), job(tmp_path, 2), job(tmp_path, 3))
+    draw_groups(draws, module=WORKER, workers=1, timeout=None)
+    assert len(started) == 1
+    assert started[0].wait() == 0
+    names = [f"job {mark}/{seed}" for mark in (1, 2, 3) for seed in (5, 6)]
+    assert list(releases) == names
+    assert [float(r["mark"].iloc[0]) for r in releases.values()] == [1, 1, 2, 2, 3, 3]
+    # The module's list starts anew for each job: what a job prepared is gone with its process.
+    assert {float(r["before"].iloc[0]) for r in releases.values()} == {1.0}
+    assert len({float(r["process"].iloc[0]) for r in releases.values()}) == 3
+    # The same seed takes the same rows, whichever job it is drawn for.
+    assert releases["job 1/5"]["x"].tolist() == releases["job 3/5"]["x"].tolist()
+
+
+def test_a_job_that_cannot_start_ends_the_drawing_with_its_name(
+    tmp_path: Path, started: list[Any]
+) -> None:
+    draws, releases = groups(tmp_path, job(tmp_path, 1), job(tmp_path, 2, broken=True))
+    with pytest.raises(DrawError, match=r"job 2: .*no such generator"):
+        draw_groups(draws, module=WORKER, workers=1, timeout=None)
+    assert list(releases) == ["job 1/5", "job 1/6"]

@@ -1,0 +1,189 @@
+"""What would settle an unresolved verdict: sizes that reach their power when they are simulated."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import sqrt
+from typing import Any
+
+import numpy as np
+import pytest
+
+import proxyguard as pg
+from proxyguard.evidence.record import evidence_record
+from proxyguard.registry.claim import Claim
+from proxyguard.report.advice import (
+    MOST_RECORDS,
+    Sizes,
+    Unsettled,
+    advice_words,
+    advise,
+    find_sizes,
+    law_of,
+    plan_of,
+    unit_deviations,
+    unit_means,
+)
+
+RISK = pg.Requirement(name="risk", low=0, high=1, limit=0.3)
+COST = pg.Requirement(name="cost", low=-1, high=1, limit=0.1)
+
+
+def unsettled(**changes: Any) -> Unsettled:
+    """Return a mechanism whose releases lie a little below their limits, one of 40 above."""
+    rng = np.random.default_rng(5)
+    means = np.stack([rng.normal(0.265, 0.01, 40), rng.normal(0.45, 0.005, 40)], axis=1)
+    means[0] = 0.5
+    values: dict[str, Any] = {
+        "mechanism": "m", "claim": Claim.of({"reliability_target": 0.8}), "design": pg.Iid(),
+        "requirements": (RISK, COST), "means": means, "deviations": np.array([0.15, 0.05]),
+        "n": 500, "mechanisms": 1, "binding": "risk", "seed": 7,
+    }  # fmt: skip
+    return Unsettled(**(values | changes))
+
+
+def simulate(case: Unsettled, n: int, releases: int, trials: int) -> float:
+    """Return how often the advised audit validates: losses drawn, certified from scratch."""
+    law = law_of(case)
+    plan = plan_of(case, n, releases)
+    rng = np.random.default_rng(8)
+    kinds = law.releases.size
+    chances = np.append(law.releases, 1.0 - law.releases.sum())
+    validated = 0
+    for trial in range(trials):
+        drawn = rng.choice(kinds + 1, size=releases, p=chances / chances.sum())
+        values = np.ones((releases, n, len(law.requirements)))
+        for j, requirement in enumerate(law.requirements):
+            records = rng.choice(law.records[j].size, size=n, p=law.records[j])
+            table = np.vstack([law.losses[j], np.ones(law.records[j].size)])
+            unit = table[drawn][:, records]
+            values[:, :, j] = requirement.low + requirement.width * unit
+        found = pg.certify(
+            values, list(law.requirements), seed=trial,
+            reliability_target=plan.claim.reliability_target, alpha=plan.claim.alpha, beta=None,
+            mode=plan.claim.mode, bound=plan.claim.bound, test=plan.claim.test,
+        )  # fmt: skip
+        validated += found.decision is pg.Decision.VALIDATED
+    return validated / trials
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [{}, {"test": "empirical_bernstein"}, {"mode": "named", "test": "bentkus"}],
+    ids=["betting", "empirical Bernstein", "named"],
+)
+def test_the_advised_plan_reaches_its_power_when_it_is_run(choices: dict[str, Any]) -> None:
+    case = unsettled(claim=Claim.of({"reliability_target": 0.8, **choices}))
+    found = advise(case)
+    assert found["power"] >= 0.8
+    trials = 120
+    rate = simulate(case, found["n"], found["R"], trials)
+    error = sqrt(found["power_error"] ** 2 + found["power"] * (1 - found["power"]) / trials)
+    assert abs(rate - found["power"]) <= 3 * error
+    assert rate >= 0.8 - 3 * sqrt(0.16 / trials)
+
+
+def test_half_of_the_advised_records_would_not_do() -> None:
+    # The advice is no more than needed by much: the same draws with half the records fail.
+    case = unsettled()
+    found = advise(case)
+    assert simulate(case, found["n"] // 2, found["R"], 60) < 0.7
+
+
+def test_it_says_what_it_is_and_repeats_itself() -> None:
+    first, second = advise(unsettled()), advise(unsettled())
+    assert first == second
+    for words in ("not a certified statement", "estimates are noisy", "fresh target", "'risk'"):
+        assert words in first["sentence"]
+    assert f"{first['n']:,} records (here 500)" in first["sentence"]
+    assert f"{first['R']:,} draws (here 40)" in first["sentence"]
+
+
+def test_estimates_above_the_limits_get_no_sizes() -> None:
+    case = unsettled()
+    means = case.means.copy()
+    means[:12, 0] = 0.31  # 27 of 40 stay below, and more than .8 are required
+    found = advise(replace(case, means=means))
+    assert (found["n"], found["R"], found["power"]) == (None, None, None)
+    assert "28 of 40 releases have all estimates below" in found["sentence"]
+    assert "no size of audit validates" in found["sentence"]
+
+
+def test_a_single_good_release_is_too_few_to_plan_from() -> None:
+    case = unsettled()
+    found = advise(replace(case, means=case.means[1:2]))
+    assert found["n"] is None
+    assert "1 of 1 releases have all estimates below" in found["sentence"]
+    assert "too few releases to plan for a reliability above 0.8" in found["sentence"]
+
+
+def test_margins_too_thin_for_any_target_are_told() -> None:
+    case = unsettled()
+    means = np.tile([0.29999, 0.45], (40, 1))
+    found = advise(replace(case, means=means))
+    assert found["n"] is None
+    assert f"up to {MOST_RECORDS:,} records" in found["sentence"]
+
+
+def test_subgroups_are_left_alone() -> None:
+    found = advise(unsettled(requirements=(replace(RISK, group="women"), COST)))
+    assert found["n"] is None
+    assert "subgroups" in found["sentence"]
+
+
+def test_means_and_deviations_are_read_from_evidence() -> None:
+    rng = np.random.default_rng(1)
+    values = np.stack([rng.random((5, 300)), rng.random((5, 300)) - 0.5], axis=2)
+    certificate = pg.certify(values, [RISK, COST], reliability_target=0.8, seed=1)
+    record = evidence_record(certificate.evidence)
+    means = unit_means(record, (RISK, COST))
+    assert means == pytest.approx(
+        np.stack([values[:, :, 0].mean(axis=1), (values[:, :, 1].mean(axis=1) + 1) / 2], axis=1)
+    )
+    # A uniform law on [0, 1] has deviation 1/sqrt(12); the second is spread over half the scale.
+    assert unit_deviations(record) == pytest.approx([0.2887, 0.1443], rel=0.05)
+
+
+def test_more_mechanisms_ask_for_more() -> None:
+    alone, five = advise(unsettled()), advise(unsettled(mechanisms=5))
+    assert five["n"] / alone["n"] + five["R"] / alone["R"] > 2.0
+
+
+def test_the_advice_asks_for_hardly_more_than_the_goal() -> None:
+    for choices in ({}, {"test": "empirical_bernstein"}, {"mode": "named", "test": "bentkus"}):
+        found = find_sizes(unsettled(claim=Claim.of({"reliability_target": 0.8, **choices})))
+        assert found is not None
+        assert 0.8 <= found.power <= 0.9
+
+
+def test_words_come_from_recorded_sizes_and_nothing_is_simulated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    case = unsettled()
+    whole = advise(case)
+    monkeypatch.setattr("proxyguard.report.advice.power", None)  # would raise if it were called
+    sizes = Sizes.of({key: whole[key] for key in ("n", "R", "power", "power_error")})
+    assert advice_words(case, sizes) == whole
+    assert "39 of 40 releases valid, planned with 96.3 %" in whole["sentence"]  # 39.5 / 41
+    with pytest.raises(ValueError, match="invalid literal"):
+        Sizes.of({**sizes.to_dict(), "n": "use this mechanism"})
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "by the same tests and mode"),
+        ({"sequential": True}, "but with decided once after all draws instead of look by look"),
+        ({"unequal": True}, "but with equal shares of the error budget"),
+        ({"claim": Claim.of({"reliability_target": 0.8, "threshold": "0.01"})},
+         "but with the threshold chosen anew for the number of draws"),
+    ],
+    ids=["same", "sequential", "shares", "threshold"],
+)  # fmt: skip
+def test_what_differs_from_the_registered_audit_is_said(
+    changes: dict[str, Any], words: str
+) -> None:
+    sizes = Sizes(n=600, R=40, power=0.84, power_error=0.02)
+    sentence = advice_words(unsettled(**changes), sizes)["sentence"]
+    assert words in sentence
+    assert ("by the same tests and mode" in sentence) == (not changes)

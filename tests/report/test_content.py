@@ -1,0 +1,393 @@
+"""What a report says: binding requirements, budgets that add up, health, plan, provenance."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import replace
+from fractions import Fraction
+from time import process_time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import proxyguard as pg
+from proxyguard.report.content import Report, Sources, build_report
+from proxyguard.report.evidence import binding_of, bounds_words, budget_parts
+from proxyguard.report.html import card_of, to_html
+from proxyguard.report.markdown import to_markdown
+from proxyguard.report.parts import SECTIONS, Table, amount, range_words
+from proxyguard.report.pictures.gather import budget_pictures, group_names, pictures_of
+from proxyguard.report.rows import to_csv
+from proxyguard.report.unsealed import sources_of
+from proxyguard.report.values import report_values, to_json
+
+HOSTILE = '</script><img src=x onerror="alert(1)">| `x` \u202e{{7*7}} [a](javascript:b) =1+1'
+FIRST = pg.Requirement(name="first", low=0, high=1, limit=0.3)
+SECOND = pg.Requirement(name="second", low=0, high=1, limit=0.4)
+
+
+def losses(mean: float, releases: int = 40, n: int = 600, seed: int = 3) -> Any:
+    rng = np.random.default_rng(seed)
+    one = rng.beta(4 * mean, 4 * (1 - mean), size=(releases, n, 1))
+    return np.concatenate([one, 0.5 * one], axis=2)
+
+
+def family(**choices: Any) -> Sources:
+    values = {"good": losses(0.15), "middling": losses(0.28), "bad": losses(0.5)}
+    found = pg.certify(values, [FIRST, SECOND], reliability_target=0.8, seed=1, **choices)
+    return sources_of(found)
+
+
+def table(report: Report, title: str) -> Table:
+    return next(one for one in report.tables if one.title == title)
+
+
+def group_of(pvalues: Any, estimates: Any, upper: Any) -> dict[str, Any]:
+    return {
+        "releases": [str(r) for r in range(len(pvalues))],
+        "requirements": ["first", "second"],
+        "limits": ["0.3", "0.4"],
+        "derived": {"pvalues": pvalues, "estimates": estimates, "upper": upper},
+    }
+
+
+def test_the_largest_pvalue_binds_and_ties_go_to_the_least_margin() -> None:
+    group = group_of(
+        [[0.2, 0.1], [0.01, 0.5], [1.0, 1.0], [1.0, 1.0]],
+        [[0.2, 0.2], [0.2, 0.2], [0.2, 0.39], [1.0, 1.0]],
+        [[0.3, 0.3], [0.3, 0.3], [0.3, 0.49], [1.0, 1.0]],
+    )
+    # Release 2 ties: margins .1/.1 against .01/.1. Release 3 is a failed draw.
+    found = binding_of("m", group, {"3"})
+    assert found is not None
+    assert found.counts == (("first", 1), ("second", 2))
+    assert (found.requirement, found.releases) == ("second", 3)
+    assert found.words() == "'second' binds 2 of 3 releases"
+    assert binding_of("m", group, {"0", "1", "2", "3"}) is None
+
+
+def test_binding_is_what_the_evidence_calls_binding() -> None:
+    certificate = pg.certify(losses(0.28), [FIRST, SECOND], reliability_target=0.8, seed=1)
+    report = build_report(sources_of(certificate))
+    expected = np.bincount(certificate.evidence.binding, minlength=2)
+    assert [count for _, count in report.bindings[0].counts] == expected.tolist()
+    assert report.verdicts[0].binding == "first"
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {},
+        {"mode": "named"},
+        {"mode": "named", "pooled_violations": True},
+        {"mode": "count"},
+        {"mode": "hybrid"},
+        {"mode": "direct", "bound": "paper"},
+        {"shares": {"good": "0.7", "middling": "0.2", "bad": "0.1"}},
+    ],
+    ids=str,
+)
+def test_the_budgets_add_up_to_what_was_registered(choices: dict[str, Any]) -> None:
+    report = build_report(family(alpha="0.05", beta="0.04", **choices))
+    rows = table(report, "Error budget").rows
+    for budget, whole in (("validation", Fraction(1, 20)), ("violation", Fraction(1, 25))):
+        own = [row for row in rows if row[0] == budget]
+        parts = [Fraction(row[4].split(" = ")[0]) for row in own if row[1] != "sum"]
+        (total,) = (Fraction(row[4].split(" = ")[0]) for row in own if row[1] == "sum")
+        assert sum(parts) == total == whole
+
+
+def test_amounts_are_exact() -> None:
+    assert [amount("1/40"), amount("1/60")] == ["0.025", "1/60 = 0.016667"]
+
+
+def test_tables_stand_in_the_order_of_the_page() -> None:
+    report = build_report(family())
+    places = [SECTIONS.index(one.section) for one in report.tables]
+    assert places == sorted(places)
+    assert report.section("evidence") == tuple(
+        one for one in report.tables if one.section == "evidence"
+    )
+
+
+def test_only_the_registered_bound_counts_as_certified() -> None:
+    by_holm = build_report(family(family="decisions"))
+    assert all(not verdict.certified for verdict in by_holm.verdicts)
+    assert all("not certified by itself" in verdict.lines[0] for verdict in by_holm.verdicts)
+    assert all(verdict.certified for verdict in build_report(family(family="bounds")).verdicts)
+
+
+def test_planned_against_happened() -> None:
+    sources = family()
+    plan = {
+        "records": 500, "draws": 30, "power": "0.9", "reliability": "0.95",
+        "margins": {"first": "0.1"}, "origin": "a pilot", "cost": None, "seed": 0,
+    }  # fmt: skip
+    declaration = {**sources.registry["declaration"], "plan": plan}
+    report = build_report(
+        replace(sources, registry={**sources.registry, "declaration": declaration})
+    )
+    rows = {row[0]: row[1:] for row in table(report, "Plan against outcome").rows}
+    assert rows["target records"] == ("500", "600")
+    assert rows["draws"] == ("30", "good: 40; middling: 40; bad: 40")
+    assert "good: validated" in rows["chance of validation"][1]
+    assert rows["margin of first"][1].startswith("good: 0.1")
+    assert not any(one.title == "Plan against outcome" for one in build_report(sources).tables)
+
+
+def test_failed_and_repeated_draws_are_counted() -> None:
+    sources = family()
+    good = {"status": "drawn", "content": "a", "model": None, "rows": 7, "seed": 1}
+    draws = [good, {**good, "seed": 2}, {**good, "content": "b", "rows": 9},
+             {"status": "timeout", "seed": 4, "error": "slow"}]  # fmt: skip
+    manifest = {"members": {"target": {"good": {"draws": draws}}}}
+    failed = {"good": [{"seed": 4, "status": "timeout", "error": "slow"}]}
+    report = build_report(
+        replace(sources, manifest=manifest, predicate={**sources.predicate, "failed": failed})
+    )
+    assert table(report, "Draws").rows == (("good", "4", "1 timeout", "1", "0", "7 to 9", ""),)
+    assert table(report, "Failed draws").rows == (("good", "4", "timeout", "slow"),)
+
+
+def test_a_long_ledger_is_shortened_and_says_so() -> None:
+    draws = [
+        {"stage": "drawn" if i % 2 == 0 else "scored", "previous": "0" * 64,
+         "body": {"time": "t", "record": {"name": str(i), "status": "drawn"}, "round": i,
+                  "decision": "unresolved", "level": "0.1", "release": "f" * 64}}
+        for i in range(400)
+    ]  # fmt: skip
+    report = build_report(replace(family(), ledger=draws))
+    ledger = table(report, "Ledger")
+    assert len(ledger.rows) == 20
+    assert "380 draws and scores" in ledger.note
+
+
+def test_json_has_everything_and_is_canonical() -> None:
+    sources = family()
+    report = build_report(sources)
+    values = json.loads(to_json(report, sources))
+    assert to_json(report, sources) == to_json(build_report(sources), sources)
+    assert [one["sentence"] for one in values["verdicts"]] == [v.sentence for v in report.verdicts]
+    assert len(values["tables"]) == len(report.tables)
+    assert len(values["rows"]["values"]) == 3 * 40 * 2
+    assert len(values["rows"]["values"][0]) == len(values["rows"]["columns"])
+    assert values["certificate"]["verdicts"][0]["lower"]["value"] == report.verdicts[0].lower
+    assert report_values(report, sources)["format"] == 1
+
+
+def test_rows_are_those_of_the_evidence() -> None:
+    sources = family()
+    rows = list(csv.DictReader(io.StringIO(to_csv(sources).decode(), newline="")))
+    assert [row["mechanism"] for row in rows[::80]] == ["good", "middling", "bad"]
+    group = sources.evidence["groups"]["middling"]
+    mine = [row for row in rows if row["mechanism"] == "middling"]
+    assert [float(row["pvalue"]) for row in mine] == [
+        p for one in group["derived"]["pvalues"] for p in one
+    ]
+    favorable = int(sources.predicate["verdicts"][1]["lower"]["steps"][0]["value"])
+    assert 0 < favorable < 40
+    scored = {row["release"] for row in mine if row["score"] == "1"}
+    assert len(scored) == favorable
+    worst_in = max(float(r["release_pvalue"]) for r in mine if r["score"] == "1")
+    best_out = min(float(r["release_pvalue"]) for r in mine if r["score"] == "0")
+    assert worst_in < best_out
+
+
+def test_names_of_users_cannot_become_markup_or_formulas() -> None:
+    requirement = pg.Requirement(name=HOSTILE, low=0, high=1, limit=0.3)
+    found = pg.certify({HOSTILE: losses(0.28)[:, :, :1], "=cmd()": losses(0.2)[:, :, :1]},
+                       [requirement], reliability_target=0.8, seed=1)  # fmt: skip
+    sources = sources_of(found)
+    report = build_report(sources)
+    text = to_markdown(report)
+    assert "<img" not in text.replace("\\<img", "")
+    assert "\u202e" not in text
+    cells = list(csv.reader(io.StringIO(to_csv(sources).decode(), newline="")))
+    assert {row[0] for row in cells[1:]} == {HOSTILE, "'=cmd()"}
+
+
+def test_very_long_and_right_to_left_names_are_kept_whole_in_the_values() -> None:
+    name = "\u05d0" * 200
+    found = pg.certify({name: losses(0.2), "b": losses(0.2)}, [FIRST, SECOND],
+                       reliability_target=0.8, seed=1)  # fmt: skip
+    sources = sources_of(found)
+    values = json.loads(to_json(build_report(sources), sources))
+    assert values["verdicts"][0]["name"] == name
+
+
+def test_a_thousand_releases_and_six_requirements_take_less_than_two_seconds() -> None:
+    requirements = [pg.Requirement(name=f"r{j}", low=0, high=1, limit=0.3) for j in range(6)]
+    rng = np.random.default_rng(6)
+    means = np.clip(rng.normal(0.262, 0.02, size=(1000, 1, 6)), 0.01, 0.99)
+    values = rng.beta(4 * means, 4 * (1 - means), size=(1000, 200, 6))
+    certificate = pg.certify(
+        values, requirements, reliability_target=0.8, test="bentkus", seed=1, beta=None
+    )
+    sources = sources_of(certificate)
+    spent = []
+    for _ in range(3):  # a busy machine slows single runs; one quick run shows the work
+        start = process_time()
+        report = build_report(sources)
+        sizes = [len(to_markdown(report)), len(to_csv(sources)), len(to_json(report, sources))]
+        spent.append(process_time() - start)
+    assert sum(sizes) < 4e6
+    assert min(spent) < 2.0
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {},
+        {"mode": "named", "pooled_violations": True},
+        {"mode": "hybrid"},
+        {"mode": "hybrid", "pooled_violations": True},
+        {"shares": {"good": "0.7", "middling": "0.2", "bad": "0.1"}},
+    ],
+    ids=str,
+)
+def test_the_budget_s_picture_has_the_parts_of_its_table(choices: dict[str, Any]) -> None:
+    sources = family(alpha="0.05", beta="0.04", **choices)
+    parts = budget_parts(sources.predicate, sources.registry)
+    pictures = budget_pictures(sources)
+    assert len(pictures) == 2
+    for picture, budget in zip(pictures, ("validation", "violation"), strict=True):
+        places = [picture.says.index(f"{name}: {symbol} ") for name, symbol, *_ in parts[budget]]
+        assert places == sorted(places)  # in the order of the verdicts
+        whole = {"validation": "0.05", "violation": "0.04"}[budget]
+        assert picture.says.endswith(f"sum {whole} of {whole}.")
+        assert "Holm" not in picture.title
+
+
+def test_bounds_say_how_sure_they_are_together_or_that_they_are_not() -> None:
+    group = {"releases": ["1", "2"], "requirements": ["a", "b", "c"]}
+    predicate = {"verdicts": [{"mechanism": "m"}]}
+
+    def words(level: str, **changes: Any) -> str:
+        return bounds_words(
+            "m",
+            {"m": {**group, "bounds_level": level}},
+            {"verdicts": [{"mechanism": "m", **changes}]} if changes else predicate,
+        )
+
+    # Twelve bounds: 2 releases, 3 requirements, 2 sides. 12/240 = .05 and 12/10 > 1.
+    assert words(repr(1 / 240)).endswith("hold at once with 95 % confidence")
+    assert words("0.1").endswith("each by itself with 90 % confidence, not all at once")
+    # A sequential audit might have gone on to 400 draws: 2400/240 > 1, though it stopped at 2.
+    assert "not all at once" in words(repr(1 / 240), largest_number_of_draws=400)
+    page = to_html(build_report(family()), family())
+    assert "hold for all releases and" not in page
+    for name in ("good", "middling", "bad"):
+        assert f"requirements of {name} hold at once with " in page
+
+
+def test_both_ends_of_an_interval_say_how_sure_they_are_together() -> None:
+    good = losses(0.15, releases=200)
+    half = np.concatenate([losses(0.6, releases=100), good[100:]])  # every second one is valid
+    found = pg.certify(
+        {"half": half, "good": good}, [FIRST, SECOND], seed=1, reliability_target=0.8,
+        family="bounds", alpha="0.05", beta="0.05",
+    )  # fmt: skip
+    sources = sources_of(found)
+    report = build_report(sources)
+    shown = {verdict.name: verdict.together for verdict in report.verdicts}
+    telling = ["half"]  # the other one has no upper bound below 1
+    words = "Each end holds with 95 %, both together with 90 % confidence."
+    assert [name for name, said in shown.items() if said == words] == telling
+    assert "both together with 90" in to_html(report, sources)
+    decided = build_report(family(family="decisions"))
+    assert all(verdict.together == "" for verdict in decided.verdicts)  # nothing is certified
+
+
+def without_guarantee(sources: Sources, words: str) -> Sources:
+    status = {**sources.predicate["claim_status"], "guarantee": words}
+    return replace(sources, predicate={**sources.predicate, "claim_status": status})
+
+
+def test_a_lost_guarantee_stands_on_every_card() -> None:
+    sources = without_guarantee(family(), "no: the target was seen before")
+    report = build_report(sources)
+    said = "No guarantee remains: the target was seen before."
+    assert all(card_of(verdict).warning == said for verdict in report.verdicts)
+    page = to_html(report, sources)
+    assert page.count(said) == 3
+    assert page.index("Validated</p>") < page.index(said) < page.index("<h3>good</h3>")
+    assert to_markdown(report).count("No guarantee remains") == 3
+    for fine in ("yes", "not known, but nothing speaks against it"):
+        assert build_report(without_guarantee(family(), fine)).verdicts[0].warning == ""
+
+
+def test_a_deviation_recorded_later_costs_the_guarantee_on_the_cards() -> None:
+    ledger = [
+        {"stage": stage, "previous": "0" * 64, "body": {"time": "t", "files": {}, "reason": "late"}}
+        for stage in ("certified", "deviated")
+    ]
+    report = build_report(replace(family(), ledger=ledger))
+    assert report.verdicts[0].warning == "No guarantee remains: deviation recorded later: late."
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "decision", "words"),
+    [
+        (0.8, 1.0, "validated", "more than 80 %"),
+        (0.85, 1.0, "validated", "at least 85.0 %"),
+        (0.8, 1.0, "unresolved", "at least 80.0 %"),
+        (0.0, 0.8, "violation", "less than 80 %"),
+        (0.0, 0.7, "violation", "at most 70.0 %"),
+        (0.9, 0.2, "unresolved", "contradictory: at least 90.0 %, at most 20.0 %"),
+    ],
+)
+def test_an_end_on_the_target_says_what_was_decided(
+    lower: float, upper: float, decision: str, words: str
+) -> None:
+    assert range_words(lower, upper, decision=decision, target=0.8) == words
+
+
+def test_no_control_that_turns_writing_reaches_the_page() -> None:
+    name = "a \u202e\u2066b"
+    requirement = pg.Requirement(name=name, low=0, high=1, limit=0.3)
+    found = pg.certify({name: losses(0.28)[:, :, :1], "b": losses(0.2)[:, :, :1]}, [requirement],
+                       reliability_target=0.8, seed=1)  # fmt: skip
+    sources = sources_of(found)
+    page = to_html(build_report(sources), sources)
+    assert not {"\u202e", "\u2066"} & set(page)
+    assert "a \\u202e\\u2066b" in page
+
+
+def test_every_look_says_which_count_validates() -> None:
+    scored = [{"stage": "scored", "previous": "0" * 64, "body": {"time": "t", "favorable": True}}
+              for _ in range(20)]  # fmt: skip
+    sources = family()
+    claim = {"alpha": "0.05", "beta": None, "looks": [20, 40], "reliability": "0.8",
+             "threshold": "0.005", "bound": None}  # fmt: skip
+    registry = {**sources.registry, "declaration": {"claim": claim, "plan": None}}
+    rows = table(build_report(replace(sources, ledger=scored, registry=registry)),
+                 "The sequential path").rows  # fmt: skip
+    # The audit of these looks validates at the first one that its boundary names.
+    audit = pg.SequentialAudit(
+        pg.SequentialPlan(looks=(20, 40), reliability_target=0.8, kappa=0.005)
+    )
+    audit.add(np.ones(20, dtype=bool))
+    assert audit.decision is pg.Decision.VALIDATED
+    assert rows[0][:2] == ("look at 20 draws", "20")
+    assert int(rows[0][2]) <= 20 < int(rows[1][2]) <= 40
+    assert rows[1][1] == "not reached"
+
+
+def test_the_candidates_of_a_stream_have_pictures() -> None:
+    sources = family()
+    one = sources.evidence["groups"]["good"]
+    derived = {k: v[:1] if isinstance(v, list) else v for k, v in one["derived"].items()}
+    record = {**one, "releases": ["candidate 1"], "derived": derived}
+    predicate = {
+        **sources.predicate,
+        "verdicts": [{"mechanism": "candidate 1", "decision": "validated", "sentence": "s"}],
+    }
+    stream = replace(sources, evidence={"groups": {}, "scores": [{"statistics": record}]},
+                     predicate=predicate)  # fmt: skip
+    report = build_report(stream)
+    assert group_names(stream) == ["candidate 1"]
+    assert len(pictures_of(report, stream)["candidate 1"]) >= 2  # one a requirement
+    assert "candidate 1" in to_html(report, stream)
