@@ -2,25 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from published import DIRECT, NAMED, Published
 from scipy.stats import fisher_exact
 
 import proxyguard as pg
+from proxyguard.audit.correct import correction_name
 from proxyguard.audit.decide import groups_of, readings_of
-from proxyguard.audit.folder import EVIDENCE, RELEASES
+from proxyguard.audit.folder import CERTIFICATE, EVIDENCE, RELEASES
 from proxyguard.certificate.certify import certify_evidence, reading_of
 from proxyguard.evidence.record import read_evidence
 from proxyguard.evidence.releases import evidence_of
 from proxyguard.registry.budget import family_shares
 from proxyguard.registry.claim import Claim
-from proxyguard.registry.design import Iid
 from proxyguard.registry.levels import local_levels
+from proxyguard.seal.ledger import Stage
 
 NOT_REGISTERED = "re-analysis of the same evidence, not registered"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """The audits of one name."""
+
+    paper: pg.Audit
+    ours: pg.Audit
+    original: pg.Audit | None = None  # of an analysis that was withdrawn
+    sealed_only: tuple[pg.Audit, ...] = ()
+
+    @property
+    def certified(self) -> tuple[pg.Audit, ...]:
+        """Those that go all the way."""
+        return (self.paper, self.ours, *([] if self.original is None else [self.original]))
+
+    @property
+    def finished(self) -> bool:
+        """Whether every one has its certificate, and the withdrawn one its correction."""
+        done = all((audit.folder / CERTIFICATE).exists() for audit in self.certified)
+        if self.original is None or not done:
+            return done
+        return self.original.journal().ledger.has(Stage.CORRECTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,10 +80,7 @@ class Comparison:
 
 
 def analyse(audit: pg.Audit, choices: Mapping[str, Any]) -> dict[str, Bounds]:
-    """Return each mechanism's bounds under another claim, from what the audit wrote down.
-
-    ``design = "iid"`` reads the records as iid, whatever was registered.
-    """
+    """Return each mechanism's bounds under another claim, from what the audit wrote down."""
     registry = audit.folder.registry(audit.journal())
     evidence = audit.folder.read_json(EVIDENCE)
     groups = groups_of(registry, audit.folder.read_json(RELEASES))
@@ -66,8 +89,7 @@ def analyse(audit: pg.Audit, choices: Mapping[str, Any]) -> dict[str, Bounds]:
     declared = registry.declaration.claim
     common = {"reliability_target": declared.reliability, "alpha": declared.alpha,
               "beta": declared.beta}  # fmt: skip
-    own = {key: value for key, value in choices.items() if key != "design"}
-    claim = Claim.of({**common, **own})  # type: ignore[typeddict-item]  # checked there
+    claim = Claim.of({**common, **choices})  # type: ignore[typeddict-item]  # checked there
     shares = family_shares([group.name for group in groups], None)
     audits = {}
     for group in groups:
@@ -79,10 +101,9 @@ def analyse(audit: pg.Audit, choices: Mapping[str, Any]) -> dict[str, Bounds]:
             n_requirements=len(group.requirements),
             share=shares[group.name],
         )
-        design = Iid() if choices.get("design") == "iid" else reading.design
         other = evidence_of(
             read_evidence(record, reading).columns,
-            reading_of(claim, group.requirements, design, levels, seed),
+            reading_of(claim, group.requirements, reading.design, levels, seed),
             releases=tuple(record["releases"]),
             bounds_level=levels.bounds,
         )
@@ -115,13 +136,38 @@ def registered_mode(audit: pg.Audit) -> str:
     return str(claim.mode.value)
 
 
-def compare(name: str, audit: pg.Audit, published: Published) -> list[Comparison]:
+def certified_bounds(audit: pg.Audit) -> dict[str, Bounds]:
+    """Return what the certificate says of each mechanism."""
+    return {v["mechanism"]: bounds_of(v) for v in audit.certificate()["verdicts"]}
+
+
+def corrected_bounds(audit: pg.Audit) -> dict[str, Bounds]:
+    """Return what the corrective certificate says of each mechanism."""
+    correction = audit.folder.read_json(correction_name(0))
+    return {v["mechanism"]: bounds_of(v) for v in correction["verdicts"]}
+
+
+def verdicts_of(audit: pg.Audit) -> dict[str, str]:
+    """Return the verdict of each mechanism, or named release."""
+    return {v["mechanism"]: v["decision"] for v in audit.certificate()["verdicts"]}
+
+
+def tallies_of(audit: pg.Audit) -> dict[str, Counter[str]]:
+    """Return how many releases of each member have which verdict."""
+    verdicts = audit.certificate()["verdicts"]
+    return {
+        member: Counter(v["decision"] for v in own)
+        for member, own in groupby(verdicts, key=lambda v: v["member"])
+    }
+
+
+def compare(name: str, run: Run, published: Published) -> list[Comparison]:
     """Return every published count of an audit beside ours."""
     found = []
     for analysis, what in ((NAMED, "recognized"), (DIRECT, "favorable")):
         if analysis not in published.claims:
             continue
-        ours = analyse(audit, published.claims[analysis])
+        ours = analyse(run.paper, published.claims[analysis])
         for mechanism, row in published.rows.items():
             own = ours[mechanism]
             pairs = [(what, getattr(row, what), own.count)]
@@ -133,4 +179,34 @@ def compare(name: str, audit: pg.Audit, published: Published) -> list[Comparison
                 for label, count, here in pairs
                 if count is not None
             ]  # fmt: skip
-    return found
+    return [*found, *_withdrawn(name, run, published), *_tallied(name, run, published)]
+
+
+def _withdrawn(name: str, run: Run, published: Published) -> Iterable[Comparison]:
+    """Yield the published counts of a withdrawn analysis beside ours."""
+    if run.original is None:
+        return
+    found = certified_bounds(run.original)
+    for mechanism, (count, _) in (published.original or {}).items():
+        yield Comparison(
+            audit=name,
+            mechanism=mechanism,
+            what="recognized, original analysis",
+            published=(count, published.rows[mechanism].releases),
+            here=(found[mechanism].count, found[mechanism].releases),
+        )
+
+
+def _tallied(name: str, run: Run, published: Published) -> Iterable[Comparison]:
+    """Yield how many releases of each table were validated, where that was published."""
+    if not published.tallies:
+        return
+    found = tallies_of(run.paper)
+    for member, verdicts in published.tallies.items():
+        yield Comparison(
+            audit=name,
+            mechanism=member,
+            what="validated",
+            published=(verdicts.get("validated", 0), sum(verdicts.values())),
+            here=(found[member]["validated"], found[member].total()),
+        )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,48 +10,68 @@ from analyse import (
     NOT_REGISTERED,
     Bounds,
     Comparison,
+    Run,
     analyse,
     bounds_of,
     compare,
     registered_mode,
+    tallies_of,
+    verdicts_of,
 )
+from details import binding, history, means, privacy, references, times, withdrawn
 from published import AUDITS, DIRECT, NAMED, Published
+from scipy.stats import mannwhitneyu
+from tables import share, table, tally
 
 import proxyguard as pg
 from proxyguard.exact.multiplicity import holm_adjusted
-from proxyguard.seal.ledger import Stage
+
+__all__ = ["Run", "document"]
 
 LEVEL = 0.05
-Pairs = Mapping[str, tuple[pg.Audit, pg.Audit]]
 
 INTRODUCTION = """# The paper's real-data audits
 
-Written by `python audits/reproduce.py`; the declarations are in `audits/`. Every audit ran twice on
-the same draws, sealed and registered each time: with the paper's settings, and with our defaults.
-The seeds are the published ones, the random streams behind them are not, so counts agree as two
-samples do and not digit by digit. All tables are public and were audited before: every certificate
-says that no prospective guarantee remains.
+Written by `python audits/reproduce.py`; the declarations are in `audits/`. Every audit ran at least
+twice on the same draws, sealed and registered each time: with the paper's settings, and with our
+defaults (`NAME-ours`). The seeds are the published ones. Where draws are made in another order than
+the paper's, counts agree as two samples do and not digit by digit. All tables are public and were
+audited before: every certificate says that no prospective guarantee remains. A cell is empty where
+the paper prints nothing.
 
-A published count is compared with ours by Fisher's two-sided test, adjusted by Holm's procedure
-over all counts in this document. Bounds follow from counts exactly and are not tested again.
+How to read the tables:
+
+- *recognized* releases are those that named mode validates by name, with Holm's correction;
+  *favorable* ones have the score that direct mode counts; *violations* are releases with a detected
+  violation.
+- "at least" and "at most" are the bounds on the mechanism's reliability, the share of its future
+  releases that meet all requirements. A mechanism is validated when the lower bound exceeds the
+  registered reliability, a violation when the upper bound is below it, and unresolved otherwise.
+- Some analyses apply other settings to losses that are already known. They are there for
+  comparison, decide nothing, and are marked: *{mark}*.
+
+A published count is compared with ours by Fisher's two-sided test (*p*), adjusted by Holm's
+procedure over all counts in this document (*Holm*). Bounds follow from counts exactly and are not
+tested again.
 """
 
 
-def document(pairs: Pairs, draws: int | None) -> str:
+def document(runs: Mapping[str, Run], draws: int | None) -> str:
     """Return the whole document for the audits that are finished."""
-    found = {name: compare(name, paper, AUDITS[name]) for name, (paper, _) in pairs.items()}
+    found = {name: compare(name, run, AUDITS[name]) for name, run in runs.items()}
     flat = [one for several in found.values() for one in several]
-    adjusted = dict(
-        zip(flat, holm_adjusted(np.array([one.pvalue for one in flat])).tolist(), strict=True)
-    )
-    parts = [INTRODUCTION, _summary(adjusted)]
+    pvalues = np.array([one.pvalue for one in flat])
+    holm = holm_adjusted(pvalues).tolist() if flat else []
+    adjusted = dict(zip(flat, holm, strict=True))
+    parts = [INTRODUCTION.replace("{mark}", NOT_REGISTERED), _summary(adjusted), _overview(runs)]
     if draws is not None:
         parts.append(f"This run was shortened to at most {draws} draws a mechanism.\n")
-    left = [name for name in AUDITS if name not in pairs]
+    left = [name for name in AUDITS if name not in runs]
     if left:
         parts.append(f"Not run here: {', '.join(left)}.\n")
-    for name, (paper, ours) in pairs.items():
-        parts.append(_section(name, paper, ours, AUDITS[name], adjusted))
+    for name, run in runs.items():
+        parts.append(_section(name, run, AUDITS[name], adjusted))
+    parts.append(times(runs))
     return "\n".join(parts)
 
 
@@ -67,34 +85,59 @@ def _summary(adjusted: Mapping[Comparison, float]) -> str:
     return f"{len(adjusted)} counts compared; those that differ at {LEVEL:g}: {words}.\n"
 
 
+def _overview(runs: Mapping[str, Run]) -> str:
+    """Return the verdicts of all audits in one table."""
+    rows = []
+    for name, run in runs.items():
+        published = AUDITS[name]
+        theirs = {k: row.verdict for k, row in published.rows.items()} or published.verdicts
+        if published.tallies:
+            continue
+        here, ours = verdicts_of(run.paper), verdicts_of(run.ours)
+        rows += [(name, one, theirs.get(one, ""), here[one], ours[one]) for one in here]
+    columns = (
+        "audit",
+        "mechanism or release",
+        "published",
+        "paper's settings here",
+        "our defaults",
+    )
+    return "Verdicts (the screen has its own table below):\n\n" + table(columns, rows)
+
+
 def _section(
     name: str,
-    paper: pg.Audit,
-    ours: pg.Audit,
+    run: Run,
     published: Published,
     adjusted: Mapping[Comparison, float],
 ) -> str:
+    paper, ours = run.paper, run.ours
+    folders = [f"`audits/{audit.folder.path.name}`" for audit in (*run.sealed_only, *run.certified)]
     parts = [
         f"## {published.title}\n",
-        f"`python audits/reproduce.py {name}` runs `audits/{name}` and `audits/{name}-ours`.\n",
+        f"`python audits/reproduce.py {name}` runs {', '.join(folders)}.\n",
         _limits(paper, published),
         _roles(paper, published),
         _counts([one for one in adjusted if one.audit == name], adjusted),
     ]
     if published.rows:
         parts.append(_bounds(paper, ours, published))
-    elif paper.certificate()["level"] == "releases":
-        parts.append(_releases(paper, ours, published))
+    elif published.tallies:
+        parts.append(_tallies(run, published))
+    elif published.verdicts:
+        parts.append(_releases(run, published))
     else:
         parts.append(_mechanisms(paper, ours))
-    parts += [_secondary(paper), _references(paper), _history(paper, ours)]
+        parts += [binding(audit, audit.folder.path.name) for audit in (paper, ours)]
+    parts += [means(paper, published), _secondary(paper), references(paper, published)]
+    parts += [withdrawn(run, published), privacy(paper), history(run, published)]
     parts += [f"{note}\n" for note in published.notes]
     return "\n".join(part for part in parts if part)
 
 
 def _limits(audit: pg.Audit, published: Published) -> str:
     registry = audit.folder.registry(audit.journal())
-    if len(registry.declaration.members) > 1 or not published.limits:
+    if not published.limits:
         return ""
     resolved = registry.member(registry.declaration.members[0].name)["requirements"]
     rows = [
@@ -103,34 +146,72 @@ def _limits(audit: pg.Audit, published: Published) -> str:
          "" if one["slack"] is None else one["slack"]["value"])
         for one in resolved if one["part"]["name"] in published.limits
     ]  # fmt: skip
-    return _table(("requirement", "published limit", "limit here", "slack"), rows)
+    return table(("requirement", "published limit", "limit here", "slack here"), rows)
 
 
 def _roles(audit: pg.Audit, published: Published) -> str:
     if not published.roles:
         return ""
     registry = audit.folder.registry(audit.journal())
-    mechanisms = registry.member(registry.declaration.members[0].name)["mechanisms"]
-    rows = [(role, theirs, mechanisms[role]["pilot"]) for role, theirs in published.roles.items()]
-    words = _table(("role", "published configuration", "configuration here"), rows)
-    other = [role for role, theirs, here in rows if theirs != here]
-    if other:
-        words += (
-            f"\nThe pilots chose another configuration for {', '.join(other)}: counts of that role "
-            "are of another mechanism than the published ones.\n"
-        )
+    member = registry.member(registry.declaration.members[0].name)
+    rows = [
+        (role, theirs, member["mechanisms"][role]["pilot"])
+        for role, theirs in published.roles.items()
+    ]
+    words = table(("role", "published configuration", "configuration here"), rows)
+    declared = registry.declaration.roles
+    margins = _margins(member, "limit" if declared is None else declared.against)
+    for role, theirs, here in rows:
+        if theirs != here:
+            words += "\n" + _other_role(role, margins, theirs, here)
     return words
+
+
+def _other_role(role: str, margins: Mapping[str, Any], theirs: str, here: str) -> str:
+    """Return how near two configurations are, of which the pilots chose the other one."""
+    p = mannwhitneyu(margins[theirs], margins[here]).pvalue
+    ends = {one: np.quantile(margins[one], (0.1, 0.5, 0.9)) for one in (theirs, here)}
+    quantiles = "; ".join(
+        f"{one}: " + ", ".join(f"{value:.4f}" for value in values) for one, values in ends.items()
+    )
+    cause = (
+        "They are so near that another draw of pilots may choose either"
+        if p > LEVEL
+        else "They differ, and the cause is below if it was found"
+    )
+    return (
+        f"The pilots chose another configuration for {role}, so its counts are of another "
+        f"mechanism than the published ones. Margins of the {len(margins[here])} pilot releases of "
+        f"both (10 %, median, 90 % quantile) are {quantiles}. {cause} (Mann-Whitney, "
+        f"p = {p:.2g}).\n"
+    )
+
+
+def _margins(member: Mapping[str, Any], against: str) -> dict[str, Any]:
+    """Return the smallest margin of every pilot release, by configuration."""
+    ends = {
+        one["part"]["name"]: float(one["limit"]["value"])
+        - (float(one["slack"]["value"]) if against == "cutoff" else 0.0)
+        for one in member["requirements"]
+    }
+    return {
+        pilot: np.array(
+            [min(ends[name] - float(mean) for name, mean in one.items())
+             for one in facts["means"].values()]
+        )
+        for pilot, facts in member["facts"]["pilots"].items()
+    }  # fmt: skip
 
 
 def _counts(own: Sequence[Comparison], adjusted: Mapping[Comparison, float]) -> str:
     if not own:
         return ""
     rows = [
-        (one.mechanism, one.what, _share(one.published), _share(one.here),
+        (one.mechanism, one.what, share(one.published), share(one.here),
          f"{one.pvalue:.3g}", f"{adjusted[one]:.3g}")
         for one in own
     ]  # fmt: skip
-    words = _table(("mechanism", "count", "published", "here", "p", "Holm"), rows)
+    words = table(("mechanism", "count", "published", "here", "p", "Holm"), rows)
     if any(adjusted[one] <= LEVEL for one in own):
         words += "\nWhere a count differs and no reason is given below: cause not found.\n"
     return words
@@ -149,7 +230,7 @@ def _bounds(paper: pg.Audit, ours: pg.Audit, published: Published) -> str:
         ]  # fmt: skip
         heading = f"Paper's settings, {analysis} ({label}):\n\n"
         columns = ("mechanism", "published lower", "published upper", "here", "verdict here")
-        blocks.append(heading + _table(columns, rows))
+        blocks.append(heading + table(columns, rows))
     blocks.append(_defaults(ours, {name: row.verdict for name, row in published.rows.items()}))
     return "\n".join(blocks)
 
@@ -167,11 +248,11 @@ def _defaults(audit: pg.Audit, published: Mapping[str, str]) -> str:
         low, high = one.local
         rows.append(
             (verdict["mechanism"], published.get(verdict["mechanism"], ""),
-             f"{one.count} of {one.releases}", f"{low:.4f} to {high:.4f}", one.decision)
+             share((one.count, one.releases)), f"{low:.4f} to {high:.4f}", one.decision)
         )  # fmt: skip
     label = "bounds" if len(rows) == 1 else f"bounds ({NOT_REGISTERED})"
     columns = ("mechanism", "published verdict", "favorable", label, "verdict")
-    return "Our defaults, registered, on the same draws:\n\n" + _table(columns, rows)
+    return "Our defaults, registered, on the same draws:\n\n" + table(columns, rows)
 
 
 def _published_bounds(row: Any, analysis: str) -> tuple[str, str]:
@@ -182,7 +263,7 @@ def _published_bounds(row: Any, analysis: str) -> tuple[str, str]:
 
 def _bound(one: Bounds) -> str:
     upper = "" if one.upper >= 1.0 else f", at most {one.upper:.4f}"
-    return f"{one.count} of {one.releases}, at least {one.lower:.4f}{upper}"
+    return f"{share((one.count, one.releases))}, at least {one.lower:.4f}{upper}"
 
 
 def _mechanisms(paper: pg.Audit, ours: pg.Audit) -> str:
@@ -190,102 +271,42 @@ def _mechanisms(paper: pg.Audit, ours: pg.Audit) -> str:
     for verdict in paper.certificate()["verdicts"]:
         one = bounds_of(verdict)
         low, high = one.local
-        rows.append((verdict["mechanism"], f"{one.count} of {one.releases}",
+        rows.append((verdict["mechanism"], share((one.count, one.releases)),
                      f"{low:.4f} to {high:.4f}", one.decision))  # fmt: skip
     columns = ("mechanism", "recognized", f"bounds ({NOT_REGISTERED})", "verdict")
-    return "Paper's settings:\n\n" + _table(columns, rows) + "\n" + _defaults(ours, {})
+    return "Paper's settings:\n\n" + table(columns, rows) + "\n" + _defaults(ours, {})
 
 
-def _releases(paper: pg.Audit, ours: pg.Audit, published: Published) -> str:
-    """Return the verdicts of named releases, or how many of each a table has."""
-    several = not any("/" in name for name in published.verdicts)
-    found = [_verdicts(audit, several) for audit in (paper, ours)]
+def _releases(run: Run, published: Published) -> str:
+    """Return the verdicts of named releases."""
+    here, ours = verdicts_of(run.paper), verdicts_of(run.ours)
+    rows = [(name, theirs, here[name], ours[name]) for name, theirs in published.verdicts.items()]
+    return table(("release", "published", "paper's settings here", "our defaults"), rows)
+
+
+def _tallies(run: Run, published: Published) -> str:
+    """Return how many releases of each table have which verdict."""
+    here, ours = tallies_of(run.paper), tallies_of(run.ours)
     rows = [
-        (name, theirs, found[0].get(name, ""), found[1].get(name, ""))
-        for name, theirs in published.verdicts.items()
+        (name, tally(theirs), tally(here[name]), tally(ours[name]))
+        for name, theirs in published.tallies.items()
     ]
-    return _table(("release", "published", "paper's settings here", "our defaults"), rows)
-
-
-def _verdicts(audit: pg.Audit, several: bool) -> dict[str, str]:
-    verdicts = audit.certificate()["verdicts"]
-    if not several:
-        return {v["mechanism"]: v["decision"] for v in verdicts}
-    return {
-        member: _tally(v["decision"] for v in own)
-        for member, own in groupby(verdicts, key=lambda v: v["member"])
-    }
-
-
-def _tally(decisions: Iterable[str]) -> str:
-    counts = Counter(decisions)
-    order = ("validated", "unresolved", "violation")
-    return ", ".join(f"{counts[one]} {one}" for one in order if counts[one])
+    return table(("table", "published", "paper's settings here", "our defaults"), rows)
 
 
 def _secondary(audit: pg.Audit) -> str:
+    registry = audit.folder.registry(audit.journal())
+    limits = {
+        spec.name: ", ".join(f"{name} {limit}" for name, limit in spec.limits.items())
+        for spec in registry.declaration.secondary
+    }
     rows = [
-        (name, mechanism, f"{one['lower']:.4f}", one["decision"])
+        (name, limits[name], mechanism, f"{one['lower']:.4f}", one["decision"])
         for name, spec in audit.certificate()["secondary"].items()
         for mechanism, one in spec["results"].items()
     ]
     if not rows:
         return ""
-    return "Secondary limits, which decide nothing:\n\n" + _table(
-        ("specification", "mechanism", "lower bound", "would be"), rows
+    return "Registered secondary specifications, which decide nothing:\n\n" + table(
+        ("specification", "limits", "mechanism", "lower bound", "would be"), rows
     )
-
-
-def _references(audit: pg.Audit) -> str:
-    """Return the validation risks of the source and of policies that learn nothing."""
-    registry = audit.folder.registry(audit.journal())
-    if len(registry.declaration.members) > 1:
-        return ""
-    facts = registry.member(registry.declaration.members[0].name)["facts"]
-    if not facts["references"] or registry.declaration.pilot:
-        return ""
-    names = [part.name for part in registry.declaration.requirement if part.form == "absolute"]
-    policies = {"source": facts["risks"], **facts["references"]}
-    rows = [
-        (policy, *(f"{float(risks[name]):.3f}" for name in names))
-        for policy, risks in policies.items()
-    ]
-    if not names:
-        return ""
-    return "Validation risks beside policies that learn nothing:\n\n" + _table(
-        ("policy", *names), rows
-    )
-
-
-def _history(paper: pg.Audit, ours: pg.Audit) -> str:
-    """Return amendments, and how many target records earlier audits had met."""
-    amended = [
-        f"Amended before opening: {entry.body['reason']}.\n"
-        for entry in paper.journal().ledger.find(Stage.AMENDED)
-    ]
-    rows = [row for audit in (paper, ours) for row in _lineage(audit)]
-    if not rows:
-        return "\n".join(amended)
-    words = "Lineage: target records that earlier audits of this work folder had met.\n\n"
-    table = _table(("target of", "records were in", "of", "records"), rows)
-    return "\n".join([*amended, words + table])
-
-
-def _lineage(audit: pg.Audit) -> list[tuple[str, str, str, int]]:
-    """Return the records shared with each part of each other audit, candidates together."""
-    opened = audit.journal().ledger.find(Stage.OPENED)[0].body["lineage"]
-    shared: Counter[tuple[str, str]] = Counter()
-    for one in opened:
-        if not one["same_audit"]:
-            shared[one["role"], one["audit"]] += one["shared"]
-    name = audit.certificate()["name"]
-    return [(name, role, other, n) for (role, other), n in shared.items() if n]
-
-
-def _share(counted: tuple[int, int]) -> str:
-    return f"{counted[0]} of {counted[1]}"
-
-
-def _table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "".join("| " + " | ".join(str(cell) for cell in line) + " |\n" for line in lines)

@@ -1,10 +1,12 @@
 """Run the audits of this folder and write docs/audits.md, published figures beside ours.
 
-    python audits/reproduce.py [NAME ...] [--draws N] [--out docs/audits.md] [--work DIR]
+    python audits/reproduce.py [NAME ...] [--draws N] [--out docs/audits.md] [--work DIR] [--write]
 
 Each audit runs twice on the same draws: with the paper's settings, and with our defaults
-(NAME-ours). Every step of an audit can be resumed, so a killed run goes on where it was. Data are
-read from PROXYGUARD_DATA, or from where `proxyguard data fetch` puts them.
+(NAME-ours). Where the paper withdrew an analysis, a third audit registers it, records the
+deviation and adds the corrective certificate (NAME-original). Every step of an audit can be
+resumed, so a killed run goes on where it was. Data are read from PROXYGUARD_DATA, or from where
+`proxyguard data fetch` puts them.
 """
 
 from __future__ import annotations
@@ -15,20 +17,31 @@ import shutil
 import sys
 from pathlib import Path
 
-from document import document
+from blocks import write_blocks
+from document import Run, document
 from newsgroups import write_newsgroups
 from published import AUDITS, Published
 from stand_ins import write_stand_ins
+from taiwan import write_taiwan
 
 import proxyguard as pg
 from proxyguard.audit.draw import pending_folder, tasks
 from proxyguard.datasets.fetch import content
 from proxyguard.datasets.prepare import prepare
+from proxyguard.registry.target import StratifiedDesign
 from proxyguard.seal.canonical import canonical_bytes
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.storage import write_atomic
 
 HERE = Path(__file__).parent
+DEVIATION = (
+    "The target has as many records of either class by design, and was registered as an iid "
+    "sample, which it is not: the certificate rests on a theorem whose condition fails."
+)
+CORRECTION = (
+    "The design is fixed class strata with equal weights (Proposition 11), for which Chernoff's "
+    "test holds. No record, limit, mechanism or seed is changed."
+)
 
 
 def main() -> None:
@@ -38,42 +51,80 @@ def main() -> None:
     parser.add_argument("--draws", type=int, help="at most so many draws a mechanism")
     parser.add_argument("--out", type=Path, default=HERE.parent / "docs" / "audits.md")
     parser.add_argument("--work", type=Path, default=HERE.parent / "build" / "audits")
+    parser.add_argument("--write", action="store_true", help="run nothing, write the document")
     given = parser.parse_args()
     unknown = sorted(set(given.names) - set(AUDITS))
     if unknown:
         parser.error(f"no audits {unknown}; there are {', '.join(AUDITS)}")
-    for name in given.names or AUDITS:
+    for name in [] if given.write else given.names or AUDITS:
         print(f"== {name}", flush=True)
-        run_pair(name, given.work, given.draws)
+        run_all(name, given.work, given.draws)
     given.out.parent.mkdir(parents=True, exist_ok=True)
     given.out.write_text(document(finished(given.work, given.draws), given.draws), "utf-8")
     print(f"wrote {given.out}")
 
 
-def run_pair(name: str, work: Path, draws: int | None = None) -> tuple[pg.Audit, pg.Audit]:
-    """Run an audit with the paper's settings and with ours, and return both."""
+def run_all(name: str, work: Path, draws: int | None = None) -> Run:
+    """Run the audits of one name: the paper's settings, ours, and one that was withdrawn."""
     published = AUDITS[name]
-    prepare_data(published, work / "data")
+    prepare_data(name, work / "data")
+    for other in published.sealed_only:
+        audit = open_folder(other, work, draws)
+        begin(audit, (HERE / other / "audit.toml").read_text("utf-8"))
     paper = run(name, published, work, draws)
-    return paper, run(f"{name}-ours", published, work, draws, same_draws_as=paper)
+    ours = run(f"{name}-ours", published, work, draws, same_draws_as=paper)
+    if published.original is None:
+        return Run(paper=paper, ours=ours)
+    original = run(f"{name}-original", published, work, draws, same_draws_as=paper)
+    correct(original, paper)
+    return Run(paper=paper, ours=ours, original=original)
 
 
-def prepare_data(published: Published, folder: Path) -> None:
+def prepare_data(name: str, folder: Path) -> None:
     """Write the tables that an audit reads, unless they are there."""
-    for name in published.data:
+    published = AUDITS[name]
+    for data in published.data:
+        own = folder / data
         folder.mkdir(parents=True, exist_ok=True)
-        if name == "stand-ins":
-            write_stand_ins(folder / name)
-        elif name == "magic":  # its declaration reads the file as its source has it
-            (folder / name).mkdir(exist_ok=True)
-            write_atomic(folder / name / "magic04.data", content(name))
-        elif not (folder / name).exists():
-            part = folder / f"{name}.part"
+        if data == "stand-ins":
+            write_stand_ins(own)
+        elif data == "magic":  # its declaration reads the file as its source has it
+            own.mkdir(exist_ok=True)
+            write_atomic(own / "magic04.data", content(data))
+        elif not own.exists():
+            part = folder / f"{data}.part"
             shutil.rmtree(part, ignore_errors=True)
-            prepare(name, part)
-            part.rename(folder / name)
-        if name == "newsgroups":
-            write_newsgroups(folder / name)
+            prepare(data, part)
+            part.rename(own)
+        if data == "newsgroups":
+            write_newsgroups(own)
+        if data == "taiwan":
+            write_taiwan(own)
+        if published.original is not None:
+            write_blocks(HERE / name / "audit.toml", data, own)
+
+
+def begin(audit: pg.Audit, text: str) -> None:
+    """Make the folder and seal the target, unless that is done."""
+    if not audit.folder.path.exists():
+        audit.init(text)
+    if not audit.journal().ledger.has(Stage.SEALED):
+        audit.seal()
+
+
+def correct(original: pg.Audit, paper: pg.Audit) -> None:
+    """Record the deviation of an audit and correct it by the design that the paper took later."""
+    ledger = original.journal().ledger
+    if not ledger.has(Stage.DEVIATED):
+        original.deviate(DEVIATION)
+    if not ledger.has(Stage.CORRECTED):
+        declared = paper.folder.registry(paper.journal()).declaration
+        assert declared.target is not None  # one target, not a family of candidates
+        assert isinstance(declared.target.design, StratifiedDesign)
+        design = declared.target.design.model_dump(mode="json")
+        test = declared.claim.model_dump(mode="json")["test"]
+        original.correct(CORRECTION, design, test)
+    check(original)
 
 
 def run(
@@ -86,10 +137,7 @@ def run(
     """Do all steps of one audit that are left, and verify it."""
     audit = open_folder(name, work, draws)
     text = with_draws((HERE / name / "audit.toml").read_text("utf-8"), draws)
-    if not audit.folder.path.exists():
-        audit.init(text)
-    if not audit.journal().ledger.has(Stage.SEALED):
-        audit.seal()
+    begin(audit, text)
     if not audit.journal().ledger.has(Stage.REGISTERED):
         audit.register()
     if published.amend is not None and not audit.journal().ledger.has(Stage.AMENDED):
@@ -101,12 +149,17 @@ def run(
     audit.draw()
     if not audit.journal().ledger.has(Stage.CERTIFIED):
         audit.open()
-    found = audit.verify()
-    if not found.good:
-        sys.exit(f"{name}: the record does not verify: {found.findings}")
+    check(audit)
     decisions = {v["mechanism"]: v["decision"] for v in audit.certificate()["verdicts"]}
     print(f"{name}: {decisions}", flush=True)
     return audit
+
+
+def check(audit: pg.Audit) -> None:
+    """End the run where the record of an audit does not verify."""
+    found = audit.verify()
+    if not found.good:
+        sys.exit(f"{audit.folder.path}: the record does not verify: {found.findings}")
 
 
 def open_folder(name: str, work: Path, draws: int | None) -> pg.Audit:
@@ -148,17 +201,22 @@ def share_draws(drawn: pg.Audit, other: pg.Audit) -> None:
             (place / f"{draw['seed']}.json").write_bytes(canonical_bytes(draw))
 
 
-def finished(work: Path, draws: int | None) -> dict[str, tuple[pg.Audit, pg.Audit]]:
-    """Return the pairs of audits that have their certificates."""
-    pairs = {
-        name: (open_folder(name, work, draws), open_folder(f"{name}-ours", work, draws))
-        for name in AUDITS
+def finished(work: Path, draws: int | None) -> dict[str, Run]:
+    """Return the audits, by name, that have their certificates."""
+
+    def folder(name: str) -> pg.Audit:
+        return open_folder(name, work, draws)
+
+    runs = {
+        name: Run(
+            paper=folder(name),
+            ours=folder(f"{name}-ours"),
+            original=None if published.original is None else folder(f"{name}-original"),
+            sealed_only=tuple(folder(other) for other in published.sealed_only),
+        )
+        for name, published in AUDITS.items()
     }
-    return {
-        name: pair
-        for name, pair in pairs.items()
-        if all((audit.folder.path / "certificate.json").exists() for audit in pair)
-    }
+    return {name: one for name, one in runs.items() if one.finished}
 
 
 if __name__ == "__main__":

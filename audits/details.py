@@ -1,0 +1,255 @@
+"""What an audit shows besides counts and bounds: means, references, lineage, privacy, times."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from analyse import Bounds, Run, certified_bounds, corrected_bounds
+from numpy.typing import NDArray
+from published import Published
+from tables import share, table
+
+import proxyguard as pg
+from proxyguard.audit.folder import EVIDENCE
+from proxyguard.seal.ledger import Stage
+
+Array = NDArray[np.float64]
+FIRST = "taiwan-pilot"  # the audit whose parts the published lineage is about
+ROLES = ("training", "validation", "target")
+
+
+def _derived(audit: pg.Audit, group: str, what: str) -> Array:
+    """Return releases x requirements of one derived quantity."""
+    record = audit.folder.read_json(EVIDENCE)["groups"][group]
+    return np.array(record["derived"][what], dtype=np.float64)
+
+
+def _requirements(audit: pg.Audit, group: str) -> list[str]:
+    found: list[str] = audit.folder.read_json(EVIDENCE)["groups"][group]["requirements"]
+    return found
+
+
+def means(audit: pg.Audit, published: Published) -> str:
+    """Return the published means of requirements beside ours."""
+    if not published.means:
+        return ""
+    if published.verdicts:
+        return _release_means(audit, published)
+    (group,) = published.rows
+    names = _requirements(audit, group)
+    estimates, upper = (_derived(audit, group, what) for what in ("estimates", "upper"))
+    spans = any(one.span for one in published.means.values())
+    rows = []
+    for name, one in published.means.items():
+        j = names.index(name)
+        digits = len(one.mean.split(".")[1])
+        low, high = estimates[:, j].min(), estimates[:, j].max()
+        here = f"{low:.{digits}f} to {high:.{digits}f}" if spans else f"{upper[:, j].max():.4f}"
+        rows.append((name, one.mean, f"{estimates[:, j].mean():.4f}", one.span or one.upper, here))
+    what = "range of releases" if spans else "largest upper bound"
+    head = "Means over releases on the target"
+    if not spans:
+        head += ", and the largest upper bound of a release, all of them simultaneous"
+    columns = ("requirement", "published mean", "mean here", f"published {what}", f"{what} here")
+    return f"{head}:\n\n" + table(columns, rows)
+
+
+def _release_means(audit: pg.Audit, published: Published) -> str:
+    rows = []
+    for name, one in published.means.items():
+        group = name.split("/")[0]
+        names = _requirements(audit, group)
+        own = _derived(audit, group, "estimates")[0]
+        values = (own[names.index(f"{loss} transfer")] for loss in ("Brier", "Cost5x"))
+        rows.append((name, one.mean, ", ".join(f"{value:.3f}" for value in values)))
+    return "Mean regret on the target, Brier and Cost5x:\n\n" + table(
+        ("release", "published", "here"), rows
+    )
+
+
+def references(audit: pg.Audit, published: Published) -> str:
+    """Return the risks of the source and of policies that learn nothing."""
+    if not published.references:
+        return ""
+    registry = audit.folder.registry(audit.journal())
+    facts = registry.member(registry.declaration.members[0].name)["facts"]
+    policies = {"source": facts["risks"], **facts["references"]}
+    absolute = [part.name for part in registry.declaration.requirement if part.form == "absolute"]
+    (group,) = published.rows
+    on_target = _source_risks(audit, group, absolute)
+    rows = []
+    for policy, theirs in published.references.items():
+        own = [f"{float(policies[policy][name]):.3f}" for name in absolute]
+        target = ", ".join(f"{x:.3f}" for x in on_target) if policy == "source" else ""
+        rows.append((policy, ", ".join(theirs), ", ".join(own), target))
+    words = (
+        f"Risks of the source and of policies that learn nothing ({', '.join(absolute)}). An audit "
+        "computes those of policies on validation data alone; the source's on the target is what "
+        "absolute and relative means differ by.\n\n"
+    )
+    columns = ("policy", "published, on the target", "here, on validation", "here, on the target")
+    return words + table(columns, rows)
+
+
+def _source_risks(audit: pg.Audit, group: str, absolute: list[str]) -> list[float]:
+    """Return the source's risks on the target: a release's risk less its regret."""
+    names, estimates = _requirements(audit, group), _derived(audit, group, "estimates")[0]
+    return [
+        float(
+            estimates[names.index(name)]
+            - estimates[names.index(name.replace(" risk", " transfer"))]
+        )
+        for name in absolute
+    ]
+
+
+def withdrawn(run: Run, published: Published) -> str:
+    """Return a withdrawn analysis, its deviation and its correction."""
+    if run.original is None:
+        return ""
+    ledger = run.original.journal().ledger
+    name = run.original.certificate()["name"]
+    (deviation,), (correction,) = ledger.find(Stage.DEVIATED), ledger.find(Stage.CORRECTED)
+    before, after = certified_bounds(run.original), corrected_bounds(run.original)
+    rows = []
+    for mechanism, row in published.rows.items():
+        theirs = (published.original or {}).get(mechanism)
+        rows.append(
+            (mechanism, "" if theirs is None else f"{theirs[1]:g}", _bound(before[mechanism]),
+             _bound(after[mechanism]), "" if row.named is None else f"{row.named:g}")
+        )  # fmt: skip
+    columns = ("mechanism", "published original", "original certificate here",
+               "corrective certificate here", "published correction")  # fmt: skip
+    same = after == certified_bounds(run.paper)
+    words = (
+        f"The original analysis, `audits/{name}`: the same records and draws, the target "
+        "registered as an iid sample and tested by empirical Bernstein. Recorded after opening:\n\n"
+        f"- deviation: {deviation.body['reason']}\n- correction: {correction.body['reason']}\n\n"
+    )
+    if same:
+        words += (
+            "The corrective certificate has exactly the counts and bounds of the audit above, "
+            "which registered the strata from the start. It stands beside the original one and "
+            "does not replace it.\n\n"
+        )
+    return words + table(columns, rows)
+
+
+def _bound(one: Bounds) -> str:
+    upper = "" if one.upper >= 1.0 else f", at most {one.upper:.4f}"
+    return f"{share((one.count, one.releases))}, at least {one.lower:.4f}{upper}: {one.decision}"
+
+
+def binding(audit: pg.Audit, name: str) -> str:
+    """Return which cells of a workload stand most in the way of each mechanism."""
+    blocks = []
+    for group in audit.folder.read_json(EVIDENCE)["groups"]:
+        names = _requirements(audit, group)
+        pvalues, estimates = (_derived(audit, group, what) for what in ("pvalues", "estimates"))
+        often = Counter(int(j) for row in pvalues for j in np.flatnonzero(row == row.max()))
+        rows = [
+            (names[j].split(": ", 1)[1], often[j], f"{estimates[:, j].mean():.4f}")
+            for j in sorted(often, key=lambda j: (-often[j], -estimates[:, j].mean()))[:5]
+        ]
+        least = np.max(estimates, axis=1)
+        blocks.append(
+            f"{name}, {group}: {len(names)} requirements, both directions of {len(names) // 2} "
+            f"cells. The worst cell of a release is off by {least.min():.4f} to {least.max():.4f}. "
+            "Cells with the largest p-value:\n\n"
+            + table(("cell", "releases in which it binds", "mean difference"), rows)
+        )
+    return "\n".join(blocks)
+
+
+def privacy(audit: pg.Audit) -> str:
+    """Return the privacy statements of the certificate."""
+    found: Mapping[str, list[str]] = audit.certificate().get("privacy", {})
+    return "\n".join(
+        f"Privacy of {mechanism}, as the certificate says it:\n\n"
+        + "".join(f"- {line}\n" for line in lines)
+        for mechanism, lines in found.items()
+    )
+
+
+def history(run: Run, published: Published) -> str:
+    """Return amendments, and how many target records earlier audits had met."""
+    amended = [
+        f"Amended before opening: {entry.body['reason']}.\n"
+        for entry in run.paper.journal().ledger.find(Stage.AMENDED)
+    ]
+    rows = [row for audit in run.certified for row in _met(audit)]
+    if rows:
+        amended.append(
+            "Lineage: target records that audits sealed or opened earlier in this run had met.\n\n"
+            + table(("target of", "records were in", "of", "records"), rows)
+        )
+    if published.lineage:
+        amended.append(_published_lineage(run, published))
+    return "\n".join(amended)
+
+
+def _published_lineage(run: Run, published: Published) -> str:
+    """Return the paper's lineage table beside what the lineage store says."""
+    audits = {audit.folder.path.name: audit for audit in (*run.sealed_only, run.paper)}
+    rows = []
+    for name, theirs in published.lineage.items():
+        found = {
+            one["role"]: one["shared"] for one in _overlaps(audits[name]) if one["audit"] == FIRST
+        }
+        rows += [
+            (name, f"{role} of {FIRST}", count, found.get(role, 0))
+            for role, count in zip(ROLES, theirs, strict=True)
+        ]
+    return (
+        "The paper's lineage table, from the lineage store. The target of the AIM rerun is sealed "
+        "here and goes no further.\n\n"
+        + table(("target of", "records were in", "published", "here"), rows)
+    )
+
+
+def _overlaps(audit: pg.Audit) -> list[dict[str, Any]]:
+    """Return how the target met other audits: as its opening recorded it, or as it is known."""
+    journal = audit.journal()
+    opened = journal.ledger.find(Stage.OPENED)
+    if opened:
+        recorded: list[dict[str, Any]] = opened[0].body["lineage"]
+        return recorded
+    sealed = str(journal.ledger.find(Stage.SEALED)[0].body["audit"])
+    return [one.to_dict() for one in audit.home.lineage.overlaps(sealed, {})]
+
+
+def _met(audit: pg.Audit) -> list[tuple[str, str, str, int]]:
+    """Return the records shared with each part of each other audit, candidates together."""
+    shared: Counter[tuple[str, str]] = Counter()
+    for one in _overlaps(audit):
+        if not one["same_audit"]:
+            shared[one["role"], one["audit"]] += one["shared"]
+    name = audit.certificate()["name"]
+    return [(name, role, other, n) for (role, other), n in shared.items() if n]
+
+
+def times(runs: Mapping[str, Run]) -> str:
+    """Return how long each audit took from its seal to its certificate."""
+    rows = [
+        (name, *(_seconds(audit) for audit in run.certified), *[""] * (3 - len(run.certified)))
+        for name, run in runs.items()
+    ]
+    words = (
+        "## Times\n\nSeconds from seal to certificate by the clock, on two cores that other work "
+        "shared, pauses of an interrupted run included. Our defaults and original analyses use "
+        "the draws of the paper's settings and repeat pilots and scoring.\n\n"
+    )
+    return words + table(("audit", "paper's settings", "our defaults", "original analysis"), rows)
+
+
+def _seconds(audit: pg.Audit) -> str:
+    ledger = audit.journal().ledger
+    begin, end = (
+        datetime.fromisoformat(ledger.find(stage)[0].body["time"])
+        for stage in (Stage.SEALED, Stage.CERTIFIED)
+    )
+    return f"{(end - begin).total_seconds():.0f}"

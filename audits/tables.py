@@ -1,0 +1,24 @@
+"""Tables in Markdown, and how their cells are written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+ORDER = ("validated", "unresolved", "violation")
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Return a table in Markdown."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "".join("| " + " | ".join(str(cell) for cell in line) + " |\n" for line in lines)
+
+
+def share(counted: tuple[int, int]) -> str:
+    """Return a count and what it is out of."""
+    return f"{counted[0]} of {counted[1]}"
+
+
+def tally(counts: Mapping[str, int]) -> str:
+    """Return how many there are of each verdict, in words."""
+    return ", ".join(f"{counts[one]} {one}" for one in ORDER if counts.get(one))
