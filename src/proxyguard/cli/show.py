@@ -91,9 +91,14 @@ def show_verdicts(verdicts: Sequence[Mapping[str, Any]]) -> None:
 
     # Text is never read as markup, so that no name can style, link or hide anything.
     console = Console(highlight=False, markup=False, emoji=False)
+    # A warning is about the whole audit: its reason stands once, its short form at every verdict.
+    for warning in dict.fromkeys(v["warning"] for v in verdicts if v.get("warning")):
+        console.print(Text(printable(warning), style="bold"), soft_wrap=not console.is_terminal)
     for verdict in verdicts:
         title = Text(MARKS[verdict["decision"]], style=f"bold {_STYLES[verdict['decision']]}")
         title.append(f": {printable(verdict['mechanism'])}", style="bold")
+        if verdict.get("warning"):
+            title.append(" (no guarantee remains)")
         console.print(title, soft_wrap=not console.is_terminal)
         for line in _verdict_lines(verdict):
             if console.is_terminal:
@@ -103,8 +108,6 @@ def show_verdicts(verdicts: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _verdict_lines(verdict: Mapping[str, Any]) -> Iterator[str]:
-    if verdict.get("warning"):
-        yield printable(verdict["warning"])
     yield printable(verdict["sentence"])
     if verdict.get("target") is not None and verdict.get("lower") is not None:
         yield from _interval_lines(verdict)
