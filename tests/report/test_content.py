@@ -16,6 +16,7 @@ import pytest
 import proxyguard as pg
 from proxyguard.report.content import Report, Sources, build_report
 from proxyguard.report.evidence import binding_of, bounds_words, budget_parts
+from proxyguard.report.health import times_table
 from proxyguard.report.html import card_of, to_html
 from proxyguard.report.markdown import to_markdown
 from proxyguard.report.parts import SECTIONS, Table, amount, range_words
@@ -27,6 +28,8 @@ from proxyguard.report.values import report_values, to_json
 HOSTILE = '</script><img src=x onerror="alert(1)">| `x` \u202e{{7*7}} [a](javascript:b) =1+1'
 FIRST = pg.Requirement(name="first", low=0, high=1, limit=0.3)
 SECOND = pg.Requirement(name="second", low=0, high=1, limit=0.4)
+
+NOON = "2026-01-01T12:00:00Z"
 
 
 def losses(mean: float, releases: int = 40, n: int = 600, seed: int = 3) -> Any:
@@ -155,7 +158,7 @@ def test_failed_and_repeated_draws_are_counted() -> None:
 def test_a_long_ledger_is_shortened_and_says_so() -> None:
     draws = [
         {"stage": "drawn" if i % 2 == 0 else "scored", "previous": "0" * 64,
-         "body": {"time": "t", "record": {"name": str(i), "status": "drawn"}, "round": i,
+         "body": {"time": NOON, "record": {"name": str(i), "status": "drawn"}, "round": i,
                   "decision": "unresolved", "level": "0.1", "release": "f" * 64}}
         for i in range(400)
     ]  # fmt: skip
@@ -322,7 +325,11 @@ def test_a_lost_guarantee_stands_on_every_card() -> None:
 
 def test_a_deviation_recorded_later_costs_the_guarantee_on_the_cards() -> None:
     ledger = [
-        {"stage": stage, "previous": "0" * 64, "body": {"time": "t", "files": {}, "reason": "late"}}
+        {
+            "stage": stage,
+            "previous": "0" * 64,
+            "body": {"time": NOON, "files": {}, "reason": "late"},
+        }
         for stage in ("certified", "deviated")
     ]
     report = build_report(replace(family(), ledger=ledger))
@@ -358,7 +365,7 @@ def test_no_control_that_turns_writing_reaches_the_page() -> None:
 
 
 def test_every_look_says_which_count_validates() -> None:
-    scored = [{"stage": "scored", "previous": "0" * 64, "body": {"time": "t", "favorable": True}}
+    scored = [{"stage": "scored", "previous": "0" * 64, "body": {"time": NOON, "favorable": True}}
               for _ in range(20)]  # fmt: skip
     sources = family()
     claim = {"alpha": "0.05", "beta": None, "looks": [20, 40], "reliability": "0.8",
@@ -392,3 +399,17 @@ def test_the_candidates_of_a_stream_have_pictures() -> None:
     assert group_names(stream) == ["candidate 1"]
     assert len(pictures_of(report, stream)["candidate 1"]) >= 2  # one a requirement
     assert "candidate 1" in to_html(report, stream)
+
+
+def test_steps_are_timed_from_one_entry_to_the_next() -> None:
+    stages = [("sealed", 0), ("registered", 2), ("drawn", 62), ("opened", 63), ("certified", 70)]
+    ledger = [
+        {"stage": stage, "previous": "0" * 64,
+         "body": {"time": f"2026-01-01T00:{at // 60:02d}:{at % 60:02d}Z", "files": {},
+                  "lineage": []}}
+        for stage, at in stages
+    ]  # fmt: skip
+    table = times_table(ledger)
+    assert [row[1] for row in table.rows] == ["2 s", "60 s", "1 s", "7 s"]
+    again = [*ledger[:3], {**ledger[2], "body": {"time": "2026-01-01T00:01:32Z"}}]
+    assert dict(times_table(again).rows)[table.rows[1][0]] == "90 s"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -57,10 +58,43 @@ def health_table(draws: Mapping[str, Sequence[Mapping[str, Any]]], predicate: An
         columns=("mechanism", "draws", "not drawn", "same table as another", "same model",
                  "rows of a release", "model chosen"),
         rows=tuple(rows),
-        note="A failed draw counts as a release with the worst loss everywhere. The record holds "
-        "no time of single draws; the ledger has the time of every step.",
+        note="A failed draw counts as a release with the worst loss everywhere.",
         section="draws",
     )  # fmt: skip
+
+
+STEPS = {
+    "developed": "rules and pilots on development data",
+    "registered": "registering the claim",
+    "amended": "amending it before opening",
+    "drawn": "drawing, training on and freezing the releases",
+    "opened": "opening the target",
+    "scored": "drawing and scoring up to a look",
+    "certified": "scoring and certifying",
+}
+
+
+def times_table(ledger: Sequence[Mapping[str, Any]]) -> Table:
+    """Return how long every kind of step took, from the entry before it to its own."""
+    seconds: dict[str, float] = {}
+    before: datetime | None = None
+    for entry in ledger:
+        if not entry["body"].get("time"):
+            continue
+        now = datetime.fromisoformat(entry["body"]["time"])
+        if before is not None and entry["stage"] in STEPS:
+            took = (now - before).total_seconds()
+            seconds[entry["stage"]] = seconds.get(entry["stage"], 0.0) + took
+        before = now
+    rows = [(STEPS[stage], f"{took:,.0f} s") for stage, took in seconds.items()]
+    return Table(
+        title="Times",
+        columns=("step", "at the most"),
+        rows=tuple(rows),
+        note="From one entry of the ledger to the next, waiting included; single draws are not "
+        "timed, so that the same seeds leave the same record.",
+        section="draws",
+    )
 
 
 def _words(states: Mapping[str, int], fine: tuple[str, ...]) -> str:
