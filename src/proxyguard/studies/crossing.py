@@ -41,7 +41,10 @@ def crossed_power(
     full = {test for _, test in powers if all((mode, test) in powers for mode in modes)}
     kept = {pair: cells for pair, cells in powers.items() if pair[1] in full}
     common = set.intersection(*(set(cells) for cells in kept.values())) if kept else set()
-    means = {pair: _mean([cells[c] for c in common]) for pair, cells in kept.items() if common}
+    # In order: a sum of floats in the order of a set could differ from run to run.
+    means = {
+        pair: _mean([cells[c] for c in sorted(common)]) for pair, cells in kept.items() if common
+    }
     return len(common), means
 
 
