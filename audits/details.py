@@ -15,6 +15,7 @@ from tables import share, table
 
 import proxyguard as pg
 from proxyguard.audit.folder import EVIDENCE
+from proxyguard.report.provenance import more_twins_than_expected
 from proxyguard.seal.ledger import Stage
 
 Array = NDArray[np.float64]
@@ -119,8 +120,8 @@ def withdrawn(run: Run, published: Published) -> str:
     for mechanism, row in published.rows.items():
         theirs = (published.original or {}).get(mechanism)
         rows.append(
-            (mechanism, "" if theirs is None else f"{theirs[1]:g}", _bound(before[mechanism]),
-             _bound(after[mechanism]), "" if row.named is None else f"{row.named:g}")
+            (mechanism, "" if theirs is None else f"{theirs[1]:g}", _decided(before[mechanism]),
+             _decided(after[mechanism]), "" if row.named is None else f"{row.named:g}")
         )  # fmt: skip
     columns = ("mechanism", "published original", "original certificate here",
                "corrective certificate here", "published correction")  # fmt: skip
@@ -139,9 +140,14 @@ def withdrawn(run: Run, published: Published) -> str:
     return words + table(columns, rows)
 
 
-def _bound(one: Bounds) -> str:
+def _decided(one: Bounds) -> str:
+    return f"{bound(one)}: {one.decision}"
+
+
+def bound(one: Bounds) -> str:
+    """Return a count with its lower bound, and its upper one where it says something."""
     upper = "" if one.upper >= 1.0 else f", at most {one.upper:.4f}"
-    return f"{share((one.count, one.releases))}, at least {one.lower:.4f}{upper}: {one.decision}"
+    return f"{share((one.count, one.releases))}, at least {one.lower:.4f}{upper}"
 
 
 def binding(audit: pg.Audit, name: str) -> str:
@@ -185,7 +191,10 @@ def history(run: Run, published: Published) -> str:
     if rows:
         amended.append(
             "Lineage: target records that audits sealed or opened earlier in this run had met.\n\n"
-            + table(("target of", "records were in", "of", "records"), rows)
+            + table(
+                ("target of", "records were in", "of", "records", "other twins", "by coincidence"),
+                rows,
+            )
         )
     if published.lineage:
         amended.append(_published_lineage(run, published))
@@ -222,14 +231,24 @@ def _overlaps(audit: pg.Audit) -> list[dict[str, Any]]:
     return [one.to_dict() for one in audit.home.lineage.overlaps(sealed, {})]
 
 
-def _met(audit: pg.Audit) -> list[tuple[str, str, str, int]]:
-    """Return the records shared with each part of each other audit, candidates together."""
-    shared: Counter[tuple[str, str]] = Counter()
+def _met(audit: pg.Audit) -> list[tuple[str, str, str, int, int, str]]:
+    """Return what a target shares with each part of each other audit, candidates together.
+
+    Parts that share no record and have no more twins than coincidence gives are left out.
+    """
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for one in _overlaps(audit):
         if not one["same_audit"]:
-            shared[one["role"], one["audit"]] += one["shared"]
+            found.setdefault((one["role"], one["audit"]), []).append(one)
     name = audit.certificate()["name"]
-    return [(name, role, other, n) for (role, other), n in shared.items() if n]
+    rows = []
+    for (role, other), parts in found.items():
+        shared = sum(one["shared"] for one in parts)
+        twins = sum(one["twins"] - one["shared"] for one in parts)
+        expected = sum(float(one["expected_twins"]) for one in parts)
+        if shared or any(more_twins_than_expected(one) for one in parts):
+            rows.append((name, role, other, shared, twins, f"{expected:.1f}" if twins else ""))
+    return rows
 
 
 def times(runs: Mapping[str, Run]) -> str:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from analyse import (
     NOT_REGISTERED,
-    Bounds,
     Comparison,
     Run,
     analyse,
@@ -18,7 +17,7 @@ from analyse import (
     tallies_of,
     verdicts_of,
 )
-from details import binding, history, means, privacy, references, times, withdrawn
+from details import binding, bound, history, means, privacy, references, times, withdrawn
 from published import AUDITS, DIRECT, NAMED, Published
 from scipy.stats import mannwhitneyu
 from tables import share, table, tally
@@ -26,7 +25,7 @@ from tables import share, table, tally
 import proxyguard as pg
 from proxyguard.exact.multiplicity import holm_adjusted
 
-__all__ = ["Run", "document"]
+__all__ = ["Run", "document", "section"]
 
 LEVEL = 0.05
 
@@ -34,10 +33,12 @@ INTRODUCTION = """# The paper's real-data audits
 
 Written by `python audits/reproduce.py`; the declarations are in `audits/`. Every audit ran at least
 twice on the same draws, sealed and registered each time: with the paper's settings, and with our
-defaults (`NAME-ours`). The seeds are the published ones. Where draws are made in another order than
-the paper's, counts agree as two samples do and not digit by digit. All tables are public and were
-audited before: every certificate says that no prospective guarantee remains. A cell is empty where
-the paper prints nothing.
+defaults (`NAME-ours`). The seeds are the published ones, but for those of the aggregates and of the
+screen's transformations, which are ours. Where draws are made in another order than the paper's,
+counts agree as two samples do and not digit by digit. All tables are public and were audited
+before: every certificate says that no prospective guarantee remains. Under "published" a cell is
+empty where the paper prints nothing or has no such audit, and elsewhere where an audit computes
+nothing.
 
 How to read the tables:
 
@@ -47,22 +48,24 @@ How to read the tables:
 - "at least" and "at most" are the bounds on the mechanism's reliability, the share of its future
   releases that meet all requirements. A mechanism is validated when the lower bound exceeds the
   registered reliability, a violation when the upper bound is below it, and unresolved otherwise.
+- Lineage tables list *records* that are known to be the same, and *other twins*: records with the
+  same values in another table or at another place. Many more of them than coincidence gives may be
+  the same records under another coding.
 - Some analyses apply other settings to losses that are already known. They are there for
   comparison, decide nothing, and are marked: *{mark}*.
 
 A published count is compared with ours by Fisher's two-sided test (*p*), adjusted by Holm's
-procedure over all counts in this document (*Holm*). Bounds follow from counts exactly and are not
-tested again.
+procedure over all counts in this document (*Holm*). Counts marked *from the bound* are not printed;
+each is the only count that gives the printed bound. Bounds follow from counts exactly and are not
+tested again. The screen's tallies of three releases a table are shown and not compared: even 0 of 3
+and 3 of 3 have p = 0.1, so no such comparison could find a difference.
 """
 
 
 def document(runs: Mapping[str, Run], draws: int | None) -> str:
     """Return the whole document for the audits that are finished."""
     found = {name: compare(name, run, AUDITS[name]) for name, run in runs.items()}
-    flat = [one for several in found.values() for one in several]
-    pvalues = np.array([one.pvalue for one in flat])
-    holm = holm_adjusted(pvalues).tolist() if flat else []
-    adjusted = dict(zip(flat, holm, strict=True))
+    adjusted = _adjusted([one for several in found.values() for one in several])
     parts = [INTRODUCTION.replace("{mark}", NOT_REGISTERED), _summary(adjusted), _overview(runs)]
     if draws is not None:
         parts.append(f"This run was shortened to at most {draws} draws a mechanism.\n")
@@ -73,6 +76,20 @@ def document(runs: Mapping[str, Run], draws: int | None) -> str:
         parts.append(_section(name, run, AUDITS[name], adjusted))
     parts.append(times(runs))
     return "\n".join(parts)
+
+
+def section(name: str, run: Run) -> str:
+    """Return one audit's part of the document; its counts are a family of their own here."""
+    published = AUDITS[name]
+    return _section(name, run, published, _adjusted(compare(name, run, published)))
+
+
+def _adjusted(found: Sequence[Comparison]) -> dict[Comparison, float]:
+    """Return the p-values of these comparisons, adjusted together by Holm's procedure."""
+    if not found:
+        return {}
+    holm = holm_adjusted(np.array([one.pvalue for one in found])).tolist()
+    return dict(zip(found, holm, strict=True))
 
 
 def _summary(adjusted: Mapping[Comparison, float]) -> str:
@@ -163,27 +180,41 @@ def _roles(audit: pg.Audit, published: Published) -> str:
     margins = _margins(member, "limit" if declared is None else declared.against)
     for role, theirs, here in rows:
         if theirs != here:
-            words += "\n" + _other_role(role, margins, theirs, here)
+            cause = published.causes.get(role, "")
+            words += "\n" + _other_role(role, margins, (theirs, here), cause)
     return words
 
 
-def _other_role(role: str, margins: Mapping[str, Any], theirs: str, here: str) -> str:
-    """Return how near two configurations are, of which the pilots chose the other one."""
-    p = mannwhitneyu(margins[theirs], margins[here]).pvalue
-    ends = {one: np.quantile(margins[one], (0.1, 0.5, 0.9)) for one in (theirs, here)}
+RULES = {
+    "high": (0, "10 % quantiles"),
+    "moderate": (1, "medians, of configurations with a positive 10 % quantile"),
+    "degraded": (2, "90 % quantiles"),
+}
+"""What the rule of `choose_roles` compares for a role: one of three quantiles, and in words."""
+
+
+def _other_role(role: str, margins: Mapping[str, Any], chosen: tuple[str, str], cause: str) -> str:
+    """Return how near two configurations are: the published one, and the one of the pilots."""
+    p = mannwhitneyu(*(margins[one] for one in chosen)).pvalue
+    ends = {one: np.quantile(margins[one], (0.1, 0.5, 0.9)) for one in chosen}
     quantiles = "; ".join(
         f"{one}: " + ", ".join(f"{value:.4f}" for value in values) for one, values in ends.items()
     )
-    cause = (
-        "They are so near that another draw of pilots may choose either"
-        if p > LEVEL
-        else "They differ, and the cause is below if it was found"
-    )
+    which, rule = RULES[role]
+    theirs, here = (f"{values[which]:.4f}" for values in ends.values())
+    if not cause:
+        cause = (
+            "The difference in location is within chance; whether other pilots would choose "
+            "otherwise was not tried."
+            if p > LEVEL
+            else "Cause not found."
+        )
     return (
         f"The pilots chose another configuration for {role}, so its counts are of another "
-        f"mechanism than the published ones. Margins of the {len(margins[here])} pilot releases of "
-        f"both (10 %, median, 90 % quantile) are {quantiles}. {cause} (Mann-Whitney, "
-        f"p = {p:.2g}).\n"
+        f"mechanism than the published ones. Margins of the {len(margins[chosen[1]])} pilot "
+        f"releases of both (10 %, median, 90 % quantile) are {quantiles}. The rule compares {rule} "
+        f"({theirs} against {here}); the test shown is one of location (Mann-Whitney, "
+        f"p = {p:.2g}). {cause}\n"
     )
 
 
@@ -207,7 +238,8 @@ def _counts(own: Sequence[Comparison], adjusted: Mapping[Comparison, float]) -> 
     if not own:
         return ""
     rows = [
-        (one.mechanism, one.what, share(one.published), share(one.here),
+        (one.mechanism, one.what,
+         share(one.published) + (" (from the bound)" if one.inferred else ""), share(one.here),
          f"{one.pvalue:.3g}", f"{adjusted[one]:.3g}")
         for one in own
     ]  # fmt: skip
@@ -224,7 +256,7 @@ def _bounds(paper: pg.Audit, ours: pg.Audit, published: Published) -> str:
         found = analyse(paper, choices)
         label = "as registered" if analysis == mode else NOT_REGISTERED
         rows = [
-            (mechanism, *_published_bounds(row, analysis), _bound(found[mechanism]),
+            (mechanism, *_published_bounds(row, analysis), bound(found[mechanism]),
              found[mechanism].decision)
             for mechanism, row in published.rows.items()
         ]  # fmt: skip
@@ -261,11 +293,6 @@ def _published_bounds(row: Any, analysis: str) -> tuple[str, str]:
     return ("" if lower is None else f"{lower:g}", "" if upper is None else f"{upper:g}")
 
 
-def _bound(one: Bounds) -> str:
-    upper = "" if one.upper >= 1.0 else f", at most {one.upper:.4f}"
-    return f"{share((one.count, one.releases))}, at least {one.lower:.4f}{upper}"
-
-
 def _mechanisms(paper: pg.Audit, ours: pg.Audit) -> str:
     rows = []
     for verdict in paper.certificate()["verdicts"]:
@@ -274,7 +301,7 @@ def _mechanisms(paper: pg.Audit, ours: pg.Audit) -> str:
         rows.append((verdict["mechanism"], share((one.count, one.releases)),
                      f"{low:.4f} to {high:.4f}", one.decision))  # fmt: skip
     columns = ("mechanism", "recognized", f"bounds ({NOT_REGISTERED})", "verdict")
-    return "Paper's settings:\n\n" + table(columns, rows) + "\n" + _defaults(ours, {})
+    return "With the paper's tests:\n\n" + table(columns, rows) + "\n" + _defaults(ours, {})
 
 
 def _releases(run: Run, published: Published) -> str:

@@ -6,7 +6,8 @@ Each audit runs twice on the same draws: with the paper's settings, and with our
 (NAME-ours). Where the paper withdrew an analysis, a third audit registers it, records the
 deviation and adds the corrective certificate (NAME-original). Every step of an audit can be
 resumed, so a killed run goes on where it was. Data are read from PROXYGUARD_DATA, or from where
-`proxyguard data fetch` puts them.
+`proxyguard data fetch` puts them. Each name is followed by its part of the document: the paper's
+table beside ours.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import sys
 from pathlib import Path
 
 from blocks import write_blocks
-from document import Run, document
+from document import Run, document, section
 from newsgroups import write_newsgroups
 from published import AUDITS, Published
 from stand_ins import write_stand_ins
@@ -58,7 +59,7 @@ def main() -> None:
         parser.error(f"no audits {unknown}; there are {', '.join(AUDITS)}")
     for name in [] if given.write else given.names or AUDITS:
         print(f"== {name}", flush=True)
-        run_all(name, given.work, given.draws)
+        print(section(name, run_all(name, given.work, given.draws)), flush=True)
     given.out.parent.mkdir(parents=True, exist_ok=True)
     given.out.write_text(document(finished(given.work, given.draws), given.draws), "utf-8")
     print(f"wrote {given.out}")
@@ -68,16 +69,16 @@ def run_all(name: str, work: Path, draws: int | None = None) -> Run:
     """Run the audits of one name: the paper's settings, ours, and one that was withdrawn."""
     published = AUDITS[name]
     prepare_data(name, work / "data")
-    for other in published.sealed_only:
-        audit = open_folder(other, work, draws)
+    sealed = tuple(open_folder(other, work, draws) for other in published.sealed_only)
+    for other, audit in zip(published.sealed_only, sealed, strict=True):
         begin(audit, (HERE / other / "audit.toml").read_text("utf-8"))
     paper = run(name, published, work, draws)
     ours = run(f"{name}-ours", published, work, draws, same_draws_as=paper)
     if published.original is None:
-        return Run(paper=paper, ours=ours)
+        return Run(paper=paper, ours=ours, sealed_only=sealed)
     original = run(f"{name}-original", published, work, draws, same_draws_as=paper)
     correct(original, paper)
-    return Run(paper=paper, ours=ours, original=original)
+    return Run(paper=paper, ours=ours, original=original, sealed_only=sealed)
 
 
 def prepare_data(name: str, folder: Path) -> None:

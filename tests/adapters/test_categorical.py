@@ -15,8 +15,9 @@ import pandas as pd
 import pytest
 
 from conformance.generator import GeneratorConformance
-from proxyguard.adapters.categorical import FILE, CategoricalSampler, laplace_measurement
+from proxyguard.adapters.categorical import CategoricalSampler
 from proxyguard.adapters.privacy import privacy_of
+from proxyguard.adapters.private_tables import FILE, SOURCE, laplace_measurement
 from proxyguard.draw.protocol import Seed
 from proxyguard.draw.worker import Worker
 from proxyguard.errors import RegistryError, TableError
@@ -107,7 +108,7 @@ class TestOpendp(GeneratorConformance):
         seed = Seed(1)
         self.prepared().draw(seed)
         assert place.read_bytes() == kept
-        assert list(place.parent.iterdir()) == [place]
+        assert {one.name for one in place.parent.iterdir()} == {FILE, SOURCE}
         assert seed.taken == [self.stage + hashlib.sha256(kept).hexdigest()]
 
     def test_another_folder_is_another_fit_with_noise_of_its_own(self) -> None:
@@ -137,6 +138,47 @@ class TestOpendp(GeneratorConformance):
         later = sampler(noise="opendp", folder="fits/one", rows=7, pseudocount="0.5")
         later.root = self.folder
         assert len(prepared(later).draw(Seed(1))) == 7
+
+    def test_a_kept_fit_serves_no_other_rows(self) -> None:
+        self.prepared()
+        other = source()
+        other.loc[0, "shape"] = "c" if other.loc[0, "shape"] == "b" else "b"
+        with pytest.raises(RegistryError, match=r"private fit of other rows.*another folder"):
+            prepared(self.make(), other)
+        with pytest.raises(RegistryError, match="private fit of other rows"):
+            prepared(self.make(), source().iloc[1:])
+        # The same rows in another order are the same source.
+        prepared(self.make(), source().iloc[::-1])
+
+    def test_what_tells_the_source_is_keyed_private_and_not_in_the_tables(self) -> None:
+        self.prepared()
+        place = self.folder / "fits" / "one"
+        kept = json.loads((place / SOURCE).read_bytes())
+        assert (place / SOURCE).stat().st_mode & 0o077 == 0
+        tables = (place / FILE).read_text()
+        assert kept["key"] not in tables
+        assert kept["rows"] not in tables
+        second = sampler(noise="opendp", folder="fits/two")
+        second.root = self.folder
+        prepared(second)
+        # With another key the same rows have another digest: nobody can compare two fits.
+        assert (
+            json.loads((self.folder / "fits" / "two" / SOURCE).read_bytes())["rows"]
+            != (kept["rows"])
+        )
+
+    def test_tables_without_their_source_or_of_another_fit_are_refused(self) -> None:
+        self.prepared()
+        second = sampler(noise="opendp", folder="fits/two")
+        second.root = self.folder
+        prepared(second)
+        one, two = (self.folder / "fits" / name for name in ("one", "two"))
+        (one / FILE).write_bytes((two / FILE).read_bytes())
+        with pytest.raises(TableError, match="tables of another fit"):
+            self.prepared()
+        (one / SOURCE).unlink()
+        with pytest.raises(TableError, match="file is missing"):
+            self.prepared()
 
     @pytest.mark.parametrize(
         "edit",
@@ -172,7 +214,7 @@ class TestOpendp(GeneratorConformance):
         self.prepared()
         assert asked
         assert (self.folder / "fits" / "one" / FILE).read_bytes() == kept
-        assert [p.name for p in (self.folder / "fits" / "one").iterdir()] == [FILE]
+        assert {p.name for p in (self.folder / "fits" / "one").iterdir()} == {FILE, SOURCE}
 
     def test_two_drawing_processes_draw_from_one_fit_and_record_it(self) -> None:
         """What a sealed audit does: each worker prepares for itself."""
@@ -333,7 +375,9 @@ def test_the_privacy_statement_says_what_is_public_and_what_is_not_covered() -> 
     assert not private["seeded"]
     assert not any("seed" in line for line in private["not covered"])
     seeded = sampler().describe()["privacy"]
-    assert "not private" in seeded["not covered"][0]
+    assert seeded["seeded"]
+    assert "floating point" in seeded["not covered"][-1]
+    assert not any("floating point" in line for line in private["not covered"])
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from proxyguard.adapters.privacy import (
     cost_of,
     privacy_lines,
     privacy_of,
+    shown_delta,
 )
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import RegistryError
@@ -97,7 +98,7 @@ def test_a_fit_of_many_parts_is_accounted_part_by_part() -> None:
         ((0, "1"), "fits is a whole number"),
         ((True, "1"), "fits is a whole number"),
         ((2, "0"), "epsilon above 0"),
-        ((2, "x"), "expected a number"),
+        ((2, "x"), "epsilon is a number"),
         ((2, "1", "1"), "delta of at least 0 and below 1"),
     ],
 )
@@ -201,6 +202,28 @@ def test_refits_cost_their_composition() -> None:
     assert "dp-accounting" in line
 
 
+def test_refits_whose_deltas_sum_up_are_shown_at_twice_their_sum() -> None:
+    stated = privacy_of(Refitting(epsilon="5", delta="1e-6", unit="a row", fits="each draw"))
+    assert stated is not None
+    # 30 fits of 1e-6 sum up to 3e-5, above the usual 1e-6.
+    assert shown_delta(stated, 30) == Fraction("6e-5")
+    assert cost_of(stated, 30) == composed(30, "5", "1e-6", at_delta="6e-5")
+    (line,) = privacy_lines(stated, 30)
+    assert "epsilon 150, delta 3e-05 by basic composition" in line
+    assert "delta 6e-05 (twice that of basic composition) by optimal composition" in line
+    small = privacy_of(Refitting(epsilon="5", delta="1e-9", unit="a row", fits="each draw"))
+    assert small is not None
+    assert shown_delta(small, 30) == Fraction("1e-6")
+
+
+def test_refits_whose_deltas_sum_up_to_nearly_one_promise_nothing_together() -> None:
+    stated = privacy_of(Refitting(epsilon="1", delta="0.02", unit="a row", fits="each draw"))
+    assert stated is not None
+    (line,) = privacy_lines(stated, 30)
+    assert "To release all 30 is not private in any useful sense" in line
+    assert "sum up to 0.6." in line  # 30 x 0.02
+
+
 def test_one_refit_is_no_composition() -> None:
     stated = PrivacyStatement(
         epsilon=Fraction(1), delta=Fraction(0), unit="a row", fits="each draw"
@@ -213,7 +236,10 @@ def test_noise_from_a_recorded_seed_is_said_to_be_no_protection() -> None:
     stated = privacy_of(sampled_many_times(noise="seeded"))
     assert stated is not None
     lines = privacy_lines(stated, 5)
-    assert "not private" in lines[1]
+    assert lines[0].startswith("Not private against whoever knows the seed")
+    assert lines[1].startswith("One private fit")
+    assert sum("seed" in line for line in lines) == 1  # said once
+    assert any("Laplace noise is made in floating point" in line for line in lines)
     assert sum(line.startswith("Not covered: ") for line in lines) == 4
 
 

@@ -343,6 +343,15 @@ def test_a_package_that_does_not_load_is_named(
         prepared(CtganModel())
 
 
+def test_seeds_beyond_32_bits_are_taken_by_their_low_bits() -> None:
+    found = []
+    for number in (2**32 + 5, 5, 6):
+        with seeded(number) as taken:
+            found.append((taken, np.random.random(), random.random()))  # noqa: NPY002
+    assert found[0] == found[1]
+    assert found[0][1:] != found[2][1:]
+
+
 def test_global_generators_are_put_back_even_where_a_fit_fails(fakes: Fakes) -> None:
     random.seed(5)
     np.random.seed(6)  # noqa: NPY002

@@ -73,7 +73,7 @@ class TestNoise(GeneratorConformance):
 
     @pytest.mark.parametrize("share", ["0", "-0.1", "much", 0, True, None, "1/0"])
     def test_a_share_that_is_none_is_refused(self, share: Any) -> None:
-        with pytest.raises(RegistryError, match="noise: share is a number of more than 0"):
+        with pytest.raises(RegistryError, match="noise: share is a number above 0"):
             Noise(keep=[], share=share)
 
     def test_a_column_of_text_or_without_values_gets_no_noise(self) -> None:
@@ -158,7 +158,7 @@ class TestMask(GeneratorConformance):
     def test_a_share_of_no_cell_or_of_more_than_all_is_refused(self) -> None:
         with pytest.raises(RegistryError, match="a share of 1/100 of 12 rows is no cell"):
             prepared(Mask(keep=["y"], share="0.01"), source())
-        with pytest.raises(RegistryError, match="more than 0 and at most 1"):
+        with pytest.raises(RegistryError, match="above 0 and at most 1"):
             Mask(keep=[], share="1.5")
 
 

@@ -71,7 +71,73 @@ class Refits:
 
     def draw(self, seed):
         return self.source.sample(frac=1.0, replace=True, random_state=seed.take("fit"))
+
+
+class Approximate(Refits):
+    def describe(self):
+        return {"privacy": {"epsilon": "5", "delta": "1e-6", "unit": "one row",
+                            "fits": "each draw"}}
 """
+TWO_MEMBERS = """\
+format = 1
+name = "private"
+purpose = "What do the releases of two tables cost?"
+
+[claim]
+level = "releases"
+""" + "".join(
+    f"""
+[[candidate]]
+name = "{name}"
+[candidate.target]
+table = "table.csv"
+reserve = {{ rows = 120, seed = 11 }}
+outcome = "label"
+positive = "yes"
+[candidate.procedure]
+library = ["onehot_logistic"]
+[[candidate.requirement]]
+name = "Brier risk"
+loss = "brier"
+form = "absolute"
+limit = "0.45"
+[[candidate.mechanism]]
+name = "refits"
+generator = "pg_private:Refits"
+draws = {draws}
+seeds = {{ first = {first} }}
+"""
+    for name, draws, first in (("first", 2, 200), ("second", 3, 300))
+)
+ROLES = (
+    """
+[development]
+validation = { fraction = "0.3", seed = 4 }
+[roles]
+pilots = ["a", "b", "c"]
+moderate = "0.1"
+"""
+    + "".join(
+        f"""
+[[pilot]]
+name = "{name}"
+generator = "pg_private:{made}"
+draws = 2
+seeds = {{ first = {first} }}
+"""
+        for name, made, first in (("a", "Refits", 1), ("b", "Approximate", 11), ("c", "Refits", 21))
+    )
+    + "".join(
+        f"""
+[[mechanism]]
+name = "{role}"
+role = "{role}"
+draws = 30
+seeds = {{ first = {first} }}
+"""
+        for role, first in (("high", 100), ("moderate", 200), ("degraded", 300))
+    )
+)
 
 
 @pytest.fixture
@@ -142,3 +208,51 @@ def test_plan_and_certificate_tell_refits_from_samples_of_one_fit(
     assert "To release all 4 costs epsilon 8, delta 0 by basic" in planned["refits"][0]
     finish(audit)
     assert audit.certificate()["privacy"] == planned
+
+
+def registered_privacy(audit: Audit, mechanism: str) -> list[str]:
+    member = audit.folder.registry(audit.journal()).member("target")
+    found: list[str] = member["mechanisms"][mechanism]["privacy"]
+    return found
+
+
+def test_refits_with_a_delta_can_be_planned_and_registered(make: Callable[[str], Audit]) -> None:
+    audit = make(REFITS.replace("Refits", "Approximate").replace("draws = 4", "draws = 30"))
+    planned = privacy_notes(audit.place)["refits"]
+    # 30 fits of delta 1e-6 sum up to 3e-5, which is above the usual 1e-6.
+    assert "costs epsilon 150, delta 3e-05 by basic composition" in planned[0]
+    assert "delta 6e-05 (twice that of basic composition) by optimal" in planned[0]
+    audit.seal()
+    audit.register()
+    assert registered_privacy(audit, "refits") == planned
+
+
+def test_a_role_is_told_for_each_pilot_until_it_is_resolved(
+    make: Callable[[str], Audit],
+    monkeypatch: pytest.MonkeyPatch,
+    draw_groups_here: Callable[..., None],
+) -> None:
+    monkeypatch.setattr("proxyguard.audit.resolve.draw_groups", draw_groups_here)
+    audit = make(ROLES)
+    planned = privacy_notes(audit.place)
+    assert set(planned) == {"high", "moderate", "degraded"}
+    assert [line.split(": ")[0] for line in planned["high"]] == [
+        f"If the role falls to pilot {name}" for name in ("a", "b", "c")
+    ]
+    assert "epsilon 150, delta 3e-05" in planned["high"][1]
+    audit.seal()
+    audit.register()
+    resolved = privacy_notes(audit.place)
+    for role, lines in resolved.items():
+        assert len(lines) == 1
+        assert lines == registered_privacy(audit, role)
+
+
+def test_members_with_mechanisms_of_one_name_are_told_apart(make: Callable[[str], Audit]) -> None:
+    audit = make(REFITS)
+    (audit.folder / "audit.toml").write_text(TWO_MEMBERS)
+    planned = privacy_notes(audit.place)
+    assert list(planned) == ["first/refits", "second/refits"]
+    # Basic composition: 2 and 3 fits of epsilon 2 each.
+    assert "To release all 2 costs epsilon 4," in planned["first/refits"][0]
+    assert "To release all 3 costs epsilon 6," in planned["second/refits"][0]

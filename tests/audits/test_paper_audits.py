@@ -142,7 +142,9 @@ def test_text_is_amended_before_opening_and_separates_its_roles(tmp_path: Path) 
     found = finish(audit)
     assert len(audit.journal().ledger.find(Stage.AMENDED)) == 1
     assert found["high"].count == found["high"].releases == 8
-    assert found["degraded"].decision != "validated"
+    # With all favorable it would be 8; published are 31 of 250, so 8 of 8 has a chance below 1e-7.
+    assert found["degraded"].count < found["degraded"].releases
+    agree(name, audit)
     assert set(audit.certificate()["secondary"]) == {"strict", "permissive"}
     direct = analyse(audit, AUDITS[name].claims[DIRECT])
     assert direct == found

@@ -52,17 +52,49 @@ def test_named_bounds(name: str, mechanism: str) -> None:
         assert upper == pytest.approx(row.upper, abs=6e-4)
 
 
-@pytest.mark.parametrize(("name", "mechanism"), [r for r in ROWS if r[0] in TARGETS])
-def test_direct_bounds(name: str, mechanism: str) -> None:
-    row = AUDITS[name].rows[mechanism]
-    assert row.favorable is not None
+def direct_bound(name: str, favorable: int, releases: int) -> float:
     n, requirements = TARGETS[name]
     kappa = 0.0
     for text, slack, width in requirements:
         limit, low = float(text), 0.0 if width == 1 else -1.0
         v, cutoff = (limit - low) / width, (limit - slack - low) / width
         kappa = max(kappa, chernoff_ceiling(cutoff, v, n))
-    budget = levels(name, DIRECT, row.releases).lower
-    rate = clopper_pearson_lower(row.favorable, row.releases, alpha=float(budget["alpha_Q"]))
-    bound = max(0.0, rate - kappa / float(budget["alpha_Z"]))
-    assert bound == pytest.approx(row.direct, abs=6e-4)
+    budget = levels(name, DIRECT, releases).lower
+    rate = clopper_pearson_lower(favorable, releases, alpha=float(budget["alpha_Q"]))
+    return max(0.0, rate - kappa / float(budget["alpha_Z"]))
+
+
+@pytest.mark.parametrize(("name", "mechanism"), [r for r in ROWS if r[0] in TARGETS])
+def test_direct_bounds(name: str, mechanism: str) -> None:
+    row = AUDITS[name].rows[mechanism]
+    assert row.favorable is not None
+    assert direct_bound(name, row.favorable, row.releases) == pytest.approx(row.direct, abs=6e-4)
+
+
+INFERRED = [(name, mechanism) for name, mechanism in ROWS if AUDITS[name].rows[mechanism].inferred]
+
+
+def test_the_counts_that_are_not_printed_are_those_of_the_text_audit() -> None:
+    expected = {("text-unigram", role) for role in ("high", "moderate", "degraded")}
+    assert set(INFERRED) == expected
+
+
+@pytest.mark.parametrize(("name", "mechanism"), INFERRED)
+def test_a_count_from_the_bound_is_the_only_one_that_gives_it(name: str, mechanism: str) -> None:
+    row = AUDITS[name].rows[mechanism]
+    fitting = [
+        count
+        for count in range(row.releases + 1)
+        if direct_bound(name, count, row.releases) == pytest.approx(row.direct, abs=6e-4)
+    ]
+    assert fitting == [row.favorable]
+
+
+def test_the_count_of_the_withdrawn_analysis_is_the_only_one_that_gives_its_bound() -> None:
+    audit = AUDITS["covertype-neural"]
+    ((mechanism, (count, bound)),) = (audit.original or {}).items()
+    n = audit.rows[mechanism].releases
+    alpha = float(levels("covertype-neural", NAMED, n).lower["alpha_M"])
+    lower = [clopper_pearson_lower(k, n, alpha=alpha) for k in range(n + 1)]
+    found = [k for k, value in enumerate(lower) if value == pytest.approx(bound, abs=5e-4)]
+    assert found == [count]

@@ -65,6 +65,8 @@ def test_an_entry_says_all_that_a_user_has_to_know(one: DataSet) -> None:
         assert len({file.path.split("/")[0] for file in one.files}) == 1  # one lock covers all
     else:
         assert one.address is None
+    if one.origin is Origin.SCIKIT_LEARN:
+        assert re.fullmatch(r"[0-9a-f]{64}", str(one.sha256))
 
 
 def test_tables_and_catalog_have_the_same_names() -> None:

@@ -408,6 +408,16 @@ def test_malignant_is_one_although_scikit_learn_calls_it_zero() -> None:
     np.testing.assert_array_equal(frame["malignant"] == 1.0, bunch.target == 0)
 
 
+def test_numbers_of_scikit_learn_that_changed_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sklearn.datasets
+
+    bunch = sklearn.datasets.load_breast_cancer()
+    bunch.data[7, 3] = np.nextafter(bunch.data[7, 3], np.inf)  # as many rows and malignant ones
+    monkeypatch.setattr(sklearn.datasets, "load_breast_cancer", lambda: bunch)
+    with pytest.raises(TableError, match=r"212 malignant ones and SHA-256 .*expected 569 rows"):
+        load.wdbc()
+
+
 def planning_risks(
     x: np.ndarray, y: np.ndarray, source: np.ndarray, planning: np.ndarray
 ) -> list[float]:

@@ -9,7 +9,8 @@ Where the noise comes from
    to be private. Its noise cannot be made again from a seed. So the noisy tables are kept,
    in ``folder`` of the data folders: whoever prepares first fits, everybody else (another
    drawing process, a resumed audit, a later check) reads. They are never fitted twice; a
-   second fit is another folder, and costs epsilon again. Every draw records the digest of
+   second fit is another folder, and costs epsilon again, and so is a fit of other rows: the
+   folder knows which rows were fitted and serves no others. Every draw records the digest of
    the tables it was drawn from, so an audit shows that there was one fit, and which.
  * ``noise = "seeded"``: from the random stream of ``prepare``, to repeat a study. An audit
    records that seed, and whoever knows it can take the noise off.
@@ -17,10 +18,6 @@ Where the noise comes from
 
 from __future__ import annotations
 
-import hashlib
-import json
-import math
-import os
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -29,9 +26,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from proxyguard.adapters.private_tables import KeptFit
+from proxyguard.adapters.settings import exact
 from proxyguard.draw.protocol import Seed
-from proxyguard.errors import DiskError, RegistryError, TableError
-from proxyguard.seal.canonical import canonical_bytes
+from proxyguard.errors import RegistryError, TableError
 from proxyguard.seal.table import as_text
 
 if TYPE_CHECKING:
@@ -39,9 +37,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.signedinteger[Any]]
-FILE = "tables.json"
-"""The name of the kept tables in their folder."""
-
 MANY = 64
 """With more categories than this, searching is faster than comparing with every one."""
 
@@ -82,10 +77,10 @@ class CategoricalSampler:
                 "categorical: give epsilon, or the scale of the noise, and not both"
             )
         self._epsilon = (
-            _positive(epsilon, "epsilon") if scale is None
-            else len(self._domains) / _positive(scale, "scale")
+            exact(epsilon, "categorical: epsilon", above=0) if scale is None
+            else len(self._domains) / exact(scale, "categorical: scale", above=0)
         )  # fmt: skip
-        self._pseudocount = _positive(pseudocount, "pseudocount")
+        self._pseudocount = exact(pseudocount, "categorical: pseudocount", above=0)
         if noise not in ("opendp", "seeded"):
             raise RegistryError(f'categorical: noise is "opendp" or "seeded", got {noise!r}')
         if (noise == "opendp") != (folder is not None):
@@ -155,10 +150,9 @@ class CategoricalSampler:
             "procedure, its limits, the validation part",
         ]
         if self._noise == "seeded":
-            uncovered.insert(
-                0,
-                "whoever knows the seed of the preparation, which an audit records: the noise can "
-                "be made again and taken off, so these releases are a reproduction and not private",
+            uncovered.append(
+                "what the low digits of a double give away: this Laplace noise is made in floating "
+                "point, where some sums of count and noise cannot come from every count"
             )
         return {
             "epsilon": str(self._epsilon),
@@ -186,7 +180,9 @@ class CategoricalSampler:
             # OpenDP draws from the system. Taking one number tells the drawing process, which
             # watches this stream, that the preparation is random.
             rng.random()
-            noisy = self._kept_tables(counts)
+            kept = KeptFit(self.root / str(self._folder), self._fit_settings(), self._columns)
+            noisy, digest = kept.tables(source, counts, self._epsilon)
+            self._stage = f"records of the release, from the private fit with digest {digest}"
         self._shares = [_shares(table, float(self._pseudocount)) for table in noisy]
         self._labels = {str(name): self._release_values(source, str(name)) for name in source}
 
@@ -231,42 +227,6 @@ class CategoricalSampler:
                 f"domain {list(domain)}; register them, or the unknown category {self._unknown!r}"
             )
         return numbers[np.asarray(places)]
-
-    def _kept_tables(self, counts: Sequence[NDArray[np.int64]]) -> list[Array]:
-        """Return the tables of the kept fit, made now if there is none."""
-        place = self.root / str(self._folder) / FILE
-        if not place.exists():
-            noisy = _private(counts, self._epsilon)
-            tables = dict(zip(self._columns, (t.tolist() for t in noisy), strict=True))
-            content = {"format": 1, "settings": self._fit_settings(), "tables": tables}
-            _write_once(place, canonical_bytes(content))
-        content_bytes = place.read_bytes()
-        self._stage = (
-            "records of the release, from the private fit with digest "
-            f"{hashlib.sha256(content_bytes).hexdigest()}"
-        )
-        return self._read_tables(content_bytes, place)
-
-    def _read_tables(self, content: bytes, place: Path) -> list[Array]:
-        """Return kept tables, which must have been fitted under these very settings."""
-        try:
-            kept = json.loads(content)
-            same = canonical_bytes(kept["settings"]) == canonical_bytes(self._fit_settings())
-            tables = [np.array(kept["tables"][name], dtype=np.float64) for name in self._columns]
-        except (ValueError, KeyError, TypeError) as error:
-            raise TableError(f"{place} holds no tables of a private fit: {error!r}") from error
-        if not same:
-            raise RegistryError(
-                f"{place} was fitted with other settings: {kept['settings']}; name another folder "
-                "to fit again, which costs epsilon again"
-            )
-        sizes = [len(self._domains[name]) for name in self._columns]
-        shapes = [(sizes[0],), *((sizes[0], k) for k in sizes[1:])]
-        if [table.shape for table in tables] != shapes or not all(
-            np.isfinite(table).all() for table in tables
-        ):
-            raise TableError(f"{place} holds tables that do not fit the registered domains")
-        return tables
 
     def _release_values(self, source: pd.DataFrame, name: str) -> Any:
         """Return what the numbers of `codes` stand for in a column: text, or numbers."""
@@ -349,17 +309,6 @@ def _checked_domains(
     return {str(name): tuple(domains[name]) for name in sorted(domains)}
 
 
-def _positive(value: Any, name: str) -> Fraction:
-    """Return a number above 0 as a fraction."""
-    try:
-        found = Fraction(value) if isinstance(value, str) else Fraction(repr(value))
-    except (ValueError, ZeroDivisionError):
-        found = Fraction(0)
-    if found <= 0:
-        raise RegistryError(f'categorical: {name} is a number above 0, such as "1", got {value!r}')
-    return found
-
-
 def _shares(noisy: Array, pseudocount: float) -> Array:
     """Return shares within a class: clipped at 0, the pseudocount added, divided by the sum."""
     counts = np.maximum(noisy, 0.0) + pseudocount
@@ -375,64 +324,3 @@ def _places(uniform: Array, ends: Array) -> NDArray[Any]:
     if ends.size > MANY:
         return inner.searchsorted(uniform, side="right")
     return np.asarray((uniform >= inner[:, np.newaxis]).sum(axis=0, dtype=np.int8))
-
-
-def _private(counts: Sequence[NDArray[np.int64]], epsilon: Fraction) -> list[NDArray[np.int64]]:
-    """Return counts with OpenDP's discrete Laplace noise, all tables for ``epsilon`` together.
-
-    Guarantee
-    ---------
-    One row more or less changes one cell of each table by 1, so the tables laid end to end
-    by ``len(counts)`` in L1. OpenDP's own map from that distance to epsilon, which rounds
-    up, is at most ``epsilon``.
-    """
-    measurement = laplace_measurement(len(counts), epsilon)
-    flat = np.concatenate([table.ravel() for table in counts])
-    noisy = np.array(measurement([int(v) for v in flat]), dtype=np.int64)
-    ends = np.cumsum([table.size for table in counts])[:-1]
-    parts = np.split(noisy, ends)
-    return [part.reshape(table.shape) for part, table in zip(parts, counts, strict=True)]
-
-
-def laplace_measurement(tables: int, epsilon: Fraction) -> Any:
-    """Return OpenDP's Laplace measurement on counts for an L1 distance of ``tables``.
-
-    On whole numbers its noise is ``k`` with a chance in proportion to ``exp(-|k| / scale)``,
-    and it costs the distance divided by the scale.
-    """
-    try:
-        import opendp.prelude as dp
-    except ImportError as error:
-        raise RegistryError(
-            f'noise = "opendp" needs OpenDP: pip install "proxyguard[dp]" ({error})'
-        ) from error
-    dp.enable_features("contrib")
-    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
-    scale = float(tables / epsilon)
-    while True:
-        measurement: Any = dp.m.make_laplace(*space, scale=scale)
-        if Fraction(measurement.map(tables)) <= epsilon:
-            return measurement
-        scale = math.nextafter(scale, math.inf)  # rounding may only add noise
-
-
-def _write_once(place: Path, content: bytes) -> None:
-    """Write a file that is not there yet; of several writers the first one wins."""
-    part = place.with_name(f"{place.name}.{os.getpid()}.part")
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with open(part, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(part, place)
-        except FileExistsError:
-            return  # another process fitted first: its tables are the ones to read
-        finally:
-            part.unlink()
-    except OSError as error:
-        raise DiskError(
-            f"the private fit could not be kept at {place} ({error.strerror or error}); nothing "
-            "was drawn from it, mend the disk and run the step again"
-        ) from error

@@ -13,12 +13,15 @@ from fractions import Fraction
 from importlib.metadata import version
 from typing import Any, Literal
 
+from proxyguard.adapters.settings import exact
 from proxyguard.draw.protocol import Generator
 from proxyguard.errors import RegistryError
 
 Fits = Literal["once", "each draw"]
 Noise = Literal["any", "laplace"]
 Number = str | float | Fraction
+LEAST_DELTA = Fraction(1, 10**6)
+"""The delta at which costs are shown, unless the fits need more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,9 +138,9 @@ def composed(
     All fits together are ``(basic_epsilon, basic_delta)`` and ``(epsilon_upper, at_delta)``
     differentially private. dp-accounting rounds privacy losses up.
     """
-    one = PrivacyStatement(epsilon=_exact(epsilon), delta=_exact(delta), unit="", fits="each draw",
-                           parts=parts)  # fmt: skip
-    limit = _exact(at_delta)
+    one = PrivacyStatement(epsilon=exact(epsilon, "epsilon"), delta=exact(delta, "delta"), unit="",
+                           fits="each draw", parts=parts)  # fmt: skip
+    limit = exact(at_delta, "at_delta")
     if isinstance(fits, bool) or not isinstance(fits, int) or fits < 1:
         raise RegistryError(f"fits is a whole number of at least 1, got {fits!r}")
     if not fits * one.delta <= limit < 1 or limit <= 0:
@@ -189,55 +192,76 @@ def _accounted(one: PrivacyStatement, steps: int, at_delta: Fraction, noise: Noi
     return float(law.self_compose(steps).get_epsilon_for_delta(float(at_delta)))
 
 
-def _exact(value: Number) -> Fraction:
-    """Return a number as written."""
-    try:
-        return Fraction(value) if isinstance(value, str | Fraction) else Fraction(repr(value))
-    except (ValueError, ZeroDivisionError):
-        raise RegistryError(f'expected a number, such as "1" or "1e-6", got {value!r}') from None
+def shown_delta(statement: PrivacyStatement, draws: int) -> Fraction:
+    """Return the delta at which the composition of ``draws`` refits is shown.
+
+    It is ``LEAST_DELTA``, or twice the deltas of all fits where these sum up to more than half
+    of it: below their sum nothing holds, and room above it is what composition needs.
+    """
+    return max(LEAST_DELTA, 2 * draws * statement.delta)
 
 
 def cost_of(
-    statement: PrivacyStatement, draws: int, *, at_delta: Number = "1e-6"
+    statement: PrivacyStatement, draws: int, *, at_delta: Number | None = None
 ) -> PrivacyCost | None:
-    """Return the composition of ``draws`` refits; nothing where there is one fit to pay for."""
+    """Return the composition of ``draws`` refits; nothing where there is one fit to pay for.
+
+    Without ``at_delta`` it is that of `shown_delta`.
+    """
     if statement.fits == "once" or draws == 1:
         return None
+    limit = shown_delta(statement, draws) if at_delta is None else at_delta
     return composed(
-        draws, statement.epsilon, statement.delta, at_delta=at_delta, parts=statement.parts
+        draws, statement.epsilon, statement.delta, at_delta=limit, parts=statement.parts
     )
 
 
 def privacy_lines(
-    statement: PrivacyStatement, draws: int, *, at_delta: Number = "1e-6"
+    statement: PrivacyStatement, draws: int, *, at_delta: Number | None = None
 ) -> list[str]:
     """Return the words of a certificate on what ``draws`` releases cost together."""
+    lines = [_promised(statement, draws, at_delta)]
+    if statement.seeded:
+        lines.insert(
+            0,
+            "Not private against whoever knows the seed, which the audit records: the noise can be "
+            "made again and taken off. What follows holds against those who do not know it.",
+        )
+    return lines + [f"Not covered: {one}." for one in statement.not_covered]
+
+
+def _promised(statement: PrivacyStatement, draws: int, at_delta: Number | None) -> str:
+    """Return what one release costs, and all of them."""
     promise = f"epsilon {_short(statement.epsilon)}"
     if statement.delta:
         promise += f", delta {_short(statement.delta)}"
-    cost = cost_of(statement, draws, at_delta=at_delta)
     if statement.fits == "once":
-        lines = [
+        return (
             f"One private fit ({promise}; unit: {statement.unit}) is sampled {_times(draws)}. "
             "Sampling a private fit costs nothing more: all releases together cost the same "
             f"{promise}."
-        ]
-    elif cost is None:
-        lines = [f"One draw is one private fit ({promise}; unit: {statement.unit})."]
-    else:
-        lines = [
-            f"Each of {draws} draws is a private fit of its own ({promise}; unit: "
-            f"{statement.unit}). To release one draw costs that. To release all {draws} costs "
-            f"epsilon {_short(cost.basic_epsilon)}, delta {_short(cost.basic_delta)} by basic "
-            f"composition, or epsilon {_upward(cost.epsilon_upper)}, delta "
-            f"{_short(cost.at_delta)} by optimal composition ({cost.accountant})."
-        ]
-    if statement.seeded:
-        lines.append(
-            "The noise comes from a seed that the audit records: whoever knows the seed can take "
-            "it off, so against them these releases are not private."
         )
-    return lines + [f"Not covered: {one}." for one in statement.not_covered]
+    if draws == 1:
+        return f"One draw is one private fit ({promise}; unit: {statement.unit})."
+    words = (
+        f"Each of {draws} draws is a private fit of its own ({promise}; unit: {statement.unit}). "
+        "To release one draw costs that. "
+    )
+    if at_delta is None and shown_delta(statement, draws) >= 1:
+        return (
+            f"{words}To release all {draws} is not private in any useful sense: their deltas sum "
+            f"up to {_short(draws * statement.delta)}."
+        )
+    cost = cost_of(statement, draws, at_delta=at_delta)
+    assert cost is not None  # several refits
+    twice = at_delta is None and cost.at_delta > LEAST_DELTA
+    return (
+        f"{words}To release all {draws} costs epsilon {_short(cost.basic_epsilon)}, delta "
+        f"{_short(cost.basic_delta)} by basic composition, or epsilon "
+        f"{_upward(cost.epsilon_upper)}, delta {_short(cost.at_delta)}"
+        f"{' (twice that of basic composition)' if twice else ''} by optimal composition "
+        f"({cost.accountant})."
+    )
 
 
 def _times(draws: int) -> str:

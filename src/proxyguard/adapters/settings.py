@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 from proxyguard.errors import RegistryError
 from proxyguard.registry.fields import number
@@ -13,6 +14,29 @@ def whole(value: object, name: str, least: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise RegistryError(f"{name} is a whole number of at least {least}, got {value!r}")
     return value
+
+
+def exact(
+    value: object, name: str, *, above: int | None = None, most: int | None = None
+) -> Fraction:
+    """Return a number exactly as it is written; a float is what its shortest digits say."""
+    found = None
+    try:
+        if isinstance(value, float):  # a float of NumPy is one, and is written otherwise
+            found = Fraction(repr(float(value)))
+        elif isinstance(value, str | int | Fraction) and not isinstance(value, bool):
+            found = Fraction(value)
+    except (ValueError, ZeroDivisionError):
+        found = None
+    too_low = found is not None and above is not None and found <= above
+    too_high = found is not None and most is not None and found > most
+    if found is None or too_low or too_high:
+        limits = ([] if above is None else [f"above {above}"]) + (
+            [] if most is None else [f"at most {most}"]
+        )
+        words = f"a number {' and '.join(limits)}".rstrip()
+        raise RegistryError(f'{name} is {words}, such as "1" or "0.1", got {value!r}')
+    return found
 
 
 def decimal(value: object, name: str, *, low: float = 0.0, high: float = math.inf) -> float:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from proxyguard.adapters.settings import exact
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import DrawError, RegistryError, TableError
 
@@ -36,8 +37,12 @@ PURE = ("mwem",)
 
 
 @contextmanager
-def seeded(number: int) -> Iterator[None]:
-    """Seed the global generators, PyTorch's where it is loaded, and put them back after."""
+def seeded(seed: int) -> Iterator[int]:
+    """Seed the global generators, PyTorch's where it is loaded, and put them back after.
+
+    Yields the number they were seeded with: the low 32 bits, which is all that NumPy's takes.
+    """
+    number = seed % 2**32
     torch = sys.modules.get("torch")
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
     tensors = None if torch is None else torch.get_rng_state()
@@ -46,7 +51,7 @@ def seeded(number: int) -> Iterator[None]:
     if torch is not None:
         torch.manual_seed(number)
     try:
-        yield
+        yield number
     finally:
         random.setstate(python)
         np.random.set_state(numpy)  # noqa: NPY002
@@ -96,8 +101,7 @@ class _Refitted:
     def draw(self, seed: Seed) -> pd.DataFrame:
         """Return one release from a model fitted for it."""
         assert self._source is not None  # prepare comes first
-        number = seed.take(STAGE)
-        with seeded(number):
+        with seeded(seed.take(STAGE)) as number:
             sampled = self._sample(self._source.copy(), self._rows or len(self._source), number)
         return like_source(sampled, self._source, self.where)
 
@@ -287,8 +291,8 @@ class SmartNoiseModel(_Refitted):
             )
         if isinstance(bins, bool) or not isinstance(bins, int) or bins < 2:
             raise RegistryError(f"smartnoise: bins is a whole number of at least 2, got {bins!r}")
-        self._epsilon = _number(epsilon, "epsilon")
-        self._delta = Fraction(0) if delta is None else _number(delta, "delta")
+        self._epsilon = exact(epsilon, "smartnoise: epsilon")
+        self._delta = Fraction(0) if delta is None else exact(delta, "smartnoise: delta")
         if (
             self._epsilon <= 0
             or not 0 <= self._delta < 1
@@ -361,19 +365,11 @@ class SmartNoiseModel(_Refitted):
         return sampled
 
 
-def _number(value: Any, name: str) -> Fraction:
-    """Return a declared number as written."""
-    try:
-        return Fraction(value) if isinstance(value, str) else Fraction(repr(value))
-    except (ValueError, ZeroDivisionError):
-        raise RegistryError(f'smartnoise: {name} is a number, such as "1", got {value!r}') from None
-
-
 def _range(name: str, ends: Any) -> tuple[Fraction, Fraction]:
     """Return a range of two numbers, the lower one first."""
     if isinstance(ends, str) or not isinstance(ends, Sequence) or len(ends) != 2:
         raise RegistryError(f"smartnoise: the bounds of {name!r} are two numbers, got {ends!r}")
-    low, high = (_number(end, f"a bound of {name!r}") for end in ends)
+    low, high = (exact(end, f"smartnoise: a bound of {name!r}") for end in ends)
     if low >= high:
         raise RegistryError(f"smartnoise: the bounds of {name!r} rise, got {ends!r}")
     return low, high

@@ -10,12 +10,12 @@ details. What is chosen here beyond that stands in each ``describe()``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from proxyguard.adapters.settings import exact
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import RegistryError, TableError
 
@@ -33,18 +33,6 @@ def _names(value: Any, option: str, where: str) -> tuple[str, ...]:
     if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise RegistryError(f"{where}: {option} lists each column name once, got {list(names)}")
     return names
-
-
-def _share(value: Any, where: str, *, below_one: bool) -> Fraction:
-    """Return a share of more than 0, and of at most 1 where it is a share of cells."""
-    try:
-        share = Fraction(value) if isinstance(value, str) else Fraction(repr(value))
-    except (ValueError, ZeroDivisionError):
-        share = Fraction(0)
-    if share <= 0 or isinstance(value, bool) or (below_one and share > 1):
-        bound = "more than 0 and at most 1" if below_one else "more than 0"
-        raise RegistryError(f'{where}: share is a number of {bound}, such as "0.1", got {value!r}')
-    return share
 
 
 class _Transform:
@@ -124,7 +112,7 @@ class Noise(_Transform):
         super().__init__(keep, columns)
         if not isinstance(whole, bool):
             raise RegistryError(f"noise: whole is true or false, got {whole!r}")
-        self._share, self._whole = _share(share, self.where, below_one=False), whole
+        self._share, self._whole = exact(share, f"{self.where}: share", above=0), whole
         self._scales: Array = np.empty(0)
         self._rounded: NDArray[np.bool_] = np.empty(0, dtype=bool)
         self._values: Array = np.empty((0, 0))
@@ -235,7 +223,7 @@ class Mask(_Transform):
         columns: Sequence[str] | None = None,
     ) -> None:
         super().__init__(keep, columns)
-        self._share = _share(share, self.where, below_one=True)
+        self._share = exact(share, f"{self.where}: share", above=0, most=1)
         self._cells = 0
         self._usual: dict[str, Any] = {}
 

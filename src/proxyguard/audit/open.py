@@ -36,7 +36,7 @@ from proxyguard.audit.manifest import check_manifest
 from proxyguard.audit.records import RecordWriter
 from proxyguard.audit.register import check_lineage
 from proxyguard.audit.report import advice_record, write_report
-from proxyguard.audit.resolve import Workplace
+from proxyguard.audit.resolve import Workplace, recorded_privacy
 from proxyguard.audit.score import Scored, Scorer
 from proxyguard.audit.target import OpenTarget
 from proxyguard.errors import SealError, StageError
@@ -344,12 +344,7 @@ def frame_of(journal: Journal, registry: Registry, grant: dict[str, Any] | None)
     """Return what every certificate says of its audit, whatever was decided."""
     declaration = registry.declaration
     opened = journal.ledger.find(Stage.OPENED)[0]
-    private = {
-        name: one["privacy"]
-        for member in declaration.members
-        for name, one in registry.member(member.name)["mechanisms"].items()
-        if "privacy" in one
-    }
+    private = recorded_privacy(registry)
     return {
         **({"privacy": private} if private else {}),
         "name": declaration.name,

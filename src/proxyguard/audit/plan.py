@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from proxyguard.audit.resolve import (
     develop,
     load_fitted,
     pilot_losses,
+    privacy_key,
 )
 from proxyguard.draw.catalog import load_generator
 from proxyguard.errors import RegistryError, StageError, UnsupportedDesign
@@ -93,16 +94,53 @@ def pilot_laws(
 
 
 def privacy_notes(place: Workplace) -> dict[str, list[str]]:
-    """Return, for every private mechanism, what its releases would cost if all were given out."""
-    found = {}
-    for member in place.folder.declaration().members:
-        for mechanism in member.mechanism:
-            if mechanism.generator in (None, "losses"):
-                continue
-            stated = privacy_of(load_generator(str(mechanism.generator), mechanism.options))
-            if stated is not None:
-                found[mechanism.name] = privacy_lines(stated, mechanism.draws)
-    return found
+    """Return, for every private mechanism, what its releases would cost if all were given out.
+
+    Of several members, by member and mechanism.
+    """
+    members = place.folder.declaration().members
+    found = {
+        privacy_key(member, mechanism.name, members): _privacy_note(place, member, mechanism)
+        for member in members
+        for mechanism in member.mechanism
+        if mechanism.generator != "losses"
+    }
+    return {name: lines for name, lines in found.items() if lines}
+
+
+def _privacy_note(place: Workplace, member: Member, mechanism: MechanismPart) -> list[str]:
+    """Return the words on one mechanism; where a role is open, those on each pilot it may be."""
+    if mechanism.role is None:
+        return _stated(str(mechanism.generator), mechanism.options, mechanism.draws)
+    notes = {
+        pilot.name: _stated(str(pilot.generator), pilot.options, mechanism.draws)
+        for pilot in _possible_pilots(place, member, mechanism)
+    }
+    first = next(iter(notes.values()))
+    if all(lines == first for lines in notes.values()):
+        return first
+    return [
+        f"If the role falls to pilot {name}: {line}"
+        for name, lines in notes.items()
+        for line in lines or ["It states no privacy."]
+    ]
+
+
+def _possible_pilots(place: Workplace, member: Member, mechanism: MechanismPart) -> list[Drawn]:
+    """Return the pilot that plays a role, or, before registration, all among which one will."""
+    declaration, journal = place.folder.declaration(), place.folder.journal()
+    assert declaration.roles is not None  # there is a mechanism with a role
+    names: Sequence[str] = declaration.roles.pilots
+    if journal.ledger.has(Stage.REGISTERED):
+        resolved = place.folder.registry(journal).member(member.name)["mechanisms"]
+        names = [resolved[mechanism.name]["pilot"]] if mechanism.name in resolved else names
+    return [pilot for pilot in declaration.pilot if pilot.name in names]
+
+
+def _stated(generator: str, options: Mapping[str, Any], draws: int) -> list[str]:
+    """Return what a generator says of the privacy of so many draws; nothing if it is silent."""
+    stated = privacy_of(load_generator(generator, options))
+    return [] if stated is None else privacy_lines(stated, draws)
 
 
 def _measures(

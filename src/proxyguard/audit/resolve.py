@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from proxyguard.adapters.library import Library, best_threshold
 from proxyguard.adapters.privacy import privacy_lines, privacy_of
 from proxyguard.audit.data import DataFolders
-from proxyguard.audit.folder import AuditFolder
+from proxyguard.audit.folder import AuditFolder, Registry
 from proxyguard.audit.jobs import WORKER, draw_job, forbidden_paths
 from proxyguard.audit.limits import provisional_measure, resolve_roles
 from proxyguard.draw.catalog import load_generator, origin
@@ -328,6 +328,22 @@ def _domains(development: MemberDevelopment) -> dict[str, list[str]]:
         name: sorted({canonical_value(as_text(v)) for v in training[name]})
         for name in sorted(wanted)
     }
+
+
+def recorded_privacy(registry: Registry) -> dict[str, list[str]]:
+    """Return the registered privacy statements; of several members, by member and mechanism."""
+    members = registry.declaration.members
+    return {
+        privacy_key(member, name, members): one["privacy"]
+        for member in members
+        for name, one in registry.member(member.name)["mechanisms"].items()
+        if "privacy" in one
+    }
+
+
+def privacy_key(member: Member, mechanism: str, members: Sequence[Member]) -> str:
+    """Return the name under which a mechanism's privacy is told; two members may share its own."""
+    return mechanism if len(members) == 1 else f"{member.name}/{mechanism}"
 
 
 def resolve_mechanisms(

@@ -62,6 +62,7 @@ class DataSet:
     files: tuple[File, ...] = ()
     origin: Origin = Origin.DOWNLOAD
     address: str | None = None
+    sha256: str | None = None  # of scikit-learn's arrays, where there are no files: see `wdbc`
     unchecked: tuple[str, ...] = ()  # what could not be confirmed at the official source
 
     def file(self, name: str | None = None) -> File:

@@ -8,6 +8,7 @@ names its positive label.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import tarfile
 from collections.abc import Callable, Mapping
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from proxyguard.datasets import columns, domains, recipes
+from proxyguard.datasets.catalog import entry
 from proxyguard.datasets.fetch import content
 from proxyguard.datasets.read import read, read_given
 from proxyguard.datasets.taiwan import with_features
@@ -145,7 +147,9 @@ def mammographic() -> pd.DataFrame:
 def wdbc() -> pd.DataFrame:
     """Return Breast Cancer Wisconsin: 30 numbers and ``malignant``, 1 or 0.
 
-    scikit-learn's own target is the other way round: there 0 is malignant.
+    scikit-learn's own target is the other way round: there 0 is malignant. The catalog's digest is
+    that of its numbers, row by row as doubles, and then its targets as 64-bit integers, both
+    with the lowest byte first.
     """
     import pandas as pd
     from sklearn.datasets import load_breast_cancer
@@ -153,10 +157,14 @@ def wdbc() -> pd.DataFrame:
     bunch = load_breast_cancer()
     frame = pd.DataFrame(bunch.data, columns=pd.Index(list(bunch.feature_names)))
     frame["malignant"] = (bunch.target == 0).astype(np.float64)
-    if frame.shape != (569, 31) or frame["malignant"].sum() != 212:
+    digest = hashlib.sha256(bunch.data.astype("<f8").tobytes())
+    digest.update(bunch.target.astype("<i8").tobytes())
+    expected, found = entry("wdbc").sha256, digest.hexdigest()
+    if found != expected:
         raise TableError(
-            f"wdbc: expected 569 rows with 212 malignant ones, scikit-learn gave {len(frame)} "
-            f"with {frame['malignant'].sum():g}; take a release that has the data set unchanged"
+            f"wdbc: scikit-learn gave {len(frame)} rows with {frame['malignant'].sum():g} "
+            f"malignant ones and SHA-256 {found}; expected 569 rows with 212 malignant ones and "
+            f"{expected}. Take a release that has the data set unchanged"
         )
     return frame
 

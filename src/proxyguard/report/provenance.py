@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import sqrt
 from typing import Any
 
 from proxyguard.report.parts import Table
@@ -23,22 +24,47 @@ def status_table(predicate: Mapping[str, Any]) -> Table:
 
 def lineage_table(ledger: Ledger) -> Table:
     """Return where target records, or records with their values, were met elsewhere."""
-    rows: tuple[tuple[str, ...], ...] = ()
+    met: Sequence[Mapping[str, Any]] = ()
     for entry in ledger:
         if entry["stage"] == "opened":
-            rows = tuple(
-                (one["audit"], one["role"], str(one["records"]), str(one["shared"]),
-                 str(one["twins"]), one["expected_twins"])
-                for one in entry["body"]["lineage"]
-            )  # fmt: skip
+            met = entry["body"]["lineage"]
+    rows = tuple(
+        (one["audit"], one["role"], str(one["records"]), str(one["shared"]), str(one["twins"]),
+         one["expected_twins"])
+        for one in met
+    )  # fmt: skip
     return Table(
         title="Target records met elsewhere",
         columns=("audit", "role", "records", "the same records", "value twins",
                  "expected by coincidence"),
         rows=rows,
-        note="Value twins are other records with the same values; they are not reuse.",
+        note=_twin_words(met),
         section="provenance",
     )  # fmt: skip
+
+
+def _twin_words(met: Sequence[Mapping[str, Any]]) -> str:
+    """Return what value twins are, and where there are too many of them to be other records."""
+    words = "Value twins are records with the same values that no table shows to be the same ones."
+    many = [f"{one['role']} of {one['audit']}" for one in met if more_twins_than_expected(one)]
+    if not many:
+        return f"{words} They are no more than coincidence explains, and are not counted as reuse."
+    return (
+        f"{words} Those in {', '.join(many)} are more than coincidence explains: they may be the "
+        "same records under another coding."
+    )
+
+
+def more_twins_than_expected(one: Mapping[str, Any]) -> bool:
+    """Return whether records of another table have too many twins to be by coincidence.
+
+    Five standard deviations of a Poisson count and ten more, as registration asks within an
+    audit. Within one table it is known which records are the same.
+    """
+    if one["same_table"]:
+        return False
+    expected = float(one["expected_twins"])
+    return int(one["twins"]) - int(one["shared"]) > expected + 5.0 * sqrt(expected) + 10.0
 
 
 def ledger_table(ledger: Ledger) -> Table:
