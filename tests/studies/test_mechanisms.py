@@ -13,6 +13,7 @@ from proxyguard.exact.sharp import default_violation_threshold, sharp_lower
 from proxyguard.studies import mechanism_modes, mechanisms
 from proxyguard.studies.catalog import STUDIES
 from proxyguard.studies.count_tests import COUNT_TESTS, count_pvalues
+from proxyguard.studies.counts import VIOLATION
 from proxyguard.studies.mechanism_modes import OURS
 from proxyguard.studies.rows import Row
 from proxyguard.studies.run import run_study
@@ -150,3 +151,18 @@ def test_fewer_than_the_least_release_never_validate() -> None:
     # .8^10 > .05/5, so no outcome of 10 releases validates and the exact rate is 0.
     cell = {"n": 500, "R": 10, "safe": 0.02, "bad": 0.12, "eta": 0.98, "share": 0.5}
     assert mechanisms.exact_calibration(cell)["oracle", "false validation"] == 0.0
+
+
+@pytest.mark.parametrize("bad", [0.12, 0.16, 0.25])
+def test_unreliable_mechanisms_are_shown_to_be_as_often_as_a_sum_says(bad: float) -> None:
+    # At the paper's risk of .12 against .10 no violation shows; farther out it must.
+    cell = {**STUDIES["mechanism-calibration"].cells[-1], "n": 500, "R": 75, "bad": bad}
+    wanted = frozenset({"sharp violation"})
+    sums = mechanisms.calibrate(cell, np.random.default_rng(3), 2000, wanted)
+    exact = mechanism_modes.exact_ours(cell)["sharp violation", VIOLATION]
+    assert {0.12: exact < 1e-6, 0.16: 0.2 < exact < 0.8, 0.25: exact > 0.9}[bad]
+    # Five independent mechanisms a repetition.
+    error = max((exact * (1 - exact) / 10_000) ** 0.5, 1e-4)
+    assert abs(sums["sharp violation", VIOLATION].mean - exact) < 5 * error
+    # The same at the target, where a violation is false: the twin that must stay low.
+    assert sums["sharp violation", "false violation"].mean < 0.07

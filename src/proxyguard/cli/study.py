@@ -66,6 +66,7 @@ def run(
     from proxyguard.studies.report import table, write_rows
     from proxyguard.studies.rows import agreement
     from proxyguard.studies.run import run_study, workers
+    from proxyguard.studies.whole_grid import grid_rows
 
     if methods not in ("paper", "all"):
         raise typer.BadParameter(f"--methods is paper or all, got {methods!r}")
@@ -84,6 +85,7 @@ def run(
                 methods=None if methods == "all" else study.published_methods(),
                 progress=progress, cache=None if no_cache else cache or default_cache(),
             )  # fmt: skip
+    rows += grid_rows(rows)
     verdict = agreement(rows)
     if out is not None:
         write_rows(out, rows)
@@ -121,6 +123,7 @@ def reproduce(
     from proxyguard.studies.plotting import need_matplotlib
     from proxyguard.studies.rows import agreement
     from proxyguard.studies.run import run_study, workers
+    from proxyguard.studies.whole_grid import grid_rows
 
     need_matplotlib()  # before minutes are spent, not after
     rows, before = [], sum(os.times()[:4])
@@ -130,6 +133,7 @@ def reproduce(
             rows += run_study(
                 study, repetitions=min(study.repetitions, least), pool=pool, progress=progress
             )
+    rows += grid_rows(rows)
     seconds = sum(os.times()[:4]) - before  # the workers have ended, so theirs are in it
     command = "proxyguard study reproduce"
     command += "" if out == Path("docs") else f" --out {out}"

@@ -44,6 +44,20 @@ def stratified_ceiling(cutoff: float, v: float, effective_n: float) -> float:
     return float(mean_tests.hoeffding_pvalue(_inside(cutoff, v), effective_n, v))
 
 
+def slack_ceiling(
+    cutoff: float, v: float, n: int, *, paper: bool, two_valued: bool, identical: bool = True
+) -> float:
+    """Return the ceiling of a slack score on ``n`` unweighted records.
+
+    The paper's is Chernoff's; ours is the exact tail of two-valued losses, else Bentkus'.
+    """
+    if paper:
+        return chernoff_ceiling(cutoff, v, n)
+    if two_valued:
+        return binomial_ceiling(cutoff, v, n, identical=identical)
+    return bentkus_ceiling(cutoff, v, n)
+
+
 def threshold_ceiling(threshold: float, *, two_valued: tuple[int, float] | None = None) -> float:
     """Return the ceiling of the p-value score ``1{p <= t}``: ``t`` itself.
 

@@ -21,6 +21,11 @@ from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest
 
 
+def most_at_cutoff(cutoff: float, n: int) -> int:
+    """Return the largest count whose share of ``n``, as floats divide it, is at most the cutoff."""
+    return int(np.flatnonzero(np.arange(n + 1) / n <= cutoff)[-1])
+
+
 @lru_cache(maxsize=4096)
 def least_recognized(releases: int, *, target: float, alpha: float) -> int:
     """Return the least count with ``CP_lower > target``, ``R + 1`` if there is none."""
@@ -45,16 +50,13 @@ def score_ceiling(
             contamination.threshold_ceiling(threshold, two_valued=(n, r.unit_limit))
             for r in requirements
         )
-    return max(_slack_ceiling(claim.bound, requirement, n) for requirement in requirements)
-
-
-def _slack_ceiling(bound: Bound, requirement: Requirement, n: int) -> float:
-    cutoff, v = requirement.unit_cutoff, requirement.unit_limit
-    if bound is Bound.PAPER:
-        return contamination.chernoff_ceiling(cutoff, v, n)
-    if requirement.two_valued:
-        return contamination.binomial_ceiling(cutoff, v, n)
-    return contamination.bentkus_ceiling(cutoff, v, n)
+    paper = claim.bound is Bound.PAPER
+    return max(
+        contamination.slack_ceiling(
+            r.unit_cutoff, r.unit_limit, n, paper=paper, two_valued=r.two_valued
+        )
+        for r in requirements
+    )
 
 
 def least_favorable(claim: Claim, budget: Budget, kappa: float, releases: int) -> int:

@@ -109,6 +109,11 @@ class Law:
             chances += np.where(valid, 0.0, self.releases * ((1.0 - reliability) / lost))
         return replace(self, releases=chances)
 
+    def with_margins(self, factor: float) -> Law:
+        """Return the law with its smallest unit-scale margin multiplied by a factor."""
+        width = np.array([r.width for r in self.requirements])
+        return self.shifted(float((1.0 - factor) * np.min(self.margins / width)))
+
     def shifted(self, worse: float) -> Law:
         """Return the law with the means of valid releases moved up by about ``worse``, unit scale.
 

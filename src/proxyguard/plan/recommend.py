@@ -32,7 +32,10 @@ COARSE, TABLE, FINE = 200, 1000, 4000
 """Simulated targets of the search, of the table of ways, and of the chosen plan."""
 
 CLOSE = 0.005
-"""Plans whose power differs by less are alike; the cheaper one is taken."""
+"""Plans whose power differs by less are alike: doubt and then the cost decide between them."""
+
+DOUBTED_MARGIN = 0.85
+"""Of its margin, what a law keeps when it is doubted; reliability loses half its excess."""
 
 EFFORT = 6e6
 """Bets that one evaluation of a search may cost, a fraction of a second."""
@@ -138,7 +141,7 @@ def recommend(
     searched = [way for way in sound if _searched(way)] or sound
     search = _Search(law, question, searched, seed, progress)
     found = search.cheapest() if question.power is not None else search.most_powerful()
-    best = _pick(found, question).plan
+    best = search.pick().plan
     tuning = _Pool(law, question, best.n, best.releases, seed=seed, repetitions=COARSE)
     fresh = _Pool(law, question, best.n, best.releases, seed=seed + 1, repetitions=TABLE)
     tuned = []
@@ -195,17 +198,6 @@ def _simple(way: Way) -> int:
     return -2 * modes.index(way.mode) - (way.score == "slack")
 
 
-def _pick(found: Sequence[Option], question: Question) -> Option:
-    """Return the option at the best size: cheapest that reaches the goal, or most powerful."""
-    if question.power is not None:
-        enough = [o for o in found if o.power.value >= question.power]
-        if enough:
-            return min(enough, key=lambda o: (o.cost, -o.power.value))
-    best = max(o.power.value for o in found)
-    close = (o for o in found if o.power.value >= best - CLOSE)
-    return min(close, key=lambda o: (o.cost, -o.power.value))
-
-
 class _Pool:
     """Targets of one size: one set for tests of moments, a smaller one where records are read."""
 
@@ -250,6 +242,7 @@ class _Search:
         self._ways = list(searched)
         self._progress = progress
         self._found: dict[tuple[int, int], Option] = {}
+        self._doubts: dict[tuple[int, int], float] = {}
         self._sizes = question.sizes()
         if not self._sizes:
             raise RegistryError(
@@ -261,7 +254,7 @@ class _Search:
         """Try the largest affordable sizes, then twice between the best and its neighbours."""
         self._try(self._sizes)
         for _ in range(2 if len(self._sizes) > 1 else 0):
-            best = _pick(self._known(), self._question).plan.releases
+            best = self.pick().plan.releases
             tried = sorted(releases for _, releases in self._found)
             place = tried.index(best)
             near = tried[max(0, place - 1) : place + 2]
@@ -288,6 +281,37 @@ class _Search:
             self._try(self._sizes[-1:])
         self._progress("sizes", len(self._found), len(self._found))
         return self._known()
+
+    def pick(self) -> Option:
+        """Return the option at the best size: cheapest that reaches the goal, or most powerful.
+
+        Within a budget many sizes may be alike under the law. Then the one that does best if
+        the law was too hopeful is taken: a pilot that saw no invalid release would otherwise
+        call for a handful of draws.
+        """
+        found, goal = self._known(), self._question.power
+        enough = [o for o in found if goal is not None and o.power.value >= goal]
+        if enough:
+            return min(enough, key=lambda o: (o.cost, -o.power.value))
+        best = max(o.power.value for o in found)
+        close = [o for o in found if o.power.value >= best - CLOSE]
+        if len(close) > 1 and best > 0.0:
+            doubted = {id(o): self._doubted(o) for o in close}
+            most = max(doubted.values())
+            close = [o for o in close if doubted[id(o)] >= most - CLOSE]
+        return min(close, key=lambda o: (o.cost, -o.power.value))
+
+    def _doubted(self, option: Option) -> float:
+        """Return an option's power if reliability and margins are less than the law says."""
+        n, releases = option.plan.n, option.plan.releases
+        if (n, releases) not in self._doubts:
+            law, target = self._law, self._question.target
+            doubt = law.with_margins(DOUBTED_MARGIN)
+            doubt = doubt.with_reliability((law.reliability + target) / 2)
+            pool = _Pool(doubt, self._question, n, releases, seed=self._seed, repetitions=COARSE)
+            judged = _judged(doubt, option, pool.of(option.way, tuned=True))
+            self._doubts[n, releases] = judged.power.value
+        return self._doubts[n, releases]
 
     def _least(self, releases: int, goal: float, best: Option | None) -> Option | None:
         """Return the cheapest option with so many draws, if it reaches the goal for less.

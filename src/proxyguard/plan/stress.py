@@ -68,7 +68,7 @@ def stress(
     cells = list(product(reliability_errors, margin_factors))
     results = []
     for done, factor in enumerate(margin_factors, start=1):
-        other = _with_margins(law, factor)
+        other = law.with_margins(factor)
         targets: dict[int, Targets] = {}
         for error in reliability_errors:
             reliability = round(law.reliability + error, 10)
@@ -95,12 +95,6 @@ def _rivals(found: Recommendation) -> list[Option]:
     sizes = [o for o in found.sizes if most is None or o.cost <= most + 1e-9]
     strongest = sorted(sizes, key=lambda o: -o.power.value)[:RIVALS]
     return [found.chosen, *strongest, *found.alternatives[:RIVALS]]
-
-
-def _with_margins(law: Law, factor: float) -> Law:
-    """Return the law with its smallest unit-scale margin multiplied by a factor."""
-    width = np.array([r.width for r in law.requirements])
-    return law.shifted(float((1.0 - factor) * np.min(law.margins / width)))
 
 
 def _power(

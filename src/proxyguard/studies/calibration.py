@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from proxyguard.plan.counts import most_at_cutoff
 from proxyguard.studies.counts import (
     Integers,
     bar,
@@ -13,7 +14,6 @@ from proxyguard.studies.counts import (
     holm_count,
     largest_count_law,
     largest_counts,
-    point_passes,
     pvalue_table,
 )
 from proxyguard.studies.study import Cell, Metrics, Outcome, Published, Status, Study, Wanted, tally
@@ -42,7 +42,7 @@ def calibrate(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wa
 
     return tally(
         {
-            "point threshold": lambda: under(point_passes(n, TOLERANCE) + 1),
+            "point threshold": lambda: under(most_at_cutoff(TOLERANCE, n) + 1),
             "per-proxy IUT": lambda: under(bar(table, alpha)),
             "Bonferroni": lambda: under(bar(table, alpha / CANDIDATES)),
             "Holm": lambda: accepted(lambda counts: holm_count(counts, table, alpha)),
@@ -76,7 +76,7 @@ def exact_calibration(cell: Cell) -> dict[tuple[str, str], float]:
     bad, good = largest_count_law(n, INVALID), largest_count_law(n, VALID)
     found = {}
     for name, most in (
-        ("point threshold", point_passes(n, TOLERANCE)),
+        ("point threshold", most_at_cutoff(TOLERANCE, n)),
         ("per-proxy IUT", bar(table, alpha) - 1),
         ("Bonferroni", bar(table, alpha / CANDIDATES) - 1),
     ):

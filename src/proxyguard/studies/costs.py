@@ -1,76 +1,201 @@
 """C1 to C3: the paper's cost planner, its mode phases, and what wrong pilot rates cost.
 
-Ours beside it is the same planner with the sharp bound in the place of the direct one: same
-grid, same rates, same tie rule. Our own planner needs more than two rates.
+Beside it stand the same planner with the sharp bound in the place of the direct one (same
+grid, same rates, same tie rule), and our own planner. Ours needs a law and a target, not two
+rates: it is given a law under which a pilot would see those rates. All three plans are then
+judged by the same measure, their power under that law.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
 
 import numpy as np
 
-from proxyguard.plan.paper import PaperGrid
+from proxyguard.exact.binomial import lower_tail
+from proxyguard.exact.special import special
+from proxyguard.plan.law import Law, assumed_law
+from proxyguard.plan.paper import PaperGrid, PaperPlan
+from proxyguard.plan.power import AuditPlan, power
+from proxyguard.plan.question import Question
+from proxyguard.plan.recommend import recommend
+from proxyguard.registry.claim import Claim, Mode
+from proxyguard.registry.requirement import Requirement
+from proxyguard.registry.test import ComponentTest
 from proxyguard.studies.study import Cell, Metrics, Outcome, Published, Status, Study, Wanted, tally
 
 GRID = PaperGrid()
 SHARP_GRID = PaperGrid(sharp=True)
 RATIOS = (0.01, 0.1, 1.0, 10.0, 100.0)
 ERRORS = (-0.10, -0.05, -0.02, 0.0, 0.02, 0.05, 0.10)
+COARSE_ERRORS = (-0.10, 0.0, 0.10)
+"""Errors over which plans are compared by power: ours is a search for each pair."""
 TRUTH = {"direct": 0.95, "named": 0.80}
+TARGET, WANTED = "0.8", 0.95
+"""The reliability that plans are to validate, and the power that ours is asked for."""
+PILOT_RECORDS, PILOT_RELEASES = 500, 30
+MOST_RECOGNIZED = 0.995
+"""Share of valid releases recognized where a pilot recognizes all: more has no finite margin."""
+
+OURS = "our planner"
+"""Plans are judged by their power only beside ours: it is no measure of the paper's."""
+
+Rates = Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A plan that can be registered, and what it costs."""
+
+    audit: AuditPlan
+    requirements: tuple[Requirement, ...]
+    cost: float
+
+    def power(self, law: Law) -> float:
+        """Return the chance that this audit validates under a law."""
+        return power(law.requiring(self.requirements), self.audit, repetitions=2000, seed=0).value
+
+
+def law_of(direct: float, named: float) -> Law:
+    """Return a law of two-valued losses under which a pilot would see two rates.
+
+    Reliability is the larger rate. The margin is the one at which a valid release passes the
+    binomial test on the pilot's records, at Holm's first step over its releases, as often as
+    named mode recognized one: a beta quantile.
+    """
+    requirement = Requirement(name="loss", low=0, high=1, limit=GRID.tolerance, two_valued=True)
+    reliability = max(direct, named)
+    level = GRID.alpha / 2 / PILOT_RELEASES
+    counts = np.arange(PILOT_RECORDS + 1)
+    most = np.count_nonzero(lower_tail(counts, PILOT_RECORDS, GRID.tolerance) <= level) - 1
+    share = min(named / reliability, MOST_RECOGNIZED)
+    risk = 1.0 - float(special.betaincinv(PILOT_RECORDS - most, most + 1, share))
+    return assumed_law(
+        [requirement], margins=[GRID.tolerance - risk], deviations=[None], reliability=reliability
+    )
+
+
+def registered(plan: PaperPlan, grid: PaperGrid, ratio: float) -> Planned:
+    """Return a plan of the paper's planner as an audit of one two-valued loss."""
+    requirement = Requirement(name="loss", low=0, high=1, limit=grid.tolerance, two_valued=True)
+    wanted: dict[str, str] = {"reliability_target": TARGET, "mode": plan.mode}
+    if plan.mode == "named":
+        wanted |= {"test": "binomial", "release_share": str(plan.share)}
+    else:
+        requirement = replace(requirement, slack=plan.slack)
+        wanted |= {"score": "slack", "bound": "sharp" if grid.sharp else "paper"}
+        wanted |= {} if grid.sharp else {"target_share": str(plan.share)}
+    audit = AuditPlan(claim=Claim.of(wanted), n=plan.n, releases=plan.releases)  # type: ignore[arg-type]
+    return Planned(audit=audit, requirements=(requirement,), cost=plan.cost(ratio))
+
+
+@cache
+def our_plan(ratio: float, direct: float, named: float, wanted: float | None) -> Planned:
+    """Return our plan within the budget: the cheapest with a power, or the most powerful."""
+    question = Question(
+        reliability_target=TARGET, release_cost=ratio, budget=GRID.budget, power=wanted,
+        most_releases=max(GRID.releases), modes=(Mode.DIRECT, Mode.NAMED),
+        tests=(ComponentTest.BINOMIAL,),
+    )  # fmt: skip
+    chosen = recommend(law_of(direct, named), question).chosen
+    return Planned(audit=chosen.plan, requirements=chosen.requirements, cost=chosen.cost)
 
 
 def cost_plan(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
     """Return the chosen plan at one cost ratio (C1, C2)."""
+    ratio = cell["ratio"]
     rates = {"direct": 0.95, "named": cell["named"]}
 
-    def chosen(planner: PaperGrid) -> Metrics:
-        plan = planner.choose(cell["ratio"], rates)
+    def projected(planner: PaperGrid) -> Metrics:
+        plan = planner.choose(ratio, rates)
+        bound = planner.projection(plan, rates[plan.mode])
+        return {"projected bound": [bound], **judged(registered(plan, planner, ratio))}
+
+    def judged(plan: Planned) -> Metrics:
+        power = {"power": [plan.power(law_of(**rates))]} if OURS in wanted else {}
         return {
-            "projected bound": [planner.projection(plan, rates[plan.mode])],
-            "n": [plan.n],
-            "R": [plan.releases],
-            "direct": [plan.mode == "direct"],
+            "n": [plan.audit.n],
+            "R": [plan.audit.releases],
+            "direct": [plan.audit.claim.mode is Mode.DIRECT],
+            "cost": [plan.cost],
+            **power,
         }
 
     return tally(
-        {"paper's planner": lambda: chosen(GRID), "sharp bound": lambda: chosen(SHARP_GRID)},
+        {
+            "paper's planner": lambda: projected(GRID),
+            "sharp bound": lambda: projected(SHARP_GRID),
+            OURS: lambda: judged(our_plan(ratio, **rates, wanted=WANTED)),
+        },
         wanted,
     )
 
 
 def sensitivity(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
     """Return how often wrong pilot rates switch the mode, and what they cost (C3)."""
+    ratio = cell["ratio"]
+
+    def projected(planner: PaperGrid) -> Metrics:
+        def choose(rates: Rates) -> Planned:
+            return registered(planner.choose(ratio, rates), planner, ratio)
+
+        power = _power_lost(ratio, choose) if OURS in wanted else {}
+        return {**_bound_lost(planner, ratio), **power}
+
+    def ours(rates: Rates) -> Planned:
+        return our_plan(ratio, rates["direct"], rates["named"], None)
+
     return tally(
         {
-            "paper's planner": lambda: _wrong_rates(GRID, cell["ratio"]),
-            "sharp bound": lambda: _wrong_rates(SHARP_GRID, cell["ratio"]),
+            "paper's planner": lambda: projected(GRID),
+            "sharp bound": lambda: projected(SHARP_GRID),
+            OURS: lambda: _power_lost(ratio, ours),
         },
         wanted,
     )
 
 
-def _wrong_rates(planner: PaperGrid, ratio: float) -> Metrics:
-    """Return what a planner loses over all pairs of errors, by its own projections."""
-    oracle = planner.choose(ratio, TRUTH)
-    best = planner.projection(oracle, TRUTH[oracle.mode])
-    switches, regrets = [], []
-    for direct, named in product(ERRORS, ERRORS):
-        rates = {
+def wrong_rates(errors: Sequence[float]) -> list[dict[str, float]]:
+    """Return the rates of every pair of pilot errors, within [0, 1]."""
+    return [
+        {
             "direct": min(1.0, max(0.0, round(TRUTH["direct"] + direct, 10))),
             "named": min(1.0, max(0.0, round(TRUTH["named"] + named, 10))),
         }
-        plan = planner.choose(ratio, rates)
-        switches.append(plan.mode != oracle.mode)
-        regrets.append(max(0.0, best - planner.projection(plan, TRUTH[plan.mode])))
+        for direct, named in product(errors, errors)
+    ]
+
+
+def _bound_lost(planner: PaperGrid, ratio: float) -> Metrics:
+    """Return what a planner loses over all pairs of errors, by its own projections."""
+    oracle = planner.choose(ratio, TRUTH)
+    best = planner.projection(oracle, TRUTH[oracle.mode])
+    plans = [planner.choose(ratio, rates) for rates in wrong_rates(ERRORS)]
+    regrets = [max(0.0, best - planner.projection(plan, TRUTH[plan.mode])) for plan in plans]
     return {
-        "mode switches": [100.0 * float(np.mean(switches))],
+        "mode switches": [100.0 * float(np.mean([plan.mode != oracle.mode for plan in plans]))],
         "mean regret": [float(np.mean(regrets))],
         "largest regret": [max(regrets)],
     }
 
 
-_METHODS = {"paper's planner": Status.REGISTERED, "sharp bound": Status.OURS}
+def _power_lost(ratio: float, choose: Callable[[Rates], Planned]) -> Metrics:
+    """Return how far plans from wrong rates fall behind ours from the true ones, in power."""
+    law = law_of(**TRUTH)
+    best = our_plan(ratio, **TRUTH, wanted=None).power(law)
+    powers = [choose(rates).power(law) for rates in wrong_rates(COARSE_ERRORS)]
+    lost = [max(0.0, best - one) for one in powers]
+    return {"mean loss of power": [float(np.mean(lost))], "largest loss of power": [max(lost)]}
+
+
+_METHODS = {
+    "paper's planner": Status.REGISTERED,
+    "sharp bound": Status.OURS,
+    OURS: Status.OURS,
+}
 
 
 def _published(rows: tuple[tuple[float, int, int, int], ...]) -> dict[

@@ -30,6 +30,10 @@ Counts = NDArray[np.int64]
 Integers = NDArray[np.integer[Any]]
 """Counts in the narrowest type that holds them."""
 
+UNRELIABLE = 0.6
+VIOLATION = f"violation at reliability {UNRELIABLE:.2f}"
+"""The metric of how often mechanisms below the target are shown to be."""
+
 GUIDE_BITS = 16
 UNDECIDED = 255
 """Code of a guide's entry that lies across a step of the distribution function."""
@@ -93,12 +97,6 @@ class CodeLaw:
 def pvalue_table(n: int, tolerance: float) -> Array:
     """Return ``P(Bin(n, tolerance) <= k)`` for every count ``k``."""
     return lower_tail(np.arange(n + 1), n, tolerance)
-
-
-@cache
-def point_passes(n: int, tolerance: float) -> int:
-    """Return the largest count whose share is at most the tolerance, as floats compare them."""
-    return int(np.flatnonzero(np.arange(n + 1) / n <= tolerance)[-1])
 
 
 @cache

@@ -14,11 +14,12 @@ import scipy
 import proxyguard
 from proxyguard.studies.crossing import cross_table
 from proxyguard.studies.figures import write_figures
-from proxyguard.studies.readings import READINGS, Reading
+from proxyguard.studies.readings import READINGS
 from proxyguard.studies.report import write_rows
-from proxyguard.studies.rows import LEVEL, Agreement, Row, agreement
-from proxyguard.studies.sentences import cell_words, gains
+from proxyguard.studies.rows import LEVEL, PLANTED, Agreement, Row, agreement, error_shows
+from proxyguard.studies.sentences import Reading, cell_words, gains
 from proxyguard.studies.study import Cell, Status, Study
+from proxyguard.studies.whole_grid import OVER, about_grid
 
 MOST_CELLS, MOST_COLUMNS = 12, 7
 """A grid with more cells is abridged; a table with more methods lists them downwards."""
@@ -92,17 +93,41 @@ def _opening(
         "paper's methods are grey and blue, ours orange, diagnostics red, the oracle dashed black, "
         "and black rings and ticks are published figures.",
         "",
-        "| study | where it is published | cells | repetitions | compared | differ |",
-        "|---|---|---:|---:|---:|---:|",
+        f"How much can hide: the last column says for how many of the compared rates an estimate "
+        f"{100 * PLANTED:.0f} points off, up or down, would be reported by Holm's first step over "
+        f"all {verdict.compared} figures. It cannot be all: a rate printed from 500 runs is "
+        "itself uncertain by up to two points. Other figures are computed and compared to the "
+        "last printed digit, or are means with their own errors.",
+        "",
+        "| study | where it is published | cells | repetitions | compared | differ "
+        f"| {100 * PLANTED:.0f}-point error shows |",
+        "|---|---|---:|---:|---:|---:|---:|",
     ]
     for name, own in by_study.items():
         compared = sum(row.p_agree is not None for row in own)
         differ = sum(row.study == name for row in verdict.differ)
+        rates, shows = detectable(studies[name], own, verdict.compared)
         lines.append(
             f"| [{name}](#{name}) | {studies[name].paper} | {len(studies[name].cells)} "
-            f"| {_repetitions(own)} | {compared} | {differ} |"
+            f"| {_repetitions(own)} | {compared} | {differ} "
+            f"| {f'{shows} of {rates}' if rates else '-'} |"
         )
     return "\n".join(lines)
+
+
+def detectable(study: Study, rows: Sequence[Row], family: int) -> tuple[int, int]:
+    """Return how many simulated rates are compared, and for how many a planted error shows."""
+    by_key = {_key(row): row for row in rows}
+    rates = shows = 0
+    for (index, method, metric), printed in study.published.items():
+        row = by_key.get((study.name, _cell_key(study.cells[index]), method, metric))
+        if row is None or row.p_agree is None or row.wilson is None:
+            continue
+        if printed.repetitions is None or metric.startswith("gain"):
+            continue  # computed, or a difference
+        rates += 1
+        shows += error_shows(printed, row.repetitions, row.exact, family)
+    return rates, shows
 
 
 def _from_theory(
@@ -149,6 +174,8 @@ def write_document(
 def section(study: Study, rows: Sequence[Row], verdict: Agreement, *, figure: bool) -> str:
     """Return the section of one study."""
     words = READINGS.get(study.name, Reading(asks=""))
+    whole = [row for row in rows if about_grid(row)]
+    rows = [row for row in rows if not about_grid(row)]
     shown, abridged = shown_cells(study, rows)
     same = _constant(study.cells)
     common = cell_words(study.cells[0], same) if len(study.cells) > 1 else ""
@@ -157,6 +184,7 @@ def section(study: Study, rows: Sequence[Row], verdict: Agreement, *, figure: bo
         f"*{study.paper}.* {words.asks}".strip(),
         *([f"![{study.name}](reproduction/{study.name}.svg)"] if figure else []),
         " ".join(words.see(rows)),
+        *_whole(whole),
         *([f"Beware: {words.beware}"] if words.beware else []),
         words.ours,
         f"What differs: {_differs(study)}",
@@ -166,6 +194,21 @@ def section(study: Study, rows: Sequence[Row], verdict: Agreement, *, figure: bo
         *tables(study, rows, shown, {_key(row) for row in verdict.differ}),
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _whole(rows: Sequence[Row]) -> list[str]:
+    """Return what the paper says of all cells at once, beside what is found here."""
+    if not rows:
+        return []
+    found = []
+    for row in rows:
+        beside = "" if row.published is None else f", published {row.published:g}"
+        p = "" if row.p_agree is None else f", *p* {_small(row.p_agree)}"
+        found.append(f"- {row.metric} ({row.method}; {row.cell[OVER]}): {row.value:g}{beside}{p}")
+    return [
+        "Over the whole grid; the tests hold whatever the rates of the single cells are, and see "
+        "only large differences:\n\n" + "\n".join(found)
+    ]
 
 
 def _differs(study: Study) -> str:

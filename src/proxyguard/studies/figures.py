@@ -35,6 +35,7 @@ from proxyguard.studies.plotting import (
 )
 from proxyguard.studies.rows import Row
 from proxyguard.studies.study import Status
+from proxyguard.studies.whole_grid import about_grid
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,7 +65,7 @@ def _tuple(value: Any) -> Any:
 def draw(name: str, rows: Rows) -> Figure:
     """Return the figure of one study."""
     with style():
-        return FIGURES[name]([row for row in rows if row.study == name])
+        return FIGURES[name]([row for row in rows if row.study == name and not about_grid(row)])
 
 
 def write_figures(folder: Path, rows: Rows) -> list[Path]:

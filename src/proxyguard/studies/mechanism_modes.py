@@ -19,6 +19,8 @@ from proxyguard.exact.binomial import upper_tail
 from proxyguard.exact.sharp import default_violation_threshold
 from proxyguard.studies.count_tests import COUNT_TESTS, OTHER_TESTS, count_pvalues
 from proxyguard.studies.counts import (
+    UNRELIABLE,
+    VIOLATION,
     Array,
     Integers,
     bar,
@@ -57,9 +59,15 @@ def both(blocks: Mapping[str, NDArray[Any]], decide: Decide) -> Metrics:
 
 
 def our_methods(
-    blocks: Mapping[str, Integers], n: int, named: Callable[[Array], Metrics]
+    blocks: Mapping[str, Integers],
+    n: int,
+    named: Callable[[Array], Metrics],
+    unreliable: Callable[[], Integers],
 ) -> dict[str, Callable[[], Metrics]]:
-    """Return every mode with every test; ``named`` evaluates named mode for a table."""
+    """Return every mode with every test; ``named`` evaluates named mode for a table.
+
+    ``unreliable`` draws the counts of mechanisms that are less reliable than the target.
+    """
     tables = {test: count_pvalues(test, n, TOLERANCE) for test in COUNT_TESTS}
     found: dict[str, Callable[[], Metrics]] = {
         f"named, {test}": partial(named, tables[test]) for test in OTHER_TESTS
@@ -67,8 +75,11 @@ def our_methods(
     for mode, certify in (("sharp", sharp), ("count", counted)):
         for test in tables:
             found[f"{mode}, {test}"] = partial(both, blocks, partial(certify, test=test, n=n))
-    # At the target a violation is as likely as it ever is where there is none.
-    found["sharp violation"] = lambda: {"false violation": violations(blocks["boundary"], n) > 0}
+    found["sharp violation"] = lambda: {
+        # At the target a violation is as likely as it ever is where there is none.
+        "false violation": violations(blocks["boundary"], n) > 0,
+        VIOLATION: violations(unreliable(), n) / H,
+    }
     return found
 
 
@@ -186,5 +197,10 @@ def exact_ours(cell: Cell) -> dict[tuple[str, str], float]:
         0.0
         if bars is None
         else exact_any(releases, 1.0 - pass_rate(cell, TARGET, bars[0]), bars[1])
+    )
+    found["sharp violation", VIOLATION] = (
+        0.0
+        if bars is None
+        else float(binom.sf(bars[1] - 1, releases, 1.0 - pass_rate(cell, UNRELIABLE, bars[0])))
     )
     return found

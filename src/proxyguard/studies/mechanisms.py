@@ -8,7 +8,9 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from proxyguard.plan.counts import most_at_cutoff
 from proxyguard.studies.counts import (
+    UNRELIABLE,
     Array,
     CodeLaw,
     Integers,
@@ -19,7 +21,6 @@ from proxyguard.studies.counts import (
     holm_count,
     labelled,
     mixed_law,
-    point_passes,
     pvalue_table,
     reliability_pvalues,
     simes_count,
@@ -82,6 +83,13 @@ def _blocks(rng: np.random.Generator, cell: Cell, repetitions: int) -> dict[str,
     }
 
 
+def _unreliable(rng: np.random.Generator, cell: Cell, repetitions: int) -> Callable[[], Integers]:
+    """Return how to draw the counts of unreliable mechanisms, from a stream of their own."""
+    (own,) = rng.spawn(1)
+    law = unlabelled_law(cell["n"], TOLERANCE, UNRELIABLE, risks(cell))
+    return lambda: law.draw(own, (cell["R"], H, repetitions))
+
+
 def _outer(recognized: Integers, releases: int, level: float) -> Integers:
     """Return how many mechanisms the binomial test validates, Holm over the mechanisms."""
     return validated_mechanisms(recognized, reliability_pvalues(releases, TARGET), level)
@@ -95,7 +103,7 @@ def _oracle(valid: Mapping[str, NDArray[np.bool_]], level: float) -> Metrics:
 def calibrate(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
     """Return false validation and power of every way to recognize releases (B5, B9)."""
     n, releases, share = cell["n"], cell["R"], cell["share"]
-    table, passes = pvalue_table(n, TOLERANCE), point_passes(n, TOLERANCE) + 1
+    table, passes = pvalue_table(n, TOLERANCE), most_at_cutoff(TOLERANCE, n) + 1
     inner, outer = ALPHA * share, ALPHA * (1 - share)
     counts, valid = _labelled_blocks(rng, cell, repetitions)
 
@@ -118,7 +126,7 @@ def calibrate(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wa
             "two-level": lambda: named(table),
             "collective": lambda: tested(lambda c: simes_count(c, table, inner / H), outer),
             "oracle": lambda: _oracle(valid, ALPHA),
-            **our_methods(counts, n, named),
+            **our_methods(counts, n, named, _unreliable(rng, cell, repetitions)),
         },
         wanted,
     )
@@ -154,7 +162,7 @@ def near_boundary(
             "uncorrected": lambda: marked(lambda c: bar(table, level)),
             "inner Holm": lambda: by_holm(table),
             "oracle": lambda: {"any false label": np.zeros(repetitions), **_oracle(valid, level)},
-            **our_methods(counts, n, by_holm),
+            **our_methods(counts, n, by_holm, _unreliable(rng, cell, repetitions)),
         },
         wanted,
     )
@@ -192,7 +200,7 @@ def collective(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: W
             "Holm": lambda: combined(by_holm),
             "tail-Simes": lambda: gaining(simes_count),
             "tail-Fisher": lambda: gaining(fisher_count),
-            **our_methods(counts, n, named),
+            **our_methods(counts, n, named, _unreliable(rng, cell, repetitions)),
         },
         wanted,
     )
@@ -205,7 +213,7 @@ def exact_calibration(cell: Cell) -> dict[tuple[str, str], float]:
     """
     n, releases, share = cell["n"], cell["R"], cell["share"]
     table, outer = pvalue_table(n, TOLERANCE), reliability_pvalues(releases, TARGET)
-    point = pass_rate(cell, TARGET, point_passes(n, TOLERANCE) + 1)
+    point = pass_rate(cell, TARGET, most_at_cutoff(TOLERANCE, n) + 1)
     single = pass_rate(cell, TARGET, bar(table, ALPHA * share))
     plenty = int(np.argmax(np.arange(releases + 1) / releases >= TARGET))
     whole, part = ALPHA / H, ALPHA * (1 - share) / H

@@ -13,7 +13,7 @@ import numpy as np
 
 from proxyguard.exact.contamination import bentkus_ceiling, chernoff_ceiling, markov_allowance
 from proxyguard.exact.sharp import default_violation_threshold
-from proxyguard.studies.counts import sharp_threshold
+from proxyguard.studies.counts import UNRELIABLE, VIOLATION, sharp_threshold
 from proxyguard.studies.mode_targets import (
     HIGH_SIGNAL,
     LIMITS,
@@ -98,8 +98,13 @@ def direct_by(
     )
 
 
-def compare(target: Target, design: Design, wanted: Wanted) -> Outcome:
-    """Return how often each mode with each test validates."""
+def compare(
+    target: Target, design: Design, wanted: Wanted, unreliable: Callable[[], Target] | None
+) -> Outcome:
+    """Return how often each mode with each test validates.
+
+    ``unreliable`` draws targets of mechanisms that are less reliable than the target.
+    """
     papers = published_methods(target, design)
     methods = {**papers, **our_methods(target, design)}
     named = cache(papers["named"])
@@ -109,13 +114,21 @@ def compare(target: Target, design: Design, wanted: Wanted) -> Outcome:
         gain = found.astype(np.float64) - named()
         return {"validated": found, "gain over named": gain}
 
-    found = {name: partial(_decided, name, run) for name, run in methods.items()}
-    return tally({**found, "named": partial(_decided, "named", named), "direct": direct}, wanted)
+    def violation() -> Metrics:
+        # Reliability is at the target or above it in every cell, so a violation is false.
+        found = {"false violation": violations(target)}
+        return found if unreliable is None else {**found, VIOLATION: violations(unreliable())}
+
+    own: dict[str, Callable[[], Metrics]] = {
+        "named": partial(_validated, named),
+        "direct": direct,
+        "sharp violation, bentkus": violation,
+    }
+    return tally({**{m: partial(_validated, run) for m, run in methods.items()}, **own}, wanted)
 
 
-def _decided(name: str, run: Callable[[], Decisions]) -> Metrics:
-    # Reliability is at the target or above it in every cell, so a violation is false.
-    return {"false violation" if "violation" in name else "validated": run()}
+def _validated(run: Callable[[], Decisions]) -> Metrics:
+    return {"validated": run()}
 
 
 def published_methods(target: Target, design: Design) -> Mapping[str, Callable[[], Decisions]]:
@@ -164,7 +177,6 @@ def our_methods(target: Target, design: Design) -> Mapping[str, Callable[[], Dec
             target.slack(design.slack), size, design, ALPHA, rescaled=True
         ),
         "direct, slack, sharp": slack_sharp,
-        "sharp violation, bentkus": lambda: violations(target),
     }
     exact = attainable(target.n, *LIMITS)
     for test, (passing, rows) in tests.items():
@@ -258,16 +270,29 @@ def simulate(
     return model(rng, releases, cell["n"])
 
 
+def compared(
+    model: Model, design: Design, cell: Cell, rng: np.random.Generator, repetitions: int,
+    wanted: Wanted,
+) -> Outcome:  # fmt: skip
+    """Simulate a comparison; unreliable mechanisms are drawn from a stream of their own."""
+    (own,) = rng.spawn(1)
+
+    def unreliable() -> Target:
+        return simulate(model, design, {**cell, "eta": UNRELIABLE}, own, repetitions)
+
+    target = simulate(model, design, cell, rng, repetitions)
+    # The chance to show unreliability does not depend on the cell's reliability: asked once.
+    return compare(target, design, wanted, unreliable if cell["eta"] <= TARGET else None)
+
+
 def moderate(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
     """Simulate the comparison under moderate evidence."""
-    target = simulate(SmoothedTarget, MODERATE, cell, rng, repetitions)
-    return compare(target, MODERATE, wanted)
+    return compared(SmoothedTarget, MODERATE, cell, rng, repetitions, wanted)
 
 
 def high_signal(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
     """Simulate the comparison under high-signal evidence."""
-    target = simulate(FixedScaleTarget, HIGH_SIGNAL, cell, rng, repetitions)
-    return compare(target, HIGH_SIGNAL, wanted)
+    return compared(FixedScaleTarget, HIGH_SIGNAL, cell, rng, repetitions, wanted)
 
 
 def _exact(cell: Cell) -> dict[tuple[str, str], float]:

@@ -6,33 +6,12 @@ out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 
-import numpy as np
-
-from proxyguard.exact.binomial import upper_tail
+from proxyguard.studies.own_readings import OWN_READINGS
+from proxyguard.studies.planning_readings import PLANNING_READINGS
 from proxyguard.studies.rows import Row
-from proxyguard.studies.sentences import (
-    Rows,
-    gain_sentences,
-    largest_error,
-    percent,
-    pick,
-    say,
-)
-from proxyguard.studies.study import Status
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """The words of one section."""
-
-    asks: str
-    see: Callable[[Rows], Sequence[str]] = lambda rows: ()
-    beware: str = ""
-    ours: str = ""  # why nothing of ours stands in the tables, where that is so
-
+from proxyguard.studies.sentences import Reading, Rows, gain_sentences, largest_error, pick, say
 
 TWO_VALUED = (
     "Nothing of ours stands beside these: no reliability is claimed here, and for losses of 0 and "
@@ -123,17 +102,8 @@ def _release_planning(rows: Rows) -> list[str]:
     return found
 
 
-def exact_near_boundary() -> float:
-    """Return the false validation if every label were right: 5 mechanisms, 200 releases.
-
-    Holm first validates at alpha_M/5 = .005, and the five are independent.
-    """
-    tail = upper_tail(np.arange(201), 200, 0.8)
-    return float(1.0 - (1.0 - tail[int(np.argmax(tail <= 0.025 / 5))]) ** 5)
-
-
 def _near_boundary(rows: Rows) -> list[str]:
-    return say(
+    found = say(
         "At risk .100 uncorrected labels are false somewhere in {u} of the runs, Holm's in {h}; "
         "the false validation of mechanisms hardly moves ({a} and {b}), because a mechanism "
         "validates on its count.",
@@ -142,6 +112,13 @@ def _near_boundary(rows: Rows) -> list[str]:
         a=pick(rows, "uncorrected", "false validation", bad=0.1),
         b=pick(rows, "inner Holm", "false validation", bad=0.1),
     )
+    oracle = pick(rows, "oracle", "false validation", bad=0.12)
+    if oracle is not None and oracle.exact is not None:
+        found.append(
+            "At risk .120 the paper prints a false validation of .0169, one Monte Carlo run; with "
+            f"all labels right a binomial sum gives {oracle.exact:.4f}."
+        )
+    return found
 
 
 def _error_split(rows: Rows) -> list[str]:
@@ -204,25 +181,11 @@ def _modes(rows: Rows) -> list[str]:
         s=pick(rows, "sharp, bentkus", "validated", **at),
         o=pick(rows, "oracle", "validated", **at),
     )
-    found += _ties_and_losses(rows)
     for ours in ("sharp, empirical Bernstein", "sharp, bentkus", "sharp, randomized binomial"):
         found += gain_sentences(
             _above(rows), "validated", ours, ("R", "n", "eta"), above=" above the target"
         )
     return found + largest_error(rows, "validated", above=0.8)
-
-
-def _ties_and_losses(rows: Rows) -> list[str]:
-    """Return in how many cells direct ties with named and loses to it, high-signal only."""
-    gains_of = [row for row in rows if row.metric == "gain over named"]
-    if not gains_of or not gains_of[0].study.endswith("high-signal"):
-        return []
-    ties = sum(row.value == 0.0 for row in gains_of)
-    losses = sum(row.value < 0.0 for row in gains_of)
-    return [
-        f"The paper's direct mode ties with its named mode in {ties} of {len(gains_of)} cells and "
-        f"loses in {losses}; the paper counts nine ties and 36 losses of 45."
-    ]
 
 
 def _false_pass(rows: Rows) -> list[str]:
@@ -252,117 +215,6 @@ def _smooth(rows: Rows) -> list[str]:
         ),
         *largest_error(rows, "validated", above=0.8),
     ]
-
-
-def _sensitivity(rows: Rows) -> list[str]:
-    found = []
-    for method in dict.fromkeys(row.method for row in rows):
-        own = [row for row in rows if row.method == method]
-        worst = [row.value for row in own if row.metric == "largest regret"]
-        switches = [row.value for row in own if row.metric == "mode switches"]
-        if worst and switches:
-            found.append(
-                f"`{method}`: a wrong pilot switches the mode in {min(switches):.1f} to "
-                f"{max(switches):.1f} % of the 49 pairs of errors; the largest loss is "
-                f"{max(worst):.3f} of bound."
-            )
-    return found
-
-
-def _component(rows: Rows) -> list[str]:
-    powers: dict[str, dict[str, float]] = {}
-    for row in rows:
-        if row.metric == "power":
-            powers.setdefault(row.method, {})[str(row.cell)] = row.value
-    most = max((len(values) for values in powers.values()), default=0)
-    wide = {method: values for method, values in powers.items() if len(values) >= most - 1}
-    common = set.intersection(*(set(values) for values in wide.values())) if wide else set()
-    everywhere = {m: float(np.mean([v[law] for law in common])) for m, v in wide.items()}
-    ordered = sorted(everywhere.items(), key=lambda item: -item[1])
-    means = ", ".join(f"`{method}` {percent(mean)}" for method, mean in ordered)
-    level = [row for row in rows if row.metric == "false validation"]
-    worst = max(level, key=lambda row: row.value, default=None)
-    found = [f"Mean power over the {len(common)} laws that all of these read: {means}."]
-    found = found if means else []
-    if worst is not None and worst.wilson is not None:
-        found.append(
-            f"At the limit the largest rate is {percent(worst.value)} (`{worst.method}`, 95 % "
-            f"limits {percent(worst.wilson[0])} and {percent(worst.wilson[1])}); the level is 1 %."
-        )
-    return found
-
-
-def _sharp_counts(rows: Rows) -> list[str]:
-    needed = [row for row in rows if row.metric == "needed"]
-    out = [
-        f"`{method}` in {sum(row.value > row.cell['R'] for row in own)} of {len(own)}"
-        for method in dict.fromkeys(row.method for row in needed)
-        if (own := [row for row in needed if row.method == method])
-    ]
-    return [f"Cells in which no count of favorable scores validates: {', '.join(out)}."]
-
-
-def _sharp_rates(rows: Rows) -> list[str]:
-    at = {"R": 1000, "n": 500, "eta": 0.95}
-    return say(
-        "With 500 records, 1,000 releases and reliability .95 the paper's direct mode validates "
-        "in {d} of the runs, the sharp form in {b} with bentkus and in {r} with the randomized "
-        "binomial test.",
-        d=pick(rows, "direct", "validated", **at),
-        b=pick(rows, "sharp, bentkus", "validated", **at),
-        r=pick(rows, "sharp, randomized binomial", "validated", **at),
-    )
-
-
-def _sequential(rows: Rows) -> list[str]:
-    found = []
-    for eta in (0.9, 0.95):
-        sharp = pick(rows, "sequential, sharp", "expected draws", eta=eta)
-        other = pick(rows, "sequential, rescaled", "expected draws", eta=eta)
-        if sharp is not None and other is not None:
-            found.append(
-                f"At a score rate of {eta:.2f} the sharp form stops after {sharp.value:.0f} draws "
-                f"on average, the rescaled one after {other.value:.0f}, instead of 1,000."
-            )
-    return found
-
-
-def _violation(rows: Rows) -> list[str]:
-    at = {"reliability": 0.6, "R": 1000, "n": 1000}
-    return [
-        *say(
-            "At reliability .60 with 1,000 releases and records Holm proves the violation in {h} "
-            "of the runs, the direct form in {d}.",
-            h=pick(rows, "Holm, binomial", "violation", **at),
-            d=pick(rows, "direct sharp, binomial", "violation", **at),
-        ),
-        *largest_error([row for row in rows if row.cell.get("reliability") == 0.8], "violation"),
-    ]
-
-
-def _worst_case(rows: Rows) -> list[str]:
-    return largest_error(rows, "false")
-
-
-def _labels(rows: Rows) -> list[str]:
-    needed = [row for row in rows if row.metric == "labels"]
-    found = []
-    for law in dict.fromkeys(row.cell["family"] for row in needed):
-        own = [row for row in needed if row.cell["family"] == law]
-        papers = [row for row in own if row.status != Status.OURS.value]
-        ours = [row for row in own if row.status == Status.OURS.value]
-        if papers and ours:
-            old, best = (min(group, key=_size) for group in (papers, ours))
-            found.append(
-                f"{law}: {_size(old):,.0f} records for `{old.method}`, the better of the paper's "
-                f"modes, and {_size(best):,.0f} for `{best.method}`."
-            )
-    return found
-
-
-def _size(row: Row) -> float:
-    """Return the exact size where a sum gives it, else the simulated one."""
-    return row.value if row.exact is None else row.exact
 
 
 READINGS: Mapping[str, Reading] = {
@@ -409,8 +261,6 @@ READINGS: Mapping[str, Reading] = {
         asks="Invalid releases at the limit or just above it: does it harm a mechanism's "
         "validation that release labels are not corrected?",
         see=_near_boundary,
-        beware="At risk .120 the paper prints a false validation of .0169. That is one Monte "
-        f"Carlo run; with all labels right a binomial sum gives {exact_near_boundary():.4f}.",
     ),
     "error-split": Reading(
         asks="Which share of the error budget should pay for release labels, which for draws?",
@@ -452,21 +302,7 @@ READINGS: Mapping[str, Reading] = {
         asks="Ramp scores on 200 shared records, with Markov's allowance and with concentration.",
         see=_smooth,
     ),
-    "cost-plan": Reading(
-        asks="The plan that the paper's planner chooses for a budget of 10,000 target records, "
-        "and what it chooses with the sharp bound in the place of the direct one.",
-        beware="The planner's projection for named plans does not depend on the number of "
-        "records, so a named plan always takes the smallest.",
-    ),
-    "mode-phase": Reading(
-        asks="The same planner with a moderate and with a high rate of recognized releases.",
-        beware="The named plans have 250 records because their projection does not depend on the "
-        "number of records, not because 250 are enough.",
-    ),
-    "cost-plan-sensitivity": Reading(
-        asks="What the planner loses when both pilot rates are wrong by up to .10.",
-        see=_sensitivity,
-    ),
+    **PLANNING_READINGS,
     "shared-target-pilot": Reading(asks="The pilot of the shared-target study."),
     "mode-comparison-pilot": Reading(
         asks="The pilot that tuned both modes for the primary comparison.",
@@ -478,44 +314,6 @@ READINGS: Mapping[str, Reading] = {
     ),
     "false-pass-pilot": Reading(asks="The pilot that chose the design of the false-pass study."),
     "smooth-target-pilot": Reading(asks="The pilot that chose the design of the smooth study."),
-    "component-tests": Reading(
-        asks="Seven laws of a loss: how often does each component test pass a release inside its "
-        "limit, and one exactly at it?",
-        see=_component,
-    ),
-    "sharp-counts": Reading(
-        asks="How many favorable scores validate reliability .80 at error .05, by certificate.",
-        see=_sharp_counts,
-    ),
-    "sharp-rates": Reading(
-        asks="How often the sharp certificate validates in the paper's primary comparison, with "
-        "one registered threshold for each number of releases.",
-        see=_sharp_rates,
-        beware="At reliability .80 a validation is an error.",
-    ),
-    "labels-needed": Reading(
-        asks="The fewest target records with which each method, tuned, reaches 80 % power.",
-        see=_labels,
-        beware="A simulated size is the first on the grid whose noisy power reaches 80 %, so it "
-        "leans low, by up to 15 % where a sum gives the exact size; the sentences above use exact "
-        "sizes where there are any. Theory's own sizes are compared through the power there, "
-        "taking its repetitions to be 400.",
-    ),
-    "sequential-draws": Reading(
-        asks="Draws that a sequential audit needs, with a look every 25.",
-        see=_sequential,
-        beware="Theory does not say at which draws it looks, so its 108 and 51 are compared to "
-        "within 5 draws; its 625 and 155 for the rescaled form came out at no schedule tried.",
-    ),
-    "violation-direct-holm": Reading(
-        asks="Proving that a mechanism is unreliable: the paper's Holm form (Theorem 8) and the "
-        "direct form (theory section 4).",
-        see=_violation,
-    ),
-    "worst-case": Reading(
-        asks="Reliability exactly at the target, every invalid release exactly at its limit, one "
-        "shared target: no certificate may err more often than its budget says.",
-        see=_worst_case,
-    ),
+    **OWN_READINGS,
 }
 """The words of every study's section."""

@@ -17,6 +17,9 @@ from proxyguard.studies.study import Cell, Outcome, Published, Study, Sums
 LEVEL = 0.05
 """Familywise level at which published figures are said to differ."""
 
+PLANTED = 0.03
+"""An error of a rate that the comparison is asked to report."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
@@ -121,6 +124,19 @@ def p_agree(sums: Sums, printed: Published, exact: float | None) -> float:
     other = printed.standard_error or error * sqrt(sums.n / m)
     total = sqrt(error**2 + other**2)
     return 1.0 if gap == 0.0 else float(erfc(gap / (total or 1e-300) / sqrt(2.0)))
+
+
+def error_shows(printed: Published, repetitions: int, exact: float | None, family: int) -> bool:
+    """Whether an estimate three points off, up or down, differs at Holm's first step.
+
+    An error that would leave [0, 1] is not asked about.
+    """
+    off = [printed.value + error for error in (-PLANTED, PLANTED)]
+    counts = [round(value * repetitions) for value in off if 0.0 <= value <= 1.0]
+    return all(
+        p_agree(Sums(repetitions, count, count), printed, exact) * family <= LEVEL
+        for count in counts
+    )
 
 
 def _counts(printed: Published, m: int, half: float, near: float) -> Sequence[int]:

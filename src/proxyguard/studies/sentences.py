@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,16 @@ from proxyguard.studies.rows import Row
 from proxyguard.studies.study import Status
 
 Rows = Sequence[Row]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """The words of one section."""
+
+    asks: str
+    see: Callable[[Rows], Sequence[str]] = lambda rows: ()
+    beware: str = ""
+    ours: str = ""  # why nothing of ours stands in the tables, where that is so
 
 
 def pick(rows: Rows, method: str, metric: str, **cell: Any) -> Row | None:

@@ -23,7 +23,7 @@ from proxyguard.exact.binomial import upper_tail
 from proxyguard.exact.contamination import binomial_ceiling, chernoff_ceiling, markov_allowance
 from proxyguard.exact.sharp import default_violation_threshold
 from proxyguard.studies.count_tests import COUNT_TESTS, count_pvalues
-from proxyguard.studies.counts import Array, sharp_threshold
+from proxyguard.studies.counts import UNRELIABLE, VIOLATION, Array, sharp_threshold
 from proxyguard.studies.passing import (
     COUNT_THRESHOLD,
     Ceiling,
@@ -218,9 +218,13 @@ def shared_slack(n: int) -> Slack:
     return Slack(n=n, tolerance=0.2, cutoff=0.158, most=n * 158 // 1000)
 
 
-def crossed(block: Block, uniforms: Array, some: int) -> dict[str, Callable[[], Metrics]]:
+def crossed(
+    block: Block, uniforms: Array, some: int, unreliable: Callable[[], Block] | None
+) -> dict[str, Callable[[], Metrics]]:
     """Return every mode with every test, and the slack score's other bounds.
 
+    ``unreliable`` draws releases of mechanisms that are less reliable than the target, for
+    the chance to show it; that is asked once, in the cell at the target.
     Betting reads every loss, of the first ``some`` repetitions. Its p-values are tuned to
     Holm's first step for named mode and to the threshold of the scores for the others.
     """
@@ -228,7 +232,10 @@ def crossed(block: Block, uniforms: Array, some: int) -> dict[str, Callable[[], 
         "direct, slack, rescaled": validated(block.rescaled),
         "direct, slack, sharp": validated(block.slack_sharp),
         # Reliability is at the target or above it in every cell, so a violation is false.
-        "sharp violation, binomial": lambda: {"false violation": violations(block)},
+        "sharp violation, binomial": lambda: {
+            "false violation": violations(block),
+            **({} if unreliable is None else {VIOLATION: violations(unreliable())}),
+        },
     }
     few = Block(block.counts[:some], block.valid[:some], block.slack)
 
@@ -261,6 +268,11 @@ def shared_target(
     releases, n = cell["R"], cell["n"]
     valid, counts, uniforms = draw_shared(rng, cell["eta"], (repetitions, releases), n)
     block = Block(counts, valid, shared_slack(n))
+    (own,) = rng.spawn(1)
+
+    def unreliable() -> Block:
+        low, below, _ = draw_shared(own, UNRELIABLE, (repetitions, releases), n)
+        return Block(below, low, shared_slack(n))
 
     def at_the_threshold() -> Decisions:
         scores = block.below_threshold(block.by_test(PAPERS_TEST))
@@ -273,7 +285,7 @@ def shared_target(
             "direct": validated(block.direct),
             "oracle": validated(block.oracle),
             "sharp, binomial, t = .01": validated(at_the_threshold),
-            **crossed(block, uniforms, repetitions),
+            **crossed(block, uniforms, repetitions, unreliable if cell["eta"] <= TARGET else None),
         },
         wanted,
     )
@@ -297,14 +309,14 @@ def violations(block: Block) -> Decisions:
 
 
 def draw_false_pass(
-    rng: np.random.Generator, shape: tuple[int, int], n: int, slack: Slack
+    rng: np.random.Generator, shape: tuple[int, int], n: int, slack: Slack, eta: float | None = None
 ) -> tuple[Block, Array]:
-    """Draw a block of B13, reliability at its target and risks beside the tolerance.
+    """Draw a block of B13, reliability at its target if not given, risks beside the tolerance.
 
     The uniforms are returned as well; the ranks count those at most a risk, which betting's
     losses do too, for the k smallest uniforms are the ones with loss 1 either way.
     """
-    valid = rng.random(shape) < TARGET
+    valid = rng.random(shape) < (TARGET if eta is None else eta)
     risk = np.where(valid, rng.uniform(0.30, 0.40, shape), rng.uniform(0.5005, 0.54, shape))
     uniforms = rng.random((shape[0], n))
     return Block(ranks(risk, uniforms, side="right"), valid, slack), uniforms
@@ -319,7 +331,9 @@ def false_pass_slack(n: int, slack: float) -> Slack:
 def false_pass(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
     """Return what the target-side allowance is for: bounds with it and without it (B13)."""
     shape, n = (repetitions, cell["R"]), cell["n"]
-    block, uniforms = draw_false_pass(rng, shape, n, false_pass_slack(n, cell["slack"]))
+    slack = false_pass_slack(n, cell["slack"])
+    block, uniforms = draw_false_pass(rng, shape, n, slack)
+    (own,) = rng.spawn(1)
     score_only = lower_limits(cell["R"], SLACK_DRAWS)[block.scores]
 
     def both(bound: Array) -> Metrics:
@@ -333,7 +347,10 @@ def false_pass(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: W
             "direct": lambda: both(np.maximum(0.0, score_only - block.slack.allowance)),
             "oracle": lambda: both(lower_limits(cell["R"], ALPHA)[block.valid.sum(axis=1)]),
             "named, binomial": validated(lambda: block.named(block.by_test(PAPERS_TEST))),
-            **crossed(block, uniforms, -(-repetitions // 5)),
+            **crossed(
+                block, uniforms, -(-repetitions // 5),
+                lambda: draw_false_pass(own, shape, n, slack, UNRELIABLE)[0],
+            ),
         },
         wanted,
     )  # fmt: skip

@@ -25,7 +25,7 @@ from proxyguard.exact.contamination import (
 from proxyguard.exact.mean import kl_mean_lower
 from proxyguard.exact.sharp import default_violation_threshold, smooth_pvalue
 from proxyguard.studies.count_tests import COUNT_TESTS, count_pvalues
-from proxyguard.studies.counts import Array, sharp_threshold
+from proxyguard.studies.counts import UNRELIABLE, VIOLATION, Array, sharp_threshold
 from proxyguard.studies.passing import (
     COUNT_THRESHOLD,
     Ceiling,
@@ -257,8 +257,16 @@ def smooth_target(
     drawn = Means(rng, cell["eta"], repetitions, SMOOTH)
     releases = SMOOTH.releases
 
+    (own,) = rng.spawn(1)
+
     def above(bound: Callable[[], Array]) -> Callable[[], Metrics]:
         return lambda: {"validated": bound() > TARGET}
+
+    def violation() -> Metrics:
+        found = {"false violation": drawn.violations()}
+        if cell["eta"] <= TARGET:  # the chance to show unreliability is asked once
+            found[VIOLATION] = Means(own, UNRELIABLE, repetitions, SMOOTH).violations()
+        return found
 
     return tally(
         {
@@ -269,7 +277,7 @@ def smooth_target(
             **crossed(drawn, (repetitions, releases)),
             "hard + Markov, rescaled": above(lambda: drawn.hard_markov(rescaled=True)),
             "hard, sharp": validated(drawn.hard_sharp),
-            "sharp violation, binomial": lambda: {"false violation": drawn.violations()},
+            "sharp violation, binomial": violation,
             "ramp + Markov, rescaled": above(lambda: drawn.ramp_markov(rescaled=True)),
             "ramp + concentration, rescaled": above(lambda: drawn.concentration(rescaled=True)),
             "ramp, sharp": validated(drawn.sharp),

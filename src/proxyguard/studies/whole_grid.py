@@ -1,0 +1,180 @@
+"""Figures that the paper prints about a whole grid: a largest rate, how many cells tie.
+
+No cell of theirs was printed, so nothing is compared cell by cell. Each figure has a test that
+needs no cell: it holds whatever the rates of the cells are, and sees only large differences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil, floor
+from typing import Protocol
+
+import numpy as np
+from scipy.stats import binom, hypergeom
+
+from proxyguard.studies.rows import Row
+from proxyguard.studies.study import Published, Status
+
+OVER = "over"
+"""The one entry of the cell of a row about a whole grid."""
+
+
+class GridFigure(Protocol):
+    """A published figure about the cells of one study or of several."""
+
+    @property
+    def studies(self) -> tuple[str, ...]:
+        """The studies whose cells it is about; it is shown with the last."""
+
+    def row(self, rows: Sequence[Row]) -> Row | None:
+        """Return the figure of these rows, ``None`` if some of its rows are not there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LargestRate:
+    """The largest error rate of some methods over all cells."""
+
+    studies: tuple[str, ...]
+    cells: int
+    methods: tuple[str, ...]
+    metric: str
+    published: Published
+    at_most: float = 1.0  # reliability of the cells in which validating is an error
+
+    def row(self, rows: Sequence[Row]) -> Row | None:
+        """Return the largest rate, and the chance that it goes with the printed one."""
+        own = [
+            row
+            for row in rows
+            if row.study in self.studies
+            and row.method in self.methods
+            and row.metric == self.metric
+            and row.cell.get("eta", 0.0) <= self.at_most
+        ]
+        if len(own) < self.cells * len(self.methods):
+            return None
+        return _row(
+            self, method=", ".join(self.methods), over=f"{self.cells} cells", own=own,
+            metric=f"largest rate of {self.metric}", value=max(row.value for row in own),
+            p=self.p_agree(own), published=self.published,
+        )  # fmt: skip
+
+    def p_agree(self, rows: Sequence[Row]) -> float:
+        """Return the chance of a difference as large, whichever cell had their largest rate.
+
+        None of their rates is above the printed one: a rate of ours that is too large for that
+        counts against agreement, with Bonferroni over all rates. One of theirs reaches it: the
+        rate of ours that goes with it best must not be too small. Both are one-sided exact
+        tests of two counts.
+        """
+        m = self.published.repetitions
+        assert m is not None  # a rate is simulated
+        half = 0.5 * 10.0**-self.published.digits * (1 + 1e-9)
+        high = floor((self.published.value + half) * m + 1e-9)
+        low = max(0, ceil((self.published.value - half) * m - 1e-9))
+        count = np.array([round(row.value * row.repetitions) for row in rows])
+        n = np.array([row.repetitions for row in rows])
+        too_large = np.min(hypergeom.sf(count - 1, n + m, count + high, n)) * len(rows)
+        too_small = np.max(hypergeom.cdf(count, n + m, count + low, n))
+        return float(min(1.0, 2.0 * min(too_large, too_small)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellsWithSign:
+    """In how many cells a difference of two methods is 0, or below it."""
+
+    studies: tuple[str, ...]
+    cells: int
+    method: str
+    metric: str
+    words: str
+    sign: int
+    published: Published
+
+    def row(self, rows: Sequence[Row]) -> Row | None:
+        """Return the number of cells, and the chance that it goes with the printed one."""
+        own = [
+            row
+            for row in rows
+            if row.study in self.studies and (row.method, row.metric) == (self.method, self.metric)
+        ]
+        if len(own) < self.cells:
+            return None
+        found = sum(int(np.sign(row.value)) == self.sign for row in own)
+        # Ties are likelier with fewer repetitions: runs of another length are not compared.
+        alike = all(row.repetitions == self.published.repetitions for row in own)
+        return _row(
+            self, method=self.method, over=f"{self.cells} cells", own=own, metric=self.words,
+            value=float(found), p=self.p_agree(found) if alike else None,
+            published=self.published,
+        )  # fmt: skip
+
+    def p_agree(self, found: int) -> float:
+        """Return the chance of a difference as large between two runs of one law.
+
+        A cell that goes one way in one run and another way in the other is as likely to do it
+        either way round, so the difference is that of so many fair coins; the number of coins
+        that makes it likeliest is taken.
+        """
+        gap = abs(found - round(self.published.value))
+        coins = np.arange(gap, self.cells + 1)
+        # heads - tails >= gap: at least (coins + gap)/2 heads.
+        one_side = binom.sf(np.ceil((coins + gap) / 2) - 1, coins, 0.5)
+        return float(min(1.0, 2.0 * np.max(one_side)))
+
+
+def _row(
+    figure: GridFigure, *, method: str, over: str, own: Sequence[Row], metric: str,
+    value: float, p: float | None, published: Published,
+) -> Row:  # fmt: skip
+    return Row(
+        study=figure.studies[-1],
+        cell={OVER: over},
+        method=method,
+        status=Status.REGISTERED.value,
+        metric=metric,
+        value=value,
+        standard_error=None,
+        wilson=None,
+        upper95=None,
+        repetitions=own[0].repetitions,
+        published=published.value if p is not None else None,
+        exact=None,
+        p_agree=p,
+    )
+
+
+FIGURES: tuple[GridFigure, ...] = (
+    LargestRate(
+        studies=("collective-grid",), cells=108, methods=("Holm", "tail-Simes"),
+        metric="false validation", published=Published(value=0.018, digits=3, repetitions=2000),
+    ),
+    LargestRate(
+        studies=("mode-comparison", "mode-comparison-high-signal"), cells=27,
+        methods=("named", "direct", "hybrid"), metric="validated", at_most=0.8,
+        published=Published(value=0.050, digits=3, repetitions=500),
+    ),
+    *(
+        CellsWithSign(
+            studies=("mode-comparison-high-signal",), cells=45, method="direct",
+            metric="gain over named", words=words, sign=sign,
+            published=Published(value=value, digits=0, repetitions=500),
+        )
+        for words, sign, value in (
+            ("cells in which it ties with named", 0, 9),
+            ("cells in which it loses to named", -1, 36),
+        )
+    ),
+)  # fmt: skip
+
+
+def grid_rows(rows: Sequence[Row]) -> list[Row]:
+    """Return a row for every figure about a whole grid whose cells are all there."""
+    return [row for figure in FIGURES if (row := figure.row(rows)) is not None]
+
+
+def about_grid(row: Row) -> bool:
+    """Whether a row is about a whole grid and not about one cell."""
+    return OVER in row.cell
