@@ -14,11 +14,12 @@ from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
+from proxyguard.adapters.count_nb import VocabularyBayes
 from proxyguard.adapters.newton import FastLogistic
 from proxyguard.adapters.onehot_newton import FastOnehotLogistic
 from proxyguard.draw import encode
 from proxyguard.draw.encode import Encodings, last_step
-from proxyguard.draw.outcome import predict
+from proxyguard.draw.outcome import predict, temper
 from proxyguard.draw.protocol import Fitted
 from proxyguard.registry.target import Outcome
 
@@ -204,3 +205,91 @@ def test_numbers_and_other_estimators_are_predicted_as_they_are() -> None:
     assert Encodings(x, np.arange(60)).last_step(scaled) == (scaled, x)
     bare = LogisticRegression().fit(x, labels(60))
     assert last_step(bare, x)[0] is bare
+
+
+def binary(estimator: Any, temperature: float | None = None) -> Fitted:
+    return Fitted(estimator=estimator, selected="ours", temperature=temperature)
+
+
+@pytest.mark.parametrize("temperature", [None, 1.7])
+def test_a_one_hot_regression_predicts_bit_for_bit_as_scikit_learn(
+    temperature: float | None,
+) -> None:
+    x = categories(200, seed=7)
+    x.iloc[3, 0], x.iloc[5, 1], x.iloc[6] = "never seen", "", ["z", "z"]
+    shared = Encodings(x, np.arange(200))
+    for seed in range(5):
+        table = categories(60, seed)
+        if seed % 2:  # releases lack categories, and not the same ones
+            table["second"] = np.where(table["second"] == "c", "a", table["second"])
+        made = FastOnehotLogistic().fit(table, labels(60, seed))
+        assert shared.positive(made) is not None
+        p = made.predict_proba(x)[:, 1]
+        expected = p if temperature is None else temper(p, temperature)
+        for records in (shared, x):
+            found = predict(binary(made, temperature), records, OUTCOME)
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_one_hot_records_that_are_no_texts_or_have_other_columns_are_left_to_scikit_learn() -> None:
+    x = categories()
+    made = FastOnehotLogistic().fit(x, labels(60))
+    odd = x.astype(object)
+    odd.iloc[0, 0] = None
+    turned = x[["second", "first"]]
+    assert Encodings(odd, np.arange(60)).positive(made) is None
+    assert Encodings(turned, np.arange(60)).positive(made) is None
+    assert Encodings(x.to_numpy(), np.arange(60)).positive(made) is None
+    with pytest.raises(ValueError, match="feature names"):
+        predict(binary(made), turned, OUTCOME)
+    made[0].set_params(drop="first")
+    assert Encodings(x, np.arange(60)).positive(made) is None
+
+
+@pytest.mark.parametrize("drawn", [np.arange(50), np.random.default_rng(1).integers(0, 50, 120)])
+def test_naive_bayes_predicts_as_scikit_learn_and_the_same_however_records_are_read(
+    drawn: np.ndarray,
+) -> None:
+    x = texts(50, seed=9).iloc[drawn].reset_index(drop=True)
+    x.iloc[0, 0] = "no word of the vocabulary"
+    drawn[0] = 50
+    shared = Encodings(x, drawn)
+    for seed in range(4):
+        made = VocabularyBayes(["blue", "green", "grey", "red"], "text")
+        fitted = made.fit(texts(40, seed), labels(40, seed))
+        found = predict(binary(fitted), shared, OUTCOME)
+        np.testing.assert_array_equal(found, predict(binary(fitted), x, OUTCOME))
+        # Logarithms around -30, each within a few units of the last of 53 bits.
+        np.testing.assert_allclose(found, fitted.predict_proba(x)[:, 1], rtol=1e-12)
+
+
+def test_two_classes_that_are_equally_likely_have_probability_one_half() -> None:
+    table = pd.DataFrame({"text": pd.Series(["red blue", "red blue"], dtype=object)})
+    fitted = VocabularyBayes(["blue", "grey", "red", "green"], "text").fit(table, [0.0, 1.0])
+    found = predict(binary(fitted), table, OUTCOME)
+    np.testing.assert_allclose(found, [0.5, 0.5], rtol=1e-15)  # log 2 is rounded
+    np.testing.assert_allclose(found, fitted.predict_proba(table)[:, 1], rtol=1e-15)
+
+
+def test_counts_of_another_width_and_infinite_logarithms_are_left_to_scikit_learn() -> None:
+    x = texts(30, seed=9)
+    fitted = VocabularyBayes(["blue", "green", "grey", "red"], "text").fit(x, labels(30))
+    shared = Encodings(x, np.arange(30))
+    assert shared.positive(fitted) is not None
+    logs = fitted[-1].feature_log_prob_
+    fitted[-1].feature_log_prob_ = logs[:, :3]
+    assert shared.positive(fitted) is None
+    fitted[-1].feature_log_prob_ = np.where(logs == logs.min(), -np.inf, logs)
+    assert shared.positive(fitted) is None
+    three = VocabularyBayes(["blue", "green", "grey", "red"], "text").fit(x, np.arange(30.0) % 3)
+    assert shared.positive(three) is None
+
+
+def test_a_dense_table_of_counts_is_left_to_scikit_learn() -> None:
+    x = texts(30, seed=9)
+    fitted = VocabularyBayes(["blue"], "text").fit(x, labels(30))
+    assert isinstance(fitted[0].transform(x), np.ndarray)
+    assert Encodings(x, np.arange(30)).positive(fitted) is None
+    np.testing.assert_array_equal(
+        predict(binary(fitted), x, OUTCOME), fitted.predict_proba(x)[:, 1]
+    )

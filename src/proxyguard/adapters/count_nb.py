@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from proxyguard.adapters.vocabulary import most_frequent
+from proxyguard.draw.plain import counter
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import DrawError
 
@@ -31,7 +31,7 @@ class VocabularyBayes:
     def __init__(self, terms: Sequence[str], column: str) -> None:
         self._places = {term: k for k, term in enumerate(terms)}
         self._column = column
-        self._encoder = _encoder(terms, column)
+        self._encoder = counter(terms, column)
         self._tokens = CountVectorizer().build_analyzer()
 
     def fit(self, x: Any, y: Any) -> Pipeline:
@@ -72,16 +72,6 @@ def _bayes(
     model.class_count_ = sizes
     model.class_log_prior_ = np.log(sizes) - np.log(sizes.sum())
     return model
-
-
-def _encoder(terms: Sequence[str], column: str) -> ColumnTransformer:
-    """Return scikit-learn's counter of these terms in this column."""
-    import pandas as pd
-
-    vectorizer = CountVectorizer(vocabulary=list(terms))
-    encoder = ColumnTransformer([("words", vectorizer, column)])
-    encoder.fit(pd.DataFrame({column: pd.Series([terms[0]], dtype=object)}))
-    return encoder
 
 
 def _stretches(texts: Iterable[str]) -> Iterator[tuple[str, int]]:

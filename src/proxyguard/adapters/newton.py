@@ -2,8 +2,7 @@
 
 liblinear minimises ``|w|^2 / 2 + sum log(1 + exp(-s z))`` with the intercept inside ``w``, so
 that the intercept is penalised too; ``s`` is the outcome as -1 or 1 and ``z`` the score. What
-is stored is a scikit-learn pipeline with these coefficients, so that reading a model needs
-nothing of ours.
+comes out is a scikit-learn pipeline with these coefficients.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from proxyguard.draw.plain import logistic, scaler
 from proxyguard.draw.protocol import Seed
 
 Array = NDArray[np.float64]
@@ -149,19 +149,12 @@ def standardised(x: Array) -> tuple[Array, StandardScaler]:
     constant = variance <= n * eps * variance + (n * mean * eps) ** 2
     scale = np.where(constant, 1.0, np.sqrt(variance))
     rows /= scale[:, None]
-    scaler = StandardScaler()
-    scaler.mean_, scaler.var_, scaler.scale_ = mean, variance, scale
-    scaler.n_features_in_, scaler.n_samples_seen_ = p, np.int64(n)
-    return design, scaler
+    return design, scaler(mean, variance, scale, np.int64(n))
 
 
 def with_coefficients(w: Array, max_iter: int) -> LogisticRegression:
     """Return scikit-learn's logistic regression with these coefficients, intercept last."""
-    model = LogisticRegression(solver="liblinear", max_iter=max_iter)
-    model.classes_ = np.array([0.0, 1.0])
-    model.coef_, model.intercept_ = w[None, :-1].copy(), w[-1:].copy()
-    model.n_features_in_ = w.size - 1
-    return model
+    return logistic(w[:-1].copy(), w[-1:].copy(), max_iter=max_iter)
 
 
 def binary(y: Any) -> Array:
@@ -180,9 +173,9 @@ class FastLogistic:
     def fit(self, x: Any, y: Any) -> Pipeline:
         """Return the fitted pipeline: scikit-learn's scaler and logistic regression."""
         outcomes = binary(y)
-        rows, scaler = standardised(np.asarray(x, dtype=np.float64))
+        rows, first = standardised(np.asarray(x, dtype=np.float64))
         w = minimise(DenseDesign(rows), outcomes, rows.shape[0])
-        return make_pipeline(scaler, with_coefficients(w, max_iter=500))
+        return make_pipeline(first, with_coefficients(w, max_iter=500))
 
 
 def fast_logistic(seed: Seed) -> FastLogistic:

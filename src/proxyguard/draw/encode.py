@@ -2,8 +2,8 @@
 
 Pipelines fitted to many releases often share all steps but the last: a vocabulary, a set of
 categories. What those steps make of the records is then made once, and is what each pipeline
-itself would make, entry by entry. Of the scaled logistic regression, which shares no step,
-it is the check of the records.
+itself would make, entry by entry. Of the logistic regressions, whose scalers and categories
+differ from release to release, it is the check of the records and the look at their texts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+
+from proxyguard.draw.positive import (
+    CodedTexts,
+    Learned,
+    coded_logistic,
+    coded_texts,
+    counted_bayes,
+    learned_as,
+    plain_onehot,
+    scaled_logistic,
+)
 
 KEPT = 4
 """Encodings of the same records that are held at once; releases rarely have more."""
@@ -31,6 +41,7 @@ class Encodings:
     def __init__(self, x: Any, positions: NDArray[np.int64]) -> None:
         self._x = x
         self._kept: dict[bytes, Any] = {}
+        self._counts: tuple[Any, Any, NDArray[np.intp] | None] | None = None
         _, first, self._again = np.unique(positions, return_index=True, return_inverse=True)
         self._first = first if first.size < positions.size else None
 
@@ -47,24 +58,47 @@ class Encodings:
         return estimator.steps[-1][1], self._kept[key]
 
     def positive(self, estimator: Any) -> NDArray[np.float64] | None:
-        """Return the probabilities of class 1 by a scaled logistic regression; of others nothing.
+        """Return the probabilities of class 1 by one of our own learners; of others nothing.
 
-        The same steps as scikit-learn's, bit for bit, without the checks of the table that it
-        makes in each of them: those take longer than all else, and one is enough for all.
+        The same steps as scikit-learn's, without the checks of the table that it makes in each
+        of them: those take longer than all else, and one is enough for all.
         """
-        if not self._finite or not _scaled_logistic(estimator, self._x.shape[1]):
-            return None
-        scaler, model = (step for _, step in estimator.steps)
-        scaled = self._x.copy(order="K")  # the order of a sum follows the order in memory
-        scaled -= scaler.mean_
-        scaled /= scaler.scale_
-        scores = np.ravel(scaled @ model.coef_.T + model.intercept_)
-        return np.asarray(expit(scores))
+        learned = learned_as(estimator)
+        if learned is Learned.SCALED and self._finite:
+            return scaled_logistic(estimator, self._x)
+        if learned is Learned.CODED and self._texts is not None:
+            return coded_logistic(estimator, self._texts)
+        if learned is Learned.COUNTED and hasattr(self._x, "iloc"):
+            return self._counted(estimator)
+        return None
 
     @cached_property
     def _finite(self) -> bool:
         """Whether the features are an array of finite numbers."""
         return isinstance(self._x, np.ndarray) and bool(np.isfinite(self._x).all())
+
+    @cached_property
+    def _texts(self) -> CodedTexts | None:
+        """The codes of the features, where they are a frame of texts."""
+        return coded_texts(self._x) if hasattr(self._x, "iloc") else None
+
+    def _counted(self, estimator: Any) -> NDArray[np.float64] | None:
+        """Return the probabilities by naive Bayes, each different record's once."""
+        from scipy.sparse import issparse
+
+        step = estimator.steps[0][1]
+        if self._counts is None or self._counts[0] is not step:
+            counts = self.last_step(estimator)[1]
+            sparse: bool = issparse(counts)
+            if not sparse:
+                return None
+            again = None
+            if self._first is not None:
+                counts, again = counts[self._first], self._again
+            self._counts = step, counts.astype(np.float64), again
+        _, counts, again = self._counts
+        found = counted_bayes(estimator, counts)
+        return found if found is None or again is None else found[again]
 
     def _encoded(self, steps: Sequence[Any]) -> Any:
         """Return what these steps make of the records."""
@@ -78,29 +112,23 @@ class Encodings:
         return _apply(steps, self._x)
 
 
+def positive(estimator: Any, x: Any) -> NDArray[np.float64] | None:
+    """Return the probabilities of class 1 by one of our own learners; of others nothing.
+
+    One computation for records read once and for records that many procedures predict, so
+    that the two can never differ.
+    """
+    if isinstance(x, Encodings):
+        return x.positive(estimator)
+    if learned_as(estimator) is None:
+        return None
+    return Encodings(x, np.arange(len(x))).positive(estimator)
+
+
 def last_step(estimator: Any, x: Any) -> tuple[Any, Any]:
     """Return what predicts in an estimator, and the features as it takes them."""
     steps = _first_steps(estimator, x)
     return (estimator.steps[-1][1], _apply(steps, x)) if steps else (estimator, x)
-
-
-def _scaled_logistic(estimator: Any, width: int) -> bool:
-    """Return whether an estimator is a plain scaler and liblinear's regression of two classes."""
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import Pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    if type(estimator) is not Pipeline or len(estimator.steps) != 2:
-        return False
-    scaler, model = (step for _, step in estimator.steps)
-    return (
-        type(scaler) is StandardScaler
-        and bool(scaler.with_mean and scaler.with_std)
-        and type(model) is LogisticRegression
-        and model.solver == "liblinear"
-        and model.classes_.tolist() == [0.0, 1.0]
-        and scaler.mean_.shape == (width,)
-    )
 
 
 def _first_steps(estimator: Any, x: Any) -> list[Any]:
@@ -142,7 +170,7 @@ def _onehot(encoder: Any, frame: Any) -> Any:
 
     if type(encoder) is not OneHotEncoder or not hasattr(frame, "iloc"):
         return None
-    if not _plain(encoder, frame):
+    if not plain_onehot(encoder, list(frame.columns)):
         return None
     columns = []
     start = 0
@@ -157,17 +185,6 @@ def _onehot(encoder: Any, frame: Any) -> Any:
     ends = np.concatenate([[0], np.cumsum(known.sum(axis=1))])
     indices = places[known]
     return csr_matrix((np.ones(indices.size), indices, ends), shape=(len(frame), start))
-
-
-def _plain(encoder: Any, frame: Any) -> bool:
-    """Return whether an encoder makes one column of ones for each category, and no more."""
-    if list(frame.columns) != list(getattr(encoder, "feature_names_in_", ())):
-        return False
-    expected = {
-        "handle_unknown": "ignore", "drop": None, "min_frequency": None, "max_categories": None,
-        "sparse_output": True, "dtype": np.float64,
-    }  # fmt: skip
-    return all(getattr(encoder, name) == value for name, value in expected.items())
 
 
 def _codes(values: NDArray[Any], categories: NDArray[Any]) -> NDArray[np.intp] | None:

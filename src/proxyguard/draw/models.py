@@ -1,5 +1,6 @@
-"""Fitted estimators as bytes: skops without pickle, the same bytes for the same model.
+"""Fitted estimators as bytes: no pickle, the same bytes for the same model.
 
+The pipelines of our own learners are stored as their numbers (`plain`), all others by skops.
 skops names its parts by memory address. Here they are numbered in order of appearance. What
 else an address would get into is left out: the padding of structured arrays, which holds
 whatever was in memory, and where a text vectorizer last met its stop words.
@@ -15,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from proxyguard.draw.container import MAGIC
+from proxyguard.draw.plain import plain_bytes, plain_model
 from proxyguard.errors import SealError
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -31,6 +34,12 @@ one without it checks them again."""
 
 
 def model_bytes(estimator: Any) -> bytes:
+    """Return an estimator as bytes that depend on its content alone."""
+    plain = plain_bytes(estimator)
+    return skops_bytes(estimator) if plain is None else plain
+
+
+def skops_bytes(estimator: Any) -> bytes:
     """Return an estimator as skops bytes that depend on its content alone."""
     import skops.io
 
@@ -51,9 +60,17 @@ def model_bytes(estimator: Any) -> bytes:
 
 def load_model(content: bytes, name: str, trusted: Sequence[str] = ()) -> Any:
     """Return the estimator; a type outside the allow-list is refused before anything is built."""
+    try:
+        if content.startswith(MAGIC):
+            return plain_model(content)
+    except Exception as error:  # a forged file may break its reader in any way
+        raise SealError(f"{name} is no stored model: {error}") from error
+    return _load_skops(content, name, {*TRUSTED, *trusted})
+
+
+def _load_skops(content: bytes, name: str, allowed: set[str]) -> Any:
     import skops.io
 
-    allowed = {*TRUSTED, *trusted}
     try:
         found = set(skops.io.get_untrusted_types(data=content))
         if found - allowed:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.draw.encode import Encodings, last_step
+from proxyguard.draw.encode import Encodings, last_step, positive
 from proxyguard.draw.protocol import Fitted
 from proxyguard.errors import TableError
 from proxyguard.registry.fields import number
@@ -116,8 +116,8 @@ def predict(fitted: Fitted, x: Any, outcome: Outcome) -> Array:
     ``x`` is what `features` returned, or `Encodings` of it where many procedures predict the
     same records.
     """
-    p = x.positive(fitted.estimator) if isinstance(x, Encodings) else None
-    if p is not None and outcome.kind == "binary":
+    p = positive(fitted.estimator, x) if outcome.kind == "binary" else None
+    if p is not None:
         return p if fitted.temperature is None else temper(p, fitted.temperature)
     last, encoded = (
         x.last_step(fitted.estimator)
