@@ -34,11 +34,13 @@ class Run:
     ours: pg.Audit
     original: pg.Audit | None = None  # of an analysis that was withdrawn
     sealed_only: tuple[pg.Audit, ...] = ()
+    variants: tuple[pg.Audit, ...] = ()  # the paper's settings with one of its models each
 
     @property
     def certified(self) -> tuple[pg.Audit, ...]:
         """Those that go all the way."""
-        return (self.paper, self.ours, *([] if self.original is None else [self.original]))
+        original = [] if self.original is None else [self.original]
+        return (self.paper, self.ours, *original, *self.variants)
 
     @property
     def finished(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -38,8 +37,6 @@ def means(audit: pg.Audit, published: Published) -> str:
     """Return the published means of requirements beside ours."""
     if not published.means:
         return ""
-    if published.verdicts:
-        return _release_means(audit, published)
     (group,) = published.rows
     names = _requirements(audit, group)
     estimates, upper = (_derived(audit, group, what) for what in ("estimates", "upper"))
@@ -57,19 +54,6 @@ def means(audit: pg.Audit, published: Published) -> str:
         head += ", and the largest upper bound of a release, all of them simultaneous"
     columns = ("requirement", "published mean", "mean here", f"published {what}", f"{what} here")
     return f"{head}:\n\n" + table(columns, rows)
-
-
-def _release_means(audit: pg.Audit, published: Published) -> str:
-    rows = []
-    for name, one in published.means.items():
-        group = name.split("/")[0]
-        names = _requirements(audit, group)
-        own = _derived(audit, group, "estimates")[0]
-        values = (own[names.index(f"{loss} transfer")] for loss in ("Brier", "Cost5x"))
-        rows.append((name, one.mean, ", ".join(f"{value:.3f}" for value in values)))
-    return "Mean regret on the target, Brier and Cost5x:\n\n" + table(
-        ("release", "published", "here"), rows
-    )
 
 
 def references(audit: pg.Audit, published: Published) -> str:
@@ -148,27 +132,6 @@ def bound(one: Bounds) -> str:
     """Return a count with its lower bound, and its upper one where it says something."""
     upper = "" if one.upper >= 1.0 else f", at most {one.upper:.4f}"
     return f"{share((one.count, one.releases))}, at least {one.lower:.4f}{upper}"
-
-
-def binding(audit: pg.Audit, name: str) -> str:
-    """Return which cells of a workload stand most in the way of each mechanism."""
-    blocks = []
-    for group in audit.folder.read_json(EVIDENCE)["groups"]:
-        names = _requirements(audit, group)
-        pvalues, estimates = (_derived(audit, group, what) for what in ("pvalues", "estimates"))
-        often = Counter(int(j) for row in pvalues for j in np.flatnonzero(row == row.max()))
-        rows = [
-            (names[j].split(": ", 1)[1], often[j], f"{estimates[:, j].mean():.4f}")
-            for j in sorted(often, key=lambda j: (-often[j], -estimates[:, j].mean()))[:5]
-        ]
-        least = np.max(estimates, axis=1)
-        blocks.append(
-            f"{name}, {group}: {len(names)} requirements, both directions of {len(names) // 2} "
-            f"cells. The worst cell of a release is off by {least.min():.4f} to {least.max():.4f}. "
-            "Cells with the largest p-value:\n\n"
-            + table(("cell", "releases in which it binds", "mean difference"), rows)
-        )
-    return "\n".join(blocks)
 
 
 def privacy(audit: pg.Audit) -> str:
@@ -254,13 +217,15 @@ def _met(audit: pg.Audit) -> list[tuple[str, str, str, int, int, str]]:
 def times(runs: Mapping[str, Run]) -> str:
     """Return how long each audit took from its seal to its certificate."""
     rows = [
-        (name, *(_seconds(audit) for audit in run.certified), *[""] * (3 - len(run.certified)))
+        (name, _seconds(run.paper), _seconds(run.ours),
+         "" if run.original is None else _seconds(run.original))
         for name, run in runs.items()
-    ]
+    ]  # fmt: skip
     words = (
         "## Times\n\nSeconds from seal to certificate by the clock, on two cores that other work "
-        "shared, pauses of an interrupted run included. Our defaults and original analyses use "
-        "the draws of the paper's settings and repeat pilots and scoring.\n\n"
+        "shared, pauses of an interrupted run included. Original analyses use the draws of the "
+        "paper's settings and repeat pilots and scoring; so do our defaults, unless they fit with "
+        "a solver of ours.\n\n"
     )
     return words + table(("audit", "paper's settings", "our defaults", "original analysis"), rows)
 

@@ -17,10 +17,12 @@ from analyse import (
     tallies_of,
     verdicts_of,
 )
-from details import binding, bound, history, means, privacy, references, times, withdrawn
+from details import bound, history, means, privacy, references, times, withdrawn
+from experiments import figures, repeats, roles_by_rule
 from published import AUDITS, DIRECT, NAMED, Published
 from scipy.stats import mannwhitneyu
 from tables import share, table, tally
+from workload import workload
 
 import proxyguard as pg
 from proxyguard.exact.multiplicity import holm_adjusted
@@ -32,13 +34,14 @@ LEVEL = 0.05
 INTRODUCTION = """# The paper's real-data audits
 
 Written by `python audits/reproduce.py`; the declarations are in `audits/`. Every audit ran at least
-twice on the same draws, sealed and registered each time: with the paper's settings, and with our
-defaults (`NAME-ours`). The seeds are the published ones, but for those of the aggregates and of the
-screen's transformations, which are ours. Where draws are made in another order than the paper's,
-counts agree as two samples do and not digit by digit. All tables are public and were audited
-before: every certificate says that no prospective guarantee remains. Under "published" a cell is
-empty where the paper prints nothing or has no such audit, and elsewhere where an audit computes
-nothing.
+twice from the same seeds, sealed and registered each time: with the paper's settings, and with our
+defaults (`NAME-ours`), which also fit plain logistic regressions by our own solver: to the minimum
+of the same objective, where liblinear stops a little before it. The seeds are the published ones,
+but for those of the aggregates and of the screen's transformations, which are ours. Where draws are
+made in another order than the paper's, counts agree as two samples do and not digit by digit. All
+tables are public and were audited before: every certificate says that no prospective guarantee
+remains. Under "published" a cell is empty where the paper prints nothing or has no such audit, and
+elsewhere where an audit computes nothing.
 
 How to read the tables:
 
@@ -135,6 +138,7 @@ def _section(
         f"`python audits/reproduce.py {name}` runs {', '.join(folders)}.\n",
         _limits(paper, published),
         _roles(paper, published),
+        roles_by_rule(run, name, _among(paper)),
         _counts([one for one in adjusted if one.audit == name], adjusted),
     ]
     if published.rows:
@@ -145,7 +149,8 @@ def _section(
         parts.append(_releases(run, published))
     else:
         parts.append(_mechanisms(paper, ours))
-        parts += [binding(audit, audit.folder.path.name) for audit in (paper, ours)]
+        parts.append(workload(paper))  # both audits have the same draws
+    parts += [figures(run, published), repeats(run, published)]
     parts += [means(paper, published), _secondary(paper), references(paper, published)]
     parts += [withdrawn(run, published), privacy(paper), history(run, published)]
     parts += [f"{note}\n" for note in published.notes]
@@ -181,19 +186,27 @@ def _roles(audit: pg.Audit, published: Published) -> str:
     for role, theirs, here in rows:
         if theirs != here:
             cause = published.causes.get(role, "")
-            words += "\n" + _other_role(role, margins, (theirs, here), cause)
+            words += "\n" + _other_role(role, margins, (theirs, here), cause, _among(audit))
     return words
+
+
+def _among(audit: pg.Audit) -> str:
+    """Return among which pilots the registered rule looks for the moderate role."""
+    declared = audit.folder.registry(audit.journal()).declaration.roles
+    return "" if declared is None else declared.among
 
 
 RULES = {
     "high": (0, "10 % quantiles"),
-    "moderate": (1, "medians, of configurations with a positive 10 % quantile"),
+    "moderate": (1, "medians"),
     "degraded": (2, "90 % quantiles"),
 }
 """What the rule of `choose_roles` compares for a role: one of three quantiles, and in words."""
 
 
-def _other_role(role: str, margins: Mapping[str, Any], chosen: tuple[str, str], cause: str) -> str:
+def _other_role(
+    role: str, margins: Mapping[str, Any], chosen: tuple[str, str], cause: str, among: str
+) -> str:
     """Return how near two configurations are: the published one, and the one of the pilots."""
     p = mannwhitneyu(*(margins[one] for one in chosen)).pvalue
     ends = {one: np.quantile(margins[one], (0.1, 0.5, 0.9)) for one in chosen}
@@ -201,6 +214,8 @@ def _other_role(role: str, margins: Mapping[str, Any], chosen: tuple[str, str], 
         f"{one}: " + ", ".join(f"{value:.4f}" for value in values) for one, values in ends.items()
     )
     which, rule = RULES[role]
+    if role == "moderate" and among == "likely":
+        rule += ", of configurations with a positive 10 % quantile"
     theirs, here = (f"{values[which]:.4f}" for values in ends.values())
     if not cause:
         cause = (
@@ -284,7 +299,7 @@ def _defaults(audit: pg.Audit, published: Mapping[str, str]) -> str:
         )  # fmt: skip
     label = "bounds" if len(rows) == 1 else f"bounds ({NOT_REGISTERED})"
     columns = ("mechanism", "published verdict", "favorable", label, "verdict")
-    return "Our defaults, registered, on the same draws:\n\n" + table(columns, rows)
+    return "Our defaults, registered, from the same seeds:\n\n" + table(columns, rows)
 
 
 def _published_bounds(row: Any, analysis: str) -> tuple[str, str]:

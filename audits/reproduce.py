@@ -2,10 +2,11 @@
 
     python audits/reproduce.py [NAME ...] [--draws N] [--out docs/audits.md] [--work DIR] [--write]
 
-Each audit runs twice on the same draws: with the paper's settings, and with our defaults
-(NAME-ours). Where the paper withdrew an analysis, a third audit registers it, records the
-deviation and adds the corrective certificate (NAME-original). Every step of an audit can be
-resumed, so a killed run goes on where it was. Data are read from PROXYGUARD_DATA, or from where
+Each audit runs twice from the same seeds: with the paper's settings, and with our defaults
+(NAME-ours). Where the paper has two models, two more audits have one of them each. Where it
+withdrew an analysis, a third audit registers it, records the deviation and adds the corrective
+certificate (NAME-original). Every step of an audit can be resumed, so a killed run goes on where
+it was. Data are read from PROXYGUARD_DATA, or from where
 `proxyguard data fetch` puts them. Each name is followed by its part of the document: the paper's
 table beside ours.
 """
@@ -20,10 +21,13 @@ from pathlib import Path
 
 from blocks import write_blocks
 from document import Run, document, section
+from experiments import SPREAD, TEXT_ROLES
 from newsgroups import write_newsgroups
 from published import AUDITS, Published
+from spread import write_spread
 from stand_ins import write_stand_ins
 from taiwan import write_taiwan
+from text_roles import write_text_roles
 
 import proxyguard as pg
 from proxyguard.audit.draw import pending_folder, tasks
@@ -74,11 +78,21 @@ def run_all(name: str, work: Path, draws: int | None = None) -> Run:
         begin(audit, (HERE / other / "audit.toml").read_text("utf-8"))
     paper = run(name, published, work, draws)
     ours = run(f"{name}-ours", published, work, draws, same_draws_as=paper)
+    variants = tuple(run(other, published, work, draws) for other in published.variants)
+    write_experiments(name, work)
     if published.original is None:
-        return Run(paper=paper, ours=ours, sealed_only=sealed)
+        return Run(paper=paper, ours=ours, sealed_only=sealed, variants=variants)
     original = run(f"{name}-original", published, work, draws, same_draws_as=paper)
     correct(original, paper)
     return Run(paper=paper, ours=ours, original=original, sealed_only=sealed)
+
+
+def write_experiments(name: str, work: Path) -> None:
+    """Write what the section of an audit shows besides its audits, unless it is there."""
+    if name == "stand-ins":
+        write_spread(work / SPREAD)
+    if name == "text-unigram":
+        write_text_roles(work / TEXT_ROLES)
 
 
 def prepare_data(name: str, folder: Path) -> None:
@@ -214,6 +228,7 @@ def finished(work: Path, draws: int | None) -> dict[str, Run]:
             ours=folder(f"{name}-ours"),
             original=None if published.original is None else folder(f"{name}-original"),
             sealed_only=tuple(folder(other) for other in published.sealed_only),
+            variants=tuple(folder(other) for other in published.variants),
         )
         for name, published in AUDITS.items()
     }

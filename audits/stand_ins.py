@@ -1,12 +1,11 @@
 """The parts of the stand-in audits, made from the prepared tables by the paper's rules.
 
-Text is coded by its place in the registered domain of its column, so that no row decides a code.
-
 * Bank Marketing is in the order of dates and names months but no years. The source is everything
-  before the first January, the proxy what follows until the second, the target the rest.
-* Heart Disease: Cleveland, Hungarian, and Switzerland with VA Long Beach. What is missing is
-  filled with Cleveland's medians: Cleveland has most columns in full, so that nothing could be
-  learned there about missing values.
+  before the first January, the proxy what follows until the second, the target the rest. The last
+  fifth of source and proxy chooses: rows of the source are put where the registered division will
+  pick them, and those of the proxy stay in the order of dates.
+* Heart Disease: Cleveland, Hungarian, and Switzerland with VA Long Beach. What is missing is left
+  missing; the procedure fills it with the medians of the rows that it learns from.
 * Adult, the training part: a random quarter is the target, of the others two thirds are the
   source and a third is the proxy, which lacks six columns.
 """
@@ -17,11 +16,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from arrange import divided
 
-from proxyguard.datasets import domains, load
+from proxyguard.datasets import load
 from proxyguard.datasets.prepare import csv_bytes
 from proxyguard.seal.storage import write_atomic
 
+BANK_SEED, BANK_FRACTION = 3407, 0.2  # of the division that the declarations register
 ADULT_SEED = 3409
 ADULT_LACKS = ("age", "race", "sex", "native-country", "capital-gain", "capital-loss")
 SIZES = {"bank": (27_729, 14_862, 2_620), "heart": (303, 294, 323), "adult": (16_280, 8_140, 8_141)}
@@ -50,34 +51,23 @@ def bank() -> Parts:
     table = load.bank()
     january = (table["month"] == "jan").to_numpy()
     first, second = np.flatnonzero(january & ~np.r_[False, january[:-1]])[:2]
-    table = coded(table, domains.BANK)
-    return table.iloc[:first], table.iloc[first:second], table.iloc[second:]
+    rows = np.arange(first)
+    end = 4 * rows.size // 5
+    order = divided(rows[:end], rows[end:], fraction=BANK_FRACTION, seed=BANK_SEED)
+    return table.iloc[order], table.iloc[first:second], table.iloc[second:]
 
 
 def heart() -> Parts:
     """Return Heart Disease by clinic."""
-    source = load.heart("cleveland")
     rest = pd.concat([load.heart("switzerland"), load.heart("va")], ignore_index=True)
-    usual = source.median()
-    return source.fillna(usual), load.heart("hungarian").fillna(usual), rest.fillna(usual)
+    return load.heart("cleveland"), load.heart("hungarian"), rest
 
 
-def adult() -> Parts:
+def adult(seed: int = ADULT_SEED) -> Parts:
     """Return three disjoint cohorts of Adult, the proxy without the columns it lacks."""
-    table = coded(load.adult("train"), domains.ADULT)
-    order = np.random.default_rng(ADULT_SEED).permutation(len(table))
+    table = load.adult("train")
+    order = np.random.default_rng(seed).permutation(len(table))
     source, proxy, _ = SIZES["adult"]
     parts = np.split(order, [source, source + proxy])
     first, second, third = (table.iloc[np.sort(part)] for part in parts)
     return first, second.drop(columns=list(ADULT_LACKS)), third
-
-
-def coded(table: pd.DataFrame, known: domains.Domains) -> pd.DataFrame:
-    """Return the table with text replaced by its place in the domain of its column."""
-    columns = {
-        name: table[name].map({value: float(code) for code, value in enumerate(known[name])})
-        if name in known
-        else table[name]
-        for name in table.columns
-    }
-    return pd.DataFrame(columns)

@@ -356,6 +356,20 @@ def test_categories_that_are_numbers_in_the_source_are_numbers_in_the_release() 
         prepared(sampler(), frame)
 
 
+def test_numbers_are_rounded_down_to_those_of_the_domain() -> None:
+    domains = {**DOMAINS, "shape": ["0", "10", "25.5"]}
+    frame = source().assign(shape=[-3.0, 9.9, 10.0, 25.4, 25.5, 1e9] * 10)
+    generator = prepared(sampler(domains=domains, floor=["shape"]), frame)
+    # Two of six values at or below each number, by hand: -3 and 9.9, 10 and 25.4, 25.5 and 1e9.
+    assert generator._counts(frame)[1].sum(axis=0).tolist() == [20, 20, 20]
+    release = generator.draw(Seed(1))
+    assert set(release["shape"]) == {0.0, 10.0, 25.5}
+    assert generator.describe()["floor"] == ["shape"]
+    assert "floor" not in sampler().describe()  # fits that were kept without it still serve
+    with pytest.raises(TableError, match="'shape' in floor has missing values"):
+        prepared(sampler(domains=domains, floor=["shape"]), frame.assign(shape=np.nan))
+
+
 def test_blank_columns_are_there_and_empty() -> None:
     frame = source().assign(weight=1.5, note=pd.Series(["n"] * 60, dtype=object))
     release = prepared(sampler(blank=["weight", "note"]), frame).draw(Seed(1))
@@ -401,6 +415,12 @@ def test_the_privacy_statement_says_what_is_public_and_what_is_not_covered() -> 
         ({"domains": {"class": ["e", "p"], "a": ["t", "t"]}}, "the domain of 'a'"),
         ({"domains": {"class": ["e", "p"], "a": [1, 2]}}, "the domain of 'a'"),
         ({"blank": ["ring"]}, "both blank and in domains"),
+        ({"floor": ["ring"]}, "'ring' in floor has no domain of numbers"),
+        ({"floor": ["weight"]}, "'weight' in floor has no domain of numbers"),
+        (
+            {"domains": {"class": ["e", "p"], "a": ["2", "1"]}, "floor": ["a"]},
+            "numbers in rising order, got \\['2', '1'\\]",
+        ),
     ],
 )
 def test_settings_that_mean_nothing_are_refused(options: dict[str, Any], message: str) -> None:

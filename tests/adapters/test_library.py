@@ -17,6 +17,7 @@ from proxyguard.adapters.library import (
     Library,
     best_temperature,
     best_threshold,
+    last_fifth,
     split_table,
 )
 from proxyguard.adapters.pipelines import make_estimator
@@ -222,6 +223,37 @@ def test_validation_from_the_release_is_a_fifth_of_it_and_a_recorded_stage(helpe
     chosen.fit(table(100), table(5).assign(y="maybe"), seed)
     assert helper.Base.fitted == [80]
     assert seed.taken == ["validation part of the release"]
+
+
+def test_validation_from_the_end_of_the_release_takes_no_seed(helper: Any) -> None:
+    seed, rows = Seed(1), table(52)
+    declared = {"validation": "end of release", "choose": {"loss": "cost", "thresholds": 11}}
+    chosen = library("pg_estimators:Alpha", **declared)
+    fitted = chosen.fit(rows, None, seed)
+    assert helper.Base.fitted[-1] == 41  # four fifths of 52, rounded down
+    assert seed.taken == []
+    last = rows.iloc[41:]
+    p = 1.0 / (1.0 + np.exp(-last["a"].to_numpy()))
+    y = (last["y"] == "yes").to_numpy(dtype=np.float64)
+    assert fitted.notes["loss"] == pytest.approx(min(costs_by_a_loop(y, p, 1.0, 11)) / 11)
+    with pytest.raises(DrawError, match="has no last fifth"):
+        last_fifth(rows.iloc[:1])
+
+
+@pytest.mark.parametrize("name", ["balanced_logistic", "balanced_boosting"])
+def test_balanced_models_take_text_and_gaps_and_give_classes_equal_weight(name: str) -> None:
+    rng = np.random.default_rng(3)
+    kind = rng.choice(["x", "y", "z"], size=600)
+    number = rng.normal(size=600)
+    y = (rng.random(600) < np.where(kind == "x", 0.25, 0.02)).astype(float)
+    number[:50] = np.nan
+    mixed = make_estimator(name, {}, Seed(1)).fit(pd.DataFrame({"k": kind, "n": number}), y)
+    asked = pd.DataFrame({"k": ["x", "y", "never seen"], "n": [np.nan, 0.0, 1.0]})
+    p = mixed.predict_proba(asked)[:, 1]
+    assert p[0] > 0.5 > p[1]  # one in four is the larger half once classes weigh the same
+    numbers = make_estimator(name, {}, Seed(1)).fit(number[:, None], y)  # an array: no text
+    assert np.all(np.isfinite(numbers.predict_proba([[np.nan]])))
+    assert type(mixed).__module__.startswith("sklearn")
 
 
 def test_the_source_is_fitted_whole_and_chooses_on_the_validation_part(helper: Any) -> None:

@@ -195,6 +195,11 @@ def test_missing_values_that_no_model_has_met_are_refused_at_seal(tmp_path: Path
     with pytest.raises(TableError, match="'x' has missing values and development has none"):
         audit.seal()
     assert not (audit.folder / "ledger.jsonl").exists()
+    # A procedure that fills gaps with medians needs none in development to know what to do.
+    place = audit.folder / "audit.toml"
+    place.write_text(place.read_text().replace('"fixed_logistic"', '"balanced_logistic"'))
+    audit.seal()
+    assert (audit.folder / "ledger.jsonl").exists()
 
 
 def test_an_audit_that_cannot_succeed_is_told_so(tmp_path: Path) -> None:

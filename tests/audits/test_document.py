@@ -10,6 +10,7 @@ from typing import Any
 
 import details
 import document
+import experiments
 import numpy as np
 import pytest
 import reproduce
@@ -39,14 +40,23 @@ def test_verdicts_of_three_releases_could_never_differ() -> None:
 def test_another_choice_of_pilots_names_what_the_rule_compares_and_a_cause() -> None:
     rng = np.random.default_rng(1)
     margins = {"07": rng.normal(size=12), "08": rng.normal(size=12), "09": rng.normal(9, 1, 12)}
-    near = document._other_role("degraded", margins, ("07", "08"), "")
+    near = document._other_role("degraded", margins, ("07", "08"), "", "likely")
     ends = [f"{np.quantile(margins[one], 0.9):.4f}" for one in ("07", "08")]
     assert f"The rule compares 90 % quantiles ({ends[0]} against {ends[1]})" in near
     assert "the test shown is one of location" in near
     assert "Cause not found" not in near
-    assert "Cause not found." in document._other_role("high", margins, ("07", "09"), "")
-    told = document._other_role("high", margins, ("07", "09"), "The rule is another one.")
+    assert "Cause not found." in document._other_role("high", margins, ("07", "09"), "", "likely")
+    told = document._other_role("high", margins, ("07", "09"), "The rule is another one.", "likely")
     assert told.endswith("The rule is another one.\n")
+
+
+def test_the_rank_of_a_published_figure_gives_its_pvalue() -> None:
+    others = np.arange(99.0)
+    # Among 100 exchangeable figures the one in the middle is no surprise, the last one is 2 %.
+    assert experiments.rank_pvalue(others, 49.5) == 1.0
+    assert experiments.rank_pvalue(others, 200.0) == pytest.approx(2 / 100)
+    assert experiments.rank_pvalue(others, -1.0) == pytest.approx(2 / 100)
+    assert experiments._cell(np.full(5, 0.25), 0.1) == "0.250 (always)"  # nothing random in it
 
 
 def test_lineage_shows_twins_where_they_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:

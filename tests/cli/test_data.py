@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from sklearn.datasets import load_breast_cancer
 
 import proxyguard as pg
 
@@ -54,6 +55,21 @@ def test_the_list_says_what_each_data_set_is_and_whether_it_is_here(tmp_path: Pa
     (tmp_path / "magic").mkdir()
     (tmp_path / "magic" / "magic04.data").write_text("anything")
     assert "here" in data(tmp_path, "list", folder=str(tmp_path)).stdout.splitlines()[0]
+
+
+def test_every_content_that_is_known_has_its_digest_in_the_list(tmp_path: Path) -> None:
+    listed = {one["name"]: one for one in json.loads(data(tmp_path, "list", "--json").stdout)}
+    words = {line.split()[0]: line for line in data(tmp_path, "list").stdout.splitlines()}
+    # The arrays of scikit-learn as it has them, by a computation of our own.
+    bunch = load_breast_cancer()
+    arrays = bunch.data.astype("<f8").tobytes() + bunch.target.astype("<i8").tobytes()
+    expected = hashlib.sha256(arrays).hexdigest()
+    assert listed["wdbc"]["sha256"] == expected
+    assert f"sha256 {expected[:12]}" in words["wdbc"]
+    assert listed["magic"]["sha256"] is None
+    assert listed["magic"]["files"][0]["sha256"][:12] in words["magic"]
+    assert "4 files" in words["heart"]  # UCI has one a clinic
+    assert "no digest" in words["compas"]  # nothing is known of what users bring
 
 
 def test_what_is_not_here_is_answered_with_the_command_that_gets_it(tmp_path: Path) -> None:

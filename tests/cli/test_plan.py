@@ -332,9 +332,10 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     (tmp_path / "data" / "table.csv").write_text("first,second,label\n" + "\n".join(lines) + "\n")
 
     def build(*, sealed: bool, **changes: Any) -> tuple[str, ...]:
+        roles = changes.pop("roles", "[claim]\n")
         text = DECLARATION.format(
             **{"rows": 300, "draws": 12, "limit": "0.25", "claim": "", **changes}
-        )
+        ).replace("[claim]\n", roles)
         folder, home, data = tmp_path / "audit", tmp_path / "home", tmp_path / "data"
         audit = Audit(folder, home=home, data=[data], workers=1)
         audit.init(text)
@@ -364,6 +365,61 @@ def test_pilots_of_a_sealed_audit_become_its_plan(make: Make) -> None:
     chosen = json.loads(searched.stdout)["bootstrap"]["chosen"]
     assert chosen["n"] == 300
     assert chosen["releases"] <= 50
+
+
+ROLES = """
+[[pilot]]
+name = "large"
+generator = "bootstrap"
+draws = 3
+seeds = { first = 200 }
+
+[[pilot]]
+name = "middle"
+generator = "bootstrap"
+draws = 3
+seeds = { first = 210 }
+options = { rows = 40 }
+
+[[pilot]]
+name = "small"
+generator = "bootstrap"
+draws = 3
+seeds = { first = 220 }
+options = { rows = 6 }
+
+[roles]
+pilots = ["large", "middle", "small"]
+moderate = "0.01"
+
+[[mechanism]]
+name = "worst"
+role = "degraded"
+draws = 12
+seeds = { first = 300 }
+
+[claim]
+"""
+
+
+def test_a_mechanism_with_a_role_is_planned_from_the_pilot_that_plays_it(make: Make) -> None:
+    place = make(sealed=True, roles=ROLES)
+    done = proxyguard("plan", *place, "--pilot-draws", 6, "--no-stress", "--json",
+                      "--reliability", "0.9")  # fmt: skip
+    assert done.exit_code == 0, (done.output, done.exception)
+    plans = json.loads(done.stdout)
+    assert set(plans) == {"bootstrap", "worst"}
+    # Six rows teach less than 300, so the role goes to `small`, whose Brier scores are higher.
+    margins = {name: plan["law"]["margins"]["Brier risk"] for name, plan in plans.items()}
+    assert margins["worst"] < margins["bootstrap"] - 0.01
+    # Its three pilots were chosen for their margins, so the plan draws others.
+    again = proxyguard("plan", *place, "--pilot-draws", 3, "--pilot-seed", 219)
+    refused(again, RegistryError, "those pilots gave limits or roles")
+
+
+def test_a_mechanism_with_a_role_is_planned_only_after_sealing(make: Make) -> None:
+    done = proxyguard("plan", *make(sealed=False, roles=ROLES), "--no-stress")
+    refused(done, StageError, "run proxyguard seal first")
 
 
 def test_registered_seeds_take_no_part_in_planning(make: Make) -> None:

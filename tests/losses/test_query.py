@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from proxyguard.errors import TableError
+from proxyguard.errors import RegistryError, TableError
 from proxyguard.losses import query
-from proxyguard.losses.query import BoundedQuery, CodedRecords
+from proxyguard.losses.query import BoundedQuery, CodedRecords, Coding, Workload, expand
+from proxyguard.registry.query import OTHERS, Query
 
 
 def frame() -> pd.DataFrame:
@@ -80,3 +83,89 @@ def test_many_cells_read_a_column_once(monkeypatch: pytest.MonkeyPatch) -> None:
             cell = (("site", site), ("code", code))
             BoundedQuery("share", 0.0, 1.0, cell=cell).values(records)
     assert read == ["site", "code"]
+
+
+AGES = Coding(ends=("25", "40.5"))
+SITES = Coding(groups=(("north", ("a", "b")), ("south", ("c",))))
+
+
+def test_bins_hold_their_lower_end_and_missing_numbers_are_in_none() -> None:
+    assert AGES.labels == ("under 25", "25 to under 40.5", "40.5 and over")
+    ages = pd.Series([-1.0, 24.999, 25.0, 40.4, 40.5, np.inf, np.nan])
+    np.testing.assert_array_equal(AGES.codes(ages), [0, 0, 1, 1, 2, 2, -1])
+
+
+def test_groups_hold_their_values_as_they_read_and_the_others_are_one_cell() -> None:
+    assert SITES.labels == ("north", "south", OTHERS)
+    sites = pd.Series(["a", " b", "c", "d", ""], dtype=object)
+    np.testing.assert_array_equal(SITES.codes(sites), [0, 0, 1, 2, 2])
+    np.testing.assert_array_equal(SITES.codes(sites.astype("category")), [0, 0, 1, 2, 2])
+    ones = Coding(groups=(("one", ("1",)),))
+    np.testing.assert_array_equal(ones.codes(pd.Series([1.0, 2.0])), [0, 1])
+
+
+def test_the_cells_of_marginals_run_over_bins_groups_and_the_values_of_development() -> None:
+    asked = Query.model_validate(
+        {
+            "marginals": {"columns": ["age", "site", "sex"], "ways": 2},
+            "bins": {"age": ["25"]},
+            "groups": {"site": {"south": ["c"], "north": ["a", "b"]}},
+        }
+    )
+    assert asked.tables == (("age", "site"), ("age", "sex"), ("site", "sex"))
+    cells = expand("w", asked, {"sex": ["f", "m"]})
+    assert len(cells) == 2 * 3 + 2 * 2 + 3 * 2
+    assert cells[0].name == "w: age = under 25, site = north"
+    assert cells[5].cell == (("age", "25 and over"), ("site", OTHERS))
+    # A sealed mapping has no order, and what is read back asks the same.
+    again = BoundedQuery.from_dict(cells[0].to_dict(), query.codings(asked))
+    assert again == cells[0]
+    with pytest.raises(RegistryError, match=r"\['sex'\], which are no text columns; register bins"):
+        expand("w", asked, {})
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 60), st.integers(0, 2**32 - 1))
+def test_a_workload_is_counted_as_pandas_tabulates_it(n: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    data = pd.DataFrame(
+        {
+            "age": rng.choice([10.0, 25.0, 30.0, 40.5, 60.0], n),
+            "site": pd.Series(rng.choice(["a", "b", "c", "d"], n), dtype=object),
+            "sex": pd.Series(rng.choice(["f", "m"], n), dtype=object),
+        }
+    )
+    inside = rng.random(n) < 0.7
+    asked = Query.model_validate(
+        {
+            "marginals": {"columns": ["age", "site", "sex"]},
+            "bins": {"age": list(AGES.ends)},
+            "groups": {"site": dict(SITES.groups)},
+        }
+    )
+    cells = expand("w", asked, {"sex": ["f", "m", "x"]})  # a value that nobody has
+    by_pandas = pd.DataFrame(
+        {
+            "age": pd.cut(data["age"], [-np.inf, 25, 40.5, np.inf], right=False,
+                          labels=list(AGES.labels)).astype(object),
+            "site": data["site"].map({"a": "north", "b": "north", "c": "south", "d": OTHERS}),
+            "sex": data["sex"],
+        }
+    )  # fmt: skip
+    for chosen, mask in ((np.ones(n, dtype=bool), None), (inside, inside)):
+        found = Workload(cells).counts(CodedRecords(data), mask)
+        for cell, count in zip(cells, found, strict=True):
+            (one, first), (two, second) = cell.cell
+            table = pd.crosstab(by_pandas[one][chosen], by_pandas[two][chosen])
+            expected = table.reindex(index=[first], columns=[second]).fillna(0).to_numpy().sum()
+            assert count == expected, cell.name
+            assert cell.values(CodedRecords(data))[chosen].sum() == expected
+
+
+def test_a_missing_number_is_in_no_cell_of_its_table() -> None:
+    data = pd.DataFrame({"age": [np.nan, 30.0], "sex": pd.Series(["f", "f"], dtype=object)})
+    cells = [
+        BoundedQuery("q", 0.0, 1.0, cell=(("sex", "f"), ("age", label)), coding={"age": AGES})
+        for label in AGES.labels
+    ]
+    np.testing.assert_array_equal(Workload(cells).counts(CodedRecords(data)), [0, 1, 0])

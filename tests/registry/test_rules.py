@@ -102,9 +102,10 @@ def test_roles_follow_the_pilots_percentiles() -> None:
     assert choose_roles(margins, moderate=0.0)["moderate"] == "c"
 
 
-def test_a_moderate_configuration_has_a_positive_tenth_percentile_if_one_has() -> None:
+def test_a_moderate_configuration_is_likely_to_pass_if_one_is_unless_all_may_play() -> None:
     margins = {"a": [0.1, 0.1], "b": [0.05, 0.05], "c": [-0.01, 0.03], "d": [-0.2, -0.2]}
     assert choose_roles(margins, moderate=0.01)["moderate"] == "b"
+    assert choose_roles(margins, moderate=0.01, among="all")["moderate"] == "c"
     del margins["b"]
     assert choose_roles(margins, moderate=0.01)["moderate"] == "c"
 

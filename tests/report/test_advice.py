@@ -14,12 +14,14 @@ from proxyguard.evidence.record import evidence_record
 from proxyguard.registry.claim import Claim
 from proxyguard.report.advice import (
     MOST_RECORDS,
+    NEAREST,
     Sizes,
     Unsettled,
     advice_words,
     advise,
     find_sizes,
     law_of,
+    nearest,
     plan_of,
     unit_deviations,
     unit_means,
@@ -40,6 +42,21 @@ def unsettled(**changes: Any) -> Unsettled:
         "n": 500, "mechanisms": 1, "binding": "risk", "seed": 7,
     }  # fmt: skip
     return Unsettled(**(values | changes))
+
+
+def test_a_workload_is_planned_with_the_requirements_nearest_to_their_limits() -> None:
+    rng = np.random.default_rng(6)
+    many = tuple(replace(COST, name=f"cell {j}") for j in range(NEAREST + 50))
+    means = rng.uniform(0.2, 0.3, size=(8, len(many)))  # the limit is .55 on the unit scale
+    means[3, :10] = 0.54
+    means[4, -1] = 0.6  # an invalid release, by a requirement that is far for the others
+    case = unsettled(requirements=many, means=means, deviations=np.full(len(many), 0.1))
+    near = nearest(case)
+    assert len(near.requirements) == NEAREST
+    assert {f"cell {j}" for j in range(10)} <= {r.name for r in near.requirements}
+    assert near.valid.tolist() == case.valid.tolist() == [True] * 4 + [False] + [True] * 3
+    few = unsettled()
+    assert nearest(few) is few
 
 
 def simulate(case: Unsettled, n: int, releases: int, trials: int) -> float:

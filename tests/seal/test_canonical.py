@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,6 +45,21 @@ def test_the_bytes_are_those_of_the_standard() -> None:
 def test_reading_the_bytes_back_gives_the_same_bytes(value: Any) -> None:
     written = canonical_bytes(value)
     assert canonical_bytes(json.loads(written)) == written
+
+
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False).filter(
+    lambda x: not LARGEST < abs(x) < 1e21
+) | st.floats(-2.0, 2.0)
+
+
+TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=4)
+
+
+@given(VALUES | st.lists(NUMBERS), st.dictionaries(TEXTS, TEXTS))
+def test_the_bytes_are_those_of_the_reference_implementation(
+    value: Any, texts: dict[str, str]
+) -> None:
+    assert canonical_bytes([value, texts]) == rfc8785.dumps([value, texts])
 
 
 @given(st.dictionaries(st.text("abc", max_size=3), st.integers(0, 9), min_size=2))

@@ -48,7 +48,9 @@ class CategoricalSampler:
     public schema. It is never learned from the source, and a value outside it counts as
     ``unknown``, or is an error where the domain has no such category. The privacy is given
     as ``epsilon`` or as the ``scale`` of the noise in each table. ``rows`` is the size of a
-    release, a public number. Columns in ``blank`` are left empty.
+    release, a public number. Columns in ``blank`` are left empty. The domain of a column in
+    ``floor`` is numbers in rising order, and every number of the source counts as the largest
+    of them that is not above it, or as the first; so that no number can fall outside.
     """
 
     root = Path()  # set to the folder that declared paths start from
@@ -66,8 +68,10 @@ class CategoricalSampler:
         folder: str | None = None,
         unknown: str = "?",
         blank: Sequence[str] = (),
+        floor: Sequence[str] = (),
     ) -> None:
         self._domains = _checked_domains(domains, outcome)
+        self._floor = {name: _steps(self._domains, name) for name in sorted(floor)}
         self._outcome, self._unknown, self._blank = outcome, unknown, tuple(blank)
         if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
             raise RegistryError(f"categorical: rows is a whole number of at least 1, got {rows!r}")
@@ -135,6 +139,7 @@ class CategoricalSampler:
         return {
             "outcome": self._outcome,
             "domains": {name: list(values) for name, values in self._domains.items()},
+            **({"floor": list(self._floor)} if self._floor else {}),  # fits without it are kept
             "unknown": self._unknown,
             "noise": self._noise,
             "scale": str(self.scale),
@@ -216,6 +221,8 @@ class CategoricalSampler:
         """Return the number of each value's category."""
         import pandas as pd
 
+        if name in self._floor:
+            return _floored(source[name], self._floor[name])
         domain = {value: k for k, value in enumerate(self._domains[name])}
         other = domain.get(self._unknown, -1)
         places, distinct = pd.factorize(source[name], use_na_sentinel=False)
@@ -307,6 +314,28 @@ def _checked_domains(
             )
     # In one order, so that settings do not depend on how a mapping was written down.
     return {str(name): tuple(domains[name]) for name in sorted(domains)}
+
+
+def _steps(domains: Mapping[str, Sequence[str]], name: str) -> Array:
+    """Return the numbers that a column's values are rounded down to."""
+    try:
+        steps = np.array([float(value) for value in domains[name]])
+    except (KeyError, ValueError) as error:
+        raise RegistryError(f"categorical: {name!r} in floor has no domain of numbers") from error
+    if not np.all(np.diff(steps) > 0.0):
+        raise RegistryError(
+            f"categorical: {name!r} is in floor, so its domain is numbers in rising order, got "
+            f"{list(domains[name])}"
+        )
+    return steps
+
+
+def _floored(column: pd.Series[Any], steps: Array) -> NDArray[np.int64]:
+    """Return the number of the largest step at or below each value, the first for smaller ones."""
+    values = np.asarray(column, dtype=np.float64)
+    if np.isnan(values).any():
+        raise TableError(f"categorical: column {column.name!r} in floor has missing values")
+    return np.maximum(np.searchsorted(steps, values, side="right") - 1, 0).astype(np.int64)
 
 
 def _shares(noisy: Array, pseudocount: float) -> Array:

@@ -92,7 +92,7 @@ class Library:
 
         makers = self._prepared_on(table) if self._makers is None else self._makers
         column = self._outcome.column
-        if self._declared.validation == "release" and self._chooses and not source:
+        if self._declared.validation != "development" and self._chooses and not source:
             table, validation = self._divide(table, seed)
         y = outcomes(table[column], self._outcome, "the release")
         if self._outcome.kind != "regression" and np.all(y == y[:1]):
@@ -133,7 +133,9 @@ class Library:
         return several or declared.choose is not None or declared.calibrate != "none"
 
     def _divide(self, table: pd.DataFrame, seed: Seed) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Set a fifth of the release aside, class by class, to choose on."""
+        """Set a fifth of the release aside to choose on: class by class, or its end."""
+        if self._declared.validation == "end of release":
+            return last_fifth(table)
         y = outcomes(table[self._outcome.column], self._outcome, "the release")
         classes = y if self._outcome.kind != "regression" else None
         return split_table(table, classes, 0.2, seed.take("validation part of the release"))
@@ -211,6 +213,14 @@ def split_table(
     except ValueError as error:
         raise DrawError(f"the table cannot be divided: {error}") from error
     return first.reset_index(drop=True), second.reset_index(drop=True)
+
+
+def last_fifth(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return a table in two parts, the second with the last fifth of its rows, rounded up."""
+    end = 4 * len(table) // 5
+    if end == 0:
+        raise DrawError(f"a release of {len(table)} rows has no last fifth to choose on")
+    return table.iloc[:end].reset_index(drop=True), table.iloc[end:].reset_index(drop=True)
 
 
 def _distance(y: Array, p: Array) -> float:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from proxyguard.draw.catalog import find_pipeline, load_attribute
@@ -68,6 +69,44 @@ def onehot_logistic(seed: Seed) -> Any:
         LogisticRegression(
             solver="liblinear", max_iter=2000, random_state=seed.take("logistic fit")
         ),
+    )
+
+
+class Encoded:
+    """A model on one column a category of text, and on numbers with medians for missing ones."""
+
+    def __init__(self, model: Any, *scaling: Any) -> None:
+        self._model, self._scaling = model, scaling
+
+    def fit(self, x: Any, y: Any) -> Pipeline:
+        """Return the fitted pipeline, which holds nothing of ours."""
+        encode = make_pipeline(SimpleImputer(strategy="median"), *self._scaling)
+        if not isinstance(x, np.ndarray):  # a table of numbers alone comes as an array
+            encode = make_column_transformer(
+                (
+                    OneHotEncoder(handle_unknown="ignore", sparse_output=False),
+                    make_column_selector(dtype_exclude="number"),
+                ),
+                (encode, make_column_selector(dtype_include="number")),
+            )
+        return make_pipeline(encode, self._model).fit(x, y)
+
+
+def balanced_logistic(seed: Seed) -> Encoded:
+    """Logistic regression with C = 1 and classes of equal weight; takes no seed."""
+    model = LogisticRegression(class_weight="balanced", max_iter=2000)
+    return Encoded(model, StandardScaler())
+
+
+def balanced_boosting(seed: Seed) -> Encoded:
+    """Histogram gradient boosting, 150 rounds with l2 = 1, classes of equal weight."""
+    return Encoded(
+        HistGradientBoostingClassifier(
+            max_iter=150,
+            l2_regularization=1.0,
+            class_weight="balanced",
+            random_state=seed.take("boosting fit"),
+        )
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from proxyguard.draw.catalog import FILL_MISSING
 from proxyguard.draw.outcome import negative_label, outcomes
 from proxyguard.errors import TableError
 from proxyguard.registry.declaration import Member
@@ -76,6 +77,7 @@ def _check_missing(
 ) -> None:
     """Refuse missing or infinite numbers that no model can have learned to live with."""
     target = member.target
+    filled = member.procedure is not None and FILL_MISSING.issuperset(member.procedure.library)
     numbers = typed(records, kinds, target.read.missing)
     for name, kind in kinds.items():
         if kind != "number" or name in target.exclude or name == target.outcome:
@@ -83,10 +85,11 @@ def _check_missing(
         own = numbers[name].to_numpy()
         if np.isinf(own).any() or np.isinf(development[name].to_numpy()).any():
             raise TableError(f"column {name!r} has infinite values; mend or exclude it")
-        if np.isnan(own).any() and not development[name].isna().any():
+        if not filled and np.isnan(own).any() and not development[name].isna().any():
             raise TableError(
                 f"target: column {name!r} has missing values and development has none, so no "
-                "procedure learns what to do with them; exclude the column or mend it"
+                "procedure learns what to do with them; exclude the column, mend it, or name a "
+                f"procedure that fills gaps ({', '.join(sorted(FILL_MISSING))})"
             )
 
 

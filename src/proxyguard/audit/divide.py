@@ -75,7 +75,7 @@ def check_columns(member: Member, columns: list[str]) -> None:
         named |= set(part.group or ())
         if part.query is not None:
             named |= {part.query.mean, *(part.query.share or ())}
-            named |= {c for marginal in part.query.marginals or () for c in marginal}
+            named |= {c for marginal in part.query.tables for c in marginal}
     missing = sorted(str(name) for name in named - {None} if name not in columns)
     if missing:
         raise TableError(

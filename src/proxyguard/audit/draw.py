@@ -266,8 +266,9 @@ def redrawn_stages(
         fixed.append("the generator's preparation, in which nothing was random")
     if job["procedure"] is not None:
         fixed.append("the learning procedure and its settings")
+        own = job["procedure"]["validation"] == "end of release"  # no seed says which rows
         if job["validation"] is not None and "validation part of the release" not in redraws:
-            fixed.append("the validation part of development")
+            fixed.append(f"the validation part of {'the release' if own else 'development'}")
     return {"redraws": redraws, "conditional_on": fixed}
 
 

@@ -135,7 +135,8 @@ def resolve_roles(
         ]
         for name in declaration.roles.pilots
     }
-    return choose_roles(margins, moderate=number(declaration.roles.moderate))
+    roles = declaration.roles
+    return choose_roles(margins, moderate=number(roles.moderate), among=roles.among)
 
 
 def _record(value: Resolved) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from proxyguard.audit.loss_file import given_bounds
 from proxyguard.losses.measure import Measure, measure_loss, measure_query
-from proxyguard.losses.query import BoundedQuery
+from proxyguard.losses.query import BoundedQuery, codings
 from proxyguard.registry.declaration import Member
 from proxyguard.registry.design import Design, Stratified
 from proxyguard.registry.fields import number
@@ -25,10 +25,10 @@ def measures_of(member: Member, resolved: Sequence[Mapping[str, Any]]) -> list[M
         limit = one["limit"]["value"]
         slack = None if one["slack"] is None else one["slack"]["value"]
         if part.query is not None:
+            coding = codings(part.query)
             for query in one["queries"]:
-                found += measure_query(
-                    part, BoundedQuery.from_dict(query), limit=limit, slack=slack
-                )
+                bounded = BoundedQuery.from_dict(query, coding)
+                found += measure_query(part, bounded, limit=limit, slack=slack)
         elif member.target.losses is not None:
             found.append(_given(part, limit, slack))
         else:

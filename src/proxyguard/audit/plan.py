@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from proxyguard.adapters.privacy import privacy_lines, privacy_of
-from proxyguard.audit.limits import planned_records, resolve_limits
+from proxyguard.audit.limits import planned_records, resolve_limits, resolve_roles
 from proxyguard.audit.measures import design_of, measures_of
 from proxyguard.audit.resolve import (
     MemberDevelopment,
@@ -64,7 +64,8 @@ def pilot_laws(
 ) -> dict[str, Law]:
     """Return the law of every mechanism, from pilot draws judged on validation data.
 
-    The pilots have seeds of their own: registered releases must not take part in any choice.
+    These draws have seeds of their own: registered releases must not take part in any choice,
+    and the pilots that gave a mechanism its role were chosen for their margins.
     """
     declaration = place.folder.declaration()
     ledger = place.folder.journal().ledger
@@ -78,8 +79,13 @@ def pilot_laws(
     (member,) = declaration.members
     sealed = ledger.find(Stage.SEALED)[0].body["members"][member.name]
     development = MemberDevelopment(place, member, sealed)
-    measures, source = _measures(declaration, development, sealed)
-    pilots = [_pilot(m, declaration, draws, first_seed) for m in member.mechanism]
+    facts = develop(development, declaration)
+    if facts["source"] is None:
+        raise RegistryError("pilots need a [procedure]; plan from assumed margins instead")
+    limits = resolve_limits(member, facts, declaration.claim, planned_records(member, sealed))
+    measures, source = _measures(development, facts, limits)
+    roles = resolve_roles(declaration, limits, facts)
+    pilots = [_pilot(m, roles, declaration, draws, first_seed) for m in member.mechanism]
     losses = pilot_losses(development, pilots, measures, source)
     requirements = [m.requirement for m in measures]
     laws = {}
@@ -144,14 +150,11 @@ def _stated(generator: str, options: Mapping[str, Any], draws: int) -> list[str]
 
 
 def _measures(
-    declaration: Declaration, development: MemberDevelopment, sealed: dict[str, Any]
+    development: MemberDevelopment, facts: Mapping[str, Any], limits: Sequence[Mapping[str, Any]]
 ) -> tuple[list[Measure], Any]:
+    """Return the requirements as losses with their limits, and the fitted source."""
     member = development.member
-    facts = develop(development, declaration)
-    if facts["source"] is None:
-        raise RegistryError("pilots need a [procedure]; plan from assumed margins instead")
-    n = planned_records(member, sealed)
-    measures = measures_of(member, resolve_limits(member, facts, declaration.claim, n))
+    measures = measures_of(member, limits)
     if any(m.loss is None for m in measures):
         raise RegistryError("pilots judge losses, not queries; plan from assumed margins instead")
     if any(m.requirement.group is not None for m in measures):
@@ -165,26 +168,36 @@ def _measures(
 
 
 def _pilot(
-    mechanism: MechanismPart, declaration: Declaration, draws: int, first_seed: int
-) -> Drawn:
+    mechanism: MechanismPart, roles: Mapping[str, str], declaration: Declaration, draws: int,
+    first_seed: int,
+) -> Drawn:  # fmt: skip
+    """Return the pilot draws of a mechanism; of a role, those of the configuration that has it."""
+    _check_seeds(declaration, range(first_seed, first_seed + draws))
+    generator, options = mechanism.generator, mechanism.options
+    if mechanism.role is not None:
+        own = next(p for p in declaration.pilot if p.name == roles[mechanism.role])
+        generator, options = own.generator, own.options
+    return Drawn(
+        name=mechanism.name, generator=generator, draws=draws, seeds=Seeds(first=first_seed),
+        prepare_seed=mechanism.prepare_seed, options=options,
+    )  # fmt: skip
+
+
+def _check_seeds(declaration: Declaration, seeds: range) -> None:
+    """Refuse seeds of the declaration itself for the draws of a plan."""
     registered = {
         seed for member in declaration.members for m in member.mechanism for seed in m.seed_list
     }
-    seeds = range(first_seed, first_seed + draws)
-    if registered & set(seeds):
-        raise RegistryError(
-            f"pilot seeds {first_seed} to {first_seed + draws - 1} are among the registered ones; "
-            "registered releases must not take part in planning, choose other seeds"
-        )
-    if mechanism.generator is None:
-        raise RegistryError(
-            f"{mechanism.name!r} takes the role of a pilot; name its generator to plan it"
-        )
-    return Drawn(
-        name=mechanism.name, generator=mechanism.generator, draws=draws,
-        seeds=Seeds(first=first_seed), prepare_seed=mechanism.prepare_seed,
-        options=mechanism.options,
-    )  # fmt: skip
+    pilots = {seed for pilot in declaration.pilot for seed in pilot.seed_list}
+    for taken, why in (
+        (registered, "registered releases must not take part in planning"),
+        (pilots, "those pilots gave limits or roles, so they are no fresh sample"),
+    ):
+        if taken & set(seeds):
+            raise RegistryError(
+                f"pilot seeds {seeds.start} to {seeds.stop - 1} are among the registered ones; "
+                f"{why}, choose other seeds"
+            )
 
 
 def declared_question(place: Workplace, **open_choices: Any) -> Question:

@@ -245,11 +245,20 @@ def _check_pool(member: Member) -> None:
 
 
 def _check_queries(member: Member, kinds: Mapping[str, str]) -> None:
-    """See that a mean is asked of numbers, and nothing of columns that are not there."""
+    """See that means and bins are of numbers, and groups of texts."""
     for part in member.requirement:
-        column = None if part.query is None else part.query.mean
-        if column is not None and kinds.get(column) != "number":
-            raise RegistryError(f"{part.name}: the mean of {column!r}, which holds no numbers")
+        query = part.query
+        if query is None:
+            continue
+        if query.mean is not None and kinds.get(query.mean) != "number":
+            raise RegistryError(f"{part.name}: the mean of {query.mean!r}, which holds no numbers")
+        for what, columns, kind in (
+            ("bins", query.bins, "number"),
+            ("groups", query.groups, "text"),
+        ):
+            wrong = sorted(c for c in columns or () if kinds.get(c) != kind)
+            if wrong:
+                raise RegistryError(f"{part.name}: {what} of {wrong}, which hold no {kind}s")
 
 
 def _check_secondary(declaration: Declaration, measures: Sequence[Measure]) -> None:

@@ -312,14 +312,14 @@ def develop(development: MemberDevelopment, declaration: Declaration) -> dict[st
 
 
 def _domains(development: MemberDevelopment) -> dict[str, list[str]]:
-    """Return the values that the text columns of registered marginals have in training."""
+    """Return the values in training of the marginals' text columns that have no groups."""
     wanted = {
         column
         for part in development.member.requirement
         if part.query is not None
-        for columns in part.query.marginals or ()
+        for columns in part.query.tables
         for column in columns
-        if development.kinds.get(column) == "text"
+        if development.kinds.get(column) == "text" and column not in (part.query.groups or {})
     }
     if not wanted:
         return {}

@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.resolve import load_fitted
+from proxyguard.audit.score_shares import ShareScorer, countable
 from proxyguard.audit.target import Chunk, OpenTarget
 from proxyguard.draw.encode import Encodings
 from proxyguard.draw.outcome import features, predict
@@ -132,7 +133,34 @@ class Scorer:
     def score(
         self, mechanism: str, draws: Sequence[Mapping[str, Any]], readings: Sequence[Reading]
     ) -> Scored:
-        """Return the statistics of every draw under every reading."""
+        """Return the statistics of every draw under every reading; shares by counting alone."""
+        shares = countable(self.measures, readings)
+        if not shares:
+            return self._by_record(mechanism, draws, readings)
+        rest = sorted(set(range(len(self.measures))) - set(shares))
+        counted = ShareScorer(
+            folder=self.folder,
+            target=self.target,
+            measures=[self.measures[j] for j in shares],
+            design=readings[0].design,
+            progress=self.progress,
+        ).columns(mechanism, draws)
+        names = [str(d.get("name", d["seed"])) for d in draws]
+        found = Scored(columns=((),) * len(readings), auc=dict.fromkeys(names), source_auc=None,
+                       unscored={})  # fmt: skip
+        if rest:
+            others = replace(self, measures=[self.measures[j] for j in rest])
+            found = others._by_record(mechanism, draws, [_part(one, rest) for one in readings])
+        columns = []
+        for own in found.columns:
+            place = {**dict(zip(shares, counted, strict=True)), **dict(zip(rest, own, strict=True))}
+            columns.append(tuple(place[j] for j in range(len(self.measures))))
+        return replace(found, columns=tuple(columns))
+
+    def _by_record(
+        self, mechanism: str, draws: Sequence[Mapping[str, Any]], readings: Sequence[Reading]
+    ) -> Scored:
+        """Return the statistics of losses, which are formed record by record."""
         lacks = {r.name: r.lacks for r in self.member.release}
         names = [str(d.get("name", d["seed"])) for d in draws]
         releases = [
@@ -332,6 +360,15 @@ class Scorer:
             # record's loss depends on nothing but that record.
             values = _one_by_one(who, x, outcome, len(chunk.positions))
         return Predicted(values=values, threshold=who.threshold)
+
+
+def _part(reading: Reading, chosen: Sequence[int]) -> Reading:
+    """Return a reading of some of the requirements."""
+    return replace(
+        reading,
+        requirements=tuple(reading.requirements[j] for j in chosen),
+        tests=tuple(reading.tests[j] for j in chosen),
+    )
 
 
 def _one_by_one(fitted: Fitted, x: Any, outcome: Outcome, n: int) -> Array:

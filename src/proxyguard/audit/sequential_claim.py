@@ -168,7 +168,9 @@ def sequential_predicate(
     stages = redrawn_stages(
         {
             "prepare_seed": prepare,
-            "procedure": member.procedure,
+            "procedure": (
+                None if member.procedure is None else member.procedure.model_dump(mode="json")
+            ),
             "validation": True if member.development.chooses else None,
         },
         [dict(record) for record in records],

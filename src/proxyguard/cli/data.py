@@ -20,14 +20,16 @@ Name = Annotated[str, typer.Argument(help="A data set's name; see: proxyguard da
 
 @app.command("list")
 def list_data(json: Json = False) -> None:
-    """List the data sets, and which of them are here."""
+    """List the data sets, which of them are here, and how their digests begin."""
     from proxyguard.datasets.catalog import CATALOG
 
     if json:
         show.give([_facts(one) for one in CATALOG.values()])
         return
     for one in CATALOG.values():
-        show.say(f"{one.name:<20} {one.rows:>7} rows  {_where(one):<12} {one.title}")
+        show.say(
+            f"{one.name:<20} {one.rows:>7} rows  {_where(one):<12}  {_digest(one):<19}  {one.title}"
+        )
 
 
 @app.command("fetch")
@@ -120,6 +122,14 @@ def _where(one: DataSet) -> str:
     return "yours to get" if one.origin is Origin.USER else "to fetch"
 
 
+def _digest(one: DataSet) -> str:
+    """Return how the SHA-256 of a data set's content begins, where it is known and only one."""
+    known = [one.sha256] if one.sha256 else [file.sha256 for file in one.files]
+    if len(known) > 1:
+        return f"{len(known)} files"
+    return f"sha256 {known[0][:12]}" if known[0] else "no digest"
+
+
 def _facts(one: DataSet) -> dict[str, Any]:
     """Return a data set as plain values."""
     from proxyguard.datasets.fetch import found
@@ -137,6 +147,7 @@ def _facts(one: DataSet) -> dict[str, Any]:
         "licence": one.licence,
         "citation": one.citation,
         "unchecked": list(one.unchecked),
+        "sha256": one.sha256,  # of arrays that scikit-learn holds; files have their own
         "files": [
             {
                 "path": file.path,

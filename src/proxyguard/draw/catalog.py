@@ -36,10 +36,18 @@ PROCEDURES = {
     "boosting": "proxyguard.adapters.pipelines:boosting",
     "fixed_logistic": "proxyguard.adapters.pipelines:fixed_logistic",
     "onehot_logistic": "proxyguard.adapters.pipelines:onehot_logistic",
+    "balanced_logistic": "proxyguard.adapters.pipelines:balanced_logistic",
+    "balanced_boosting": "proxyguard.adapters.pipelines:balanced_boosting",
     "fast_logistic": "proxyguard.adapters.newton:fast_logistic",
     "fast_onehot_logistic": "proxyguard.adapters.onehot_newton:fast_onehot_logistic",
     "count_nb": "proxyguard.adapters.count_nb:count_nb",
 }
+
+FILL_MISSING = frozenset(
+    {"logistic", "forest", "boosting", "balanced_logistic", "balanced_boosting"}
+)
+"""Procedures of ours that put the training medians where numbers are missing, even if none was
+missing in training."""
 
 
 def load_generator(name: str, options: Mapping[str, Any]) -> Any:

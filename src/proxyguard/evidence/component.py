@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from proxyguard.errors import LossMismatch
 from proxyguard.exact import mean as exact_mean
-from proxyguard.exact.rounding import pvalue_from_log
+from proxyguard.exact.rounding import MEAN_GUARD, TINY, pvalue_from_log
 from proxyguard.losses.cell import Column
 from proxyguard.registry.design import Design, Sampling, Stratified
 from proxyguard.registry.requirement import Requirement
@@ -31,7 +31,30 @@ def component_pvalues(
     """
     if column.n < test.least_records:
         return np.ones(column.mean.size), np.ones(column.mean.size)
+    if requirement.indicator and test is ComponentTest.BINOMIAL:
+        return _share(column, requirement.limit, design)
     return _PVALUES[test](column, requirement.unit_limit, design)
+
+
+def _share(column: Column, limit: float, design: Design) -> Pair:
+    """Return the exact p-values of a share against each release's own ``answer + limit``.
+
+    A release is frozen before the target is read, so its answer is a constant of the test.
+    Where answer and limit exceed 1 no share can, and the validation null is empty.
+    """
+    if column.answer is None or column.count is None:
+        raise LossMismatch(
+            "the binomial test of a share needs counts and answers, and these statistics have none"
+        )
+    v, n = column.answer + limit, column.n
+    identical = design.sampling is Sampling.IID
+    validation = exact_mean.binomial_pvalue(
+        column.count, n, np.clip(v - MEAN_GUARD, 0.0, 1.0), identical=identical
+    )
+    violation = exact_mean.binomial_pvalue(
+        n - column.count, n, np.clip(1.0 - v - MEAN_GUARD, 0.0, 1.0), identical=identical
+    )
+    return np.where(v - MEAN_GUARD > 1.0, TINY, validation), violation
 
 
 def _empirical_bernstein(column: Column, v: float, design: Design) -> Pair:

@@ -46,7 +46,7 @@ def score_by_pvalue(evidence: ReleaseEvidence, *, threshold: float) -> DirectEvi
 
 def _threshold_ceiling(evidence: ReleaseEvidence, threshold: float) -> float:
     counted = (ComponentTest.BINOMIAL, ComponentTest.RANDOMIZED_BINOMIAL)
-    fixed = all(r.group is None for r in evidence.requirements)
+    fixed = all(r.group is None and not r.indicator for r in evidence.requirements)
     if not fixed or any(test not in counted for test in evidence.tests):
         return threshold
     return max(
@@ -106,9 +106,11 @@ def slack_ceiling(
     cutoff, v = requirement.unit_cutoff, requirement.unit_limit
     if design.sampling is Sampling.WEIGHTED:
         return contamination.stratified_ceiling(cutoff, v, effective_size(column, design))
-    if bound is Bound.PAPER:
-        return contamination.chernoff_ceiling(cutoff, v, column.n)
-    if requirement.two_valued and column.count is not None:
-        identical = design.sampling is Sampling.IID
-        return contamination.binomial_ceiling(cutoff, v, column.n, identical=identical)
-    return contamination.bentkus_ceiling(cutoff, v, column.n)
+    return contamination.slack_ceiling(
+        cutoff,
+        v,
+        column.n,
+        paper=bound is Bound.PAPER,
+        two_valued=requirement.two_valued and column.count is not None,
+        identical=design.sampling is Sampling.IID,
+    )

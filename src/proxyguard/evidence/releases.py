@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from proxyguard.evidence.component import component_pvalues, estimated_mean, requirement_bounds
 from proxyguard.exact.multiplicity import intersection_union
 from proxyguard.losses.array import LossArray, LossBatches, Losses
-from proxyguard.losses.cell import Column, Reading
+from proxyguard.losses.cell import Column, Reading, join_columns
 from proxyguard.losses.read import read_losses
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest
@@ -101,19 +101,27 @@ def evidence_of(
     ids: NDArray[Any] | None = None,
 ) -> ReleaseEvidence:
     """Return the evidence that the statistics of one pass amount to."""
-    pairs = [
-        component_pvalues(column, requirement, test, reading.design)
-        for column, requirement, test in zip(
-            columns, reading.requirements, reading.tests, strict=True
+    shape = (len(releases), len(columns))
+    pvalues, violation_pvalues, estimates, lower, upper = (np.empty(shape) for _ in range(5))
+    bounds_tests = [""] * len(columns)
+    for own in _alike(columns, reading):
+        # Every statistic is a function of one release's numbers: requirements with one limit
+        # are read as if each were more releases of the first.
+        column = join_columns([columns[j] for j in own])
+        requirement, test = reading.requirements[own[0]], reading.tests[own[0]]
+        pair = component_pvalues(column, requirement, test, reading.design)
+        low, high, names = requirement_bounds(
+            (column,), (requirement,), reading.design, delta=bounds_level
         )
-    ]
-    lower, upper, bounds_tests = requirement_bounds(
-        columns, reading.requirements, reading.design, delta=bounds_level
-    )
-    estimates = [
-        requirement.from_unit(estimated_mean(column, requirement))
-        for column, requirement in zip(columns, reading.requirements, strict=True)
-    ]
+        mean = requirement.from_unit(estimated_mean(column, requirement))
+        for whole, part in zip(
+            (pvalues, violation_pvalues, estimates, lower, upper),
+            (*pair, mean, low[:, 0], high[:, 0]),
+            strict=True,
+        ):
+            whole[:, own] = part.reshape(len(own), -1).T
+        for j in own:
+            bounds_tests[j] = names[0]
     return ReleaseEvidence(
         releases=releases,
         requirements=reading.requirements,
@@ -122,14 +130,27 @@ def evidence_of(
         n_records=tuple(column.n for column in columns),
         columns=columns,
         ids=ids,
-        pvalues=np.stack([p for p, _ in pairs], axis=1),
-        violation_pvalues=np.stack([q for _, q in pairs], axis=1),
-        estimates=np.stack(estimates, axis=1),
+        pvalues=pvalues,
+        violation_pvalues=violation_pvalues,
+        estimates=estimates,
         lower=lower,
         upper=upper,
         bounds_level=bounds_level,
-        bounds_tests=bounds_tests,
+        bounds_tests=tuple(bounds_tests),
     )
+
+
+def _alike(columns: tuple[Column, ...], reading: Reading) -> list[list[int]]:
+    """Return the requirements by what their p-values and bounds depend on besides statistics."""
+    found: dict[Any, list[int]] = {}
+    for j, (column, r, test) in enumerate(
+        zip(columns, reading.requirements, reading.tests, strict=True)
+    ):
+        missing = tuple(getattr(column, field.name) is None for field in fields(Column))
+        losses = (r.low, r.high, r.limit, r.two_valued, r.indicator)
+        key = (column.n, column.size_share, missing, test, losses)
+        found.setdefault(key, []).append(j)
+    return list(found.values())
 
 
 def _join(

@@ -43,6 +43,7 @@ class Column:
     mean: Array  # (R,) weighted where the design has weights
     variance: Array | None  # (R,) Bessel; None when moments came without it
     count: NDArray[np.int64] | None = None  # (R,) losses at the upper bound, if two-valued
+    answer: Array | None = None  # (R,) of a share: what the release says, and count is of ones
     indicators: NDArray[np.int64] | None = None  # (R,) of randomized_binomial
     size_share: float | None = None  # mean of m_c/m_max, for record-weighted clusters
     log_peak: Array | None = None  # (2, R) of betting

@@ -99,6 +99,7 @@ def measure_query(
             high=width,
             limit=number(limit),
             form=Form.QUERY,
+            indicator=bool(query.cell),
             slack=None if slack is None else number(slack),
             ramp=None if part.ramp is None else number(part.ramp),
             group=None if part.group is None else group_name(part.group),

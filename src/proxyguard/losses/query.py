@@ -1,14 +1,15 @@
 """Bounded queries of a table: a mean, a share, the cells of marginals.
 
 A released table answers with its own mean of the query; the requirement is that the
-target's mean lies within the limit of that answer, which is two one-sided requirements.
+target's mean lies within the limit of that answer, which is two one-sided requirements. A
+column of marginals may be coded by registered bins or groups, on either side alike.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import product
+from dataclasses import dataclass, field
+from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from proxyguard.errors import RegistryError, TableError
 from proxyguard.registry.fields import number
-from proxyguard.registry.parts import Query
+from proxyguard.registry.query import OTHERS, Query
 from proxyguard.seal.fingerprint import canonical_value
 from proxyguard.seal.table import as_texts
 
@@ -29,6 +30,46 @@ MOST = 20_000
 
 
 @dataclass(frozen=True, slots=True)
+class Coding:
+    """How the values of a column are told apart: by ends between numbers, or groups of texts."""
+
+    ends: tuple[str, ...] = ()
+    groups: tuple[tuple[str, tuple[str, ...]], ...] = ()  # by name
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of the cells, which hold every value there is; missing numbers are in none."""
+        if not self.ends:
+            return (*(canonical_value(name) for name, _ in self.groups), OTHERS)
+        inner = (f"{a} to under {b}" for a, b in pairwise(self.ends))
+        return (f"under {self.ends[0]}", *inner, f"{self.ends[-1]} and over")
+
+    def codes(self, column: pd.Series[Any]) -> NDArray[np.intp]:
+        """Return the number of each value's label, -1 for a missing number."""
+        import pandas as pd
+
+        if self.ends:
+            values = np.asarray(column, dtype=np.float64)
+            places = np.searchsorted([number(end) for end in self.ends], values, side="right")
+            return np.where(np.isnan(values), -1, places)
+        known = {canonical_value(v): k for k, (_, own) in enumerate(self.groups) for v in own}
+        places, distinct = pd.factorize(as_texts(column), use_na_sentinel=False)
+        others = len(self.groups)
+        numbers = [known.get(canonical_value(str(v)), others) for v in distinct]
+        return np.array(numbers, dtype=np.intp)[np.asarray(places)]
+
+
+def codings(query: Query) -> dict[str, Coding]:
+    """Return the registered codings by column."""
+    groups = query.groups or {}
+    return {
+        **{name: Coding(ends=ends) for name, ends in (query.bins or {}).items()},
+        # Sorted: a sealed mapping has no order.
+        **{name: Coding(groups=tuple(sorted(own.items()))) for name, own in groups.items()},
+    }
+
+
+@dataclass(frozen=True, slots=True)
 class BoundedQuery:
     """A function of one record with values in ``[low, high]``."""
 
@@ -36,7 +77,8 @@ class BoundedQuery:
     low: float
     high: float
     column: str | None = None  # of a mean
-    cell: tuple[tuple[str, str], ...] = ()  # of a share: column and value
+    cell: tuple[tuple[str, str], ...] = ()  # of a share: column and value, or its coding's label
+    coding: Mapping[str, Coding] = field(default_factory=dict)  # by column, where it has one
 
     def values(self, records: CodedRecords) -> Array:
         """Return the query's value for every record."""
@@ -45,7 +87,7 @@ class BoundedQuery:
             if np.isnan(numbers).any():
                 raise TableError(f"{self.name}: column {self.column!r} has missing values")
             return np.clip(numbers, self.low, self.high)
-        return records.inside(self.cell).astype(np.float64)
+        return records.inside(self.cell, self.coding).astype(np.float64)
 
     def answer(self, release: CodedRecords) -> float:
         """Return the release's own answer: the mean over its records."""
@@ -54,7 +96,7 @@ class BoundedQuery:
         return float(np.mean(self.values(release)))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for the registry."""
+        """Return plain values for the registry, which has the codings in the declared query."""
         return {
             "name": self.name,
             "low": repr(self.low),
@@ -64,14 +106,17 @@ class BoundedQuery:
         }
 
     @classmethod
-    def from_dict(cls, value: Mapping[str, Any]) -> BoundedQuery:
-        """Read a query back."""
+    def from_dict(
+        cls, value: Mapping[str, Any], coding: Mapping[str, Coding] | None = None
+    ) -> BoundedQuery:
+        """Read a query back, with the codings of the declared one."""
         return cls(
             str(value["name"]),
             float(value["low"]),
             float(value["high"]),
             value["column"],
             tuple((str(c), str(v)) for c, v in value["cell"]),
+            coding or {},
         )
 
 
@@ -80,7 +125,7 @@ class CodedRecords:
 
     def __init__(self, frame: pd.DataFrame) -> None:
         self._frame = frame
-        self._coded: dict[str, tuple[NDArray[np.intp], NDArray[np.object_]]] = {}
+        self._coded: dict[tuple[str, Coding | None], tuple[NDArray[np.intp], dict[str, int]]] = {}
 
     def __len__(self) -> int:
         return len(self._frame)
@@ -93,30 +138,87 @@ class CodedRecords:
             )
         return self._frame[name]
 
-    def inside(self, cell: Iterable[tuple[str, str]]) -> NDArray[np.bool_]:
+    def inside(
+        self, cell: Iterable[tuple[str, str]], coding: Mapping[str, Coding] | None = None
+    ) -> NDArray[np.bool_]:
         """Return which records have the value of each of these columns, numbers by value."""
         found = np.ones(len(self), dtype=bool)
         for name, wanted in cell:
-            codes, distinct = self._codes(name)
-            found &= (distinct == canonical_value(wanted))[codes]
+            codes, labels = self.codes(name, (coding or {}).get(name))
+            found &= codes == labels.get(canonical_value(wanted), -2)
         return found
 
-    def _codes(self, name: str) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
-        """Return the number of each record's value, and the values in canonical form."""
-        if name not in self._coded:
-            import pandas as pd
+    def codes(
+        self, name: str, coding: Coding | None = None
+    ) -> tuple[NDArray[np.intp], dict[str, int]]:
+        """Return the number of each record's label, and the numbers by label.
 
-            codes, distinct = pd.factorize(as_texts(self.column(name)), use_na_sentinel=False)
-            read = np.array([canonical_value(str(value)) for value in distinct], dtype=object)
-            self._coded[name] = np.asarray(codes), read
-        return self._coded[name]
+        The labels are those of the coding, or the values that there are, in canonical form.
+        """
+        if (name, coding) not in self._coded:
+            self._coded[name, coding] = (
+                _by_value(self.column(name))
+                if coding is None
+                else (coding.codes(self.column(name)), _numbered(coding.labels))
+            )
+        return self._coded[name, coding]
+
+
+def _by_value(column: Any) -> tuple[NDArray[np.intp], dict[str, int]]:
+    """Return a column's values as numbers; values that read alike have one number."""
+    import pandas as pd
+
+    places, distinct = pd.factorize(as_texts(column), use_na_sentinel=False)
+    read = [canonical_value(str(value)) for value in distinct]
+    labels = _numbered(dict.fromkeys(read))
+    return np.array([labels[value] for value in read], dtype=np.intp)[np.asarray(places)], labels
+
+
+def _numbered(labels: Iterable[str]) -> dict[str, int]:
+    return {label: k for k, label in enumerate(labels)}
+
+
+class Workload:
+    """Cells that are counted table by table: one pass over the records for each table."""
+
+    def __init__(self, queries: Sequence[BoundedQuery]) -> None:
+        self._size = len(queries)
+        self._tables: dict[tuple[tuple[str, Coding | None], ...], list[int]] = {}
+        self._values = [tuple(canonical_value(v) for _, v in query.cell) for query in queries]
+        for k, query in enumerate(queries):
+            columns = tuple((name, query.coding.get(name)) for name, _ in query.cell)
+            self._tables.setdefault(columns, []).append(k)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def counts(
+        self, records: CodedRecords, inside: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.int64]:
+        """Return how many records each cell holds, of those ``inside`` if that is given."""
+        found = np.zeros(self._size, dtype=np.int64)
+        for columns, own in self._tables.items():
+            known = np.ones(len(records), dtype=bool) if inside is None else inside.copy()
+            joint = np.zeros(len(records), dtype=np.intp)
+            place = np.zeros(len(own), dtype=np.intp)
+            asked = np.ones(len(own), dtype=bool)
+            for c, (name, coding) in enumerate(columns):
+                codes, labels = records.codes(name, coding)
+                known &= codes >= 0
+                joint = joint * len(labels) + codes
+                wanted = np.array([labels.get(self._values[k][c], -1) for k in own])
+                asked &= wanted >= 0
+                place = place * len(labels) + wanted
+            cells = np.bincount(joint[known], minlength=int(place.max(initial=0)) + 1)
+            found[own] = np.where(asked, cells[np.where(asked, place, 0)], 0)
+        return found
 
 
 def expand(name: str, query: Query, domains: Mapping[str, Sequence[str]]) -> list[BoundedQuery]:
     """Return the bounded queries that a declared one stands for.
 
-    The cells of marginals run over the values that development has; records of the target
-    with other values are in none of them.
+    The cells of marginals run over the labels of a column's coding, or else over the values
+    that development has; records of the target with other values are in none of them.
     """
     if query.mean is not None and query.range is not None:
         low, high = (number(end) for end in query.range)
@@ -124,21 +226,29 @@ def expand(name: str, query: Query, domains: Mapping[str, Sequence[str]]) -> lis
     if query.share is not None:
         cell = tuple(query.share.items())
         return [BoundedQuery(name, 0.0, 1.0, cell=cell)]
-    return list(_cells(name, query.marginals or (), domains))
+    coding = codings(query)
+    labels = {**domains, **{column: one.labels for column, one in coding.items()}}
+    return list(_cells(name, query.tables, labels, coding))
 
 
 def _cells(
-    name: str, marginals: Sequence[Sequence[str]], domains: Mapping[str, Sequence[str]]
+    name: str,
+    tables: Sequence[Sequence[str]],
+    labels: Mapping[str, Sequence[str]],
+    coding: Mapping[str, Coding],
 ) -> Iterator[BoundedQuery]:
     count = 0
-    for columns in marginals:
-        unknown = [c for c in columns if c not in domains]
+    for columns in tables:
+        unknown = [c for c in columns if c not in labels]
         if unknown:
-            raise RegistryError(f"{name}: marginals over {unknown}, which are no text columns")
-        for values in product(*(domains[c] for c in columns)):
+            raise RegistryError(
+                f"{name}: marginals over {unknown}, which are no text columns; register bins of "
+                "numbers"
+            )
+        for values in product(*(labels[c] for c in columns)):
             count += 1
             if count > MOST:
                 raise RegistryError(f"{name}: more than {MOST} cells; register fewer marginals")
             cell = tuple(zip(columns, values, strict=True))
             label = ", ".join(f"{c} = {v}" for c, v in cell)
-            yield BoundedQuery(f"{name}: {label}", 0.0, 1.0, cell=cell)
+            yield BoundedQuery(f"{name}: {label}", 0.0, 1.0, cell=cell, coding=coding)

@@ -84,8 +84,16 @@ class AuditPlan:
         )
 
     def tests(self, requirements: Sequence[Requirement]) -> tuple[ComponentTest, ...]:
-        """Return the component test of each requirement."""
-        return self.claim.tests(self.design, requirements)
+        """Return the component test of each requirement, as it is planned.
+
+        The exact test of a share has a limit of its own for every release, which a law of
+        losses does not know; betting, whose power is nearly the same, stands in for it.
+        """
+        tests = self.claim.tests(self.design, requirements)
+        return tuple(
+            ComponentTest.BETTING if r.indicator and test is ComponentTest.BINOMIAL else test
+            for r, test in zip(requirements, tests, strict=True)
+        )
 
 
 def power(law: Law, audit: AuditPlan, *, repetitions: int = 1000, seed: int = 0) -> Power:
@@ -299,7 +307,7 @@ def exact_score_rates(law: Law, audit: AuditPlan) -> tuple[Array, Array] | None:
         return None
     requirement = law.requirements[0]
     if claim.score is Score.SLACK and claim.mode is Mode.DIRECT:
-        accepted = _most_at_cutoff(requirement.unit_cutoff, audit.n)
+        accepted = counts.most_at_cutoff(requirement.unit_cutoff, audit.n)
     else:
         test = audit.tests(law.requirements)[0]
         table = count_pvalues(test, audit.n, requirement.unit_limit)
@@ -316,11 +324,6 @@ def exact_score_rates(law: Law, audit: AuditPlan) -> tuple[Array, Array] | None:
     # Kinds up to the i-th score and the next does not.
     chance = np.concatenate([[1.0], scores]) - np.concatenate([scores, [0.0]])
     return rates, chance
-
-
-def _most_at_cutoff(cutoff: float, n: int) -> int:
-    """Return the largest count whose share of ``n``, as floats divide it, is at most the cutoff."""
-    return int(np.flatnonzero(np.arange(n + 1) / n <= cutoff)[-1])
 
 
 def _nested(law: Law) -> bool:

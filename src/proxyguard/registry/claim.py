@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 from fractions import Fraction
 from typing import TypedDict
@@ -219,7 +219,14 @@ class Claim:
                     f"{sorted(names)}"
                 )
             return tuple(self.test[r.name] for r in requirements)
-        return tuple(self.test or default_test(design, r) for r in requirements)
+        # Block means and betting capital are made of single records, and shares are counted.
+        records = self.mode is Mode.BLOCK or (
+            self.mode is Mode.COUNT and self.calibrator == "capital"
+        )
+        return tuple(
+            self.test or default_test(design, replace(r, indicator=False) if records else r)
+            for r in requirements
+        )
 
     def supports(self, design: Design, requirements: Sequence[Requirement]) -> list[str]:
         """Return every reason why this claim is not covered on this design; empty if it is.
@@ -233,6 +240,8 @@ class Claim:
             return [*reasons, str(error)]
         for requirement, test in zip(requirements, tests, strict=True):
             reasons += test.objections(design, requirement)
+            if self.mode is Mode.BLOCK and test is ComponentTest.BINOMIAL and requirement.indicator:
+                reasons.append(f"{requirement.name!r} is a share, which binomial has no blocks of")
         reasons += self._score_objections(design, requirements)
         if self.mode is Mode.COUNT and self.calibrator == "capital":
             reasons += [

@@ -18,6 +18,7 @@ from proxyguard.registry.fields import (
     Share,
     Text,
 )
+from proxyguard.registry.query import Query
 from proxyguard.registry.test import ComponentTest
 
 
@@ -71,7 +72,8 @@ class Procedure(DeclarationPart):
     """The learning procedure: fit, calibrate, choose a decision threshold.
 
     ``validation`` says whose records choose model and threshold for a release: those of
-    development, or a part of the release itself.
+    development, a random fifth of the release itself, or the last fifth of it (for tables in
+    the order of dates).
     """
 
     library: tuple[Name, ...] = Field(min_length=1)
@@ -79,7 +81,7 @@ class Procedure(DeclarationPart):
     trusted: tuple[Name, ...] = ()  # further types that its stored form may contain
     calibrate: Literal["none", "temperature"] = "none"
     choose: Choose | None = None
-    validation: Literal["development", "release"] = "development"
+    validation: Literal["development", "release", "end of release"] = "development"
     seed: Seed = 0  # of the source's own fit
     references: tuple[Literal["constant", "prevalence"], ...] = ("constant", "prevalence")
 
@@ -116,26 +118,6 @@ class SlackRule(DeclarationPart):
     allowance: Decimal
     common: bool = False
     target_share: Share | None = None
-
-
-class Query(DeclarationPart):
-    """A bounded query that a released table must answer as the target does.
-
-    ``mean`` is the mean of a numeric column, clipped to ``range``; ``share`` the share of
-    records with these values; ``marginals`` every cell of these tables, a workload.
-    """
-
-    mean: Name | None = None
-    range: tuple[Decimal, Decimal] | None = None
-    share: dict[Name, StrictStr] | None = None
-    marginals: tuple[tuple[Name, ...], ...] | None = None
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> Query:
-        kinds = [k for k in ("mean", "share", "marginals") if getattr(self, k) is not None]
-        if len(kinds) != 1 or (self.mean is None) != (self.range is None):
-            raise ValueError("a query is a mean with its range, a share, or marginals")
-        return self
 
 
 class RequirementPart(DeclarationPart):
@@ -245,6 +227,7 @@ class Roles(DeclarationPart):
     pilots: tuple[Name, ...] = Field(min_length=3)
     moderate: Decimal  # the margin that the moderate role should come closest to
     against: Literal["limit", "cutoff"] = "limit"
+    among: Literal["likely", "all"] = "likely"  # which pilots the moderate role may fall to
 
 
 class ReleasePart(DeclarationPart):

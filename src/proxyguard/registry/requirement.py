@@ -38,6 +38,7 @@ class Requirement:
     limit: float  # tau_j
     form: Form = Form.ABSOLUTE
     two_valued: bool = False  # the loss takes only the values low and high
+    indicator: bool = False  # 0 or 1 a record, less the release's own answer: a share of a query
     slack: float | None = None  # s_j
     ramp: float | None = None  # h_j
     group: str | None = None  # only records of this subgroup count

@@ -108,14 +108,16 @@ def slack_from_plan(
     )
 
 
-def choose_roles(margins: Mapping[str, ArrayLike], *, moderate: float) -> dict[str, str]:
+def choose_roles(
+    margins: Mapping[str, ArrayLike], *, moderate: float, among: str = "likely"
+) -> dict[str, str]:
     """Return which configuration is ``high``, ``moderate`` and ``degraded``, from pilot margins.
 
     ``margins`` holds each configuration's smallest margin (limit minus risk) over its
     requirements, one value a pilot release. High has the largest 10th percentile; degraded,
-    among the rest, the smallest 90th; moderate, among those left with a positive 10th
-    percentile (or all left, if none has), the median closest to ``moderate``. Ties go to the
-    configuration named first.
+    among the rest, the smallest 90th; moderate, of those left, the median closest to
+    ``moderate``: among all of them, or among the likely ones, which have a positive 10th
+    percentile (or all left, if none has). Ties go to the configuration named first.
     """
     if len(margins) < 3:
         raise RegistryError(f"three roles need three configurations, got {len(margins)}")
@@ -128,8 +130,9 @@ def choose_roles(margins: Mapping[str, ArrayLike], *, moderate: float) -> dict[s
     rest = [name for name in pilots if name != high]
     degraded = min(rest, key=lambda name: ninetieth[name])
     left = [name for name in rest if name != degraded]
-    likely = [name for name in left if tenth[name] > 0.0] or left
-    middle = min(likely, key=lambda name: abs(float(np.median(pilots[name])) - moderate))
+    if among == "likely":
+        left = [name for name in left if tenth[name] > 0.0] or left
+    middle = min(left, key=lambda name: abs(float(np.median(pilots[name])) - moderate))
     return {"high": high, "moderate": middle, "degraded": degraded}
 
 

@@ -63,7 +63,7 @@ class ComponentTest(Enum):
                 f"{self.value} is valid for {names} sampling, and the design is "
                 f"{type(design).__name__} ({design.sampling.value})"
             )
-        if self is ComponentTest.BINOMIAL and not requirement.two_valued:
+        if self is ComponentTest.BINOMIAL and not (requirement.two_valued or requirement.indicator):
             found.append(
                 f"binomial needs losses declared two_valued, and {requirement.name!r} is not"
             )
@@ -93,6 +93,7 @@ def default_test(design: Design, requirement: Requirement) -> ComponentTest:
     """
     if design.sampling is Sampling.WEIGHTED:
         return ComponentTest.BETTING_FIXED
-    if requirement.two_valued and not isinstance(design, Clustered):
+    counted = requirement.two_valued or requirement.indicator
+    if counted and not isinstance(design, Clustered):
         return ComponentTest.BINOMIAL
     return ComponentTest.BETTING if design.sampling is Sampling.IID else ComponentTest.BENTKUS

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from json.encoder import encode_basestring
+from math import inf
 from typing import Any
 
 import rfc8785
 
 from proxyguard.errors import SealError
 
+_NAMES = {None: "null", True: "true", False: "false"}
 LARGEST = 2**53 - 1
 """Largest whole number that every JSON reader keeps exactly."""
 
@@ -26,14 +29,53 @@ def canonical_bytes(value: Any) -> bytes:
     b'{"a":"0.05","b":1}'
     """
     try:
-        return rfc8785.dumps(_plain(value, "value"))
-    except (rfc8785.CanonicalizationError, UnicodeEncodeError) as error:
-        raise SealError(f"this value cannot be sealed: {error}") from error
+        return _written(value).encode("utf-8")
+    except (TypeError, UnicodeEncodeError):
+        return _checked(value)
 
 
 def digest(value: Any) -> str:
     """Return the SHA-256 of the canonical bytes, in hexadecimal."""
     return hashlib.sha256(canonical_bytes(value)).hexdigest()
+
+
+def _written(value: Any) -> str:
+    """Return the text of a value of built-in types, as rfc8785 has it, and faster.
+
+    A `TypeError` says that it takes the slower way: another type, a number that JSON lacks.
+    Python writes a double as RFC 8785 has it, but for whole numbers and for exponents of one
+    digit, which have a zero in Python or are written out.
+    """
+    kind = type(value)
+    if kind is float:
+        text = repr(value)
+        digits, _, exponent = text.partition("e")
+        if digits.endswith(".0") and abs(value) <= LARGEST:
+            return str(int(value))
+        if value == value and abs(value) <= LARGEST and (not exponent or int(exponent) < -9):
+            return text
+        if abs(value) <= LARGEST or 1e21 <= abs(value) < inf:
+            return rfc8785.dumps(value).decode()
+    if kind is str:
+        return encode_basestring(value)
+    if kind is int and abs(value) <= LARGEST:
+        return str(value)
+    if kind is list or kind is tuple:
+        return f"[{','.join([_written(item) for item in value])}]"
+    if kind is dict and all(type(key) is str for key in value):
+        keys = sorted(value, key=lambda key: key.encode("utf-16be"))
+        return f"{{{','.join([f'{encode_basestring(k)}:{_written(value[k])}' for k in keys])}}}"
+    if value is None or kind is bool:
+        return _NAMES[value]
+    raise TypeError(kind.__name__)
+
+
+def _checked(value: Any) -> bytes:
+    """Return the bytes of a value, or name the place of what cannot be sealed."""
+    try:
+        return rfc8785.dumps(_plain(value, "value"))
+    except (rfc8785.CanonicalizationError, UnicodeEncodeError) as error:
+        raise SealError(f"this value cannot be sealed: {error}") from error
 
 
 def _plain(value: Any, place: str) -> Any:
