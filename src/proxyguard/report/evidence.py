@@ -14,6 +14,9 @@ from proxyguard.certificate.picks import read_picks
 from proxyguard.certificate.wording import confidence
 from proxyguard.report.parts import Table, Verdict, amount, cut, in_order
 
+MOST_ROWS = 100
+"""Requirements that a table on a page has room for."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Binding:
@@ -113,6 +116,19 @@ def bounds_words(name: str, groups: Mapping[str, Any], predicate: Mapping[str, A
     )
 
 
+def nearest_limits(group: Mapping[str, Any], most: int) -> list[int]:
+    """Return the places of the requirements with the least room below their limits, in order.
+
+    Room is what the largest upper bound of any release leaves, against the width of the bounds.
+    """
+    limits = np.array([float(limit) for limit in group["limits"]])
+    if limits.size <= most:
+        return list(range(limits.size))
+    upper, lower = (_array(group["derived"][side]) for side in ("upper", "lower"))
+    room = (limits - upper.max(axis=0)) / np.maximum((upper - lower).max(axis=0), 1e-12)
+    return sorted(int(j) for j in np.argsort(room, kind="stable")[:most])
+
+
 def _requirements(
     name: str, group: Mapping[str, Any], members: Mapping[str, Any], sure: str
 ) -> Table:
@@ -120,8 +136,9 @@ def _requirements(
     own = members[name] if name in members else next(iter(members.values()))
     rules = {one["part"]["name"]: one["limit"]["rule"] for one in own["requirements"]}
     estimates, upper = _array(derived["estimates"]), _array(derived["upper"])
-    rows = []
-    for j, requirement in enumerate(group["requirements"]):
+    rows, places = [], nearest_limits(group, MOST_ROWS)
+    for j in places:
+        requirement = group["requirements"][j]
         declared = requirement.split(" (target ")[0]
         limit = float(group["limits"][j])
         met = int(np.count_nonzero(estimates[:, j] < limit))
@@ -145,8 +162,20 @@ def _requirements(
         columns=("requirement", "limit", "limit's rule", "records", "least", "mean", "largest",
                  "largest upper bound", "estimate / upper bound below the limit", "test"),
         rows=tuple(rows),
-        note=f"Estimates over the releases. {sure}; they are for reading and decide nothing.",
+        note=f"Estimates over the releases. {sure}; they are for reading and decide nothing."
+        + left_out(group, len(places)),
     )  # fmt: skip
+
+
+def left_out(group: Mapping[str, Any], shown: int) -> str:
+    """Return that not all requirements are shown and where they are, nothing if all are."""
+    total = len(group["requirements"])
+    if shown == total:
+        return ""
+    return (
+        f" Shown are the {shown:,} of {total:,} requirements with the least room below their "
+        "limits; report.csv and report.json have all."
+    )
 
 
 def binding_table(bindings: Sequence[Binding]) -> Table:
@@ -155,6 +184,7 @@ def binding_table(bindings: Sequence[Binding]) -> Table:
         (one.mechanism, requirement, str(count), f"{100 * count / one.releases:.0f} %")
         for one in bindings
         for requirement, count in one.counts
+        if count or len(one.counts) <= MOST_ROWS
     )
     return Table(
         title="Which requirement binds",

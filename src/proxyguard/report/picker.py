@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
 from proxyguard.certificate.wording import confidence
 from proxyguard.report.content import Sources
-from proxyguard.report.evidence import groups_in
+from proxyguard.report.evidence import groups_in, left_out, nearest_limits
 from proxyguard.report.pictures.gather import group_names
 from proxyguard.report.pictures.scale import decimals, evalue_words, plain
+
+MOST_COLUMNS = 40
+"""Requirements that a list of releases has room for."""
 
 
 def release_lists(sources: Sources) -> list[dict[str, Any]]:
@@ -20,7 +23,8 @@ def release_lists(sources: Sources) -> list[dict[str, Any]]:
     found = []
     for index, name in enumerate(group_names(sources), start=1):
         group = groups[name]
-        columns, rows = _estimates(group)
+        places = nearest_limits(group, MOST_COLUMNS)
+        columns, rows = _estimates(group, places)
         chosen = picks["mechanisms"].get(name)
         data = None
         if chosen is not None:
@@ -30,21 +34,27 @@ def release_lists(sources: Sources) -> list[dict[str, Any]]:
             columns.append("e-value (at most R/alpha)")
             for row, evalue in zip(rows, evalues, strict=True):
                 row.append(evalue_words(float(int(evalue) * unit)))
-        found.append({"index": index, "name": name, "columns": columns, "rows": rows, "data": data})
+        found.append(
+            {
+                "index": index, "name": name, "columns": columns, "rows": rows, "data": data,
+                "note": left_out(group, len(places)).strip(),
+            }
+        )  # fmt: skip
     return found
 
 
-def _estimates(group: Mapping[str, Any]) -> tuple[list[str], list[list[str]]]:
+def _estimates(
+    group: Mapping[str, Any], places: Sequence[int]
+) -> tuple[list[str], list[list[str]]]:
     """Return the columns and rows of estimates, each with the digits that its limit asks for."""
-    limits = [float(limit) for limit in group["limits"]]
+    limits = {j: float(group["limits"][j]) for j in places}
     columns = ["release"]
-    for requirement, limit in zip(group["requirements"], limits, strict=True):
-        columns.append(f"{requirement} (limit {plain(limit)})")
-    digits = [decimals(limit) for limit in limits]
-    estimates = group["derived"]["estimates"]
+    for j, limit in limits.items():
+        columns.append(f"{group['requirements'][j]} (limit {plain(limit)})")
+    digits = {j: decimals(limit) for j, limit in limits.items()}
     rows = [
-        [str(release), *(f"{float(v):.{d}f}" for v, d in zip(values, digits, strict=True))]
-        for release, values in zip(group["releases"], estimates, strict=True)
+        [str(release), *(f"{float(values[j]):.{digits[j]}f}" for j in places)]
+        for release, values in zip(group["releases"], group["derived"]["estimates"], strict=True)
     ]
     return columns, rows
 
