@@ -16,7 +16,8 @@ from proxyguard.plan.law import Law, assumed_law
 from proxyguard.plan.paper import PaperGrid
 from proxyguard.plan.power import AuditPlan, power
 from proxyguard.plan.question import Question
-from proxyguard.plan.recommend import Option, Recommendation, recommend
+from proxyguard.plan.recommend import Recommendation, recommend
+from proxyguard.plan.search import Option
 from proxyguard.plan.targets import Targets
 from proxyguard.registry.claim import Claim, Mode
 from proxyguard.registry.test import ComponentTest

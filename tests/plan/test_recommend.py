@@ -26,6 +26,7 @@ from proxyguard.plan.power import AuditPlan, power, score_rates
 from proxyguard.plan.question import Question, geometric
 from proxyguard.plan.recommend import Recommendation, recommend
 from proxyguard.plan.report import PlanReport
+from proxyguard.plan.search import DOUBTED_MARGIN, doubted_law
 from proxyguard.plan.sequential import default_looks, forecast
 from proxyguard.plan.stress import Stress, stress
 from proxyguard.plan.targets import Targets
@@ -538,9 +539,8 @@ def test_surfaces_are_chances_that_grow_with_the_draws(within_budget: Recommenda
         assert np.all((panel.power >= 0.0) & (panel.power <= 1.0))
         assert json.dumps(panel.to_dict())
     direct = next(p for p in panels if p.label.startswith("direct"))
-    # Exact and tuned at each size. Counts are whole numbers and thresholds a grid, so more draws
-    # can cost a bit: .057 at the most here.
-    assert np.all(np.diff(direct.power, axis=0) > -0.07)
+    # Exact and tuned at each size; counts are whole numbers, so a few draws more can cost a bit.
+    assert np.all(np.diff(direct.power, axis=0) > -0.02)
     assert direct.power.max() > 0.9 > 0.2 > direct.power.min()
 
 
@@ -613,3 +613,30 @@ def test_a_forecast_has_exact_draws_for_every_score_rate() -> None:
         assert abs(draws.mean() - expected) < 4 * error  # one seed in 15,000
         won = np.take_along_axis(passed, stop[:, None], axis=1).mean()
         assert abs(won - validation) < 4 * np.sqrt(max(won * (1 - won), 1e-4) / 4000)
+
+
+def test_pilots_that_no_doubt_leaves_valid_are_planned_all_the_same() -> None:
+    # Each pilot is tight on another requirement, so that smaller margins leave none valid.
+    losses = np.zeros((6, 200, 2))
+    for pilot in range(6):
+        losses[pilot, : (59, 20)[pilot % 2], 0] = 1.0  # means .295 and .10, limits .3
+        losses[pilot, : (20, 59)[pilot % 2], 1] = 1.0
+    law = pilot_law([replace(ERROR, name=name) for name in ("one", "two")], losses)
+    assert law.with_margins(DOUBTED_MARGIN).reliability == 0.0
+    question = Question(**{**PLAIN, "reliability_target": "0.5"}, budget=20_000, release_cost=10.0)
+    found = recommend(law, question, seed=1, repetitions=200)
+    assert found.chosen.power.value > 0.0
+    assert doubted_law(law, 0.5).reliability == pytest.approx((law.reliability + 0.5) / 2)
+
+
+def test_doubt_decides_how_a_budget_is_spent_and_not_whether_to_spend() -> None:
+    law = assumed_law([ERROR], margins=[0.1], reliability=0.98)
+    fixed = Question(**{**PLAIN, "modes": (Mode.DIRECT,)}, n=2000, release_cost=100.0)
+    cheap = recommend(law, fixed, seed=1).chosen
+    spent = recommend(law, replace(fixed, budget=60_000.0), seed=1)
+    # With nothing to spend it on the cheapest of plans alike, with a budget the surest.
+    assert cheap.plan.releases < 100 < spent.chosen.plan.releases
+    assert spent.chosen.power.value >= cheap.power.value
+    assert spent.doubted.value > 0.9
+    assert "If the pilot was too hopeful (reliability 89.0%" in str(PlanReport(found=spent))
+    assert spent.to_dict()["doubted"]["reliability"] == pytest.approx(0.89)

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from proxyguard.errors import RegistryError
 from proxyguard.plan.power import exact_power, power_on
 from proxyguard.plan.question import geometric
-from proxyguard.plan.recommend import Option, Progress, Recommendation
+from proxyguard.plan.recommend import Recommendation
+from proxyguard.plan.search import Option, Progress
 from proxyguard.plan.targets import Targets
 from proxyguard.plan.ways import settings
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from proxyguard.pages import fragment_of
 from proxyguard.plan.power import Power
-from proxyguard.plan.recommend import Option, Recommendation
+from proxyguard.plan.recommend import Recommendation
+from proxyguard.plan.search import DOUBTED_MARGIN, Option
 from proxyguard.plan.sequential import SequentialForecast
 from proxyguard.plan.stress import Stress
 from proxyguard.registry.claim import Mode, Score
@@ -83,6 +84,8 @@ def _chosen_lines(found: Recommendation) -> list[str]:
         f"      {option.way.label}; tests: {option.way.tests}{_settings(option)}.",
         f"      It validates a reliability above {plan.claim.target:g} with probability "
         f"{_power(option.power)}.",
+        f"      If the pilot was too hopeful (reliability {_doubted(found):.1%}, margins "
+        f"{1 - DOUBTED_MARGIN:.0%} smaller), with probability {found.doubted.value:.3f}.",
     ]
     if found.question.power is not None and not found.reaches:
         lines.append(
@@ -90,6 +93,10 @@ def _chosen_lines(found: Recommendation) -> list[str]:
             "reaches it."
         )
     return lines
+
+
+def _doubted(found: Recommendation) -> float:
+    return (found.law.reliability + found.question.target) / 2
 
 
 def _power(power: Power) -> str:

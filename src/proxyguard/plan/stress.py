@@ -11,7 +11,8 @@ import numpy as np
 
 from proxyguard.plan.law import Law
 from proxyguard.plan.power import exact_power, power_on
-from proxyguard.plan.recommend import Option, Progress, Recommendation
+from proxyguard.plan.recommend import Recommendation
+from proxyguard.plan.search import Option, Progress
 from proxyguard.plan.targets import Targets
 
 RELIABILITY_ERRORS = (-0.10, -0.05, -0.02, 0.0, 0.02, 0.05)

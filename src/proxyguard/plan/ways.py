@@ -156,7 +156,9 @@ def thresholds(releases: int, target: float, alpha: float) -> tuple[str, ...]:
         return ()
     oracle = int(critical_count(releases, target=target, kappa=0.0, alpha=alpha))
     step = releases * (1.0 - target) / 10.0
-    wanted = {oracle + ceil(step * share) for share in (0.0, 0.125, 0.25, 0.5, 1.0, 1.5, 2.5)}
+    # Far above the oracle's count where records are few: there a lenient score is worth more.
+    steps = (0.0, 0.125, 0.25, 0.5, 1.0, 1.5, 2.5, 4.0, 6.0)
+    wanted = {oracle + ceil(step * share) for share in steps}
     found = [default] + [
         largest_threshold(count, releases, target=target, alpha=alpha)
         for count in sorted(wanted)

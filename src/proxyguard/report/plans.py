@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from proxyguard.plan.power import Power
-from proxyguard.plan.recommend import Option
 from proxyguard.plan.report import PlanReport
+from proxyguard.plan.search import Option
 from proxyguard.report.parts import Table
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from proxyguard.studies.costs import OURS, PAPERS, SHARP
 from proxyguard.studies.plotting import (
     BLUE,
     GREY,
@@ -80,7 +81,7 @@ def _projections(ax: Axes, rows: Rows) -> None:
             own = [row for row in of(rows, named=named) if row.method == method]
             bounds = of(own, "projected bound")
             lines += [replace(row, method=f"{method}, named rate {named:g}") for row in bounds]
-            if method == "paper's planner":
+            if method == PAPERS:
                 for row in bounds:
                     at = of(own, ratio=row.cell["ratio"])
                     _name_plan(ax, row, {r.metric: r.value for r in at})
@@ -94,7 +95,7 @@ def _costs(ax: Axes, rows: Rows, named: float) -> None:
 
     The plans with the sharp bound cost what the paper's do and would only cover them.
     """
-    own = [row for row in rows if row.method != "sharp bound"]
+    own = [row for row in rows if row.method != SHARP]
     costs = {(r.method, r.cell["ratio"]): r.value for r in of(own, "cost")}
     ax.set_xscale("log")
     ax.set_yscale("log")
@@ -141,7 +142,7 @@ def cost_plan_sensitivity(rows: Rows) -> Figure:
         ax.set_xlabel("cost of a release")
         for row in own:
             ours = row.status == Status.OURS.value
-            above = ours == (metric == "largest regret") or row.method == "our planner"
+            above = ours == (metric == "largest regret") or row.method == OURS
             place = (row.cell["ratio"], row.value)
             words = "0" if row.value < 5e-4 else f"{row.value:.2g}"
             ax.annotate(words, place, (0, 8 if above else -13),

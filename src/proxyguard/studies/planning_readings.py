@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from proxyguard.studies.costs import OURS, PAPERS
 from proxyguard.studies.sentences import Reading, Rows, percent, pick
-
-OURS, PAPERS = "our planner", "paper's planner"
 
 
 def _cost_plan(rows: Rows) -> list[str]:
@@ -18,7 +17,7 @@ def _cost_plan(rows: Rows) -> list[str]:
             if None not in four:
                 theirs, their_power, ours, our_power = (row.value for row in four if row)
                 found.append(
-                    f"A release at the cost of {ratio:g} records, named rate {named:g}: the "
+                    f"Release cost {ratio:g}, named rate {named:g}: the "
                     f"paper's plan costs {theirs:,.0f} and validates in {percent(their_power)} of "
                     f"audits, ours costs {ours:,.0f} and validates in {percent(our_power)}."
                 )
@@ -51,11 +50,12 @@ def _range(values: list[float]) -> str:
 
 
 _LAW = (
-    "Ours is the cheapest plan with power .95 for reliability .8, found for a law under which a "
-    "pilot of 30 releases on 500 records would see the two rates: two-valued losses, reliability "
-    "the larger of the two rates, and the margin at which named mode recognizes that share. Power "
-    "is every plan's chance to validate .8 under that law. The paper's planner has no target and "
-    "maximizes a projected bound, so its power is a consequence and not its goal."
+    "Ours is the cheapest plan with power .95 for reliability .8 under a law that goes with the "
+    "two rates: two-valued losses, reliability the larger rate, and the margin at which named mode "
+    "on 500 records recognizes the named share of 30 releases. Power is every plan's chance to "
+    "validate .8 under that law. This is no contest on equal terms: ours knows the law's family "
+    "and may take any size, the paper's planner has two rates, a grid of 25 sizes and no target, "
+    "and maximizes a projected bound."
 )
 
 PLANNING_READINGS: Mapping[str, Reading] = {
@@ -75,9 +75,9 @@ PLANNING_READINGS: Mapping[str, Reading] = {
     ),
     "cost-plan-sensitivity": Reading(
         asks="What the planners lose when both pilot rates are wrong by up to .10. Bounds are lost "
-        "over 49 pairs of errors, by a planner's own projections; power is lost over the nine "
-        "pairs of -.10, 0 and .10, against our most powerful plan within the budget at the true "
-        "rates.",
+        "over 49 pairs of errors, by a planner's own projections. Power is lost over the nine "
+        "pairs of -.10, 0 and .10 against what ours has at the true rates; here ours spends the "
+        "budget for power, as the others spend it for their bounds.",
         see=_sensitivity,
         beware="The sharp bound has the larger loss of bound in its worst pair because its bound "
         "at the true rates is the larger one: the plan it then takes is the paper's.",

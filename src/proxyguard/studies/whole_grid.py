@@ -2,6 +2,7 @@
 
 No cell of theirs was printed, so nothing is compared cell by cell. Each figure has a test that
 needs no cell: it holds whatever the rates of the cells are, and sees only large differences.
+A row says between which values it would agree.
 """
 
 from __future__ import annotations
@@ -12,13 +13,18 @@ from math import ceil, floor
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import binom, hypergeom
 
 from proxyguard.studies.rows import Row
-from proxyguard.studies.study import Published, Status
+from proxyguard.studies.study import Array, Published, Status
 
-OVER = "over"
-"""The one entry of the cell of a row about a whole grid."""
+Counts = NDArray[np.int64]
+
+OVER, AGREES = "over", "agrees"
+"""What a row about a whole grid has for a cell: which cells, and the values that agree."""
+ALONE = 0.05
+"""Level at which a figure by itself would differ."""
 
 
 class GridFigure(Protocol):
@@ -53,32 +59,34 @@ class LargestRate:
             and row.metric == self.metric
             and row.cell.get("eta", 0.0) <= self.at_most
         ]
-        if len(own) < self.cells * len(self.methods):
+        n = {row.repetitions for row in own}
+        if len(own) < self.cells * len(self.methods) or len(n) > 1:
             return None
+        (repetitions,) = n
+        value = max(row.value for row in own)
+        counts = np.arange(repetitions + 1)
+        each = self.p_agree(counts, repetitions, len(own))
         return _row(
-            self, method=", ".join(self.methods), over=f"{self.cells} cells", own=own,
-            metric=f"largest rate of {self.metric}", value=max(row.value for row in own),
-            p=self.p_agree(own), published=self.published,
+            self, method=", ".join(self.methods), own=own, value=value, published=self.published,
+            metric=f"largest rate of {self.metric}", p=float(each[round(value * repetitions)]),
+            agrees=_range(counts[each > ALONE] / repetitions),
         )  # fmt: skip
 
-    def p_agree(self, rows: Sequence[Row]) -> float:
-        """Return the chance of a difference as large, whichever cell had their largest rate.
+    def p_agree(self, largest: Counts, n: int, rates: int) -> Array:
+        """Return the chance of a difference as large, for every largest count of ours.
 
-        None of their rates is above the printed one: a rate of ours that is too large for that
-        counts against agreement, with Bonferroni over all rates. One of theirs reaches it: the
-        rate of ours that goes with it best must not be too small. Both are one-sided exact
-        tests of two counts.
+        Where ours is largest, theirs is at most the printed count, and where theirs is, ours is
+        at most the largest: so the exact test of the two maxima, each way, has a p-value no
+        smaller than the least one over all cells, which Bonferroni bounds.
         """
         m = self.published.repetitions
         assert m is not None  # a rate is simulated
         half = 0.5 * 10.0**-self.published.digits * (1 + 1e-9)
         high = floor((self.published.value + half) * m + 1e-9)
         low = max(0, ceil((self.published.value - half) * m - 1e-9))
-        count = np.array([round(row.value * row.repetitions) for row in rows])
-        n = np.array([row.repetitions for row in rows])
-        too_large = np.min(hypergeom.sf(count - 1, n + m, count + high, n)) * len(rows)
-        too_small = np.max(hypergeom.cdf(count, n + m, count + low, n))
-        return float(min(1.0, 2.0 * min(too_large, too_small)))
+        above = hypergeom.sf(largest - 1, n + m, largest + high, n) * rates
+        below = hypergeom.cdf(largest, n + m, largest + low, n) * rates
+        return np.asarray(np.minimum(1.0, 2.0 * np.minimum(above, below)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +100,7 @@ class CellsWithSign:
     words: str
     sign: int
     published: Published
+    compared: bool = True  # False: it follows from a figure that is
 
     def row(self, rows: Sequence[Row]) -> Row | None:
         """Return the number of cells, and the chance that it goes with the printed one."""
@@ -105,10 +114,12 @@ class CellsWithSign:
         found = sum(int(np.sign(row.value)) == self.sign for row in own)
         # Ties are likelier with fewer repetitions: runs of another length are not compared.
         alike = all(row.repetitions == self.published.repetitions for row in own)
+        compared = self.compared and alike
+        agree = [k for k in range(self.cells + 1) if self.p_agree(k) > ALONE]
         return _row(
-            self, method=self.method, over=f"{self.cells} cells", own=own, metric=self.words,
-            value=float(found), p=self.p_agree(found) if alike else None,
-            published=self.published,
+            self, method=self.method, own=own, metric=self.words, value=float(found),
+            p=self.p_agree(found) if compared else None,
+            agrees=_range(np.array(agree)) if compared else "", published=self.published,
         )  # fmt: skip
 
     def p_agree(self, found: int) -> float:
@@ -125,13 +136,20 @@ class CellsWithSign:
         return float(min(1.0, 2.0 * np.max(one_side)))
 
 
+def _range(values: Array | Counts) -> str:
+    """Return the least and the largest of these values."""
+    return f"{values.min():g} to {values.max():g}"
+
+
 def _row(
-    figure: GridFigure, *, method: str, over: str, own: Sequence[Row], metric: str,
+    figure: GridFigure, *, method: str, own: Sequence[Row], metric: str, agrees: str,
     value: float, p: float | None, published: Published,
 ) -> Row:  # fmt: skip
+    cells = len({(row.study, repr(sorted(row.cell.items()))) for row in own})
+    over = f"{cells} cells of {' and '.join(figure.studies)}"
     return Row(
         study=figure.studies[-1],
-        cell={OVER: over},
+        cell={OVER: over, **({AGREES: agrees} if agrees else {})},
         method=method,
         status=Status.REGISTERED.value,
         metric=metric,
@@ -140,7 +158,7 @@ def _row(
         wilson=None,
         upper95=None,
         repetitions=own[0].repetitions,
-        published=published.value if p is not None else None,
+        published=published.value,
         exact=None,
         p_agree=p,
     )
@@ -159,12 +177,12 @@ FIGURES: tuple[GridFigure, ...] = (
     *(
         CellsWithSign(
             studies=("mode-comparison-high-signal",), cells=45, method="direct",
-            metric="gain over named", words=words, sign=sign,
+            metric="gain over named", words=words, sign=sign, compared=sign == 0,
             published=Published(value=value, digits=0, repetitions=500),
         )
         for words, sign, value in (
             ("cells in which it ties with named", 0, 9),
-            ("cells in which it loses to named", -1, 36),
+            ("cells in which it loses to named, the others", -1, 36),
         )
     ),
 )  # fmt: skip

@@ -1,0 +1,284 @@
+"""The search over ways and sizes: what each would register, and its power on few targets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+from proxyguard.errors import RegistryError
+from proxyguard.exact.binomial import upper_tail
+from proxyguard.exact.sharp import critical_count, default_threshold
+from proxyguard.plan.law import Law
+from proxyguard.plan.power import AuditPlan, Power, exact_power, power_on
+from proxyguard.plan.question import Question
+from proxyguard.plan.targets import Targets
+from proxyguard.plan.ways import Way, settings
+from proxyguard.registry.claim import Mode
+from proxyguard.registry.requirement import Requirement
+
+Progress = Callable[[str, int, int], None]
+
+COARSE = 200
+"""Simulated targets of the search."""
+
+CLOSE = 0.005
+"""Plans whose power differs by less are alike: doubt and then the cost decide between them."""
+
+DOUBTED_MARGIN = 0.85
+"""Of its margin, what a law keeps when it is doubted; reliability loses half its excess."""
+
+EFFORT = 6e6
+"""Bets that one evaluation of a search may cost, a fraction of a second."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Option:
+    """One way at one size, tuned: what it would register, and its predicted power."""
+
+    way: Way
+    plan: AuditPlan
+    requirements: tuple[Requirement, ...]
+    power: Power
+    cost: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        claim = self.plan.claim
+        return {
+            "mode": self.way.mode.value,
+            "way": self.way.label,
+            "tests": self.way.tests,
+            "n": self.plan.n,
+            "releases": self.plan.releases,
+            "threshold": None if claim.threshold is None else float(claim.threshold),
+            "release_share": float(claim.release_share),
+            "target_share": float(claim.target_share),
+            "block_size": claim.block_size,
+            "slacks": {r.name: r.slack for r in self.requirements if r.slack is not None},
+            "ramps": {r.name: r.ramp for r in self.requirements if r.ramp is not None},
+            "power": self.power.to_dict(),
+            "cost": self.cost,
+        }
+
+
+def plainness(way: Way) -> int:
+    """Order ways by how plain they are: the default certificate first, a slack score last."""
+    modes = [Mode.DIRECT, Mode.NAMED, Mode.COUNT, Mode.HYBRID, Mode.SMOOTH, Mode.BLOCK]
+    return -2 * modes.index(way.mode) - (way.score == "slack")
+
+
+class Pool:
+    """Targets of one size: one set for tests of moments, a smaller one where records are read."""
+
+    def __init__(
+        self, law: Law, question: Question, n: int, releases: int, *, seed: int, repetitions: int
+    ) -> None:
+        self._law, self._n, self._seed, self._repetitions = law, n, seed, repetitions
+        self._aims = {
+            Mode.NAMED: question.level / releases,
+            Mode.DIRECT: default_threshold(releases, target=question.target, alpha=question.level),
+        }
+        self._kept: dict[object, Targets] = {}
+
+    def of(self, way: Way, *, tuned: bool = False) -> Targets:
+        """Return the targets for a way; ``tuned``: its stakes are settled, so bet by them."""
+        reads = way.test is None or way.test.needs_records
+        aim = self._aims[Mode.NAMED if way.mode is Mode.NAMED else Mode.DIRECT]
+        key = (reads, None if tuned or not reads else aim)
+        if key not in self._kept:
+            repetitions = self._repetitions
+            if reads:
+                repetitions = affordable(self._law, self._n, EFFORT, repetitions)
+            self._kept[key] = Targets(
+                self._law, self._n, repetitions=repetitions, seed=self._seed, aim=key[1]
+            )
+        return self._kept[key]
+
+
+def affordable(law: Law, n: int, effort: float, most: int) -> int:
+    """Return how many targets may be bet on, at least 60."""
+    bets = law.releases.size * len(law.requirements) * n
+    return int(max(60, min(most, effort / bets)))
+
+
+class Search:
+    """Options at the sizes that are worth a look."""
+
+    def __init__(
+        self, law: Law, question: Question, searched: Sequence[Way], seed: int, progress: Progress
+    ) -> None:
+        self._law, self._question, self._seed = law, question, seed
+        self._ways = list(searched)
+        self._progress = progress
+        self._found: dict[tuple[int, int], Option] = {}
+        self._doubts: dict[tuple[int, int], float] = {}
+        self._sizes = question.sizes()
+        if not self._sizes:
+            raise RegistryError(
+                "no number of draws within the limits can validate: at least "
+                f"{question.least_releases} are needed"
+            )
+
+    def most_powerful(self) -> list[Option]:
+        """Try the largest affordable sizes, then twice between the best and its neighbours."""
+        self._try(self._sizes)
+        for _ in range(2 if len(self._sizes) > 1 else 0):
+            best = self.pick().plan.releases
+            tried = sorted(releases for _, releases in self._found)
+            place = tried.index(best)
+            near = tried[max(0, place - 1) : place + 2]
+            middle = {round((a * b) ** 0.5) for a, b in pairwise(near)}
+            self._try([(self._question.most_records_with(r), r) for r in sorted(middle)])
+        return self._known()
+
+    def cheapest(self) -> list[Option]:
+        """Bisect the records for each number of draws, never beyond the best cost so far."""
+        goal = self._question.power
+        assert goal is not None  # the caller asked for a power
+        grid = [releases for _, releases in self._sizes]
+        best: Option | None = None
+        for releases in grid:
+            best = self._least(releases, goal, best) or best
+            self._progress("sizes", len(self._found), 4 * len(grid))
+        for _ in range(2 if best is not None and len(grid) > 1 else 0):
+            assert best is not None  # just asked
+            tried = sorted({releases for _, releases in self._found})
+            place = tried.index(best.plan.releases)
+            for a, b in pairwise(tried[max(0, place - 1) : place + 2]):
+                best = self._least(round((a * b) ** 0.5), goal, best) or best
+        if not self._found:  # out of reach at every number of draws: say what the largest would do
+            self._try(self._sizes[-1:])
+        self._progress("sizes", len(self._found), len(self._found))
+        return self._known()
+
+    def pick(self) -> Option:
+        """Return the option at the best size: cheapest that reaches the goal, or most powerful.
+
+        A budget may be spent in many ways that are alike under the law. Then the one that does
+        best under the doubted law is taken: a pilot that saw no invalid release would otherwise
+        call for a handful of draws. Where nothing says what may be spent, the cheapest is.
+        """
+        found, goal = self._known(), self._question.power
+        enough = [o for o in found if goal is not None and o.power.value >= goal]
+        if enough:
+            return min(enough, key=lambda o: (o.cost, -o.power.value))
+        best = max(o.power.value for o in found)
+        close = [o for o in found if o.power.value >= best - CLOSE]
+        if self._question.budget is not None and best > 0.0 and len(close) > 1:
+            doubted = [self._doubted(option) for option in close]
+            close = [o for o, d in zip(close, doubted, strict=True) if d >= max(doubted) - CLOSE]
+        return min(close, key=lambda o: (o.cost, -o.power.value))
+
+    def _doubted(self, option: Option) -> float:
+        """Return an option's power under the doubted law."""
+        size = (option.plan.n, option.plan.releases)
+        if size not in self._doubts:
+            law = doubted_law(self._law, self._question.target)
+            pool = Pool(law, self._question, *size, seed=self._seed, repetitions=COARSE)
+            found = judged(law, option, pool.of(option.way, tuned=True))
+            self._doubts[size] = found.power.value
+        return self._doubts[size]
+
+    def _least(self, releases: int, goal: float, best: Option | None) -> Option | None:
+        """Return the cheapest option with so many draws, if it reaches the goal for less.
+
+        Records are doubled until the power is there and then bisected, to within 3 %.
+        """
+        if self._hopeless(releases, goal):
+            return None
+        budget = self._question.budget if best is None else best.cost
+        most = self._question.most_records_with(releases, budget)
+        if most < 1:
+            return None
+        if self._question.n is not None:
+            option = self._at(most, releases)
+            return option if option.power.value >= goal else None
+        low, high = 1, min(250, most)
+        while self._at(high, releases).power.value < goal:
+            if high == most:
+                return None
+            low, high = high, min(2 * high, most)
+        while high > 1.03 * low + 1:
+            middle = round((low * high) ** 0.5)
+            passes = self._at(middle, releases).power.value >= goal
+            low, high = (low, middle) if passes else (middle, high)
+        found = self._at(high, releases)
+        return found if best is None or found.cost < best.cost else None
+
+    def _hopeless(self, releases: int, goal: float) -> bool:
+        """Whether so few draws fall short of the goal even with all the records of the world."""
+        question, eta = self._question, self._law.reliability
+        oracle = int(
+            critical_count(releases, target=question.target, kappa=0.0, alpha=question.level)
+        )
+        # Invalid releases score with probability alpha at the most, or nothing validates; how
+        # that varies from target to target can add a little, so the goal is held against less.
+        rate = eta + (1.0 - eta) * question.level
+        return oracle > releases or float(upper_tail(oracle, releases, rate)) < goal - 0.05
+
+    def _try(self, sizes: Sequence[tuple[int, int]]) -> None:
+        for done, (n, releases) in enumerate(sizes, start=1):
+            self._at(n, releases)
+            self._progress("sizes", done, len(sizes))
+
+    def _known(self) -> list[Option]:
+        return list(self._found.values())
+
+    def _at(self, n: int, releases: int) -> Option:
+        if (n, releases) not in self._found:
+            self._found[n, releases] = self._best_at(n, releases)
+        return self._found[n, releases]
+
+    def _best_at(self, n: int, releases: int) -> Option:
+        """Return the best way at one size, on few targets."""
+        law, question = self._law, self._question
+        pool = Pool(law, question, n, releases, seed=self._seed, repetitions=COARSE)
+        options = [tune(law, question, way, pool.of(way), releases) for way in self._ways]
+        known = [option for option in options if option is not None]
+        if not known:
+            raise RegistryError(f"no way to audit is open at n = {n}, R = {releases}")
+        best = max(known, key=lambda o: (o.power.value, plainness(o.way)))
+        if 0.3 < best.power.value < 0.95:
+            # Far behind where it matters is far behind elsewhere: do not ask again.
+            near = {o.way for o in known if o.power.value > best.power.value - 0.2}
+            self._ways = [way for way in self._ways if way in near]
+        return best
+
+
+def tune(law: Law, question: Question, way: Way, targets: Targets, releases: int) -> Option | None:
+    """Return a way with its best settings on these targets; ``None`` if it has none."""
+    cost = question.cost(targets.n, releases)
+    nothing = Power(value=-1.0, standard_error=0.0, repetitions=0)
+    options = [
+        judged(
+            law,
+            Option(way=way, plan=plan, requirements=requirements, power=nothing, cost=cost),
+            targets,
+        )
+        for plan, requirements in settings(way, question, law, targets.n, releases)
+    ]
+    return max(options, key=lambda o: o.power.value, default=None)
+
+
+def judged(law: Law, option: Option, targets: Targets) -> Option:
+    """Return the option with its power: exact where a sum gives it, else on these targets."""
+    exact = exact_power(law.requiring(option.requirements), option.plan)
+    value = (
+        power_on(targets.requiring(option.requirements), option.plan)
+        if exact is None
+        else Power(value=exact, standard_error=0.0, repetitions=0)
+    )
+    return replace(option, power=value)
+
+
+def doubted_law(law: Law, target: float) -> Law:
+    """Return the law as it is if the pilot was too hopeful.
+
+    Half of what its reliability has above the target is taken away, and a part of its margins,
+    unless no release would be left valid.
+    """
+    tighter = law.with_margins(DOUBTED_MARGIN)
+    left = tighter if tighter.reliability > 0.0 else law
+    return left.with_reliability((law.reliability + target) / 2)
