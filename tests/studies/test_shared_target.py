@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import fisher_exact
@@ -167,7 +169,7 @@ def test_smooth_bounds_are_those_of_the_certificates() -> None:
     right = np.linspace(0.15, 0.75, 4097)[1:]
     published = float(np.exp(log_chernoff(right, 200, 0.8)).mean())
     assert published / 0.025 == pytest.approx(0.2174, abs=5e-5)
-    assert ramp.ceiling == pytest.approx(0.1655, abs=5e-5)
+    assert ramp.papers_ramp_kappa == pytest.approx(published, rel=1e-9)
     assert 0.995 * published < ramp.ramp_kappa < published
     drawn = Means(np.random.default_rng(5), 0.88, 20, ramp)
     found = [
@@ -184,8 +186,10 @@ def test_smooth_bounds_are_those_of_the_certificates() -> None:
             mean_score=float(valid * good + (500 - valid) * bad) / 500,
             sensitivity=ramp.sensitivity,
         )  # fmt: skip
-        core = [f(evidence, split).value for f in (certify_smooth, certify_smooth_rescaled)]
-        assert [found[0][i], found[1][i]] == pytest.approx(core, rel=1e-9)
+        papers = certify_smooth(replace(evidence, kappa=published), split)
+        assert found[0][i] == pytest.approx(papers.value, rel=1e-9)
+        rescaled = certify_smooth_rescaled(evidence, split)
+        assert found[1][i] == pytest.approx(rescaled.value, rel=1e-9)
         assert found[2][i] == pytest.approx(certify_ramp_markov(evidence, split).value, rel=1e-9)
         sharp = certify_smooth_sharp(evidence, whole, reliability_target=0.8)
         assert bool(found[3][i]) == (sharp.value > 0.8)

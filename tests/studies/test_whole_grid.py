@@ -13,6 +13,7 @@ from scipy.stats import fisher_exact
 from proxyguard.studies.catalog import STUDIES
 from proxyguard.studies.document import detectable
 from proxyguard.studies.rows import PLANTED, Row, agreement, error_shows, rows_of
+from proxyguard.studies.run import run_study
 from proxyguard.studies.study import Published, Sums
 from proxyguard.studies.whole_grid import (
     FIGURES,
@@ -57,6 +58,7 @@ def test_the_largest_rate_is_compared_by_exact_tests_of_two_counts() -> None:
     below = fisher_exact(table, alternative="less").pvalue
     assert above * 8 < below
     assert found.p_agree == pytest.approx(min(1.0, 16 * above), rel=1e-9)
+    assert found.cell["over"] == "4 cells of grid"
 
 
 def test_a_grid_far_above_or_far_below_the_printed_maximum_differs() -> None:
@@ -67,22 +69,26 @@ def test_a_grid_far_above_or_far_below_the_printed_maximum_differs() -> None:
         found = LARGEST.row(grid_of(rates))
         assert found is not None
         assert (agreement([found]).differ != ()) == differs
+        least, most = (float(word) for word in found.cell["agrees"].split(" to "))
+        assert (least <= found.value <= most) == (not differs)
 
 
-def test_the_largest_rate_agrees_as_often_as_it_should() -> None:
-    # Both runs follow one law; the chance to differ at level .05 must not exceed it.
+@pytest.mark.parametrize("longer", [1, 10])
+def test_the_largest_rate_agrees_as_often_as_it_should(longer: int) -> None:
+    # Both runs follow one law; the chance to differ at level .05 must not exceed it, also where
+    # ours is longer and its maximum less inflated. Without Bonferroni it does exceed it then.
     rng = np.random.default_rng(4)
-    rates = np.array([0.04, 0.02, 0.045, 0.0, 0.03, 0.04, 0.01, 0.045])
-    differ = 0
-    for _ in range(400):
-        theirs, ours = rng.binomial(500, rates, (2, 8)) / 500
-        printed = replace(LARGEST.published, value=round(float(theirs.max()), 3))
+    runs, rates = 1000, np.full(200, 0.045)
+    differ = bare = 0
+    for _ in range(runs):
+        theirs, ours = rng.binomial(500, rates).max(), rng.binomial(500 * longer, rates).max()
+        printed = replace(LARGEST.published, value=round(theirs / 500, 3))
         figure = replace(LARGEST, published=printed)
-        keys = list(product("ab", range(4)))
-        found = figure.row(grid_of(dict(zip(keys, ours.tolist(), strict=True))))
-        assert found is not None
-        differ += found.p_agree is not None and found.p_agree <= 0.05
-    assert differ <= 400 * 0.05
+        corrected, single = (figure.p_agree(ours, 500 * longer, k) for k in (200, 1))
+        differ += float(corrected) <= 0.05
+        bare += float(single) <= 0.05
+    assert differ <= runs * 0.05
+    assert longer == 1 or bare > runs * 0.08
 
 
 def test_cells_that_tie_are_counted_and_compared_as_fair_coins() -> None:
@@ -98,7 +104,6 @@ def test_cells_that_tie_are_counted_and_compared_as_fair_coins() -> None:
     fewer = TIES.row([replace(one, repetitions=20) for one in rows])
     assert fewer is not None
     assert fewer.p_agree is None
-    assert fewer.published is None
 
 
 def test_a_grid_with_a_missing_cell_has_no_figure() -> None:
@@ -126,48 +131,71 @@ def published_rows() -> list[Row]:
             # A rate is 0 or 1 a repetition; any other figure the same value in every one.
             total = printed.value * n
             squares = printed.value**2 * n
-            if rate(study.name, metric, printed):
+            if printed.simulated_rate:
                 total = squares = round(total)
             found += rows_of(study, index, {(method, metric): Sums(n, total, squares)})
     return found
 
 
-def rate(name: str, metric: str, printed: Published) -> bool:
-    return (
-        printed.repetitions is not None
-        and printed.standard_error is None
-        and 0.0 <= printed.value <= 1.0
-        and metric not in ("mean bound", "invalid score mass", "gain over named")
-        and STUDIES[name].repetitions > 1
-    )
+def planted(one: Row, error: float) -> list[Row]:
+    """A row again, with an error of its estimate."""
+    study = STUDIES[one.study]
+    count = round((one.value + error) * one.repetitions)
+    outcome = {(one.method, one.metric): Sums(one.repetitions, count, count)}
+    return rows_of(study, study.cells.index(one.cell), outcome)
 
 
-def test_a_planted_three_point_error_is_reported_in_the_family_of_all_figures(
+def test_a_planted_three_point_error_is_reported_exactly_where_the_page_says(
     published_rows: list[Row],
 ) -> None:
     rows = published_rows
     assert agreement(rows).good
-    planted = 0
+    shown = hidden = 0
     for place, one in enumerate(rows):
         study = STUDIES[one.study]
-        (key,) = [
-            k for k in study.published
-            if study.cells[k[0]] == one.cell and k[1:] == (one.method, one.metric)
-        ]  # fmt: skip
+        key = (study.cells.index(one.cell), one.method, one.metric)
         printed = study.published[key]
-        if not rate(one.study, one.metric, printed):
+        if not printed.simulated_rate:
             continue
-        if not error_shows(printed, one.repetitions, one.exact, len(rows)):
-            continue
-        off = one.value + (PLANTED if one.value <= 1 - PLANTED else -PLANTED)
-        count = round(off * one.repetitions)
-        outcome = {(one.method, one.metric): Sums(one.repetitions, count, count)}
-        wrong = rows_of(study, key[0], outcome)
-        verdict = agreement([*rows[:place], *wrong, *rows[place + 1 :]])
-        assert verdict.differ == tuple(wrong), one
-        planted += 1
-    # 104 of 124 simulated rates by an independent count; the rest were printed from few runs.
-    assert planted > 80
+        inside = [e for e in (-PLANTED, PLANTED) if 0.0 <= one.value + e <= 1.0]
+        wrong = [planted(one, error) for error in inside]
+        # Through Holm over all figures, of which all others agree perfectly.
+        reported = [
+            agreement([*rows[:place], *new, *rows[place + 1 :]]).differ == tuple(new)
+            for new in wrong
+        ]
+        assert all(reported) == error_shows(printed, one.repetitions, one.exact, len(rows)), one
+        shown, hidden = shown + all(reported), hidden + (not all(reported))
+    # Rates printed from 5,000 runs and more show it, those from 500 hardly.
+    assert shown > 80
+    assert hidden > 10
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "metric"),
+    [
+        ("target-reuse", "sealed", "false validation"),
+        ("calibration", "Holm", "false acceptance"),
+        ("rare-group", "simple random", "power"),
+    ],
+)
+def test_a_method_that_errs_by_three_points_is_reported_among_all_figures(
+    name: str, method: str, metric: str, published_rows: list[Row]
+) -> None:
+    study = STUDIES[name]
+    others = [row for row in published_rows if row.study != name]
+    cells = sorted({index for index, _, _ in study.published})
+    right = run_study(study, cells=cells)
+    assert agreement([*others, *right]).good
+    wrong = [
+        planted(row, PLANTED)[0]
+        if (row.method, row.metric) == (method, metric) and row.published is not None
+        else row
+        for row in right
+    ]
+    differ = agreement([*others, *wrong]).differ
+    assert differ
+    assert {(row.study, row.method, row.metric) for row in differ} == {(name, method, metric)}
 
 
 def test_the_page_counts_the_rates_in_which_the_error_shows(published_rows: list[Row]) -> None:

@@ -19,7 +19,7 @@ from proxyguard.studies.report import write_rows
 from proxyguard.studies.rows import LEVEL, PLANTED, Agreement, Row, agreement, error_shows
 from proxyguard.studies.sentences import Reading, cell_words, gains
 from proxyguard.studies.study import Cell, Status, Study
-from proxyguard.studies.whole_grid import OVER, about_grid
+from proxyguard.studies.whole_grid import AGREES, OVER, about_grid
 
 MOST_CELLS, MOST_COLUMNS = 12, 7
 """A grid with more cells is abridged; a table with more methods lists them downwards."""
@@ -86,8 +86,11 @@ def _opening(
         "",
         *_differing(verdict),
         "Each value is an estimate ± its Monte Carlo standard error. Under it stand the published "
-        "figure and *p*, the chance of a difference as large if both runs follow one law; where a "
-        "sum gives the exact rate it is there too. Status of a method: *registered* and *post "
+        "figure and *p*, the chance of a difference as large if both runs follow one law. Where a "
+        "sum gives the exact rate it is there too, and each run is tested against it: *p* is then "
+        "the smaller of the two, doubled. Intervals, standard errors and upper limits that the "
+        "paper prints beside a rate are functions of the counts compared here and of the "
+        "repetitions, and are not compared again. Status of a method: *registered* and *post "
         "hoc* are the paper's; *invalid diagnostic* is a rule without a guarantee, shown for what "
         "goes wrong; *oracle* knows the truth; *ours* is not in the paper. In the figures the "
         "paper's methods are grey and blue, ours orange, diagnostics red, the oracle dashed black, "
@@ -121,10 +124,8 @@ def detectable(study: Study, rows: Sequence[Row], family: int) -> tuple[int, int
     rates = shows = 0
     for (index, method, metric), printed in study.published.items():
         row = by_key.get((study.name, _cell_key(study.cells[index]), method, metric))
-        if row is None or row.p_agree is None or row.wilson is None:
+        if row is None or row.p_agree is None or not printed.simulated_rate:
             continue
-        if printed.repetitions is None or metric.startswith("gain"):
-            continue  # computed, or a difference
         rates += 1
         shows += error_shows(printed, row.repetitions, row.exact, family)
     return rates, shows
@@ -204,7 +205,10 @@ def _whole(rows: Sequence[Row]) -> list[str]:
     for row in rows:
         beside = "" if row.published is None else f", published {row.published:g}"
         p = "" if row.p_agree is None else f", *p* {_small(row.p_agree)}"
-        found.append(f"- {row.metric} ({row.method}; {row.cell[OVER]}): {row.value:g}{beside}{p}")
+        wide = f"; by itself it agrees at {row.cell[AGREES]}" if AGREES in row.cell else ""
+        found.append(
+            f"- {row.metric} ({row.method}; {row.cell[OVER]}): {row.value:g}{beside}{p}{wide}"
+        )
     return [
         "Over the whole grid; the tests hold whatever the rates of the single cells are, and see "
         "only large differences:\n\n" + "\n".join(found)
@@ -280,7 +284,7 @@ def _entry(row: Row, differs: bool) -> str:
     value = f"**{_value(row)}**" if differs else _value(row)
     under = []
     if row.published is not None:
-        p = f", *p* {_small(row.p_agree or 0.0)}" if row.standard_error is not None else ""
+        p = "" if _computed(row) else f", *p* {_small(row.p_agree or 0.0)}"
         under.append(f"published {row.published:g}{p}")
     if row.exact is not None:
         whole = row.exact == round(row.exact) and row.exact >= 10
@@ -288,12 +292,17 @@ def _entry(row: Row, differs: bool) -> str:
     return "<br>".join([value, *under])
 
 
+def _computed(row: Row) -> bool:
+    """Whether a value is computed: without repetitions, or no rate and the same in each."""
+    return row.standard_error is None or (row.standard_error == 0.0 and row.wilson is None)
+
+
 def _value(row: Row) -> str:
     """Return an estimate with its error; where no run or every run says so, that alone.
 
     An error rate of 0 has its exact 95 % limit beside it.
     """
-    if row.standard_error is None:
+    if _computed(row):
         return f"{row.value:.6g}"
     if row.value == 0.0 and row.upper95 is not None and is_error(row):
         return f"0 (at most {row.upper95:.4f})"

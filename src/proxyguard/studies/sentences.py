@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from proxyguard.studies.counts import VIOLATION
 from proxyguard.studies.rows import Row
 from proxyguard.studies.study import Status
 
@@ -122,6 +123,32 @@ def gain_sentences(
         where = cell_words(least.row.cell, names)
         return [f"{sentence}, largest loss {-100 * least.size:.1f} points ({where})."]
     return [f"{sentence}."]
+
+
+def rarely_shown(rows: Rows) -> list[str]:
+    """Return in how many cells no unreliability is shown, where bad releases are barely bad."""
+    own = [row for row in rows if row.metric == VIOLATION]
+    if not own:
+        return []
+    never = sum(row.value == 0.0 for row in own)
+    bad, largest = max(row.cell["bad"] for row in own), max(row.value for row in own)
+    beyond = "" if never == len(own) else f", at most {percent(largest)} in the others"
+    return [
+        f"`{VIOLATION}` is exactly 0 in {never} of {len(own)} cells{beyond}: an invalid release "
+        f"has a risk of at most {bad:g} against a limit of .10, which its records seldom show."
+    ]
+
+
+def asked_at_target(rows: Rows) -> list[str]:
+    """Return where the chance to show unreliability is asked: it is the same in other cells."""
+    cells = {cell_words(row.cell) for row in rows}
+    asked = {cell_words(row.cell) for row in rows if row.metric == VIOLATION}
+    if not asked or asked == cells:
+        return []
+    return [
+        f"`{VIOLATION}` is asked in {len(asked)} of {len(cells)} cells, those with eta .80, and "
+        "empty elsewhere: its mechanisms have a reliability of their own, whatever the cell's eta."
+    ]
 
 
 def largest_error(rows: Rows, metric: str, *, above: float | None = None) -> list[str]:

@@ -13,6 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 Cell = Mapping[str, Any]
 Array = NDArray[np.float64]
+ROUNDING = 1e-13
+"""A sum of squares about its mean that is smaller, relatively, is what rounding leaves."""
 
 
 class Status(Enum):
@@ -49,11 +51,13 @@ class Sums:
 
     @property
     def standard_error(self) -> float:
-        """The Monte Carlo error: ``sd(ddof=1)/sqrt(n)``."""
+        """The Monte Carlo error: ``sd(ddof=1)/sqrt(n)``, 0 for one value throughout."""
         if self.n < 2:
             return float("nan")
-        variance = max(0.0, self.squares - self.total**2 / self.n) / (self.n - 1)
-        return float(np.sqrt(variance / self.n))
+        spread = self.squares - self.total**2 / self.n
+        if spread <= ROUNDING * self.squares:
+            return 0.0
+        return float(np.sqrt(spread / (self.n - 1) / self.n))
 
     @property
     def binary(self) -> bool:
@@ -81,6 +85,11 @@ def tally(
     }
 
 
+def computed(value: float, repetitions: int) -> Array:
+    """Return a figure that is computed, not simulated: the same value in each repetition."""
+    return np.full(repetitions, value)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
     """A published figure: its value, the digits it was printed with, and its repetitions."""
@@ -89,6 +98,16 @@ class Published:
     digits: int
     repetitions: int | None = None  # None: computed, not simulated
     standard_error: float | None = None  # of a mean that is no rate, where it was printed
+    rate: bool = True  # 0 or 1 in each repetition; False for means of bounds, counts or shares
+
+    def __post_init__(self) -> None:
+        if self.rate and self.standard_error is not None:
+            raise ValueError("the standard error of a rate follows from its repetitions")
+
+    @property
+    def simulated_rate(self) -> bool:
+        """Whether the figure is a count of repetitions, divided by their number."""
+        return self.rate and self.repetitions is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
