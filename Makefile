@@ -39,22 +39,26 @@ reproduce: .venv/.plots ## run every study and write docs/reproduction.md with i
 	@$(PINS) .venv/bin/proxyguard study reproduce --jobs 2 $(ARGS)
 
 # Data come from PROXYGUARD_DATA, or from where `proxyguard data fetch` put them.
-audits: .venv/.core ## run the paper's real-data audits and write docs/audits.md; ARGS="NAME" selects
+audits: .venv/.audits ## run the paper's real-data audits and write docs/audits.md; ARGS="NAME" selects
 	@$(PINS) .venv/bin/python audits/reproduce.py $(ARGS)
 
 clean: ## remove .venv, caches and built files
 	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The stamps .venv/.core, .plots and .dev say which extras are installed; each covers those before.
+# The stamps say which extras are installed: .core none, .plots and .audits one each, .dev all.
 .venv/.core: pyproject.toml
 	@$(call install,.,.venv/.core)
 
 .venv/.plots: pyproject.toml
 	@$(call install,.[plots],.venv/.core .venv/.plots)
 
+# The agency's audit draws noise that is meant to be private.
+.venv/.audits: pyproject.toml
+	@$(call install,.[dp],.venv/.core .venv/.audits)
+
 .venv/.dev: pyproject.toml
-	@$(call install,.[dev],.venv/.core .venv/.plots .venv/.dev)
+	@$(call install,.[dev],.venv/.core .venv/.plots .venv/.audits .venv/.dev)
 
 # A stamp is not enough: an install may have been cut short (.installing is still there), the
 # interpreter replaced, the checkout moved, or another PYTHON asked for. Then start over.
@@ -63,7 +67,7 @@ probe := import importlib.util as u, os, sys; \
   sys.exit(not (s and os.path.samefile(list(s.submodule_search_locations)[0], "src/proxyguard")))
 usable := { test ! -e .venv/.installing && .venv/bin/python -I -c '$(probe)' && \
   { test -z "$(PYTHON)" || test "$$(cat .venv/.python)" = "$(PYTHON)"; }; } >/dev/null 2>&1
-$(shell $(usable) || rm -f .venv/.core .venv/.plots .venv/.dev)
+$(shell $(usable) || rm -f .venv/.core .venv/.plots .venv/.audits .venv/.dev)
 
 recent := import sys; sys.exit(sys.version_info < (3, 11))
 candidates := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python)

@@ -177,6 +177,19 @@ def test_a_scaled_logistic_regression_predicts_bit_for_bit_as_scikit_learn(
             np.testing.assert_array_equal(found, predict(fitted, fresh, OUTCOME))
 
 
+def test_numbers_that_overflow_when_scaled_are_left_to_scikit_learn() -> None:
+    x = np.random.default_rng(1).normal(scale=0.01, size=(60, 2))
+    plain = FastLogistic().fit(x, labels(60))
+    huge = x.copy()
+    huge[3, 1] = 1e308  # finite, and not once it is divided by .01
+    shared = Encodings(huge, np.arange(60))
+    assert shared.positive(plain) is None
+    fitted = Fitted(estimator=plain, selected="logistic")
+    for features in (shared, huge):
+        with np.errstate(over="ignore"), pytest.raises(ValueError, match="infinity"):
+            predict(fitted, features, OUTCOME)
+
+
 def test_other_regressions_and_missing_numbers_are_left_to_scikit_learn() -> None:
     x = np.random.default_rng(1).normal(size=(60, 2))
     others = [

@@ -64,3 +64,12 @@ def test_without_doubt_a_hopeful_pilot_calls_for_too_few_draws(
     trusting = our_plan.__wrapped__(1.0, **hopeful, wanted=None)
     law = law_of(**TRUTH)
     assert trusting.powers(law).mean() < 0.8 < 0.99 < doubting.powers(law).mean()
+
+
+def test_a_threshold_is_not_tuned_to_a_pilot_that_saw_no_invalid_release() -> None:
+    # A release costs 100 records: among thresholds alike, one that asks nearly all releases to
+    # score would lose .7 of the power at the true reliability of .95.
+    law = law_of(**TRUTH)
+    best = our_plan(100.0, **TRUTH, wanted=None).powers(law).mean()
+    hopeful = our_plan(100.0, 1.0, 0.9, None).powers(law).mean()
+    assert best - hopeful < 0.03

@@ -77,13 +77,19 @@ def learned_as(estimator: Any) -> Learned | None:
 
 
 def scaled_logistic(pipeline: Any, x: Array) -> Array | None:
-    """Return the probabilities by a scaled logistic regression; nothing for another width."""
+    """Return the probabilities by a scaled logistic regression.
+
+    Nothing for another width, and where scaling overflows: scikit-learn refuses that.
+    """
     scaler, model = (step for _, step in pipeline.steps)
     if scaler.mean_.shape != (x.shape[1],):
         return None
     scaled = x.copy(order="K")  # the order of a sum follows the order in memory
-    scaled -= scaler.mean_
-    scaled /= scaler.scale_
+    with np.errstate(over="ignore"):
+        scaled -= scaler.mean_
+        scaled /= scaler.scale_
+    if not np.isfinite(scaled).all():
+        return None
     scores = np.ravel(scaled @ model.coef_.T + model.intercept_)
     return np.asarray(expit(scores))
 

@@ -26,6 +26,9 @@ COARSE = 200
 CLOSE = 0.005
 """Plans whose power differs by less are alike: doubt and then the cost decide between them."""
 
+ALIKE = 0.001
+"""Settings of one way at one size whose power differs by less are alike."""
+
 DOUBTED_MARGIN = 0.85
 """Of its margin, what a law keeps when it is doubted; reliability loses half its excess."""
 
@@ -248,7 +251,12 @@ class Search:
 
 
 def tune(law: Law, question: Question, way: Way, targets: Targets, releases: int) -> Option | None:
-    """Return a way with its best settings on these targets; ``None`` if it has none."""
+    """Return a way with its best settings on these targets; ``None`` if it has none.
+
+    Settings cost nothing, so doubt decides between those that are alike: a threshold that
+    asks nearly all releases to score is as good as any if nearly all are valid, and worthless
+    if they are not.
+    """
     cost = question.cost(targets.n, releases)
     nothing = Power(value=-1.0, standard_error=0.0, repetitions=0)
     options = [
@@ -259,7 +267,15 @@ def tune(law: Law, question: Question, way: Way, targets: Targets, releases: int
         )
         for plan, requirements in settings(way, question, law, targets.n, releases)
     ]
-    return max(options, key=lambda o: o.power.value, default=None)
+    best = max((o.power.value for o in options), default=0.0)
+    close = [o for o in options if o.power.value >= best - ALIKE]
+    if len(close) < 2 or not close[0].power.exact:
+        return max(options, key=lambda o: o.power.value, default=None)
+    doubt = doubted_law(law, question.target)
+    return max(
+        close,
+        key=lambda o: (exact_power(doubt.requiring(o.requirements), o.plan) or 0.0, o.power.value),
+    )
 
 
 def judged(law: Law, option: Option, targets: Targets) -> Option:
