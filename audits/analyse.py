@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, product
+from math import comb, prod
 from typing import Any
 
 from published import DIRECT, NAMED, Published
 from scipy.stats import fisher_exact
+from tables import ORDER
 
 import proxyguard as pg
 from proxyguard.audit.correct import correction_name
@@ -23,6 +25,7 @@ from proxyguard.registry.claim import Claim
 from proxyguard.registry.levels import local_levels
 from proxyguard.seal.ledger import Stage
 
+Tally = tuple[int, int, int]  # verdicts, in the order of `ORDER`
 NOT_REGISTERED = "re-analysis of the same evidence, not registered"
 
 
@@ -66,7 +69,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """A published count and ours, with the p-value of Fisher's two-sided test."""
+    """A published count and ours, with the p-value of an exact two-sided test."""
 
     audit: str
     mechanism: str
@@ -74,12 +77,42 @@ class Comparison:
     published: tuple[int, int]
     here: tuple[int, int]
     inferred: bool = False  # whether the published count is not printed but follows from a bound
+    other: str = ""  # where the pilots chose another configuration: which ones
+    tallies: tuple[tuple[Tally, Tally], ...] = ()  # published and here, of each table
 
     @property
     def pvalue(self) -> float:
         """How likely two samples from one law differ at least as much."""
+        if self.tallies:
+            return tally_pvalue(self.tallies)
         table = [[k, n - k] for k, n in (self.published, self.here)]
         return float(fisher_exact(table).pvalue)
+
+
+def tally_pvalue(tables: Sequence[tuple[Tally, Tally]]) -> float:
+    """Return the p-value of the exact test that two sides have the same verdicts in each table.
+
+    The Fisher-Freeman-Halton test, over several tables: given how often each verdict falls in
+    each table, the sides differ by chance, table by table; outcomes are the published tallies
+    summed over tables, and those at most as likely as the one seen count.
+
+    >>> tally_pvalue([((0, 3, 0), (3, 0, 0))])
+    0.1
+    """
+    ways: Counter[tuple[int, ...]] = Counter({(0, 0, 0): 1})
+    for theirs, here in tables:
+        both = [a + b for a, b in zip(theirs, here, strict=True)]
+        own = {
+            split: prod(comb(n, k) for n, k in zip(both, split, strict=True))
+            for split in product(*(range(n + 1) for n in both))
+            if sum(split) == sum(theirs)
+        }
+        summed: Counter[tuple[int, ...]] = Counter()
+        for (one, m), (other, k) in product(ways.items(), own.items()):
+            summed[tuple(a + b for a, b in zip(one, other, strict=True))] += m * k
+        ways = summed
+    seen = ways[tuple(sum(column) for column in zip(*(one for one, _ in tables), strict=True))]
+    return sum(count for count in ways.values() if count <= seen) / sum(ways.values())
 
 
 def analyse(audit: pg.Audit, choices: Mapping[str, Any]) -> dict[str, Bounds]:
@@ -164,13 +197,32 @@ def tallies_of(audit: pg.Audit) -> dict[str, Counter[str]]:
     }
 
 
+def tallied(verdicts: Mapping[str, int]) -> Tally:
+    """Return how many there are of each verdict, in the order of `ORDER`."""
+    validated, unresolved, violation = (verdicts.get(one, 0) for one in ORDER)
+    return validated, unresolved, violation
+
+
+def other_configurations(audit: pg.Audit, published: Published) -> dict[str, str]:
+    """Return, of roles that fell to another pilot than the published one, which ones."""
+    if not published.roles:
+        return {}
+    registry = audit.folder.registry(audit.journal())
+    mechanisms = registry.member(registry.declaration.members[0].name)["mechanisms"]
+    return {
+        role: f"configuration {mechanisms[role]['pilot']} here, {theirs} published"
+        for role, theirs in published.roles.items()
+        if mechanisms[role]["pilot"] != theirs
+    }
+
+
 def compare(name: str, run: Run, published: Published) -> list[Comparison]:
     """Return every published count of an audit beside ours.
 
-    Verdicts of three releases a table are no counts to compare: even 0 of 3 and 3 of 3 have
-    p = 0.1 by Fisher's test.
+    The tallies of tables are compared together: alone, even 0 of 3 and 3 of 3 have p = 0.1.
     """
     found = []
+    others = other_configurations(run.paper, published)
     for analysis, what in ((NAMED, "recognized"), (DIRECT, "favorable")):
         if analysis not in published.claims:
             continue
@@ -183,14 +235,30 @@ def compare(name: str, run: Run, published: Published) -> list[Comparison]:
             found += [
                 Comparison(audit=name, mechanism=mechanism, what=label,
                            published=(count, row.releases), here=(here, own.releases),
-                           inferred=label in row.inferred)
+                           inferred=label in row.inferred, other=others.get(mechanism, ""))
                 for label, count, here in pairs
                 if count is not None
             ]  # fmt: skip
-    return [*found, *_withdrawn(name, run, published)]
+    return [*found, *_together(name, run, published), *_withdrawn(name, run, published, others)]
 
 
-def _withdrawn(name: str, run: Run, published: Published) -> Iterable[Comparison]:
+def _together(name: str, run: Run, published: Published) -> Iterable[Comparison]:
+    """Yield the verdicts of all tables of a screen, published and ours."""
+    if not published.tallies:
+        return
+    here = tallies_of(run.paper)
+    pairs = tuple((tallied(own), tallied(here[one])) for one, own in published.tallies.items())
+    theirs, ours = (
+        (sum(pair[side][0] for pair in pairs), sum(sum(pair[side]) for pair in pairs))
+        for side in (0, 1)
+    )
+    yield Comparison(audit=name, mechanism="all tables", what="validated (all verdicts tested)",
+                     published=theirs, here=ours, tallies=pairs)  # fmt: skip
+
+
+def _withdrawn(
+    name: str, run: Run, published: Published, others: Mapping[str, str]
+) -> Iterable[Comparison]:
     """Yield the published counts of a withdrawn analysis beside ours."""
     if run.original is None:
         return
@@ -203,4 +271,5 @@ def _withdrawn(name: str, run: Run, published: Published) -> Iterable[Comparison
             published=(count, published.rows[mechanism].releases),
             here=(found[mechanism].count, found[mechanism].releases),
             inferred=True,
+            other=others.get(mechanism, ""),
         )

@@ -7,10 +7,11 @@ from datetime import datetime
 from typing import Any
 
 import numpy as np
-from analyse import Bounds, Run, certified_bounds, corrected_bounds
+from analyse import Bounds, Run, certified_bounds, corrected_bounds, other_configurations
+from experiments import TAIWAN_POLICIES, read
 from numpy.typing import NDArray
 from published import Published
-from tables import share, table
+from tables import marked, share, table
 
 import proxyguard as pg
 from proxyguard.audit.folder import EVIDENCE
@@ -56,27 +57,31 @@ def means(audit: pg.Audit, published: Published) -> str:
     return f"{head}:\n\n" + table(columns, rows)
 
 
-def references(audit: pg.Audit, published: Published) -> str:
+def references(run: Run, published: Published) -> str:
     """Return the risks of the source and of policies that learn nothing."""
     if not published.references:
         return ""
+    audit = run.paper
     registry = audit.folder.registry(audit.journal())
     facts = registry.member(registry.declaration.members[0].name)["facts"]
     policies = {"source": facts["risks"], **facts["references"]}
     absolute = [part.name for part in registry.declaration.requirement if part.form == "absolute"]
     (group,) = published.rows
-    on_target = _source_risks(audit, group, absolute)
+    on_target = {"source": _source_risks(audit, group, absolute), **read(run, TAIWAN_POLICIES)}
     rows = []
     for policy, theirs in published.references.items():
         own = [f"{float(policies[policy][name]):.3f}" for name in absolute]
-        target = ", ".join(f"{x:.3f}" for x in on_target) if policy == "source" else ""
-        rows.append((policy, ", ".join(theirs), ", ".join(own), target))
+        target = [f"{x:.3f}" for x in on_target[policy]]
+        rows.append((policy, ", ".join(theirs), ", ".join(target), ", ".join(own)))
     words = (
-        f"Risks of the source and of policies that learn nothing ({', '.join(absolute)}). An audit "
-        "computes those of policies on validation data alone; the source's on the target is what "
-        "absolute and relative means differ by.\n\n"
+        f"Risks of the source and of policies that learn nothing ({', '.join(absolute)}). All "
+        "published ones are on the target, with thresholds chosen on validation. So are those "
+        "here in the third column. The source's follow from the evidence: a release's risk less "
+        "its regret. A policy says the same of every record, so its risks follow from the class "
+        "shares of the open target; the audit itself does not compute them. In the last column is "
+        "what the audit registered before opening.\n\n"
     )
-    columns = ("policy", "published, on the target", "here, on validation", "here, on the target")
+    columns = ("policy", "published, on the target", "here, on the target", "here, on validation")
     return words + table(columns, rows)
 
 
@@ -100,12 +105,14 @@ def withdrawn(run: Run, published: Published) -> str:
     name = run.original.certificate()["name"]
     (deviation,), (correction,) = ledger.find(Stage.DEVIATED), ledger.find(Stage.CORRECTED)
     before, after = certified_bounds(run.original), corrected_bounds(run.original)
+    others = other_configurations(run.original, published)
     rows = []
     for mechanism, row in published.rows.items():
         theirs = (published.original or {}).get(mechanism)
         rows.append(
-            (mechanism, "" if theirs is None else f"{theirs[1]:g}", _decided(before[mechanism]),
-             _decided(after[mechanism]), "" if row.named is None else f"{row.named:g}")
+            (marked(mechanism, others), "" if theirs is None else f"{theirs[1]:g}",
+             _decided(before[mechanism]), _decided(after[mechanism]),
+             "" if row.named is None else f"{row.named:g}")
         )  # fmt: skip
     columns = ("mechanism", "published original", "original certificate here",
                "corrective certificate here", "published correction")  # fmt: skip

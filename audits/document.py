@@ -13,15 +13,18 @@ from analyse import (
     analyse,
     bounds_of,
     compare,
+    other_configurations,
     registered_mode,
+    tallied,
     tallies_of,
+    tally_pvalue,
     verdicts_of,
 )
 from details import bound, history, means, privacy, references, times, withdrawn
-from experiments import figures, repeats, roles_by_rule
+from experiments import degraded_by_order, figures, otherwise, repeats, roles_by_rule
 from published import AUDITS, DIRECT, NAMED, Published
 from scipy.stats import mannwhitneyu
-from tables import share, table, tally
+from tables import marked, share, table, tally
 from workload import workload
 
 import proxyguard as pg
@@ -60,8 +63,10 @@ How to read the tables:
 A published count is compared with ours by Fisher's two-sided test (*p*), adjusted by Holm's
 procedure over all counts in this document (*Holm*). Counts marked *from the bound* are not printed;
 each is the only count that gives the printed bound. Bounds follow from counts exactly and are not
-tested again. The screen's tallies of three releases a table are shown and not compared: even 0 of 3
-and 3 of 3 have p = 0.1, so no such comparison could find a difference.
+tested again. The screen's verdicts are compared over all its tables by the exact test of Fisher,
+Freeman and Halton, within tables; each table has a p-value of its own besides, outside Holm's
+family, because of three releases even 0 and 3 have p = 0.1. Where the pilots chose another
+configuration than the published one, the row says so: its p compares two mechanisms.
 """
 
 
@@ -102,7 +107,11 @@ def _summary(adjusted: Mapping[Comparison, float]) -> str:
         if differ
         else "none"
     )
-    return f"{len(adjusted)} counts compared; those that differ at {LEVEL:g}: {words}.\n"
+    others = sum(bool(one.other) for one in adjusted)
+    return (
+        f"{len(adjusted)} counts compared, {others} of them of another configuration than the "
+        f"published one; those that differ at {LEVEL:g}: {words}.\n"
+    )
 
 
 def _overview(runs: Mapping[str, Run]) -> str:
@@ -114,7 +123,10 @@ def _overview(runs: Mapping[str, Run]) -> str:
         if published.tallies:
             continue
         here, ours = verdicts_of(run.paper), verdicts_of(run.ours)
-        rows += [(name, one, theirs.get(one, ""), here[one], ours[one]) for one in here]
+        others = other_configurations(run.paper, published)
+        rows += [
+            (name, marked(one, others), theirs.get(one, ""), here[one], ours[one]) for one in here
+        ]
     columns = (
         "audit",
         "mechanism or release",
@@ -139,6 +151,7 @@ def _section(
         _limits(paper, published),
         _roles(paper, published),
         roles_by_rule(run, name, _among(paper)),
+        degraded_by_order(run, name, _pilot_margins(paper)) if published.roles else "",
         _counts([one for one in adjusted if one.audit == name], adjusted),
     ]
     if published.rows:
@@ -148,10 +161,10 @@ def _section(
     elif published.verdicts:
         parts.append(_releases(run, published))
     else:
-        parts.append(_mechanisms(paper, ours))
+        parts.append(_mechanisms(paper, ours, published))
         parts.append(workload(paper))  # both audits have the same draws
-    parts += [figures(run, published), repeats(run, published)]
-    parts += [means(paper, published), _secondary(paper), references(paper, published)]
+    parts += [figures(run, published), repeats(run, published), otherwise(run, published)]
+    parts += [means(paper, published), _secondary(paper), references(run, published)]
     parts += [withdrawn(run, published), privacy(paper), history(run, published)]
     parts += [f"{note}\n" for note in published.notes]
     return "\n".join(part for part in parts if part)
@@ -181,8 +194,7 @@ def _roles(audit: pg.Audit, published: Published) -> str:
         for role, theirs in published.roles.items()
     ]
     words = table(("role", "published configuration", "configuration here"), rows)
-    declared = registry.declaration.roles
-    margins = _margins(member, "limit" if declared is None else declared.against)
+    margins = _pilot_margins(audit)
     for role, theirs, here in rows:
         if theirs != here:
             cause = published.causes.get(role, "")
@@ -233,8 +245,12 @@ def _other_role(
     )
 
 
-def _margins(member: Mapping[str, Any], against: str) -> dict[str, Any]:
+def _pilot_margins(audit: pg.Audit) -> dict[str, Any]:
     """Return the smallest margin of every pilot release, by configuration."""
+    registry = audit.folder.registry(audit.journal())
+    declared = registry.declaration.roles
+    member = registry.member(registry.declaration.members[0].name)
+    against = "limit" if declared is None else declared.against
     ends = {
         one["part"]["name"]: float(one["limit"]["value"])
         - (float(one["slack"]["value"]) if against == "cutoff" else 0.0)
@@ -253,7 +269,7 @@ def _counts(own: Sequence[Comparison], adjusted: Mapping[Comparison, float]) -> 
     if not own:
         return ""
     rows = [
-        (one.mechanism, one.what,
+        (marked(one.mechanism, {one.mechanism: one.other}), one.what,
          share(one.published) + (" (from the bound)" if one.inferred else ""), share(one.here),
          f"{one.pvalue:.3g}", f"{adjusted[one]:.3g}")
         for one in own
@@ -266,23 +282,24 @@ def _counts(own: Sequence[Comparison], adjusted: Mapping[Comparison, float]) -> 
 
 def _bounds(paper: pg.Audit, ours: pg.Audit, published: Published) -> str:
     mode = registered_mode(paper)
+    others = other_configurations(paper, published)
     blocks = []
     for analysis, choices in published.claims.items():
         found = analyse(paper, choices)
         label = "as registered" if analysis == mode else NOT_REGISTERED
         rows = [
-            (mechanism, *_published_bounds(row, analysis), bound(found[mechanism]),
-             found[mechanism].decision)
+            (marked(mechanism, others), *_published_bounds(row, analysis),
+             bound(found[mechanism]), found[mechanism].decision)
             for mechanism, row in published.rows.items()
         ]  # fmt: skip
         heading = f"Paper's settings, {analysis} ({label}):\n\n"
         columns = ("mechanism", "published lower", "published upper", "here", "verdict here")
         blocks.append(heading + table(columns, rows))
-    blocks.append(_defaults(ours, {name: row.verdict for name, row in published.rows.items()}))
+    blocks.append(_defaults(ours, published))
     return "\n".join(blocks)
 
 
-def _defaults(audit: pg.Audit, published: Mapping[str, str]) -> str:
+def _defaults(audit: pg.Audit, published: Published) -> str:
     """Return what our defaults say.
 
     Several mechanisms are certified as decisions, by Holm's procedure. The bounds beside them
@@ -290,11 +307,13 @@ def _defaults(audit: pg.Audit, published: Mapping[str, str]) -> str:
     registered so.
     """
     rows = []
+    theirs = {name: row.verdict for name, row in published.rows.items()}
+    others = other_configurations(audit, published)
     for verdict in audit.certificate()["verdicts"]:
-        one = bounds_of(verdict)
+        one, mechanism = bounds_of(verdict), verdict["mechanism"]
         low, high = one.local
         rows.append(
-            (verdict["mechanism"], published.get(verdict["mechanism"], ""),
+            (marked(mechanism, others), theirs.get(mechanism, ""),
              share((one.count, one.releases)), f"{low:.4f} to {high:.4f}", one.decision)
         )  # fmt: skip
     label = "bounds" if len(rows) == 1 else f"bounds ({NOT_REGISTERED})"
@@ -308,7 +327,7 @@ def _published_bounds(row: Any, analysis: str) -> tuple[str, str]:
     return ("" if lower is None else f"{lower:g}", "" if upper is None else f"{upper:g}")
 
 
-def _mechanisms(paper: pg.Audit, ours: pg.Audit) -> str:
+def _mechanisms(paper: pg.Audit, ours: pg.Audit, published: Published) -> str:
     rows = []
     for verdict in paper.certificate()["verdicts"]:
         one = bounds_of(verdict)
@@ -316,7 +335,7 @@ def _mechanisms(paper: pg.Audit, ours: pg.Audit) -> str:
         rows.append((verdict["mechanism"], share((one.count, one.releases)),
                      f"{low:.4f} to {high:.4f}", one.decision))  # fmt: skip
     columns = ("mechanism", "recognized", f"bounds ({NOT_REGISTERED})", "verdict")
-    return "With the paper's tests:\n\n" + table(columns, rows) + "\n" + _defaults(ours, {})
+    return "With the paper's tests:\n\n" + table(columns, rows) + "\n" + _defaults(ours, published)
 
 
 def _releases(run: Run, published: Published) -> str:
@@ -330,10 +349,11 @@ def _tallies(run: Run, published: Published) -> str:
     """Return how many releases of each table have which verdict."""
     here, ours = tallies_of(run.paper), tallies_of(run.ours)
     rows = [
-        (name, tally(theirs), tally(here[name]), tally(ours[name]))
+        (name, tally(theirs), tally(here[name]),
+         f"{tally_pvalue([(tallied(theirs), tallied(here[name]))]):.3g}", tally(ours[name]))
         for name, theirs in published.tallies.items()
-    ]
-    return table(("table", "published", "paper's settings here", "our defaults"), rows)
+    ]  # fmt: skip
+    return table(("table", "published", "paper's settings here", "p", "our defaults"), rows)
 
 
 def _secondary(audit: pg.Audit) -> str:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from analyse import Run
+from cdc_roles import SETS
 from published import Published
-from spread import CHOSEN, FIGURES, REPEATS
+from spread import CHOSEN, FIGURES, OTHERWISE, REPEATS
 from tables import table
 from text_roles import RULES
 
 import proxyguard as pg
 from proxyguard.audit.folder import EVIDENCE
 
-SPREAD, TEXT_ROLES = "spread.json", "text-roles.json"  # in the work folder
+# In the work folder:
+SPREAD, SPREAD_OTHERWISE = "spread.json", "spread-otherwise.json"
+TEXT_ROLES, TEXT_OWN_ROLES = "text-roles.json", "text-own-roles.json"
+CDC_ROLES, TAIWAN_POLICIES = "cdc-roles.json", "taiwan-policies.json"
 MODEL_ORDER = (CHOSEN, "logistic", "boosting")
 SAME = 1e-9  # figures that differ by less have nothing random in them
 RULE_WORDS = {
@@ -71,14 +76,12 @@ def repeats(run: Run, published: Published) -> str:
     """Return where the published figures lie among those of other divisions and seeds."""
     if not published.figures:
         return ""
-    found = _read(run, SPREAD)
-    rows = []
-    for release, several in published.figures.items():
-        relation = release.split("/")[0]
-        values = {model: np.array(own) for model, own in found[relation].items()}
-        for k, (figure, theirs) in enumerate(zip(FIGURES, several, strict=True)):
-            cells = [_cell(values[model][:, k], float(theirs)) for model in MODEL_ORDER]
-            rows.append((release, figure, theirs, *cells))
+    found = read(run, SPREAD)
+    rows = [
+        (release, *cells)
+        for release, several in published.figures.items()
+        for cells in _repeated_rows(found[release.split("/")[0]], several)
+    ]
     columns = ("release", "figure", "published", *(_words(model) for model in MODEL_ORDER))
     counts = ", ".join(f"{one} {count}" for one, count in REPEATS.items())
     return (
@@ -88,6 +91,34 @@ def repeats(run: Run, published: Published) -> str:
         "p: how rare a figure as far out as the published one is among them, on either side.\n\n"
         + table(columns, rows)
     )
+
+
+def otherwise(run: Run, published: Published) -> str:
+    """Return the same figures under choices that the declarations do not make."""
+    if not published.figures:
+        return ""
+    found = read(run, SPREAD_OTHERWISE)
+    rows = []
+    for choice, (relation, count) in OTHERWISE.items():
+        release = next(one for one in published.figures if one.startswith(relation))
+        for cells in _repeated_rows(found[choice], published.figures[release]):
+            rows.append((f"{release}, {choice} ({count} repeats)", *cells))
+    columns = ("release", "figure", "published", *(_words(model) for model in MODEL_ORDER))
+    return (
+        "The same command tries two other choices: a random fifth of Bank Marketing to choose on, "
+        "not the last one by date, and Cleveland's medians where any clinic lacks a value.\n\n"
+        + table(columns, rows)
+    )
+
+
+def _repeated_rows(
+    own: Mapping[str, Sequence[Sequence[float]]], published: Sequence[str]
+) -> Iterator[tuple[str, ...]]:
+    """Yield each figure, as published and as its repeats give it with each model."""
+    values = {model: np.array(several) for model, several in own.items()}
+    for k, (figure, theirs) in enumerate(zip(FIGURES, published, strict=True)):
+        cells = [_cell(values[model][:, k], float(theirs)) for model in MODEL_ORDER]
+        yield (figure, theirs, *cells)
 
 
 def _cell(values: Any, published: float) -> str:
@@ -111,26 +142,56 @@ def rank_pvalue(values: Sequence[float], seen: float) -> float:
 
 
 def roles_by_rule(run: Run, name: str, registered: str) -> str:
-    """Return which configurations each rule chooses from the paper's pilots, drawn again."""
+    """Return which configurations each rule chooses from pilots, by draws and words."""
     if name != "text-unigram":
         return ""
-    found: Mapping[str, Any] = _read(run, TEXT_ROLES)
+    draws = {"the paper's": read(run, TEXT_ROLES), "ours": read(run, TEXT_OWN_ROLES)}
     rows = [
-        (RULE_WORDS[rule] + (", as registered" if rule == registered else ""),
+        (RULE_WORDS[rule] + (", as registered" if rule == registered else ""), drawn,
          _ties(how), *(found[how][rule][role] for role in ("high", "moderate", "degraded")))
         for rule in RULES
+        for drawn, found in draws.items()
         for how in found
     ]  # fmt: skip
     return (
         "The paper says of its rule for text no more than that it is deterministic and looks at "
-        "margins. `python audits/text_roles.py` draws its pilots again in its order, with each set "
-        "of words that the tie in the vocabulary leaves open (see below). Only the rule without a "
-        "filter gives the published 02, 06 and 09, and that with the words that give the published "
-        "limits; it is the one that the declarations register. (One that asks for a positive "
-        "median would choose the same from these pilots.) An audit draws in another order, so that "
-        "its own choice, above, may be another one than that of the same words below.\n\n"
-        + table(("moderate role", "tied words", "high", "moderate", "degraded"), rows)
+        "margins. `python audits/text_roles.py` draws pilots from its seeds twice: as the paper "
+        "does, the counts of a document at once, and as this audit does, word by word; each with "
+        "every set of words that the tie in the vocabulary leaves open (see below). Only the rule "
+        "without a filter gives the published 02, 06 and 09, and that with the paper's draws and "
+        "the words that give the published limits; it is the one that the declarations register. "
+        "(One that asks for a positive median would choose the same from the paper's draws.)\n\n"
+        + table(("moderate role", "draws", "tied words", "high", "moderate", "degraded"), rows)
     )
+
+
+def degraded_by_order(run: Run, name: str, margins: Mapping[str, Any]) -> str:
+    """Return what decides the degraded role of CDC: its pilots in the paper's order, and more."""
+    if name != "cdc-neural":
+        return ""
+    found = read(run, CDC_ROLES)
+    own = {one: float(np.quantile(values, 0.9)) for one, values in margins.items()}
+    sides = (found["quantiles"], own)
+    chosen = Counter(found["others"])
+    rows = [
+        (one, *(f"{side[one]:.4f} ({_rank(side, one)})" for side in sides), chosen[one])
+        for one in own
+    ]
+    roles = ", ".join(f"{one} {role}" for role, one in found["roles"].items())
+    return (
+        "`python audits/cdc_roles.py` draws the pilots again from the same seeds in the order of "
+        f"the paper. They then choose {roles}. Below are the 90 % quantiles of the margin, of "
+        "which degraded is the smallest, with their rank from below; and how often each "
+        f"configuration is called degraded by {SETS} further sets of pilots, as large as the "
+        "published one and drawn in the paper's order.\n\n"
+        + table(
+            ("configuration", "paper's order", "here", f"degraded in {SETS} further sets"), rows
+        )
+    )
+
+
+def _rank(values: Mapping[str, float], one: str) -> int:
+    return sorted(values.values()).index(values[one]) + 1
 
 
 def _ties(how: str) -> str:
@@ -138,5 +199,6 @@ def _ties(how: str) -> str:
     return words.get(how, how)
 
 
-def _read(run: Run, name: str) -> Any:
+def read(run: Run, name: str) -> Any:
+    """Return what was stored under this name in the work folder."""
     return json.loads((run.paper.folder.path.parent / name).read_text("utf-8"))

@@ -20,14 +20,22 @@ import sys
 from pathlib import Path
 
 from blocks import write_blocks
+from cdc_roles import write_cdc_roles
 from document import Run, document, section
-from experiments import SPREAD, TEXT_ROLES
+from experiments import (
+    CDC_ROLES,
+    SPREAD,
+    SPREAD_OTHERWISE,
+    TAIWAN_POLICIES,
+    TEXT_OWN_ROLES,
+    TEXT_ROLES,
+)
 from newsgroups import write_newsgroups
 from published import AUDITS, Published
-from spread import write_spread
+from spread import write_otherwise, write_spread
 from stand_ins import write_stand_ins
-from taiwan import write_taiwan
-from text_roles import write_text_roles
+from taiwan import write_policies, write_taiwan
+from text_roles import write_own_roles, write_text_roles
 
 import proxyguard as pg
 from proxyguard.audit.draw import pending_folder, tasks
@@ -56,7 +64,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, help="at most so many draws a mechanism")
     parser.add_argument("--out", type=Path, default=HERE.parent / "docs" / "audits.md")
     parser.add_argument("--work", type=Path, default=HERE.parent / "build" / "audits")
-    parser.add_argument("--write", action="store_true", help="run nothing, write the document")
+    parser.add_argument("--write", action="store_true", help="run no audit, write the document")
     given = parser.parse_args()
     unknown = sorted(set(given.names) - set(AUDITS))
     if unknown:
@@ -64,8 +72,11 @@ def main() -> None:
     for name in [] if given.write else given.names or AUDITS:
         print(f"== {name}", flush=True)
         print(section(name, run_all(name, given.work, given.draws)), flush=True)
+    runs = finished(given.work, given.draws)
+    for name in runs:
+        write_experiments(name, given.work)
     given.out.parent.mkdir(parents=True, exist_ok=True)
-    given.out.write_text(document(finished(given.work, given.draws), given.draws), "utf-8")
+    given.out.write_text(document(runs, given.draws), "utf-8")
     print(f"wrote {given.out}")
 
 
@@ -89,10 +100,16 @@ def run_all(name: str, work: Path, draws: int | None = None) -> Run:
 
 def write_experiments(name: str, work: Path) -> None:
     """Write what the section of an audit shows besides its audits, unless it is there."""
+    if name == "cdc-neural":
+        write_cdc_roles(work / CDC_ROLES)
     if name == "stand-ins":
         write_spread(work / SPREAD)
+        write_otherwise(work / SPREAD_OTHERWISE)
+    if name == "taiwan-bootstrap":
+        write_policies(work / TAIWAN_POLICIES)
     if name == "text-unigram":
         write_text_roles(work / TEXT_ROLES)
+        write_own_roles(work / TEXT_OWN_ROLES)
 
 
 def prepare_data(name: str, folder: Path) -> None:

@@ -9,12 +9,14 @@ again. `ID` tells equal rows apart; it is no feature.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 from arrange import Rows, divided, reserved
 from sklearn.model_selection import train_test_split
 
+from proxyguard.adapters.library import best_threshold
 from proxyguard.datasets import load
 from proxyguard.datasets.prepare import csv_bytes
 from proxyguard.datasets.taiwan import winsor_limits, winsorised
@@ -35,6 +37,31 @@ def published_parts(outcome: Rows, seed: int) -> Parts:
         held, test_size=0.5, random_state=seed + 1, stratify=outcome[held]
     )
     return training, validation, target
+
+
+def policy_risks() -> dict[str, list[float]]:
+    """Return the target risks of policies that learn nothing: Brier, log loss and Cost5x.
+
+    A policy says the same of every record and takes its threshold from validation, so that its
+    risks follow from the class shares of the target, which is open by then.
+    """
+    y = load.taiwan()[OUTCOME].to_numpy(dtype=np.float64)
+    training, validation, target = published_parts(y.astype(np.int64), SEEDS["bootstrap"])
+    share = float(y[target].mean())
+    found = {}
+    for policy, p in (("constant", 0.5), ("prevalence", float(y[training].mean()))):
+        said = np.full(validation.size, p)
+        threshold, _ = best_threshold(y[validation], said, 5.0, 501)
+        log = -(share * np.log(p) + (1 - share) * np.log1p(-p)) / -np.log(1e-6)
+        cost = (1 - share) / 5 if p >= threshold else share
+        found[policy] = [share * (1 - p) ** 2 + (1 - share) * p**2, float(log), cost]
+    return found
+
+
+def write_policies(place: Path) -> None:
+    """Write these risks, unless they are there."""
+    if not place.exists():
+        place.write_text(json.dumps(policy_risks(), indent=1) + "\n", encoding="utf-8")
 
 
 def write_taiwan(folder: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 from published import AUDITS
 from reproduce import HERE
 from sklearn.metrics import log_loss
-from taiwan import OUTCOME, SEEDS, published_parts, write_taiwan
+from taiwan import OUTCOME, SEEDS, policy_risks, published_parts, write_taiwan
 
 import proxyguard as pg
 from proxyguard.adapters.library import best_threshold
@@ -128,6 +128,18 @@ def test_boosted_trees_are_nearer_to_the_published_source_than_the_forest(work: 
     nearer = np.abs(trees - published) - np.abs(boosted - published)
     assert (nearer > 0).all()
     assert nearer.max() > 5e-4
+
+
+def test_policies_that_learn_nothing_have_the_published_target_risks() -> None:
+    published = AUDITS["taiwan-bootstrap"].references
+    for policy, risks in policy_risks().items():
+        assert [f"{x:.3f}" for x in risks] == list(published[policy])
+    # By hand from the class shares of the table, which the target has to within one record:
+    # 6,636 of 30,000 default, and to call everyone a default costs a fifth of the others.
+    share = 6636 / 30_000
+    brier, _, cost = policy_risks()["prevalence"]
+    assert brier == pytest.approx(share * (1 - share), abs=1e-4)
+    assert cost == pytest.approx((1 - share) / 5, abs=1e-4)
 
 
 def _read(place: Path) -> Any:
