@@ -14,8 +14,8 @@ from proxyguard.seal.table import table_bytes
 
 MODULE = """
 class Many:
-    def __init__(self, broken=None):
-        self.broken, self.batches = broken, 0
+    def __init__(self, broken=None, rows=4):
+        self.broken, self.rows, self.batches = broken, rows, 0
     def describe(self):
         return {}
     def prepare(self, source, rng):
@@ -23,7 +23,7 @@ class Many:
     def draw(self, seed):
         if int(seed) == self.broken:
             raise ValueError("no release")
-        return self.source.sample(4, random_state=seed.take("rows"))
+        return self.source.sample(self.rows, random_state=seed.take("rows"))
     def draw_many(self, seeds):
         self.batches += 1
         return [self.draw(seed) for seed in seeds]
@@ -66,3 +66,11 @@ def test_one_bad_seed_does_not_fail_its_batch(
 ) -> None:
     found, _ = drawn(tmp_path, monkeypatch, [5, 6, 7], broken=6)
     assert [record["status"] for record, _, _ in found] == ["drawn", "failed", "drawn"]
+
+
+def test_a_release_without_records_is_a_failed_draw(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ((record, release, model),), _ = drawn(tmp_path, monkeypatch, [5], rows=0)
+    assert record == {"seed": 5, "status": "failed", "error": "the release has no record"}
+    assert (release, model) == (b"", b"")

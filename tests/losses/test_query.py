@@ -169,3 +169,30 @@ def test_a_missing_number_is_in_no_cell_of_its_table() -> None:
         for label in AGES.labels
     ]
     np.testing.assert_array_equal(Workload(cells).counts(CodedRecords(data)), [0, 1, 0])
+
+
+def test_values_that_nobody_asked_for_make_no_table_larger() -> None:
+    # 20,000 values in each of five columns are 3e21 combinations, more than a whole number holds.
+    names = list("abcde")
+    data = pd.DataFrame({c: pd.Series([f"{c}{i}" for i in range(20_000)]) for c in names})
+    asked = Query.model_validate({"marginals": [names]})
+    domains = {c: [f"{c}7", f"{c}11"] for c in names}
+    cells = expand("w", asked, domains)
+    found = dict(
+        zip((c.name for c in cells), Workload(cells).counts(CodedRecords(data)), strict=True)
+    )
+    assert sum(found.values()) == 2  # records 7 and 11; 30 mixed cells are empty
+    assert found["w: a = a7, b = b7, c = c7, d = d7, e = e7"] == 1
+
+
+def test_shares_of_few_combinations_are_counted_each_by_itself() -> None:
+    # 300 shares over eight columns: their labels alone have 300 ** 8 = 6.6e19 combinations.
+    names = list("abcdefgh")
+    data = pd.DataFrame({c: pd.Series([f"{c}{i}" for i in range(300)]) for c in names})
+    shares = [
+        BoundedQuery(f"q{i}", 0.0, 1.0, cell=tuple((c, f"{c}{i}") for c in names))
+        for i in range(300)
+    ]
+    mixed = BoundedQuery("mixed", 0.0, 1.0, cell=tuple((c, f"{c}{k}") for k, c in enumerate(names)))
+    found = Workload([*shares, mixed]).counts(CodedRecords(data))
+    np.testing.assert_array_equal(found, [1] * 300 + [0])

@@ -73,8 +73,8 @@ class Release:
 
     @property
     def failed(self) -> bool:
-        """Whether the draw failed, so that every loss counts as its upper bound."""
-        return self.record["status"] in ("failed", "timeout")
+        """Whether the draw failed or is of no record, so that every loss is its upper bound."""
+        return self.record["status"] in ("failed", "timeout") or self.record.get("rows") == 0
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -212,7 +212,7 @@ class Scorer:
 
     def _load(self, release: Release) -> None:
         record = release.record
-        if record["status"] != "drawn":
+        if record["status"] != "drawn" or release.failed:
             return
         if record.get("model") is not None:
             release.fitted = load_fitted(self.folder, record, self.trusted)

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from proxyguard.audit.agree import CLOSE
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.target import OpenTarget
-from proxyguard.errors import LossMismatch, TableError
-from proxyguard.losses.cell import Column, Reading
+from proxyguard.errors import LossMismatch, SealError
+from proxyguard.losses.cell import Column, Reading, share_column
 from proxyguard.losses.measure import Measure
 from proxyguard.losses.query import BoundedQuery, CodedRecords, Workload
 from proxyguard.losses.records import check_ids, check_size, check_strata, stratum_counts
@@ -61,26 +62,18 @@ class ShareScorer:
         queries = list({query.name: query for query, _, _ in sides}.values())
         place = {query.name: k for k, query in enumerate(queries)}
         workload = Workload(queries)
-        answers = np.empty((len(draws), len(queries)))
+        answers = np.zeros((len(draws), len(queries)))
+        failed = np.zeros(len(draws), dtype=bool)
         for r, record in enumerate(draws):
-            answers[r] = self._answers(record, workload)
+            own = _answers(self.folder, record, workload)
+            failed[r] = own is None
+            answers[r] = 0.0 if own is None else own
             self.progress(f"scoring {mechanism}", r + 1, len(draws))
-        failed = np.array([record["status"] in ("failed", "timeout") for record in draws])
         found = self._counted(workload, {group for _, _, group in sides})
         return [
             _column(found[group], place[query.name], answers[:, place[query.name]], failed, above)
             for query, above, group in sides
         ]
-
-    def _answers(self, record: Mapping[str, Any], workload: Workload) -> Array:
-        """Return a release's own shares; those of a failed draw are never looked at."""
-        if record["status"] != "drawn":
-            return np.zeros(len(workload))
-        name = str(record.get("name", record["seed"]))
-        frame = read_table_bytes(self.folder.store.get(record["release"]), name)
-        if len(frame) == 0:
-            raise TableError(f"{name}: the release has no record")
-        return np.asarray(workload.counts(CodedRecords(frame)) / len(frame))
 
     def _counted(
         self, workload: Workload, groups: set[str | None]
@@ -116,6 +109,47 @@ class ShareScorer:
             check_strata(strata, self.design)
 
 
+def check_answers(
+    folder: AuditFolder,
+    measures: Sequence[Measure],
+    draws: Sequence[Mapping[str, Any]],
+    evidence: Mapping[str, Any],
+) -> None:
+    """Raise unless the answers on record are those of the stored releases; needs no target."""
+    columns = evidence["columns"]
+    shares = [
+        j
+        for j, (measure, column) in enumerate(zip(measures, columns, strict=True))
+        if measure.requirement.indicator and "answer" in column
+    ]
+    if not shares:
+        return
+    workload = Workload([_query(measures[j]) for j in shares])
+    above = np.array([measures[j].sign > 0.0 for j in shares])
+    for r, draw in enumerate(draws):
+        own = _answers(folder, draw, workload)
+        expected = np.zeros(len(shares)) if own is None else np.where(above, own, 1.0 - own)
+        found = np.array([columns[j]["answer"][r] for j in shares], dtype=np.float64)
+        wrong = np.flatnonzero(~(np.abs(found - expected) <= CLOSE))
+        if wrong.size:
+            name = measures[shares[wrong[0]]].requirement.name
+            raise SealError(
+                f"{name}: release {evidence['releases'][r]} answers {expected[wrong[0]]:.6g}, and "
+                f"{found[wrong[0]]:.6g} is on record"
+            )
+
+
+def _answers(folder: AuditFolder, record: Mapping[str, Any], workload: Workload) -> Array | None:
+    """Return a release's own shares; none for a failed draw and one without records."""
+    if record["status"] != "drawn":
+        return None
+    name = str(record.get("name", record["seed"]))
+    frame = read_table_bytes(folder.store.get(record["release"]), name)
+    if len(frame) == 0:
+        return None
+    return np.asarray(workload.counts(CodedRecords(frame)) / len(frame))
+
+
 def _query(measure: Measure) -> BoundedQuery:
     assert measure.query is not None  # an indicator is of a query
     return measure.query
@@ -126,20 +160,11 @@ def _column(
 ) -> Column:
     """Return the statistics of one side of one share, on the unit scale of ``[-1, 1]``.
 
-    The side "target below release" asks for the records outside the cell. A failed draw has
-    every loss at its upper bound: all records count, and its answer is 0.
+    The side "target below release" asks for the records outside the cell. A draw without
+    answers has every loss at its upper bound: all records count, and its answer is 0.
     """
     n, ones = counted[0], int(counted[1][k])
     own = ones if above else n - ones
     count = np.where(failed, n, own)
     answer = np.where(failed, 0.0, answers if above else 1.0 - answers)
-    share = count / max(n, 1)
-    variance = share * (1.0 - share) * n / max(n - 1, 1)
-    mean = (share - answer + 1.0) / 2.0 if n else np.zeros(answer.size)
-    return Column(
-        n=n,
-        mean=np.clip(mean, 0.0, 1.0),
-        variance=variance / 4.0,
-        count=count.astype(np.int64),
-        answer=answer,
-    )
+    return share_column(n, count.astype(np.int64), answer)

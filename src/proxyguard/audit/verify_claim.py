@@ -37,6 +37,7 @@ from proxyguard.audit.resolve import (
     load_fitted,
     validation_risks,
 )
+from proxyguard.audit.score_shares import check_answers
 from proxyguard.audit.sequential_claim import check_sequential, sequential_predicate
 from proxyguard.audit.verify import Verification, step
 from proxyguard.errors import SealError
@@ -218,7 +219,10 @@ def _check_evidence(
 ) -> None:
     if evidence["registry"] != registry.digest or evidence["releases"] != release_set(journal):
         raise SealError("the evidence is about another registry or other releases")
-    check_derived(registry, folder.read_json(RELEASES), journal, evidence)
+    manifest = folder.read_json(RELEASES)
+    check_derived(registry, manifest, journal, evidence)
+    for group in groups_of(registry, manifest):
+        check_answers(folder, group.measures, group.draws, evidence["groups"][group.name])
 
 
 def check_derived(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from fractions import Fraction
 from operator import index
 from typing import Any, Unpack, overload
@@ -186,11 +187,14 @@ def naming(member: str, *, family: bool = True) -> Iterator[None]:
 
 
 def as_requirements(requirements: object) -> tuple[Requirement, ...]:
-    """Return the requirements, or say that they are none."""
+    """Return the requirements on given losses, or say that they are none.
+
+    Losses do not tell which answer a release gave, so that a share is read as any other mean.
+    """
     if isinstance(requirements, Sequence) and all(
         isinstance(one, Requirement) for one in requirements
     ):
-        return tuple(requirements)
+        return tuple(replace(one, indicator=False) for one in requirements)
     raise RegistryError(f"requirements are a list of Requirement, got {requirements!r}")
 
 

@@ -95,6 +95,8 @@ class Worker:
             record = {**drawn_record(seed, table, None), "predictions": True}
             return record, table_bytes(table), b""
         release = typed(table, self._kinds, self._missing)
+        if len(release) == 0:
+            raise DrawError("the release has no record")  # which answers no query
         fitted = None
         if self._learner is not None:
             fitted = self._learner.fit(release, self._validation, seed)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from proxyguard.errors import SealError
 from proxyguard.evidence.releases import ReleaseEvidence, evidence_of
-from proxyguard.losses.cell import Column, Reading
+from proxyguard.losses.cell import Column, Reading, share_column
 from proxyguard.registry.design import Clustered
 
 _COUNTS = ("count", "indicators")
@@ -70,6 +70,25 @@ def check_counts(record: Mapping[str, Any], reading: Reading, n_records: int) ->
             raise SealError(
                 f"{requirement.name}: {counted} records were counted, and there are {n_records}"
             )
+        if "answer" in column:
+            _check_share(_read_column(column), requirement.name)
+
+
+def _check_share(column: Column, name: str) -> None:
+    """Raise unless counts, answers, means and variances of a share go together."""
+    count, answer = column.count, column.answer
+    if count is None or answer is None or column.variance is None:
+        raise SealError(f"{name}: a share has counts, answers and variances, and some are missing")
+    if np.any((count < 0) | (count > column.n)) or not np.all((answer >= 0.0) & (answer <= 1.0)):
+        raise SealError(f"{name}: counts or answers of the share are beyond what there can be")
+    # A draw without answers counts all records; the others see one target, and so one count.
+    drawn = (answer > 0.0) | (count < column.n)
+    if np.unique(count[drawn]).size > 1:
+        raise SealError(f"{name}: the same target has {np.unique(count[drawn])} records in a cell")
+    again = share_column(column.n, count, answer)
+    for what in ("mean", "variance"):
+        if not np.allclose(getattr(column, what), getattr(again, what), rtol=1e-9, atol=1e-12):
+            raise SealError(f"{name}: {what} does not follow from counts and answers")
 
 
 def _column_record(column: Column) -> dict[str, Any]:

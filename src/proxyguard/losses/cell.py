@@ -52,6 +52,23 @@ class Column:
     block_means: Array | None = None  # (R, B)
 
 
+def share_column(n: int, count: NDArray[np.int64], answer: Array) -> Column:
+    """Return the statistics of a share, all of which follow from its counts and answers.
+
+    The loss of a record is 0 or 1 less the release's answer, here on the unit scale of
+    ``[-1, 1]``.
+    """
+    share = count / max(n, 1)
+    mean = (share - answer + 1.0) / 2.0 if n else np.zeros(answer.size)
+    return Column(
+        n=n,
+        mean=np.clip(mean, 0.0, 1.0),
+        variance=share * (1.0 - share) * n / max(n - 1, 1) / 4.0,
+        count=count,
+        answer=answer,
+    )
+
+
 class Cell:
     """Running statistics of one requirement for a block of releases."""
 

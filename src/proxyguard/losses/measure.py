@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,9 +18,6 @@ from proxyguard.registry.fields import number
 from proxyguard.registry.parts import Choose, RequirementPart
 from proxyguard.registry.requirement import Form, Requirement
 from proxyguard.registry.target import Outcome
-
-if TYPE_CHECKING:
-    pass
 
 Array = NDArray[np.float64]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, product
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from proxyguard.errors import RegistryError, TableError
 from proxyguard.registry.fields import number
 from proxyguard.registry.query import OTHERS, Query
-from proxyguard.seal.fingerprint import canonical_value
+from proxyguard.registry.value import canonical_value
 from proxyguard.seal.table import as_texts
 
 if TYPE_CHECKING:
@@ -178,16 +179,67 @@ def _numbered(labels: Iterable[str]) -> dict[str, int]:
     return {label: k for k, label in enumerate(labels)}
 
 
+Columns = tuple[tuple[str, Coding | None], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Table:
+    """Cells over the same columns, numbered by the labels that are asked for.
+
+    What the records have besides has no number, so that no release and no target can make the
+    table larger than the registered cells.
+    """
+
+    columns: Columns
+    labels: tuple[dict[str, int], ...]  # of each column: the numbers of the labels asked for
+    queries: list[int]
+    places: NDArray[np.intp]  # of the queries, among all combinations of the labels
+
+    def counts(self, records: CodedRecords, inside: NDArray[np.bool_] | None) -> NDArray[np.int64]:
+        """Return how many records each cell holds, of those ``inside`` if that is given."""
+        known = np.ones(len(records), dtype=bool) if inside is None else inside.copy()
+        joint = np.zeros(len(records), dtype=np.intp)
+        for (name, coding), asked in zip(self.columns, self.labels, strict=True):
+            codes, there = records.codes(name, coding)
+            # One place more, at the end: the code of a missing number is -1.
+            numbers = np.full(len(there) + 1, -1, dtype=np.intp)
+            for label, k in asked.items():
+                if label in there:
+                    numbers[there[label]] = k
+            own = numbers[codes]
+            known &= own >= 0
+            joint = joint * len(asked) + own
+        return np.bincount(joint[known], minlength=prod(map(len, self.labels)))[self.places]
+
+
+def _tables(columns: Columns, cells: Mapping[int, tuple[str, ...]]) -> list[_Table]:
+    """Return the table of these cells; one for each cell where not all combinations are asked."""
+    labels = tuple(
+        _numbered(dict.fromkeys(values[c] for values in cells.values()))
+        for c in range(len(columns))
+    )
+    if len(cells) > 1 and prod(map(len, labels)) > len(cells):
+        return [one for k, values in cells.items() for one in _tables(columns, {k: values})]
+    places: NDArray[np.intp] = np.zeros(len(cells), dtype=np.intp)
+    for c, asked in enumerate(labels):
+        own = np.array([asked[values[c]] for values in cells.values()], dtype=np.intp)
+        places = places * len(asked) + own
+    return [_Table(columns, labels, list(cells), places)]
+
+
 class Workload:
     """Cells that are counted table by table: one pass over the records for each table."""
 
     def __init__(self, queries: Sequence[BoundedQuery]) -> None:
         self._size = len(queries)
-        self._tables: dict[tuple[tuple[str, Coding | None], ...], list[int]] = {}
-        self._values = [tuple(canonical_value(v) for _, v in query.cell) for query in queries]
+        own: dict[Columns, dict[int, tuple[str, ...]]] = {}
         for k, query in enumerate(queries):
             columns = tuple((name, query.coding.get(name)) for name, _ in query.cell)
-            self._tables.setdefault(columns, []).append(k)
+            values = tuple(canonical_value(value) for _, value in query.cell)
+            own.setdefault(columns, {})[k] = values
+        self._tables = [
+            table for columns, cells in own.items() for table in _tables(columns, cells)
+        ]
 
     def __len__(self) -> int:
         return self._size
@@ -197,20 +249,8 @@ class Workload:
     ) -> NDArray[np.int64]:
         """Return how many records each cell holds, of those ``inside`` if that is given."""
         found = np.zeros(self._size, dtype=np.int64)
-        for columns, own in self._tables.items():
-            known = np.ones(len(records), dtype=bool) if inside is None else inside.copy()
-            joint = np.zeros(len(records), dtype=np.intp)
-            place = np.zeros(len(own), dtype=np.intp)
-            asked = np.ones(len(own), dtype=bool)
-            for c, (name, coding) in enumerate(columns):
-                codes, labels = records.codes(name, coding)
-                known &= codes >= 0
-                joint = joint * len(labels) + codes
-                wanted = np.array([labels.get(self._values[k][c], -1) for k in own])
-                asked &= wanted >= 0
-                place = place * len(labels) + wanted
-            cells = np.bincount(joint[known], minlength=int(place.max(initial=0)) + 1)
-            found[own] = np.where(asked, cells[np.where(asked, place, 0)], 0)
+        for table in self._tables:
+            found[table.queries] = table.counts(records, inside)
         return found
 
 

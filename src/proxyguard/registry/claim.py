@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import Enum
@@ -317,8 +318,9 @@ def _requirement_objections(design: Design, requirements: Sequence[Requirement])
     reasons = []
     if not names:
         reasons.append("at least one requirement is needed")
-    if len(set(names)) < len(names):
-        reasons.append(f"requirement names must differ, got {names}")
+    again = [name for name, times in Counter(names).items() if times > 1]
+    if again:
+        reasons.append(f"requirement names must differ, and there is more than one of {again}")
     if any(r.group is not None for r in requirements) and not isinstance(design, Iid):
         reasons.append(
             "subgroup requirements condition on which records belong to the group, which is "

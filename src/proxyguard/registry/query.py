@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations, pairwise
 
 from pydantic import Field, StrictStr, model_validator
 
 from proxyguard.registry.fields import Count, Decimal, DeclarationPart, Name
+from proxyguard.registry.value import canonical_value
 
 OTHERS = "all others"
 """The cell of text values that are in no registered group."""
@@ -59,6 +62,25 @@ class Query(DeclarationPart):
         kinds = [k for k in ("mean", "share", "marginals") if getattr(self, k) is not None]
         if len(kinds) != 1 or (self.mean is None) != (self.range is None):
             raise ValueError("a query is a mean with its range, a share, or marginals")
+        if self.share is not None and not self.share:
+            raise ValueError("a share is of records with some value, and none is named")
+        return self
+
+    @model_validator(mode="after")
+    def _each_table_once(self) -> Query:
+        if self.marginals is None:
+            return self
+        if not self.tables or not all(self.tables):
+            raise ValueError(
+                f"marginals are over one column or more each, got {[list(t) for t in self.tables]}"
+            )
+        for table in self.tables:
+            if len(set(table)) < len(table):
+                raise ValueError(f"a marginal is over different columns, got {list(table)}")
+        often = Counter(tuple(sorted(table)) for table in self.tables)
+        again = [list(table) for table, times in often.items() if times > 1]
+        if again:
+            raise ValueError(f"marginals are asked once each, and more than once over {again}")
         return self
 
     @model_validator(mode="after")
@@ -78,10 +100,20 @@ class Query(DeclarationPart):
                     f"one before, got {list(ends)}"
                 )
         for column, own in groups.items():
-            members = [value for values in own.values() for value in values]
-            if not all(own.values()) or len(set(members)) < len(members) or OTHERS in own:
-                raise ValueError(
-                    f"each group of {column!r} has values that no other has, and none is named "
-                    f"{OTHERS!r}, got {own}"
-                )
+            _check_groups(column, own)
         return self
+
+
+def _check_groups(column: str, groups: Mapping[str, Sequence[str]]) -> None:
+    """Refuse groups that share a name or a value; ``1`` and ``1.0`` are one value."""
+    names = [canonical_value(name) for name in groups]
+    members = [canonical_value(value) for values in groups.values() for value in values]
+    if not groups or not all(groups.values()) or _repeated([*names, OTHERS]) or _repeated(members):
+        raise ValueError(
+            f"each group of {column!r} has values that no other has and a name of its own, numbers "
+            f"by value, and none is named {OTHERS!r}, got {dict(groups)}"
+        )
+
+
+def _repeated(values: Sequence[str]) -> bool:
+    return len(set(values)) < len(values)
