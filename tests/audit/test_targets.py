@@ -627,6 +627,20 @@ def test_a_stand_in_without_some_features_is_judged_by_what_it_has(tmp_path: Pat
         audit_of(tmp_path / "third", text.replace("{lacks}", 'lacks = ["label"]\n')).check()
 
 
+@pytest.mark.parametrize(
+    "query", ['share = { second = "1" }', 'mean = "second"\nrange = ["0", "1"]',
+              'marginals = [["first", "second"]]'],
+)  # fmt: skip
+def test_a_stand_in_must_have_the_columns_that_a_query_asks_for(tmp_path: Path, query: str) -> None:
+    release = '\n[[release]]\nname = "narrow"\nfile = "narrow.csv"\nlacks = ["second"]\n'
+    asked = (
+        '\n[[requirement]]\nname = "asked"\nform = "query"\nlimit = "0.1"\n'
+        f"[requirement.query]\n{query}\n"
+    )
+    with pytest.raises(RegistryError, match="'narrow' lacks \\['second'\\]"):
+        audit_of(tmp_path, HEAD + RESERVE + asked + release + RELEASES_CLAIM).check()
+
+
 def test_draws_of_a_mechanism_may_be_named_releases(tmp_path: Path) -> None:
     put(table(), tmp_path / "data" / "table.csv")
     audit = certified(tmp_path, HEAD + RESERVE + PROCEDURE + BRIER + BOOTSTRAP + RELEASES_CLAIM)

@@ -74,8 +74,7 @@ def check_columns(member: Member, columns: list[str]) -> None:
     for part in member.requirement:
         named |= set(part.group or ())
         if part.query is not None:
-            named |= {part.query.mean, *(part.query.share or ())}
-            named |= {c for marginal in part.query.tables for c in marginal}
+            named |= part.query.columns
     missing = sorted(str(name) for name in named - {None} if name not in columns)
     if missing:
         raise TableError(

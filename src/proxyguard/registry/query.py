@@ -57,6 +57,12 @@ class Query(DeclarationPart):
             return tuple(combinations(self.marginals.columns, self.marginals.ways))
         return self.marginals or ()
 
+    @property
+    def columns(self) -> frozenset[str]:
+        """Every column that the query is asked of."""
+        mean = () if self.mean is None else (self.mean,)
+        return frozenset((*mean, *(self.share or ()), *(c for table in self.tables for c in table)))
+
     @model_validator(mode="after")
     def _one_kind(self) -> Query:
         kinds = [k for k in ("mean", "share", "marginals") if getattr(self, k) is not None]
