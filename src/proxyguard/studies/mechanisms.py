@@ -86,8 +86,8 @@ def _blocks(rng: np.random.Generator, cell: Cell, repetitions: int) -> dict[str,
 def _unreliable(rng: np.random.Generator, cell: Cell, repetitions: int) -> Callable[[], Integers]:
     """Return how to draw the counts of unreliable mechanisms, from a stream of their own."""
     (own,) = rng.spawn(1)
-    law = unlabelled_law(cell["n"], TOLERANCE, UNRELIABLE, risks(cell))
-    return lambda: law.draw(own, (cell["R"], H, repetitions))
+    shape = (cell["R"], H, repetitions)
+    return lambda: unlabelled_law(cell["n"], TOLERANCE, UNRELIABLE, risks(cell)).draw(own, shape)
 
 
 def _outer(recognized: Integers, releases: int, level: float) -> Integers:
