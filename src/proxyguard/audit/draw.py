@@ -13,8 +13,8 @@ from proxyguard.audit.folder import RELEASES, AuditFolder, Registry
 from proxyguard.audit.home import Home
 from proxyguard.audit.jobs import WORKER, draw_job, forbidden_paths
 from proxyguard.audit.manifest import check_copies
+from proxyguard.audit.predictions import check_predictions
 from proxyguard.audit.resolve import MemberDevelopment, Workplace
-from proxyguard.audit.score import check_predictions
 from proxyguard.draw.pool import draw_all
 from proxyguard.errors import DrawError, StageError
 from proxyguard.registry.declaration import Member
