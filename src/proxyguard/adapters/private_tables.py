@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from proxyguard.errors import DiskError, RegistryError, TableError
 from proxyguard.seal.canonical import canonical_bytes
 from proxyguard.seal.fingerprint import fingerprints, identify
+from proxyguard.seal.storage import write_flushed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -172,12 +173,7 @@ def _write_once(place: Path, content: bytes, *, private: bool = False) -> None:
     part = place.with_name(f"{place.name}.{os.getpid()}.part")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        mode = 0o600 if private else 0o666
-        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        write_flushed(part, content, private=private)
         try:
             os.link(part, place)
         except FileExistsError:

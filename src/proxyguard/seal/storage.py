@@ -19,6 +19,16 @@ LEFTOVER = ".part"
 """Suffix of a file that is being written."""
 
 
+def write_flushed(path: Path, content: bytes, *, private: bool) -> None:
+    """Write a file through to the disk, readable by its owner alone if it is private."""
+    mode = 0o600 if private else 0o666
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def write_atomic(path: Path, content: bytes, *, private: bool = False) -> None:
     """Put ``content`` at ``path``, so that a reader sees the old file or the new one.
 
@@ -26,12 +36,7 @@ def write_atomic(path: Path, content: bytes, *, private: bool = False) -> None:
     """
     part = path.with_name(path.name + LEFTOVER)
     try:
-        mode = 0o600 if private else 0o666
-        handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        write_flushed(part, content, private=private)
         os.replace(part, path)
         sync_folder(path.parent)
     except OSError as error:

@@ -44,7 +44,7 @@ from proxyguard.studies.passing import (
     slack_validates,
     threshold_itself,
 )
-from proxyguard.studies.shared_target import oracle_power
+from proxyguard.studies.shared_target import exact_oracle
 from proxyguard.studies.study import (
     Cell,
     Metrics,
@@ -295,10 +295,6 @@ def high_signal(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: 
     return compared(FixedScaleTarget, HIGH_SIGNAL, cell, rng, repetitions, wanted)
 
 
-def _exact(cell: Cell) -> dict[tuple[str, str], float]:
-    return {("oracle", "validated"): oracle_power(cell["R"], cell["eta"])}
-
-
 _METHODS = {
     "named": Status.REGISTERED,
     "direct": Status.REGISTERED,
@@ -323,7 +319,7 @@ MODE_COMPARISON = Study(
     repetitions=500,
     cells=_CELLS,
     simulate=moderate,
-    exact=_exact,
+    exact=exact_oracle,
     block=50,
     methods=_METHODS,
     published={
@@ -356,7 +352,7 @@ MODE_COMPARISON_HIGH_SIGNAL = Study(
     repetitions=500,
     cells=grid(R=(30, 50, 100, 250, 1000), n=(500, 1000, 2000), eta=(0.80, 0.90, 0.95)),
     simulate=high_signal,
-    exact=_exact,
+    exact=exact_oracle,
     block=50,
     methods=_METHODS,
     differs=(

@@ -77,6 +77,11 @@ def oracle_power(releases: int, eta: float) -> float:
     return float(upper_tail(least_count(releases, ALPHA, TARGET), releases, eta))
 
 
+def exact_oracle(cell: Cell) -> dict[tuple[str, str], float]:
+    """Return the oracle's exact rate in a cell."""
+    return {("oracle", "validated"): oracle_power(cell["R"], cell["eta"])}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slack:
     """One two-valued requirement and the slack score's largest favorable count."""
@@ -389,7 +394,7 @@ SHARED_TARGET = Study(
     repetitions=1000,
     cells=grid(R=(1000,), n=(1000,), eta=(0.80, 0.90, 0.95)),
     simulate=shared_target,
-    exact=lambda cell: {("oracle", "validated"): oracle_power(cell["R"], cell["eta"])},
+    exact=exact_oracle,
     block=100,
     methods={
         "named": Status.REGISTERED,
@@ -422,7 +427,7 @@ FALSE_PASS = Study(
     repetitions=2000,
     cells=({"R": 250, "n": 1000, "slack": 0.01, "eta": TARGET},),
     simulate=false_pass,
-    exact=lambda cell: {("oracle", "validated"): oracle_power(250, TARGET)},
+    exact=exact_oracle,
     block=400,
     methods={
         "score only": Status.INVALID,

@@ -14,7 +14,7 @@ import numpy as np
 from proxyguard.studies import modes
 from proxyguard.studies.mode_targets import MODERATE, SmoothedTarget
 from proxyguard.studies.passing import Decisions, Passing, passing_at, sharp_validates
-from proxyguard.studies.shared_target import oracle_power
+from proxyguard.studies.shared_target import exact_oracle
 from proxyguard.studies.study import (
     Cell,
     Metrics,
@@ -52,11 +52,6 @@ def sharp_rates(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: 
     return tally({name: partial(evaluate, name) for name in decided}, wanted)
 
 
-def exact_rates(cell: Cell) -> dict[tuple[str, str], float]:
-    """Return the exact power of the oracle, a binomial sum."""
-    return {("oracle", "validated"): oracle_power(cell["R"], cell["eta"])}
-
-
 _METHODS = {
     "named": Status.REGISTERED,
     "direct": Status.REGISTERED,
@@ -85,7 +80,7 @@ SHARP_RATES = Study(
     repetitions=1500,
     cells=tuple(dict(zip(("R", "n", "eta", "t"), cell, strict=True)) for cell, _ in _ROWS),
     simulate=sharp_rates,
-    exact=exact_rates,
+    exact=exact_oracle,
     block=50,
     methods=_METHODS,
     published={
