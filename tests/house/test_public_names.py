@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 import proxyguard as pg
+from proxyguard import errors
 
 ROOT = Path(pg.__file__).parent.parent
 
 NAMES = [
     "Audit",
-    "BudgetOverspent",
     "CandidateStream",
     "Certificate",
     "Claim",
@@ -29,23 +29,16 @@ NAMES = [
     "Law",
     "LossArray",
     "LossBatches",
-    "LossError",
-    "LossMismatch",
-    "LossOutOfBounds",
     "LossStream",
     "Member",
     "Moments",
-    "ProxyGuardError",
     "Question",
     "Records",
-    "RegistryError",
     "ReleaseCertificate",
     "Requirement",
     "SequentialAudit",
     "SequentialPlan",
     "Stratified",
-    "TargetReused",
-    "UnsupportedDesign",
     "WithoutReplacement",
     "assumed_law",
     "certify",
@@ -56,9 +49,19 @@ NAMES = [
 ]
 
 
+ERRORS = [name for name, value in vars(errors).items() if isinstance(value, type)]
+
+
 def test_the_public_names_are_these() -> None:
-    assert pg.__all__ == NAMES
-    assert all(hasattr(pg, name) for name in NAMES)
+    assert pg.__all__ == sorted([*NAMES, *ERRORS])
+    assert all(hasattr(pg, name) for name in pg.__all__)
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_every_error_that_is_raised_on_purpose_can_be_caught_by_its_public_name(name: str) -> None:
+    # Whoever catches `pg.StageError` must not have to know in which module it lives.
+    assert getattr(pg, name) is getattr(errors, name)
+    assert issubclass(getattr(pg, name), pg.ProxyGuardError)
 
 
 def test_importing_the_package_does_not_import_what_only_some_need() -> None:
