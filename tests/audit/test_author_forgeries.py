@@ -14,6 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -24,6 +27,7 @@ from proxyguard.errors import RegistryError, SealError, StageError
 from proxyguard.seal.canonical import digest
 from proxyguard.seal.journal import NAME
 from proxyguard.seal.ledger import Stage
+from proxyguard.seal.table import read_table_bytes
 
 At = Callable[[str], Audit]
 Value = dict[str, Any]
@@ -212,6 +216,81 @@ def test_a_copy_in_another_file_with_an_invented_content_digest_is_found(
     forge.manifest(audit, edit)
     forge.rewrite(audit, drawn=lambda body: body["files"].update(chain_files))
     assert "bootstrap, seed 105: the release is another" in forge.found_by(audit)
+
+
+def written(frame: pd.DataFrame, **options: Any) -> bytes:
+    """Return a table as Parquet, written in some other way than ours."""
+    sink = io.BytesIO()
+    pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), sink, **options)
+    return sink.getvalue()
+
+
+ENCODINGS: dict[str, Callable[[pd.DataFrame], bytes]] = {
+    "as it is": written,
+    "other compression": lambda f: written(f, compression="gzip"),
+    "small row groups": lambda f: written(f, row_group_size=7),
+    "other order of rows": lambda f: written(f.iloc[::-1]),
+    "other order of columns": lambda f: written(f[f.columns[::-1]]),
+    "numbers as text": lambda f: written(f.assign(first=[f"{v:.17e}" for v in f["first"]])),
+    "text as categories": lambda f: written(f.assign(label=f["label"].astype("category"))),
+    "a column more": lambda f: written(f.assign(extra=np.arange(len(f)))),
+}
+
+
+@pytest.mark.parametrize("stated", ["left out", "null", "invented"])
+def test_eight_encodings_of_one_table_are_copies_whatever_the_manifest_says(
+    at: At, forge: Any, stated: str
+) -> None:
+    audit = at("drawn")
+    first = forge.draws_of(audit.folder.read_json(RELEASES))[0]
+    frame = read_table_bytes(audit.folder.store.get(first["release"]), "the first release")
+    stored = [audit.folder.store.put(encode(frame)) for encode in ENCODINGS.values()]
+    assert len(set(stored)) == 8
+
+    def lie(manifest: Value) -> None:
+        for i, (record, address) in enumerate(zip(forge.draws_of(manifest), stored, strict=True)):
+            record["release"], record["rows"] = address, len(frame)
+            if stated == "left out":
+                del record["content"]
+            else:
+                record["content"] = None if stated == "null" else f"{i:064x}"
+
+    forge.manifest(audit, lie)
+    with pytest.raises(SealError, match=r"bootstrap, seed 100: .*content"):
+        audit.open()
+    assert not audit.journal().ledger.has(Stage.OPENED)
+    assert "bootstrap, seed 100" in forge.found_by(audit)
+
+
+def test_eight_encodings_of_one_table_have_one_content(at: At, forge: Any) -> None:
+    audit = at("drawn")
+    first = forge.draws_of(audit.folder.read_json(RELEASES))[0]
+    frame = read_table_bytes(audit.folder.store.get(first["release"]), "the first release")
+    stored = [audit.folder.store.put(encode(frame)) for encode in ENCODINGS.values()]
+
+    def lie(manifest: Value) -> None:
+        for record, address in zip(forge.draws_of(manifest), stored, strict=True):
+            record.update(release=address, rows=len(frame), content=first["content"])
+
+    forge.manifest(audit, lie)
+    assert "seeds 100 and 101 have the same release" in forge.found_by(audit)
+
+
+@pytest.mark.parametrize(
+    ("lie", "words"),
+    [
+        (lambda record: record.update(rows=3), "seed 100: 3 rows"),
+        (lambda record: record.update(status="given"), "seed 100: its status is 'given'"),
+        (lambda record: record.update(status="skipped"), "seed 100: its status is 'skipped'"),
+    ],
+    ids=["rows", "given", "skipped"],
+)
+def test_a_record_that_its_release_does_not_bear_out_is_found(
+    at: At, forge: Any, lie: Callable[[Value], None], words: str
+) -> None:
+    audit = at("drawn")
+    forge.manifest(audit, lambda manifest: lie(forge.draws_of(manifest)[0]))
+    assert words in forge.found_by(audit)
 
 
 # The registry

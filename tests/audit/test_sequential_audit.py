@@ -318,6 +318,20 @@ def test_seeds_out_of_their_order_are_found(tmp_path: Path, forge: Any) -> None:
     assert "the draws do not have the registered seeds in their order" in forge.found_by(audit)
 
 
+def test_a_committed_release_that_leaves_its_content_out_is_found(
+    tmp_path: Path, forge: Any
+) -> None:
+    audit = registered(tmp_path, MECHANISM, SEQUENTIAL)
+    audit.open()
+    chain = forge.steps(audit)
+    (_, drawn), (_, scored) = chain[4:6]
+    del drawn["record"]["content"]
+    drawn["release"] = scored["release"] = digest(drawn["record"])
+    forge.write_chain(audit, chain, forge.author(audit))
+    forge.certificate(audit, evidence=lambda e: e["scores"][0].update(release=drawn["release"]))
+    assert "seed 100: the digest of its content is left out" in forge.found_by(audit)
+
+
 def test_a_sequential_audit_has_no_draw_of_its_own(tmp_path: Path) -> None:
     audit = registered(tmp_path, MECHANISM, SEQUENTIAL)
     with pytest.raises(StageError, match="draws after its target is opened; run open"):

@@ -70,11 +70,6 @@ def amend(
     return value
 
 
-def excluded_draws(registry: Registry) -> set[Excluded]:
-    """Return the draws that an amendment took out of the claim."""
-    return {(one["mechanism"], one["seed"]) for one in registry.value.get("excluded", [])}
-
-
 def _check_excluded(value: dict[str, Any]) -> None:
     registry = Registry(value)
     seeds = {
@@ -83,10 +78,10 @@ def _check_excluded(value: dict[str, Any]) -> None:
         for mechanism in member.mechanism
         for seed in mechanism.seed_list
     }
-    unknown = excluded_draws(registry) - seeds
+    unknown = registry.excluded - seeds
     if unknown:
         raise RegistryError(f"no registered draws: {sorted(unknown)}")
-    left = {name for name, _ in seeds - excluded_draws(registry)}
+    left = {name for name, _ in seeds - registry.excluded}
     empty = {name for name, _ in seeds} - left
     if empty:
         raise RegistryError(f"no draw of {sorted(empty)} would be left; drop the mechanism instead")

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from proxyguard.audit.amend import excluded_draws
 from proxyguard.audit.folder import Registry
 from proxyguard.audit.measures import design_of, measures_of
 from proxyguard.certificate.certify import certify_evidence, reading_of
@@ -49,7 +48,7 @@ class Group:
 
 def groups_of(registry: Registry, manifest: Mapping[str, Any]) -> list[Group]:
     """Return the groups of a fixed audit, in the registered order."""
-    out = excluded_draws(registry)
+    out = registry.excluded
     named = registry.declaration.claim.level == "releases"
     groups = []
     for member in registry.declaration.members:

@@ -138,6 +138,11 @@ class Registry:
         """The digest that the ledger names."""
         return digest(self.value)
 
+    @property
+    def excluded(self) -> set[tuple[str, int]]:
+        """The draws that an amendment took out of the claim, by mechanism and seed."""
+        return {(one["mechanism"], one["seed"]) for one in self.value.get("excluded", [])}
+
     def member(self, name: str) -> dict[str, Any]:
         """Return what was resolved for one member."""
         found: dict[str, Any] = self.value["members"][name]

@@ -1,46 +1,73 @@
-"""The frozen releases: are they the registered ones, each drawn once, none a copy?"""
+"""The frozen releases: are they the registered ones, each drawn once, none a copy?
+
+What a record says of its release is never taken for it. `open`, `grant` and `verify` read every
+stored release once, and what is compared is what its bytes hold.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from proxyguard.audit.folder import RELEASES, AuditFolder, Registry
-from proxyguard.draw.content import content_digest
+from proxyguard.draw.content import Schema
 from proxyguard.errors import DrawError, SealError
+from proxyguard.registry.declaration import Member
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.table import read_table_bytes
 
+FAILED = ("failed", "timeout")
+"""Draws that gave no release: every loss of theirs counts as its upper bound."""
+
 
 def check_copies(registry: Registry, manifest: Mapping[str, Any]) -> None:
     """Stop when two draws gave the same release or the same model, by content."""
-    for name, what, first, second in copies(registry, manifest):
-        raise DrawError(
-            f"{name}: seeds {first} and {second} gave the same {what}; independent draws would "
-            "not. Does the generator use its seed? If the mechanism has no randomness, declare "
-            "deterministic = true"
-        )
-
-
-def copies(registry: Registry, manifest: Mapping[str, Any]) -> Iterator[tuple[str, str, int, int]]:
-    """Yield mechanisms with two equal draws, what is equal, and the two seeds."""
     for member in registry.declaration.members:
         for mechanism in member.mechanism:
             drawn = manifest["members"].get(member.name, {}).get(mechanism.name)
             if drawn is None or mechanism.deterministic:
                 continue
-            for what, key in (
-                ("release", "content"), ("release", "release"), ("fitted procedure", "model"),
-            ):  # fmt: skip
-                seen: dict[str, int] = {}
-                for record in drawn["draws"]:
-                    value = record.get(key)
-                    if value is None:
-                        continue
-                    if value in seen:
-                        yield f"{member.name}/{mechanism.name}", what, seen[value], record["seed"]
-                    seen[value] = record["seed"]
+            claimed = _claimed(registry, mechanism.name, drawn["draws"])
+            for what, first, second in repeats(claimed):
+                raise DrawError(
+                    f"{member.name}/{mechanism.name}: seeds {first} and {second} gave the same "
+                    f"{what}; independent draws would not. Does the generator use its seed? If the "
+                    "mechanism has no randomness, declare deterministic = true"
+                )
+
+
+def repeats(records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, int, int]]:
+    """Yield what two draws have in common that independent draws have not, and their seeds."""
+    seen: dict[tuple[str, str], int] = {}
+    for record in records:
+        for what, key in (
+            ("release", "content"), ("release", "release"), ("fitted procedure", "model"),
+        ):  # fmt: skip
+            value = record.get(key)
+            if value is None:
+                continue
+            if (key, value) in seen:
+                yield what, seen[key, value], record["seed"]
+            seen[key, value] = record["seed"]
+
+
+def _claimed(
+    registry: Registry, mechanism: str, records: Iterable[Mapping[str, Any]]
+) -> list[Mapping[str, Any]]:
+    """Return the draws that the claim is about; an excluded one may well repeat another."""
+    return [r for r in records if (mechanism, r["seed"]) not in registry.excluded]
+
+
+def schema_of(registry: Registry, member: Member, name: str, sealed: Mapping[str, Any]) -> Schema:
+    """Return what the releases of a mechanism, or a named release, hold."""
+    lacks = {r.name: r.lacks for r in member.release}.get(name, ())
+    mechanism = registry.member(member.name)["mechanisms"].get(name, {})
+    return Schema(
+        kinds={column: kind for column, kind in sealed["kinds"] if column not in lacks},
+        missing=tuple(member.target.read.missing),
+        predictions=mechanism.get("generator") == "predictions",
+    )
 
 
 def check_manifest(folder: AuditFolder, registry: Registry, journal: Journal) -> None:
@@ -52,6 +79,7 @@ def check_manifest(folder: AuditFolder, registry: Registry, journal: Journal) ->
         raise SealError("the releases were drawn for another registry")
     if drawn["releases"] != folder.sha256(RELEASES):
         raise SealError(f"{RELEASES} is not the one that was recorded")
+    sealed = journal.ledger.find(Stage.SEALED)[0].body["members"]
     for member in registry.declaration.members:
         found = manifest["members"].get(member.name, {})
         expected = {m.name: list(m.seed_list) for m in member.mechanism}
@@ -65,18 +93,54 @@ def check_manifest(folder: AuditFolder, registry: Registry, journal: Journal) ->
                 raise SealError(
                     f"{name}: the draws have seeds {have[:5]}..., registered were {seeds[:5]}..."
                 )
-    for name, what, first, second in copies(registry, manifest):
-        raise SealError(f"{name}: seeds {first} and {second} have the same {what}")
-    for mechanisms in manifest["members"].values():
-        for name, content in mechanisms.items():
-            for record in content["draws"]:
-                check_content(folder, name, record)
+            _check_draws(folder, registry, member, name, found[name]["draws"], sealed[member.name])
 
 
-def check_content(folder: AuditFolder, name: str, record: Mapping[str, Any]) -> None:
-    """See that a frozen release holds the records that its digest of content is of."""
-    if "content" not in record:
-        return
-    frame = read_table_bytes(folder.store.get(record["release"]), name)
-    if content_digest(frame) != record["content"]:
-        raise SealError(f"{name}, seed {record['seed']}: the release is another")
+def _check_draws(
+    folder: AuditFolder, registry: Registry, member: Member, name: str,
+    records: list[dict[str, Any]], sealed: Mapping[str, Any],
+) -> None:  # fmt: skip
+    """Read every release of a mechanism, one at a time, and compare what the bytes hold."""
+    deterministic = {m.name: m.deterministic for m in member.mechanism}.get(name, True)
+    given = member.target.losses is not None
+    # Addresses and models first: a plain copy is named as one before its digest is doubted.
+    claimed = _claimed(registry, name, records)
+    for what, first, second in (
+        ()
+        if deterministic
+        else repeats({key: r.get(key) for key in ("seed", "release", "model")} for r in claimed)
+    ):
+        raise SealError(f"{member.name}/{name}: seeds {first} and {second} have the same {what}")
+    schema = None if given else schema_of(registry, member, name, sealed)
+    computed = [with_content(folder, name, record, schema) for record in records]
+    for what, first, second in () if deterministic else repeats(_claimed(registry, name, computed)):
+        raise SealError(f"{member.name}/{name}: seeds {first} and {second} have the same {what}")
+
+
+def with_content(
+    folder: AuditFolder, name: str, record: Mapping[str, Any], schema: Schema | None
+) -> dict[str, Any]:
+    """Return a record with the digest of the records that its stored release holds.
+
+    ``schema`` is of releases that were drawn here; losses that were given have none. What the
+    record itself states must be there and agree: one that leaves its content out hides a copy.
+    """
+    where = f"{name}, seed {record['seed']}"
+    status = record["status"]
+    if status not in (("given",) if schema is None else ("drawn", *FAILED)):
+        raise SealError(f"{where}: its status is {status!r}, which no draw of this kind has")
+    if schema is None or status in FAILED:
+        return {**record, "content": None}
+    frame = read_table_bytes(folder.store.get(record["release"]), where)
+    content = schema.content(frame)
+    stated = record.get("content")
+    if stated is None:
+        raise SealError(f"{where}: the digest of its content is left out")
+    if stated != content:
+        raise SealError(
+            f"{where}: the release is another than its record says: content {stated[:16]}..., the "
+            f"stored bytes have {content[:16]}..."
+        )
+    if record.get("rows") != len(frame):
+        raise SealError(f"{where}: {record.get('rows')} rows are recorded, stored are {len(frame)}")
+    return {**record, "content": content}

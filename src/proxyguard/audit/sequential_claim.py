@@ -10,7 +10,7 @@ from proxyguard.audit.draw import redrawn_stages
 from proxyguard.audit.folder import AuditFolder, Registry
 from proxyguard.audit.grant import release_set
 from proxyguard.audit.limits import planned_records
-from proxyguard.audit.manifest import check_content
+from proxyguard.audit.manifest import repeats, schema_of, with_content
 from proxyguard.audit.measures import design_of, measures_of
 from proxyguard.audit.open import frame_of
 from proxyguard.audit.register import sequential_plan
@@ -32,9 +32,6 @@ from proxyguard.registry.fields import number
 from proxyguard.seal.canonical import digest
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Entry, Stage
-
-COPIES = ("content", "release", "model")
-"""What no two independent draws have in common."""
 
 
 def plan_of(registry: Registry) -> SequentialPlan:
@@ -123,15 +120,26 @@ def check_sequential(
             raise SealError(f"score {count} does not follow from its statistics")
 
 
-def _check_committed(folder: AuditFolder, registry: Registry, journal: Journal) -> None:
-    """See that the committed releases are the registered draws, in order, and no copies."""
+def committed_records(
+    folder: AuditFolder, registry: Registry, journal: Journal
+) -> list[dict[str, Any]]:
+    """Return the committed releases, each with the content that its stored bytes have."""
+    member = registry.declaration.members[0]
+    sealed = journal.ledger.find(Stage.SEALED)[0].body["members"][member.name]
+    name = member.mechanism[0].name if member.mechanism else ""
+    schema = schema_of(registry, member, name, sealed)
     records = []
     for entry in journal.ledger.find(Stage.DRAWN):
         record = dict(entry.body["record"])
         if digest(record) != entry.body["release"]:
             raise SealError(f"{record.get('name')}: the committed digest is of another release")
-        check_content(folder, str(record.get("name")), record)
-        records.append(record)
+        records.append(with_content(folder, str(record.get("name")), record, schema))
+    return records
+
+
+def _check_committed(folder: AuditFolder, registry: Registry, journal: Journal) -> None:
+    """See that the committed releases are the registered draws, in order, and no copies."""
+    records = committed_records(folder, registry, journal)
     member = registry.declaration.members[0]
     if registry.declaration.claim.mode == "sequential":
         seeds = list(member.mechanism[0].seed_list)
@@ -139,10 +147,8 @@ def _check_committed(folder: AuditFolder, registry: Registry, journal: Journal) 
             raise SealError("the draws do not have the registered seeds in their order")
         if member.mechanism[0].deterministic:
             return
-    for key in COPIES:
-        values = [r[key] for r in records if r.get(key) is not None]
-        if len(set(values)) < len(values):
-            raise SealError("two committed releases are the same")
+    for what, first, second in repeats(records):
+        raise SealError(f"the committed releases {first} and {second} have the same {what}")
 
 
 def sequential_predicate(

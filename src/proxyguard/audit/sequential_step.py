@@ -10,11 +10,12 @@ from proxyguard.audit.decide import Group
 from proxyguard.audit.draw import job_of
 from proxyguard.audit.folder import Registry
 from proxyguard.audit.jobs import WORKER
+from proxyguard.audit.manifest import repeats
 from proxyguard.audit.measures import measures_of
 from proxyguard.audit.open import Opener
 from proxyguard.audit.resolve import MemberDevelopment, Workplace
 from proxyguard.audit.score import slice_chunk
-from proxyguard.audit.sequential_claim import COPIES, reading_for
+from proxyguard.audit.sequential_claim import committed_records, reading_for
 from proxyguard.audit.target import OpenTarget
 from proxyguard.certificate.decision import Decision
 from proxyguard.draw.pool import draw_all
@@ -47,6 +48,7 @@ class Step:
         self._opener, self.journal, self._registry = opener, journal, registry
         self._member, self._target, self._author = member, target, author
         self._folder = opener.folder
+        self._committed: list[dict[str, Any]] | None = None
 
     def commit(self, seed: int) -> dict[str, Any]:
         """Draw one seed in a process that sees no score, and record its digest."""
@@ -110,18 +112,18 @@ class Step:
     def _stops(self) -> bool:
         return bool(self._member.mechanism and self._member.mechanism[0].on_failure == "stop")
 
-    def _refuse_copies(self, record: Mapping[str, Any]) -> None:
-        deterministic = bool(self._member.mechanism and self._member.mechanism[0].deterministic)
-        for entry in self.journal.ledger.find(Stage.DRAWN):
-            before = entry.body["record"]
-            same = any(
-                record.get(key) is not None and before.get(key) == record[key] for key in COPIES
+    def _refuse_copies(self, record: dict[str, Any]) -> None:
+        if self._committed is None:  # read once: what was committed before this process began
+            self._committed = committed_records(self._folder, self._registry, self.journal)
+        names = {r["seed"]: r["name"] for r in self._committed}
+        self._committed.append(record)
+        if self._member.mechanism and self._member.mechanism[0].deterministic:
+            return
+        for what, first, _ in repeats(self._committed):
+            raise DrawError(
+                f"{record['name']} is the same release as {names[first]}, by its {what}; does the "
+                "generator use its seed?"
             )
-            if same and not deterministic:
-                raise DrawError(
-                    f"{record['name']} is the same release as {entry.body['record']['name']}; "
-                    "does the generator use its seed?"
-                )
 
     def score(self, record: dict[str, Any], index: int) -> bool:
         """Score a committed draw on the whole target, record it, and say if it is favorable."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.seal.table import as_texts
+from proxyguard.registry.value import canonical_value
+from proxyguard.seal.table import as_texts, typed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,6 +19,35 @@ if TYPE_CHECKING:
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _MIX = np.uint64(0xBF58476D1CE4E5B9)
 _SHIFT = np.uint64(29)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """The columns that a release has, and what each of them holds.
+
+    Whatever encoding a table came in, as a file or as stored bytes, its records are those that
+    this reads: no column more, a number as the double that it is.
+    """
+
+    kinds: Mapping[str, str]  # column -> "number" or "text"
+    missing: tuple[str, ...] = ()  # texts that stand for a missing number
+    predictions: bool = False  # of target records, made elsewhere; kinds are then not looked at
+
+    def records(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return the records of a table; an error where it has not the columns."""
+        kinds = self.kinds
+        if self.predictions:
+            kinds = {str(c): "number" for c in frame.columns if is_prediction(str(c))}
+        return typed(frame, dict(kinds), self.missing)
+
+    def content(self, frame: pd.DataFrame) -> str:
+        """Return the digest of a table's records."""
+        return content_digest(self.records(frame))
+
+
+def is_prediction(column: str) -> bool:
+    """Return whether a column is one of those that stored predictions have."""
+    return column in ("position", "prediction") or column.startswith("class ")
 
 
 def content_digest(frame: pd.DataFrame) -> str:
@@ -41,7 +73,10 @@ def _column(values: Any) -> NDArray[np.uint64]:
     import pandas as pd
 
     codes, distinct = pd.factorize(as_texts(values), use_na_sentinel=False)
-    digests = [hashlib.blake2b(str(v).encode(), digest_size=8).digest() for v in distinct]
+    # By their value: a label written "1.0" in one copy and "1" in the other is one label.
+    digests = [
+        hashlib.blake2b(canonical_value(str(v)).encode(), digest_size=8).digest() for v in distinct
+    ]
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)[codes]
 
 

@@ -23,11 +23,11 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from proxyguard.draw.catalog import load_generator
-from proxyguard.draw.content import content_digest
+from proxyguard.draw.content import Schema, content_digest
 from proxyguard.draw.models import model_bytes
 from proxyguard.draw.protocol import Fitted, Learner, Seed
 from proxyguard.errors import DrawError, ProxyGuardError
-from proxyguard.seal.table import read_table_bytes, table_bytes, typed
+from proxyguard.seal.table import read_table_bytes, table_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,9 +56,9 @@ class Worker:
 
     def __init__(self, job: Mapping[str, Any], learner: Learner | None) -> None:
         self._learner = learner
-        self._kinds: dict[str, str] = job["kinds"]
-        self._missing: list[str] = job["missing"]
-        self._predictions = bool(job["predictions"])
+        self._schema = Schema(
+            kinds=job["kinds"], missing=tuple(job["missing"]), predictions=job["predictions"]
+        )
         self._generator = load_generator(job["generator"], job["options"])
         if hasattr(self._generator, "root"):
             self._generator.root = Path(job["root"])
@@ -91,12 +91,12 @@ class Worker:
             table = self._generator.draw(seed)
         if not seed.taken:
             seed.take("the release")  # a generator that uses its seed as a plain number
-        if self._predictions:
-            record = {**drawn_record(seed, table, None), "predictions": True}
-            return record, table_bytes(table), b""
-        release = typed(table, self._kinds, self._missing)
+        release = self._schema.records(table)
         if len(release) == 0:
             raise DrawError("the release has no record")  # which answers no query
+        if self._schema.predictions:
+            record = {**drawn_record(seed, release, None), "predictions": True}
+            return record, table_bytes(release), b""
         fitted = None
         if self._learner is not None:
             fitted = self._learner.fit(release, self._validation, seed)
