@@ -396,6 +396,21 @@ def test_clusters_count_once_or_by_their_records(tmp_path: Path, weighting: str,
     assert audit.certificate()["estimand"]["target"].endswith(over)
 
 
+def test_a_target_record_without_a_cluster_is_refused_before_it_is_sealed(tmp_path: Path) -> None:
+    for name, seed in (("target", 2), ("development", 3)):
+        frame = table(200, seed)
+        frame["site"] = [f"{name[0]}{k % 40}" for k in range(200)]
+        if name == "target":
+            frame.loc[7, "site"] = " "
+        put(frame, tmp_path / "data" / f"{name}.csv")
+    text = APART.replace("{source}", 'file = "target.csv"')
+    text = text.replace("{design}", 'design = { by = "site" }')
+    text = text.replace('exclude = ["site", "colour"]', 'exclude = ["colour"]')
+    audit = audit_of(tmp_path, HEAD + text + PROCEDURE + BRIER + BOOTSTRAP + CLAIM)
+    with pytest.raises(TableError, match="1 records have no label in 'site'"):
+        audit.seal()
+
+
 GIVEN = """
 [target]
 losses = "{file}"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import proxyguard as pg
@@ -92,8 +95,46 @@ def test_a_cluster_that_comes_back_is_refused_even_with_fresh_records() -> None:
         stream.submit(*part(1000, 39))
     # A record and a cluster may have one label: they are not the same thing.
     assert stream.submit(*part(1000, 40)).number == 2
+    # A stream of single records has no use for clusters, and must not look as if it had.
     plain = pg.CandidateStream([BRIER], seed=1)
-    assert [plain.submit(*part(1000 * k, 0)).number for k in (0, 1)] == [1, 2]
+    with pytest.raises(pg.LossMismatch, match=r"design=Clustered\(\)"):
+        plain.submit(*part(0, 0))
+    assert plain.rounds == ()
+
+
+SPELLINGS = [
+    (1, "1"), (1, "1.0"), ("1", "1.0"), (1, 1.0), ("r1 ", "r1"), (b"r1", "r1"), (1, "01"),
+    (np.int32(1), "1"), (Decimal("1.00"), "1e0"), (Fraction(3), "3"), (10**17, "1" + "0" * 17),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("first", "second"), SPELLINGS, ids=str)
+@pytest.mark.parametrize("cast", [list, lambda ids: np.array(ids, dtype=object)])
+def test_a_record_under_another_spelling_of_its_id_is_refused(
+    first: Any, second: Any, cast: Any
+) -> None:
+    for known, offered in ((first, second), (second, first)):
+        stream = pg.CandidateStream([HIT], seed=1)
+        stream.submit(np.zeros((2, 1)), pg.Records(ids=cast([known, "a"])))
+        with pytest.raises(pg.TargetReused, match="1 of them"):
+            stream.submit(np.zeros((2, 1)), pg.Records(ids=cast([offered, "b"])))
+        assert stream.submit(np.zeros((1, 1)), pg.Records(ids=["c"])).number == 2
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [None, float("nan"), np.float32("nan"), np.datetime64("NaT"), pd.NA, pd.NaT, "", "  "],
+)
+def test_a_record_without_an_id_is_fresh_to_nobody(missing: Any) -> None:
+    stream = pg.CandidateStream([HIT], seed=1)
+    for ids in (["a", missing], [missing, missing], np.array(["a", missing], dtype=object)):
+        with pytest.raises(pg.LossMismatch, match=r"records\.ids: record . has no label"):
+            stream.submit(np.zeros((2, 1)), pg.Records(ids=ids))
+    with pytest.raises(pg.LossMismatch, match="has no label"):
+        pg.Records(ids=np.array([1.0, np.nan]))
+    with pytest.raises(pg.LossMismatch, match="has no label"):
+        pg.Records(ids=pd.Series([1, None], dtype="Int64"))
+    assert stream.rounds == ()
 
 
 def test_batches_drawn_without_replacement_from_one_pool_are_no_stream() -> None:

@@ -147,7 +147,7 @@ WRONG_TYPES: dict[str, tuple[Callable[[], Any], Any, str]] = {
     "missing id": (
         lambda: certify(records=pg.Records(ids=[None, *map(str, range(39))])),
         pg.LossMismatch,
-        "records.ids mixes labels",
+        "records.ids: record 0 has no label",
     ),
 }
 

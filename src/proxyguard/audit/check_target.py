@@ -99,6 +99,12 @@ def _check_design(target: Target, records: pd.DataFrame) -> None:
     if isinstance(design, StratifiedDesign | ClusteredDesign):
         labels = [canonical_value(as_text(v)) for v in records[design.by]]
         counts = Counter(labels)
+        if counts[""]:
+            raise TableError(
+                f"target: {counts['']} records have no label in {design.by!r}, the column of the "
+                "design; a record whose stratum or cluster is not known may depend on any other, "
+                "so label it or leave it out before sealing"
+            )
         if isinstance(design, StratifiedDesign):
             sizes = {canonical_value(name): size for name, size in design.sizes.items()}
             if dict(counts) != sizes:

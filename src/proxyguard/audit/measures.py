@@ -9,11 +9,10 @@ from proxyguard.audit.loss_file import given_bounds
 from proxyguard.losses.measure import Measure, measure_loss, measure_query
 from proxyguard.losses.query import BoundedQuery, codings
 from proxyguard.registry.declaration import Member
-from proxyguard.registry.design import Design, Stratified
+from proxyguard.registry.design import Design
 from proxyguard.registry.fields import number
 from proxyguard.registry.parts import RequirementPart
 from proxyguard.registry.requirement import Form, Requirement
-from proxyguard.seal.fingerprint import canonical_value
 
 
 def measures_of(member: Member, resolved: Sequence[Mapping[str, Any]]) -> list[Measure]:
@@ -61,10 +60,4 @@ def _given(part: RequirementPart, limit: str, slack: str | None) -> Measure:
 
 def design_of(member: Member) -> Design:
     """Return the design that component tests rely on, strata named as the records name them."""
-    design = member.target.sampling_design
-    if isinstance(design, Stratified):
-        return Stratified(
-            sizes={canonical_value(str(k)): v for k, v in design.sizes.items()},
-            weights={canonical_value(str(k)): v for k, v in design.weights.items()},
-        )
-    return design
+    return member.target.sampling_design

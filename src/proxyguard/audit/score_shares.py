@@ -87,10 +87,10 @@ class ShareScorer:
             m, records = len(chunk.positions), chunk.records
             coded = CodedRecords(chunk.frame)
             for group in groups:
-                inside = None if group is None else records.group(group, m)
+                inside = None if group is None else records.group(group)
                 counts[group] += workload.counts(coded, inside)
                 sizes[group] += m if inside is None else int(inside.sum())
-            labels = records.column("strata", m)
+            labels = records.column("strata")
             for label, size in {} if labels is None else stratum_counts(labels).items():
                 strata[label] = strata.get(label, 0) + size
             ids.append(chunk.positions)

@@ -21,7 +21,8 @@ from proxyguard.errors import LossMismatch, LossOutOfBounds, RegistryError, Unsu
 from proxyguard.evidence.releases import gather_evidence
 from proxyguard.losses.array import LossArray, LossBatches, Losses, LossStream, as_losses
 from proxyguard.losses.cell import Reading
-from proxyguard.losses.records import Records
+from proxyguard.losses.read import check_records
+from proxyguard.losses.records import Records, same_labels
 from proxyguard.registry.budget import family_shares
 from proxyguard.registry.claim import Choices, Claim, Mode
 from proxyguard.registry.design import DESIGNS, Design, Iid
@@ -77,7 +78,8 @@ def certify(
     design
         How the target was sampled; iid unless said otherwise.
     records
-        Ids, strata, clusters and subgroups of the records, for plain arrays.
+        Ids, strata, clusters and subgroups of the records, for plain arrays. Strata and
+        clusters are refused under a design that does not use them.
     seed
         Of the random order in which order-dependent tests read the records, of the
         uniforms of `randomized_binomial` and of the blocks. Drawn afresh unless given;
@@ -115,6 +117,7 @@ def certify(
     for name, one in family.items():
         with naming(name, family=isinstance(losses, Mapping)):
             arrays[name] = as_losses(one, records)
+            check_records(arrays[name], design)
     _check_batches(arrays, claim)
     _same_sizes(arrays)
     shares = family_shares(list(arrays), claim.shares)
@@ -284,10 +287,10 @@ def _same_ids(family: Mapping[str, NDArray[Any] | None]) -> None:
     given = [(name, ids) for name, ids in family.items() if ids is not None]
     for name, ids in given[1:]:
         first, expected = given[0]
-        if not np.array_equal(ids, expected):
-            place = int(np.argmax(ids != expected))
+        if not same_labels(ids, expected):
+            theirs, ours = ids.astype(np.str_), expected.astype(np.str_)
+            index = int(np.argmax(theirs != ours))
             raise LossMismatch(
-                f"record {place} is {ids.tolist()[place]!r} in {name!r} and "
-                f"{expected.tolist()[place]!r} in {first!r}; mechanisms of one family must list "
-                "the same records in one order"
+                f"record {index} is {theirs[index]} in {name!r} and {ours[index]} in {first!r}; "
+                "mechanisms of one family must list the same records in one order"
             )

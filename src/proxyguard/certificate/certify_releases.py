@@ -21,6 +21,7 @@ from proxyguard.certificate.releases import ReleaseVerdict, decide_releases
 from proxyguard.errors import RegistryError
 from proxyguard.evidence.releases import ReleaseEvidence, gather_evidence
 from proxyguard.losses.array import as_losses
+from proxyguard.losses.read import check_records
 from proxyguard.losses.records import Records
 from proxyguard.pages import fragment_of, page_of
 from proxyguard.registry.claim import Choices, Claim, Mode
@@ -131,6 +132,7 @@ def certify_releases(
     for name, member in members.items():
         with naming(name):
             losses[name] = as_losses(member.losses, member.records)
+            check_records(losses[name], as_design(member.design))
     n_releases = sum(one.shape[0] for one in losses.values())
     for name, member in members.items():
         requirements, design = as_requirements(member.requirements), as_design(member.design)

@@ -21,6 +21,7 @@ from proxyguard.exact.contamination import markov_allowance
 from proxyguard.exact.sequential import Boundary, bernoulli_lower, sharp_boundary
 from proxyguard.losses.array import LossArray, as_array
 from proxyguard.losses.cell import Reading
+from proxyguard.losses.records import Records
 from proxyguard.pages import fragment_of
 from proxyguard.registry.budget import Budget, Level, direct_budget, exact, sharp_budget
 from proxyguard.registry.claim import Bound, Claim, Mode
@@ -125,7 +126,7 @@ class FavorableScore:
             seed=as_seed(seed),
         )
         self._n: int | None = None
-        self._ids: NDArray[Any] | None = None
+        self._records = Records()
 
     @property
     def threshold(self) -> float:
@@ -140,18 +141,16 @@ class FavorableScore:
     def __call__(self, losses: ArrayLike | LossArray) -> NDArray[np.bool_]:
         """Return which of these releases, (R, n, J), score favorably on the target."""
         array = losses if isinstance(losses, LossArray) else LossArray(as_array(losses))
-        n = array.shape[1]
-        ids = array.records.column("ids", n)
-        # Once ids were given, every release has to show them: its records may be reordered.
-        other_ids = self._ids is not None and (ids is None or not np.array_equal(ids, self._ids))
-        if self._n is not None and (n != self._n or other_ids):
+        n, records = array.shape[1], array.records
+        if self._n is not None and (n != self._n or not records.same_as(self._records)):
             raise LossMismatch(
                 f"these releases were scored on other records than the first ones ({n} against "
-                f"{self._n} records, or other ids); one target serves the whole audit"
+                f"{self._n} records, or other ids, strata, clusters, subgroups or order); one "
+                "target serves the whole audit"
             )
         evidence = gather_evidence(array, self._reading, bounds_level=self._reading.level)
-        self._n = n
-        self._ids = ids if self._ids is None else self._ids
+        if self._n is None or self._records.ids is None:
+            self._n, self._records = n, records
         return np.asarray(evidence.release_pvalues <= self._reading.level)
 
 

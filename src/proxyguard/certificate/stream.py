@@ -17,11 +17,11 @@ from proxyguard.evidence.releases import gather_evidence
 from proxyguard.exact.multiplicity import spending_level
 from proxyguard.losses.array import LossArray, as_array
 from proxyguard.losses.cell import Reading
-from proxyguard.losses.records import Records
+from proxyguard.losses.records import Records, check_labels
 from proxyguard.pages import fragment_of
 from proxyguard.registry.budget import Level, exact
 from proxyguard.registry.claim import Claim, Mode
-from proxyguard.registry.design import Clustered, Design, WithoutReplacement
+from proxyguard.registry.design import Design, WithoutReplacement
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest
 
@@ -69,7 +69,7 @@ class CandidateStream:
             )
         self._claim.require_support(self._design, self._requirements)
         self._seed = as_seed(seed)
-        self._used: set[tuple[str, Any]] = set()  # what the rounds so far were judged on
+        self._used: set[tuple[str, str]] = set()  # what the rounds so far were judged on
         self._rounds: list[Round] = []
 
     @property
@@ -124,20 +124,19 @@ class CandidateStream:
         array = LossArray(values[None] if values.ndim == 2 else values, records)
         if array.shape[0] != 1:
             raise LossMismatch(f"one candidate a round, got {array.shape[0]}")
-        ids = records.column("ids", array.shape[1])
-        if ids is None:
+        check_labels(records, self._design)
+        if records.ids is None:
             raise LossMismatch("a stream needs records.ids, to see that every batch is fresh")
-        batch = {("record", one) for one in ids.tolist()}
-        if isinstance(self._design, Clustered):
-            # Records of one cluster depend on each other: the cluster is what must be fresh.
-            labels = records.column("clusters", array.shape[1])
-            batch |= {("cluster", one) for one in ([] if labels is None else labels.tolist())}
+        # Records of one cluster depend on each other: the cluster is what must be fresh.
+        batch = {("record", label) for label in records.texts("ids")} | {
+            ("cluster", label) for label in records.texts("clusters")
+        }
         again = batch & self._used
         if again:
-            noun, label = min(again, key=str)
+            noun, label = min(again)
             raise TargetReused(
                 f"records or clusters were seen in an earlier round, {len(again)} of them, for "
-                f"example {noun} {label!r}; every round needs records that shaped no earlier "
+                f"example {noun} {label}; every round needs records that shaped no earlier "
                 "candidate"
             )
         number = len(self._rounds) + 1

@@ -37,6 +37,9 @@ class LossArray:
             )
         if values.dtype.kind not in "fiub":
             raise LossMismatch(f"losses must be real numbers, got dtype {values.dtype}")
+        if not isinstance(self.records, Records):
+            raise LossMismatch(f"records of losses are Records(...), got {self.records!r}")
+        self.records.check_length(values.shape[1])
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "releases", release_names(self.releases, values.shape[0]))
 
@@ -168,15 +171,15 @@ class LossBatches:
 
 def _share_nothing(batches: Sequence[LossArray], column: str, noun: str) -> None:
     """Refuse batches that have a record, or a cluster of dependent records, in common."""
-    labels = [batch.records.column(column, batch.shape[1]) for batch in batches]
-    if any(one is None for one in labels) and any(one is not None for one in labels):
+    given = [batch.records.column(column) is not None for batch in batches]
+    if any(given) and not all(given):
         raise LossMismatch(f"give records.{column} with every batch or with none")
-    seen: dict[Any, int] = {}
-    for index, one in enumerate(labels):
-        for label in () if one is None else set(one.tolist()):
+    seen: dict[str, int] = {}
+    for index, batch in enumerate(batches):
+        for label in set(batch.records.texts(column)):
             if label in seen:
                 raise LossMismatch(
-                    f"{noun} {label!r} is in batch {seen[label]} and in batch {index}; separate "
+                    f"{noun} {label} is in batch {seen[label]} and in batch {index}; separate "
                     f"batches share no {noun}"
                 )
             seen[label] = index

@@ -14,15 +14,15 @@ from proxyguard.losses.array import LossArray, LossBatches, Losses, LossStream, 
 from proxyguard.losses.cell import Cell, Column, Reading, join_columns
 from proxyguard.losses.records import (
     check_ids,
+    check_labels,
     check_size,
     check_strata,
     needs,
     stratum_counts,
     stratum_weights,
-    unique,
 )
 from proxyguard.losses.units import Clusters, Units, generator, random_order
-from proxyguard.registry.design import Clustered, Sampling, Stratified
+from proxyguard.registry.design import Clustered, Design, Sampling, Stratified
 from proxyguard.registry.test import ComponentTest
 
 Array = NDArray[np.float64]
@@ -67,6 +67,17 @@ def read_losses(losses: Losses, reading: Reading) -> Pass:
     return reader.finish()
 
 
+def check_records(losses: Losses, design: Design) -> None:
+    """Refuse losses whose records do not fit the design, before any loss is read.
+
+    Chunks of a stream bring their records with them and are asked as each comes.
+    """
+    batches = losses.batches if isinstance(losses, LossBatches) else [losses]
+    for batch in batches:
+        if isinstance(batch, LossArray):
+            check_labels(batch.records, design)
+
+
 def _check_stream(stream: LossStream, reading: Reading) -> None:
     """Refuse order-dependent tests on chunks that cannot serve them, before any is read."""
     for requirement, test in zip(reading.requirements, reading.tests, strict=True):
@@ -108,8 +119,8 @@ class LossReader:
         self._width = 0
         self._seen = 0
         self._ids: list[NDArray[Any]] = []
-        self._clusters: set[Any] = set()
-        self._strata: dict[Any, int] = {}
+        self._clusters: set[str] = set()
+        self._strata: dict[str, int] = {}
 
     def add(self, chunk: LossArray) -> None:
         """Read the next records."""
@@ -117,15 +128,14 @@ class LossReader:
         if m == 0:
             return
         self._width = self._width or max(1, TILE // m)
-        ids = chunk.records.column("ids", m)
+        check_labels(chunk.records, reading.design)
+        ids = chunk.records.column("ids")
         if ids is not None:
             self._ids.append(ids)
         column = needs(reading.design)
-        labels = chunk.records.column(column, m) if column else None
-        if column and labels is None:
-            raise LossMismatch(f"the design needs records.{column}, one label a record")
-        if isinstance(reading.design, Clustered) and labels is not None:
-            self._whole_clusters(labels)
+        labels = chunk.records.column(column) if column else None
+        if isinstance(reading.design, Clustered):
+            self._whole_clusters(set(chunk.records.texts("clusters")))
         units = [self._units(j, chunk, labels) for j in range(len(reading.requirements))]
         # One uniform a unit, drawn in order: independent of how records fall into chunks.
         uniforms = {
@@ -146,15 +156,13 @@ class LossReader:
                     cell.add(tile, unit, uniforms.get(j))
         self._seen += m
 
-    def _whole_clusters(self, labels: NDArray[Any]) -> None:
-        found = set(unique(labels, "clusters")[0].tolist())
-        split = found & self._clusters
+    def _whole_clusters(self, labels: set[str]) -> None:
+        split = labels & self._clusters
         if split:
             raise LossMismatch(
-                f"cluster {split.pop()!r} is spread over two chunks; a chunk must hold whole "
-                "clusters"
+                f"cluster {min(split)} is spread over two chunks; a chunk must hold whole clusters"
             )
-        self._clusters |= found
+        self._clusters |= labels
 
     def _units(self, j: int, chunk: LossArray, labels: NDArray[Any] | None) -> Units:
         """Say which records of a chunk count for requirement ``j``, and as what."""
@@ -175,7 +183,7 @@ class LossReader:
             clusters = Clusters.of(labels, reading.design, requirement, order_matters, reading.seed)
             order = clusters.order
         if requirement.group is not None:
-            member = chunk.records.group(requirement.group, m)
+            member = chunk.records.group(requirement.group)
             order = np.flatnonzero(member) if order is None else order[member[order]]
         blocks = self._blocks
         if blocks is not None:

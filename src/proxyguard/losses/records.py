@@ -11,11 +11,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.errors import LossMismatch
 from proxyguard.registry.design import Clustered, Design, Iid, Stratified, WithoutReplacement
+from proxyguard.registry.value import canonical_label
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Records:
     """Ids, strata, clusters and subgroups of target records, in the order of the losses.
+
+    Labels are compared as values of a sealed table are: 1, 1.0, "1" and "1 " are one label.
+    A missing label is refused, because nobody can say whose it is. Strata and clusters belong
+    to a design that uses them; a subgroup that no requirement names changes nothing, because
+    subgroups only choose which records count.
 
     ``random_order`` states that the records stand in an order drawn at random when the
     target was sealed; tests that read them one after the other rely on it. It says nothing
@@ -29,45 +35,112 @@ class Records:
     groups: Mapping[str, ArrayLike] = field(default_factory=dict)
     random_order: bool = False
 
-    def column(self, name: str, n: int) -> NDArray[Any] | None:
-        """Return ids, strata or clusters as an array of length ``n``."""
-        return _column(name, getattr(self, name), n)
+    def __post_init__(self) -> None:
+        for name in LABELS:
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, _labels(name, getattr(self, name)))
+        if not isinstance(self.groups, Mapping):
+            raise LossMismatch(
+                f"records.groups maps names of subgroups to booleans, got {self.groups!r}"
+            )
+        masks = {name: _mask(name, values) for name, values in self.groups.items()}
+        object.__setattr__(self, "groups", masks)
+        if not isinstance(self.random_order, bool | np.bool_):
+            raise LossMismatch(f"random_order is True or False, got {self.random_order!r}")
 
-    def group(self, name: str, n: int) -> NDArray[np.bool_]:
+    def check_length(self, n: int) -> None:
+        """Refuse labels of more or fewer records than there are losses of."""
+        columns = {name: getattr(self, name) for name in LABELS}
+        columns |= {f"groups[{name!r}]": mask for name, mask in self.groups.items()}
+        for name, column in columns.items():
+            if column is not None and column.shape != (n,):
+                raise LossMismatch(
+                    f"records.{name} has shape {column.shape}, the losses have {n} records"
+                )
+
+    def column(self, name: str) -> NDArray[Any] | None:
+        """Return ids, strata or clusters: whole numbers, or canonical text."""
+        values = getattr(self, name)
+        return None if values is None else np.asarray(values)
+
+    def texts(self, name: str) -> list[str]:
+        """Return ids, strata or clusters as text that is comparable between batches."""
+        column = self.column(name)
+        return [] if column is None else [str(label) for label in column.tolist()]
+
+    def same_as(self, first: Records) -> bool:
+        """Return whether these are the records of ``first``, as far as both say who they are.
+
+        Ids that were given once have to be shown again; the labels that tests use, and whether
+        the order is a random one, are the same from the start.
+        """
+        return (
+            (first.ids is None or same_labels(self.column("ids"), first.column("ids")))
+            and all(
+                same_labels(self.column(name), first.column(name))
+                for name in ("strata", "clusters")
+            )
+            and set(self.groups) == set(first.groups)
+            and all(np.array_equal(mask, first.groups[name]) for name, mask in self.groups.items())
+            and self.random_order == first.random_order
+        )
+
+    def group(self, name: str) -> NDArray[np.bool_]:
         """Return the membership of subgroup ``name``."""
         if name not in self.groups:
             raise LossMismatch(
                 f"a requirement is about subgroup {name!r}; records.groups has "
                 f"{sorted(self.groups)}"
             )
-        mask = _column(f"groups[{name!r}]", self.groups[name], n)
-        if mask is None or mask.dtype != np.bool_:
-            raise LossMismatch(f"groups[{name!r}] must be booleans, one a record")
-        return mask
+        return np.asarray(self.groups[name])
+
+
+LABELS = ("ids", "strata", "clusters")
+
+
+def check_labels(records: Records, design: Design) -> None:
+    """Refuse labels that the design does not use, and a design without the labels it needs.
+
+    Records of one cluster, or of strata with fixed sizes, are no independent draws of one law.
+    A test that ignores such a label counts them as if they were, and validates what is invalid.
+    """
+    needed = needs(design)
+    for name, remedy in (
+        ("strata", "Stratified(sizes=..., weights=...)"),
+        ("clusters", "Clustered()"),
+    ):
+        given = getattr(records, name) is not None
+        if given and name != needed:
+            raise LossMismatch(
+                f"records.{name} was given, and the design {type(design).__name__} does not use "
+                f"it: dependent records would count as independent ones. Declare design={remedy}, "
+                f"or leave {name} out if they say nothing about how the target was sampled"
+            )
+        if not given and name == needed:
+            raise LossMismatch(f"the design needs records.{name}, one label a record")
+
+
+def same_labels(first: NDArray[Any] | None, second: NDArray[Any] | None) -> bool:
+    """Return whether two columns list the same labels in one order."""
+    if first is None or second is None:
+        return first is second
+    if first.dtype.kind == second.dtype.kind:
+        return np.array_equal(first, second)
+    return np.array_equal(first.astype(np.str_), second.astype(np.str_))
 
 
 def check_ids(ids: NDArray[Any] | None, design: Design) -> None:
     """Refuse repeated record ids, unless the target was drawn with replacement."""
     if ids is None or (isinstance(design, Iid) and design.with_replacement):
         return
-    values, counts = unique(ids, "ids")
+    values, counts = np.unique(ids, return_counts=True)
     if np.any(counts > 1):
         often = values.tolist()[np.argmax(counts)]
         raise LossMismatch(
-            f"record id {often!r} occurs {counts.max()} times; repeated records are legal only "
-            "in a target declared Iid(with_replacement=True)"
+            f"record id {often!r} occurs {counts.max()} times (blanks around an id and the "
+            "spelling of a number do not count: 1.0 is 1); repeated records are legal only in a "
+            "target declared Iid(with_replacement=True)"
         )
-
-
-def unique(column: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the different labels of a column and how often each occurs."""
-    try:
-        return np.unique(column, return_counts=True)
-    except TypeError:
-        raise LossMismatch(
-            f"records.{name} mixes labels that cannot be compared, for example a missing one "
-            "among text; give every record a label of one type"
-        ) from None
 
 
 def check_size(n: int, design: Design) -> None:
@@ -82,13 +155,13 @@ def check_size(n: int, design: Design) -> None:
         raise LossMismatch(f"{n} records cannot come from a pool of {design.pool}")
 
 
-def stratum_counts(strata: NDArray[Any]) -> dict[Any, int]:
+def stratum_counts(strata: NDArray[Any]) -> dict[str, int]:
     """Return how many records each stratum has."""
-    values, counts = unique(strata, "strata")
-    return dict(zip(values.tolist(), counts.tolist(), strict=True))
+    values, counts = np.unique(strata, return_counts=True)
+    return dict(zip(map(str, values.tolist()), counts.tolist(), strict=True))
 
 
-def check_strata(counts: Mapping[Any, int], design: Stratified) -> None:
+def check_strata(counts: Mapping[str, int], design: Stratified) -> None:
     """Refuse stratum sizes other than the registered ones."""
     if dict(counts) != dict(design.sizes):
         raise LossMismatch(
@@ -102,7 +175,7 @@ def stratum_weights(strata: NDArray[Any], design: Stratified) -> NDArray[np.floa
     weight = {g: float(design.weights[g] / design.sizes[g]) for g in design.sizes}
     values, place = np.unique(strata, return_inverse=True)
     try:
-        return np.array([weight[value] for value in values.tolist()])[place]
+        return np.array([weight[str(value)] for value in values.tolist()])[place]
     except KeyError as error:
         raise LossMismatch(
             f"stratum {error} is not registered; the design names {list(design.sizes)}"
@@ -116,10 +189,60 @@ def needs(design: Design) -> str | None:
     return "clusters" if isinstance(design, Clustered) else None
 
 
-def _column(name: str, values: ArrayLike | None, n: int) -> NDArray[Any] | None:
-    if values is None:
-        return None
-    column = np.asarray(values)
-    if column.shape != (n,):
-        raise LossMismatch(f"records.{name} has shape {column.shape}, the losses have {n} records")
+def _labels(name: str, given: object) -> NDArray[Any]:
+    """Return labels as whole numbers, or else as canonical text; missing ones are refused.
+
+    Whole numbers stay numbers, which sort a hundred times faster and are canonical as they are.
+    """
+    column = _one_column(name, given)
+    if column.dtype.kind in "iu" and (column.size == 0 or column.max() < 2**63):
+        return column.astype(np.int64)
+    if column.dtype.kind == "f":
+        with np.errstate(invalid="ignore"):  # of what is no number, and is refused below
+            whole = column.astype(np.int64)
+        if np.array_equal(whole, column) and np.all(np.abs(column) < 2**53):
+            return whole
+    # A timestamp as a plain value would be a whole number, and its label another one elsewhere.
+    values = column.tolist() if column.dtype.kind in "biufcOUS" else list(column)
+    texts: dict[Any, str] = {}
+    for index, value in enumerate(values):
+        try:
+            if (type(value), value) not in texts:  # by type too: 1 and True are equal
+                texts[type(value), value] = canonical_label(value)
+        except (TypeError, UnicodeDecodeError) as error:
+            raise LossMismatch(f"records.{name}: record {index}: {error}") from None
+        if not texts[type(value), value]:
+            raise LossMismatch(
+                f"records.{name}: record {index} has no label, got {value!r}; a record that "
+                "cannot be told from others cannot be shown to be fresh, so give it one"
+            )
+    return np.array([texts[type(value), value] for value in values], dtype=np.str_)
+
+
+def _mask(name: object, values: object) -> NDArray[np.bool_]:
+    if not isinstance(name, str) or not name:
+        raise LossMismatch(f"a subgroup needs a name, got {name!r}")
+    mask = _one_column(f"groups[{name!r}]", values)
+    if mask.dtype != np.bool_:
+        raise LossMismatch(f"groups[{name!r}] must be booleans, one a record")
+    return mask
+
+
+def _one_column(name: str, values: object) -> NDArray[Any]:
+    if isinstance(values, np.ma.MaskedArray):
+        raise LossMismatch(f"records.{name} is a masked array, whose mask would be lost")
+    if isinstance(values, str | bytes | Mapping):
+        raise LossMismatch(f"records.{name} must be one label a record, got {values!r}")
+    try:
+        if hasattr(values, "__array__"):
+            column = np.asarray(values)
+        else:
+            # Through objects: numpy would write a missing value among texts as the text "nan".
+            column = np.array(list(values), dtype=object)  # type: ignore[call-overload]  # asked here
+            if {type(value) for value in column.flat} <= {bool, np.bool_}:
+                column = column.astype(np.bool_)
+    except (TypeError, ValueError) as error:
+        raise LossMismatch(f"records.{name} must be one label a record: {error}") from None
+    if column.ndim != 1:
+        raise LossMismatch(f"records.{name} has shape {column.shape}, expected one label a record")
     return column

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.errors import LossMismatch
-from proxyguard.losses.records import unique
 from proxyguard.registry.design import Clustered
 from proxyguard.registry.requirement import Requirement
 
@@ -53,7 +52,6 @@ class Clusters:
         shuffle: bool,
         seed: int,
     ) -> Clusters:
-        unique(labels, "clusters")  # refuses labels that cannot be compared
         _, first, place = np.unique(labels, return_index=True, return_inverse=True)
         # Clusters in the order in which they first appear, or in a random one.
         rank = np.argsort(np.argsort(first))

@@ -13,14 +13,16 @@ Three kinds of sampling decide which tests are valid (theory section 1):
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from numbers import Integral
+from typing import Any
 
 from proxyguard.errors import RegistryError
 from proxyguard.registry.budget import exact
+from proxyguard.registry.value import canonical_label
 
 
 def is_whole(value: object) -> bool:
@@ -77,17 +79,20 @@ class Stratified:
     """Fixed stratum sizes and registered target weights (paper Proposition 11).
 
     Each stratum is an iid or a without-replacement sample. The estimand is the weighted
-    mean; with weights in proportion to the sizes it is the plain mean of the records.
+    mean; with weights in proportion to the sizes it is the plain mean of the records. Strata
+    are named as the records name them, in canonical text: 1, 1.0 and "1" are one stratum.
     """
 
-    sizes: Mapping[Hashable, int]
-    weights: Mapping[Hashable, Fraction]  # decimal strings and numbers are read exactly
+    sizes: Mapping[str, int]
+    weights: Mapping[str, Fraction]  # decimal strings and numbers are read exactly
 
     def __post_init__(self) -> None:
         for name in ("sizes", "weights"):
             if not isinstance(getattr(self, name), Mapping):
                 raise RegistryError(f"{name} map strata to numbers, got {getattr(self, name)!r}")
-        weights = {key: exact(value) for key, value in self.weights.items()}
+        sizes = _by_stratum("sizes", self.sizes)
+        weights = {g: exact(value) for g, value in _by_stratum("weights", self.weights).items()}
+        object.__setattr__(self, "sizes", sizes)
         object.__setattr__(self, "weights", weights)
         if set(self.sizes) != set(weights):
             raise RegistryError(
@@ -123,6 +128,22 @@ class Stratified:
     def effective_size(self) -> Fraction:
         """``1 / sum_g(w_g^2/n_g)``, at most the number of records."""
         return 1 / sum((self.weights[g] ** 2 / self.sizes[g] for g in self.sizes), Fraction(0))
+
+
+def _by_stratum(name: str, values: Mapping[Any, Any]) -> dict[str, Any]:
+    """Return the values by canonical names of strata; two spellings of one name are refused."""
+    named: dict[str, Any] = {}
+    for key, value in values.items():
+        try:
+            stratum = canonical_label(key)
+        except (TypeError, UnicodeDecodeError) as error:
+            raise RegistryError(f"{name}: {error}") from None
+        if not stratum or stratum in named:
+            raise RegistryError(
+                f"{name} must name every stratum once, in canonical text; got {list(values)}"
+            )
+        named[stratum] = value
+    return named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
