@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import permutations
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binom
 
 import proxyguard as pg
 from proxyguard.certificate import stream as stream_module
+from proxyguard.exact.contamination import most_at_cutoff
+from proxyguard.registry.scores import slack_scores
 
 HIT = pg.Requirement(name="hit", low=0, high=1, limit=0.2, two_valued=True, slack=0.042)
 LOSS = pg.Requirement(name="loss", low=0, high=1, limit=0.2, slack=0.042)
@@ -273,3 +278,125 @@ def test_a_mean_on_its_cutoff_scores_in_proportional_strata() -> None:
         reliability_target=0.8,
     )
     assert certificate.lower.steps[0][1] == 2
+
+
+TIES = {  # values whose mean is the cutoff, as they are written
+    "tenths": ([0.1, 0.2, 0.3], 0.2),
+    "thirds": ([1 / 3, 2 / 3, 0.0, 1.0], 0.5),
+    "hundredths": ([0.07, 0.13, 0.29, 0.31], 0.2),
+    "signed": ([-0.7, 0.1, 0.2, 0.8], 0.1),
+    "sevenths": ([k / 7 for k in range(7)], 3 / 7),
+}
+
+
+def favorable(given: Any, requirement: pg.Requirement, **choices: Any) -> float:
+    choices = {"score": "slack", "test": "bentkus"} | choices
+    return steps(certify(given, requirement, **choices))["favorable scores"]
+
+
+def on_cutoff(cutoff: float, low: float) -> pg.Requirement:
+    return pg.Requirement(name="tie", low=low, high=1, limit=cutoff + 0.125, slack=0.125)
+
+
+def in_chunks(values: NDArray[np.float64], size: int) -> pg.LossStream:
+    parts = [values[:, i : i + size] for i in range(0, values.shape[1], size)]
+    return pg.LossStream(
+        chunks=parts, n_releases=len(values), n_records=values.shape[1], n_requirements=1
+    )
+
+
+@pytest.mark.parametrize(("terms", "cutoff"), TIES.values(), ids=TIES)
+def test_a_tie_is_included_in_every_order_of_the_records(terms: list[float], cutoff: float) -> None:
+    low = -1 if min(terms) < 0 else 0
+    orders = np.array(list(permutations(terms))[:5040])[:, :, None]
+    assert favorable(orders, on_cutoff(cutoff, low)) == len(orders)
+    above = orders.copy()
+    above[:, 0] += 1e-9
+    assert favorable(above[above[:, 0, 0] <= 1.0], on_cutoff(cutoff, low)) == 0
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sampled_from(sorted(TIES)), st.integers(1, 400), st.integers(1, 50), st.integers(0, 2**32)
+)
+def test_a_tie_is_included_however_the_records_fall_into_chunks(
+    kind: str, copies: int, size: int, seed: int
+) -> None:
+    terms, cutoff = TIES[kind]
+    rng = np.random.default_rng(seed)
+    values = np.stack([rng.permutation(np.tile(terms, copies)) for _ in range(4)])[:, :, None]
+    requirement = on_cutoff(cutoff, -1 if min(terms) < 0 else 0)
+    assert favorable(values, requirement) == 4
+    assert favorable(in_chunks(values, size), requirement) == 4
+
+
+@pytest.mark.parametrize("size", [29, 977, 99_999])
+def test_a_hundred_thousand_thirds_are_on_their_cutoff_in_any_chunks(size: int) -> None:
+    rng = np.random.default_rng(5)
+    values = rng.permutation(np.tile([0.1, 0.2, 0.3], 33_333))[None, :, None]
+    assert favorable(in_chunks(values, size), on_cutoff(0.2, 0)) == 1
+
+
+def test_order_and_chunks_do_not_change_a_bit_of_a_mean() -> None:
+    rng = np.random.default_rng(6)
+    values = rng.random((3, 700, 1))
+    first = certify(values, LOSS).evidence.estimates
+    for size in (1, 13, 700):
+        shuffled = values[:, rng.permutation(700)]
+        again = certify(in_chunks(shuffled, size), LOSS, test="bentkus").evidence.estimates
+        np.testing.assert_array_equal(again, first)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_tie_is_included_in_strata_with_other_weights(seed: int) -> None:
+    # 0.3 * 0.1 + 0.7 * mean(.1, .2, .3) = 0.17
+    rng = np.random.default_rng(seed)
+    values = np.concatenate([np.full(90, 0.1), np.tile([0.1, 0.2, 0.3], 300)])
+    strata = np.repeat(["a", "b"], [90, 900])
+    order = rng.permutation(990)
+    certificate = pg.certify(
+        values[order][None, :, None],
+        [on_cutoff(0.17, 0)],
+        score="slack",
+        design=pg.Stratified(sizes={"a": 90, "b": 900}, weights={"a": "0.3", "b": "0.7"}),
+        records=pg.Records(strata=strata[order]),
+        reliability_target=0.8,
+    )
+    assert certificate.lower.steps[0][1] == 1
+
+
+def test_a_tie_is_included_over_clusters() -> None:
+    rng = np.random.default_rng(2)
+    values = np.stack([np.tile(rng.permutation([0.1, 0.2, 0.3]), 30) for _ in range(12)])
+    certificate = pg.certify(
+        values[:, :, None],
+        [on_cutoff(0.2, 0)],
+        score="slack",
+        design=pg.Clustered(),
+        records=pg.Records(clusters=np.repeat(np.arange(30), 3)),
+        reliability_target=0.8,
+    )
+    assert certificate.lower.steps[0][1] == 12
+
+
+def test_a_tie_of_a_mean_computed_elsewhere_is_included() -> None:
+    values = np.array(list(permutations([0.1, 0.2, 0.3])))
+    means = np.array([[sum(row) / 3] for row in values.tolist()])
+    assert len({float(mean) for mean in means[:, 0]}) > 1  # the order has left its mark
+    assert favorable(pg.Moments(n=3, mean=means), on_cutoff(0.2, 0)) == 6
+
+
+def test_blocks_on_their_cutoff_witness_in_every_order() -> None:
+    values = np.array(list(permutations([0.1, 0.2, 0.3])))[:, :, None]
+    certificate = certify(
+        values, on_cutoff(0.2, 0), mode="block", block_size=3, beta=None, alpha="0.4"
+    )
+    assert steps(certificate)["mean witness"] == 1.0
+
+
+def test_the_planner_scores_a_tie_as_the_certificate_does() -> None:
+    assert [most_at_cutoff(0.2, n) for n in (3, 5, 10, 1000)] == [0, 1, 2, 200]
+    requirement = on_cutoff(0.2, 0)
+    orders = np.array(list(permutations([0.1, 0.2, 0.3])))
+    means = orders.cumsum(axis=1)[:, -1:] / 3
+    assert slack_scores([requirement], means).all()

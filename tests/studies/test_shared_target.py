@@ -135,7 +135,8 @@ def test_one_requirement_has_the_rates_of_theory(eta: float, count: float, sharp
 def test_a_mechanism_without_valid_releases_is_a_violation() -> None:
     # All risks at .3 against .2: the twin that shows a violation can be declared.
     counts = np.random.default_rng(4).binomial(1000, 0.3, (5, 1000))
-    slack = Slack(n=1000, tolerance=0.2, cutoff=0.158, most=158)
+    slack = Slack(n=1000, tolerance=0.2, cutoff=0.158)
+    assert slack.most == 158
     bad = Block(counts, np.zeros(counts.shape, dtype=bool), slack)
     assert shared_target.violations(bad).all()
 

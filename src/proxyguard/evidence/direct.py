@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from proxyguard.evidence.component import effective_size
 from proxyguard.evidence.releases import ReleaseEvidence
@@ -14,6 +13,7 @@ from proxyguard.losses.cell import Column
 from proxyguard.registry.claim import Bound
 from proxyguard.registry.design import Sampling
 from proxyguard.registry.requirement import Requirement
+from proxyguard.registry.scores import slack_scores
 from proxyguard.registry.test import ComponentTest
 
 
@@ -76,26 +76,21 @@ def score_by_slack(evidence: ReleaseEvidence, *, bound: Bound) -> DirectEvidence
     The ceiling is Eq. (11) for the paper's bound and the Bentkus or exact binomial one,
     never larger, for the others; Eq. (17) for strata with other weights.
     """
-    favorable = np.ones(evidence.n_releases, dtype=bool)
-    kappa = 0.0
-    for column, requirement in zip(evidence.columns, evidence.requirements, strict=True):
-        if column.n == 0:
-            return DirectEvidence(
-                favorable=0, n_releases=evidence.n_releases, kappa=1.0, score="no record counts"
-            )
-        favorable &= slack_passes(column, requirement)
-        kappa = max(kappa, slack_ceiling(column, requirement, evidence, bound))
+    columns, requirements = evidence.columns, evidence.requirements
+    if min(evidence.n_records) == 0:
+        return DirectEvidence(
+            favorable=0, n_releases=evidence.n_releases, kappa=1.0, score="no record counts"
+        )
+    means = np.stack([column.mean for column in columns], axis=1)
     return DirectEvidence(
-        favorable=int(np.count_nonzero(favorable)),
+        favorable=int(np.count_nonzero(slack_scores(requirements, means))),
         n_releases=evidence.n_releases,
-        kappa=kappa,
+        kappa=max(
+            slack_ceiling(column, requirement, evidence, bound)
+            for column, requirement in zip(columns, requirements, strict=True)
+        ),
         score="every mean <= limit - slack",
     )
-
-
-def slack_passes(column: Column, requirement: Requirement) -> NDArray[np.bool_]:
-    """Return which releases have their mean at or below the cutoff, ties included."""
-    return column.mean <= requirement.unit_cutoff
 
 
 def slack_ceiling(

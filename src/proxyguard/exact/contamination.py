@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 from proxyguard.exact import checks
 from proxyguard.exact import mean as mean_tests
 from proxyguard.exact.binomial import lower_tail
-from proxyguard.exact.rounding import GUARD, MEAN_GUARD, pvalue_from_log, weaken_upper
+from proxyguard.exact.rounding import (
+    GUARD,
+    MEAN_GUARD,
+    at_most,
+    pvalue_from_log,
+    weaken_upper,
+)
 
 Array = NDArray[np.float64]
 
@@ -31,7 +37,7 @@ def bentkus_ceiling(cutoff: float, v: float, n: int) -> float:
 
 def binomial_ceiling(cutoff: float, v: float, n: int, *, identical: bool = True) -> float:
     """Return ``P(Bin(n, v)/n <= cutoff)`` for losses that take only their two bounds."""
-    # A count is favorable when count/n <= cutoff in floating point; the guard counts a tie.
+    # A count scores when its share is `at_most` the cutoff; this guard is wider than the score's.
     count = np.floor(n * (_inside(cutoff, v) + MEAN_GUARD))
     return float(mean_tests.binomial_pvalue(count, n, v, identical=identical))
 
@@ -95,6 +101,21 @@ def ramp_ceiling(cutoff: float, ramp: float, v: float, n: int, *, bins: int = 40
     right = np.clip(cutoff - depth[:-1] + MEAN_GUARD, 0.0, v)
     tails = pvalue_from_log(mean_tests.log_chernoff(right, n, v))
     return min(1.0, float(tails @ np.diff(depth)) / ramp * (1.0 + GUARD))
+
+
+def slack_score(mean: Array, cutoff: Array) -> NDArray[np.bool_]:
+    """Return ``S = 1{mean_j <= cutoff_j for all j}`` over the last axis, paper Eq. (10).
+
+    The one rule for a mean and its cutoff: certificates, blocks, plans and studies ask here. The
+    ceilings above are those of the cutoff moved up by `MEAN_GUARD`, which includes every mean
+    that scores (`at_most`).
+    """
+    return np.asarray(np.all(at_most(mean, cutoff), axis=-1))
+
+
+def most_at_cutoff(cutoff: float, n: int) -> int:
+    """Return the largest count out of ``n`` whose share scores by `slack_score`, -1 if none."""
+    return int(np.count_nonzero(at_most(np.arange(n + 1) / n, cutoff))) - 1
 
 
 def ramp_score(mean: Array, cutoff: Array, ramp: Array) -> Array:

@@ -14,10 +14,34 @@ GUARD = 1e-12
 """Relative guard on limits and p-values; functions whose error grows with n add their own."""
 
 MEAN_GUARD = 1e-13
-"""Absolute guard on a mean of values in [0, 1]; summing a million of them errs by about 1e-15."""
+"""Absolute guard on a mean of values in [0, 1]: what putting them on the unit scale, summing
+them and dividing may err by together, with room for one `TIE_GUARD` on top."""
+
+TIE_GUARD = 4e-14
+"""How far above its cutoff a computed mean still counts as lying on it.
+
+`ExactSums` errs by 5e-16. A loss whose range lies within 64 widths of 0 errs by 2.2e-14 on the
+unit scale: the value, the lower bound and the width are each written to half a last place, 7e-15.
+So a mean that is on its cutoff as the numbers are written never misses it."""
 
 TINY = float(np.finfo(np.float64).tiny)
 """Least p-value reported: a smaller one would be a claim that doubles cannot carry."""
+
+
+def at_most(mean: ArrayLike, cutoff: ArrayLike) -> NDArray[np.bool_]:
+    """Return which means lie at or below their cutoffs, ties included (paper Eq. (10)).
+
+    Guarantee
+    ---------
+    Let the computed mean be within `TIE_GUARD` of the mean itself. A mean at or below the
+    cutoff is then always included, whatever the order of summation made of its last places.
+    And whatever is included has a mean of at most ``cutoff + 2 TIE_GUARD``, which two roundings
+    of ``1e-16`` keep below ``cutoff + MEAN_GUARD``: every ceiling of `exact.contamination` is
+    the chance at that moved cutoff, so the tie is paid for.
+    """
+    return np.asarray(
+        np.asarray(mean, dtype=np.float64) <= np.asarray(cutoff, dtype=np.float64) + TIE_GUARD
+    )
 
 
 def weaken_lower(limit: ArrayLike) -> NDArray[np.float64]:

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.exact.betting import STAKES, BettingCapital, FixedCapital
+from proxyguard.exact.sums import ExactSums
+from proxyguard.losses.records import record_weights
 from proxyguard.losses.units import Units
 from proxyguard.registry.design import Clustered, Design, Sampling, Stratified
 from proxyguard.registry.requirement import Requirement
@@ -76,14 +78,15 @@ class Cell:
         self._requirement = reading.requirements[j]
         self._test = reading.tests[j]
         self._n = 0
-        self._sum = np.zeros(columns)
+        self._sum = ExactSums(columns)
         self._square = np.zeros(columns)
-        self._weighted: Array | None = None
+        self._weights = _distinct_weights(reading.design)
+        self._weighted = ExactSums(columns, self._weights.size)
         self._size_sum = 0.0
         self._counts = self._requirement.two_valued and not isinstance(reading.design, Clustered)
         self._count = np.zeros(columns, dtype=np.int64)
         self._indicators = np.zeros(columns, dtype=np.int64)
-        self._block_sums = np.zeros((columns, n_blocks)) if n_blocks else None
+        self._block_sums = ExactSums(columns, n_blocks) if n_blocks else None
         self._block_size = reading.block_size or 1
         self._betting: BettingCapital | None = None
         self._fixed: FixedCapital | None = None
@@ -97,17 +100,11 @@ class Cell:
                 violation_level=reading.violation_level,
             )
         if self._test is ComponentTest.BETTING_FIXED:
-            largest = 1.0
-            if reading.design.sampling is Sampling.WEIGHTED:
-                assert isinstance(reading.design, Stratified)  # the only weighted design
-                largest = float(
-                    max(
-                        reading.design.weights[g] / reading.design.sizes[g]
-                        for g in reading.design.sizes
-                    )
-                )
             self._fixed = FixedCapital(
-                columns=columns, v=v, largest_weight=largest, stakes=reading.stakes
+                columns=columns,
+                v=v,
+                largest_weight=float(self._weights[-1]) if self._weights.size else 1.0,
+                stakes=reading.stakes,
             )
 
     def add(self, tile: Array, unit: Units, uniforms: Array | None) -> None:
@@ -124,8 +121,8 @@ class Cell:
         self._merge(tile)
         weights = None if unit.weights is None else unit.select(unit.weights)
         if weights is not None:
-            part = tile @ weights
-            self._weighted = part if self._weighted is None else self._weighted + part
+            # Records of one weight are summed before they are weighted: no product is rounded.
+            self._weighted.add_by_slot(tile, np.searchsorted(self._weights, weights))
         if uniforms is not None:
             drawn = uniforms if unit.clusters is not None else unit.select(uniforms)
             self._indicators += np.count_nonzero(drawn < tile, axis=1)
@@ -137,25 +134,22 @@ class Cell:
         if self._block_sums is not None and unit.blocks is not None:
             blocks = unit.select(unit.blocks)
             inside = np.flatnonzero(blocks >= 0)
-            order = inside[np.argsort(blocks[inside], kind="stable")]
-            if order.size:
-                labels, starts = np.unique(blocks[order], return_index=True)
-                self._block_sums[:, labels] += np.add.reduceat(tile[:, order], starts, axis=1)
+            self._block_sums.add_by_slot(tile[:, inside], blocks[inside])
 
     def _merge(self, tile: Array) -> None:
         """Merge a tile's sum and squares into the running ones (Chan, Golub, LeVeque).
 
-        The sum is kept rather than the mean: for whole-number losses it is exact, and a
-        mean on its cutoff is decided by that.
+        The sum is exact, because a mean on its cutoff is decided by it; squares enter
+        p-values only, which have a guard and no ties.
         """
         m, before = tile.shape[1], self._n
-        part = tile.sum(axis=1)
+        total = self._sum.totals()[:, 0]
+        part = self._sum.add(tile)
         centred = tile - (part / m)[:, None]
         self._square += np.einsum("ij,ij->i", centred, centred)
         if before:
-            gap = part / m - self._sum / before
+            gap = part / m - total / before
             self._square += gap**2 * (before * m / (before + m))
-        self._sum += part
         self._n += m
 
     def column(self) -> Column:
@@ -164,9 +158,7 @@ class Cell:
         fixed = None if nothing else self._fixed
         return Column(
             n=n,
-            mean=np.clip(
-                self._sum / max(n, 1) if self._weighted is None else self._weighted, 0.0, 1.0
-            ),
+            mean=np.clip(self._mean(), 0.0, 1.0),
             variance=self._square / max(n - 1, 1),
             count=self._count if self._counts else None,
             indicators=(
@@ -176,8 +168,24 @@ class Cell:
             log_peak=None if betting is None else betting.log_peak(),
             log_final=None if betting is None else betting.log_final(),
             log_evalue=None if fixed is None else fixed.log_evalue(),
-            block_means=None if self._block_sums is None else self._block_sums / self._block_size,
+            block_means=(
+                None if self._block_sums is None else self._block_sums.totals() / self._block_size
+            ),
         )
+
+    def _mean(self) -> Array:
+        if self._weights.size:
+            # Largest weight last, one term after the other: the same sum on every machine.
+            terms = self._weighted.totals() * self._weights
+            return np.asarray(np.cumsum(terms, axis=1)[:, -1])
+        return self._sum.totals()[:, 0] / max(self._n, 1)
+
+
+def _distinct_weights(design: Design) -> Array:
+    """Return the different record weights of a design with weights, increasing; else none."""
+    if not isinstance(design, Stratified) or design.sampling is not Sampling.WEIGHTED:
+        return np.empty(0)
+    return np.unique(list(record_weights(design).values()))
 
 
 def join_columns(parts: Sequence[Column]) -> Column:

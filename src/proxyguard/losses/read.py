@@ -30,9 +30,9 @@ Array = NDArray[np.float64]
 TILE = 1 << 16
 """Values handled at once: half a megabyte, so that a tile and its workspace stay in cache."""
 
-FARTHEST = 400.0
-"""How many widths from 0 a range may lie if only its mean is given: a double's last place
-there is a unit-scale error of 1e-13, the guard that every test has."""
+FARTHEST = 64.0
+"""How many widths from 0 a range may lie if only its mean is given: farther out a mean on its
+cutoff has lost the digits that say so, and `TIE_GUARD` does not give them back."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,9 +170,14 @@ def check_strata(counts: Mapping[str, int], design: Stratified) -> None:
         )
 
 
+def record_weights(design: Stratified) -> dict[Any, float]:
+    """Return the weight ``omega = w_g/n_g`` of a record of each stratum."""
+    return {g: float(design.weights[g] / design.sizes[g]) for g in design.sizes}
+
+
 def stratum_weights(strata: NDArray[Any], design: Stratified) -> NDArray[np.float64]:
     """Return each record's weight ``omega = w_g/n_g``."""
-    weight = {g: float(design.weights[g] / design.sizes[g]) for g in design.sizes}
+    weight = record_weights(design)
     values, place = np.unique(strata, return_inverse=True)
     try:
         return np.array([weight[str(value)] for value in values.tolist()])[place]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.errors import LossMismatch
+from proxyguard.exact.sums import run_sums
 from proxyguard.registry.design import Clustered
 from proxyguard.registry.requirement import Requirement
 
@@ -69,7 +70,7 @@ class Clusters:
         return cls(order, starts, sizes.astype(np.float64), shares, requirement.unit_limit)
 
     def reduce(self, u: Array) -> Array:
-        means = np.minimum(np.add.reduceat(u, self.starts, axis=1) / self.sizes, 1.0)
+        means = np.clip(run_sums(u, self.starts) / self.sizes, 0.0, 1.0)
         if self.shares is None:
             return means
         # Y_c = (m_c/m_max)(mean_c - tau) against 0, put back on [0, 1]: theory section 1.

@@ -21,11 +21,6 @@ from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest
 
 
-def most_at_cutoff(cutoff: float, n: int) -> int:
-    """Return the largest count whose share of ``n``, as floats divide it, is at most the cutoff."""
-    return int(np.flatnonzero(np.arange(n + 1) / n <= cutoff)[-1])
-
-
 @lru_cache(maxsize=4096)
 def least_recognized(releases: int, *, target: float, alpha: float) -> int:
     """Return the least count with ``CP_lower > target``, ``R + 1`` if there is none."""

@@ -32,6 +32,7 @@ from proxyguard.registry.scores import (
     ramp_ceiling,
     ramp_scores,
     ramp_sensitivity,
+    slack_scores,
 )
 from proxyguard.registry.test import ComponentTest
 
@@ -118,8 +119,7 @@ def score_rates(targets: Targets, audit: AuditPlan) -> Array:
     law = targets.law
     levels, tests = audit.levels(law.requirements), audit.tests(law.requirements)
     if audit.claim.mode in (Mode.DIRECT, Mode.HYBRID) and audit.claim.score is Score.SLACK:
-        cutoffs = np.array([r.unit_cutoff for r in law.requirements])
-        scores = np.all(targets.means <= cutoffs, axis=2)
+        scores = slack_scores(law.requirements, targets.means)
     else:
         pvalues = targets.release_pvalues(tests, level=levels.betting)
         scores = pvalues <= float(levels.threshold)
@@ -249,8 +249,7 @@ def _hybrid_direct(targets: Targets, audit: AuditPlan, levels: Levels) -> Decide
     law, claim = targets.law, audit.claim
     assert levels.direct is not None  # the hybrid has a direct budget
     if claim.score is Score.SLACK:
-        cutoffs = np.array([r.unit_cutoff for r in law.requirements])
-        scores = np.all(targets.means <= cutoffs, axis=2)
+        scores = slack_scores(law.requirements, targets.means)
     else:
         pvalues = targets.release_pvalues(audit.tests(law.requirements), level=levels.betting)
         scores = pvalues <= float(levels.threshold)
@@ -307,7 +306,7 @@ def exact_score_rates(law: Law, audit: AuditPlan) -> tuple[Array, Array] | None:
         return None
     requirement = law.requirements[0]
     if claim.score is Score.SLACK and claim.mode is Mode.DIRECT:
-        accepted = counts.most_at_cutoff(requirement.unit_cutoff, audit.n)
+        accepted = contamination.most_at_cutoff(requirement.unit_cutoff, audit.n)
     else:
         test = audit.tests(law.requirements)[0]
         table = count_pvalues(test, audit.n, requirement.unit_limit)

@@ -14,10 +14,14 @@ Array = NDArray[np.float64]
 Requirements = Sequence[Requirement]
 
 
+def slack_scores(requirements: Requirements, means: Array) -> NDArray[np.bool_]:
+    """Return which sample means, last axis the requirements, all keep their cutoffs (Eq. (10))."""
+    return contamination.slack_score(means, _cutoffs(requirements))
+
+
 def ramp_scores(requirements: Requirements, means: Array) -> Array:
     """Return the ramp scores of sample means, whose last axis is the requirements (Eq. (18))."""
-    cutoffs = np.array([r.unit_cutoff for r in requirements])
-    return contamination.ramp_score(means, cutoffs, _ramps(requirements))
+    return contamination.ramp_score(means, _cutoffs(requirements), _ramps(requirements))
 
 
 def ramp_ceiling(requirements: Requirements, n: int) -> float:
@@ -37,8 +41,7 @@ def block_witnesses(requirements: Requirements, means: Array) -> Array:
     """Return the scores of block means: ramped where every ramp is registered, else hard."""
     if _ramped(requirements):
         return ramp_scores(requirements, means)
-    cutoffs = np.array([r.unit_cutoff for r in requirements])
-    return np.asarray(np.all(means <= cutoffs, axis=-1), dtype=np.float64)
+    return slack_scores(requirements, means).astype(np.float64)
 
 
 def block_ceiling(requirements: Requirements, size: int) -> float:
@@ -48,6 +51,10 @@ def block_ceiling(requirements: Requirements, size: int) -> float:
     return max(
         contamination.chernoff_ceiling(r.unit_cutoff, r.unit_limit, size) for r in requirements
     )
+
+
+def _cutoffs(requirements: Requirements) -> Array:
+    return np.array([r.unit_cutoff for r in requirements])
 
 
 def _ramps(requirements: Requirements) -> Array:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from proxyguard.plan.counts import most_at_cutoff
+from proxyguard.exact.contamination import most_at_cutoff
 from proxyguard.studies.counts import (
     Integers,
     bar,

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.plan.counts import most_at_cutoff
+from proxyguard.exact.contamination import most_at_cutoff
 from proxyguard.studies.counts import (
     UNRELIABLE,
     Array,

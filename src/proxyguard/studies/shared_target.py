@@ -20,7 +20,12 @@ from numpy.typing import NDArray
 
 from proxyguard.exact.betting import betting_pvalue
 from proxyguard.exact.binomial import upper_tail
-from proxyguard.exact.contamination import binomial_ceiling, chernoff_ceiling, markov_allowance
+from proxyguard.exact.contamination import (
+    binomial_ceiling,
+    chernoff_ceiling,
+    markov_allowance,
+    most_at_cutoff,
+)
 from proxyguard.exact.sharp import default_violation_threshold
 from proxyguard.studies.count_tests import COUNT_TESTS, count_pvalues
 from proxyguard.studies.counts import UNRELIABLE, VIOLATION, Array, sharp_threshold
@@ -82,14 +87,18 @@ def exact_oracle(cell: Cell) -> dict[tuple[str, str], float]:
     return {("oracle", "validated"): oracle_power(cell["R"], cell["eta"])}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Slack:
     """One two-valued requirement and the slack score's largest favorable count."""
 
     n: int
     tolerance: float
     cutoff: float  # tolerance less slack, in decimals
-    most: int  # the largest count whose mean is at most the cutoff
+
+    @cached_property
+    def most(self) -> int:
+        """The largest count whose mean is at most the cutoff."""
+        return most_at_cutoff(self.cutoff, self.n)
 
     @property
     def kappa(self) -> float:
@@ -226,7 +235,7 @@ def draw_shared(
 
 def shared_slack(n: int) -> Slack:
     """Return the registered score of B11 for ``n`` records."""
-    return Slack(n=n, tolerance=0.2, cutoff=0.158, most=n * 158 // 1000)
+    return Slack(n=n, tolerance=0.2, cutoff=0.158)
 
 
 def crossed(
@@ -336,7 +345,7 @@ def draw_false_pass(
 def false_pass_slack(n: int, slack: float) -> Slack:
     """Return the score of B13 for ``n`` records and a slack of whole thousandths."""
     cutoff = 500 - round(1000 * slack)
-    return Slack(n=n, tolerance=0.5, cutoff=cutoff / 1000, most=n * cutoff // 1000)
+    return Slack(n=n, tolerance=0.5, cutoff=cutoff / 1000)
 
 
 def false_pass(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:

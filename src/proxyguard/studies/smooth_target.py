@@ -21,7 +21,9 @@ from proxyguard.exact.contamination import (
     markov_allowance,
     ramp_ceiling,
     ramp_radius,
+    ramp_score,
     ramp_sensitivity,
+    slack_score,
 )
 from proxyguard.exact.mean import chernoff_pvalue, kl_mean_lower
 from proxyguard.exact.sharp import default_violation_threshold, smooth_pvalue
@@ -174,7 +176,8 @@ class Means:
     def hard_scores(self) -> Counts:
         """How many releases have a mean at most the cutoff."""
         valid, invalid = self._groups()
-        good, bad = (mean <= self.ramp.cutoff for mean in self.means)
+        cutoff = np.array([self.ramp.cutoff])
+        good, bad = (slack_score(mean[..., None], cutoff) for mean in self.means)
         return np.asarray(valid * good + invalid * bad)
 
     def hard_limits(self) -> Array:
@@ -183,8 +186,8 @@ class Means:
 
     @cached_property
     def _ramp_scores(self) -> list[Array]:
-        cutoff, ramp = self.ramp.cutoff, self.ramp.ramp
-        return [np.clip((cutoff - mean) / ramp, 0.0, 1.0) for mean in self.means]
+        cutoff, ramp = np.array([self.ramp.cutoff]), np.array([self.ramp.ramp])
+        return [ramp_score(mean[..., None], cutoff, ramp) for mean in self.means]
 
     @cached_property
     def ramp_limits(self) -> Array:

@@ -32,6 +32,7 @@ from proxyguard.evidence.smooth import BlockEvidence, SmoothEvidence
 from proxyguard.exact.contamination import (
     binomial_ceiling,
     chernoff_ceiling,
+    most_at_cutoff,
     ramp_ceiling,
     ramp_score,
     ramp_sensitivity,
@@ -147,7 +148,7 @@ def slack_rule(audit: Audit, bound: Bound, alpha: float) -> Rule:
         certify = certify_direct if bound is Bound.PAPER else certify_rescaled
         budget = direct_budget(alpha, target_share=TARGET_SHARE)
         needed = least_count(certify, budget, audit.releases, kappa)
-    scores = np.arange(audit.n + 1) / audit.n <= audit.cutoff
+    scores = np.arange(audit.n + 1) <= most_at_cutoff(audit.cutoff, audit.n)
     return lambda valid, errors: scored(valid, scores, errors, audit) >= needed
 
 
