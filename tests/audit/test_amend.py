@@ -6,12 +6,15 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import CERTIFICATE, DECLARATION, EVIDENCE, RELEASES
+from proxyguard.cli.main import app
 from proxyguard.errors import (
     DigestMismatch,
     ProxyGuardError,
@@ -220,15 +223,33 @@ def test_a_draw_excluded_before_drawing_is_drawn_all_the_same(at: At) -> None:
     assert audit.verify().good
 
 
-def test_exclusions_add_up_over_amendments(at: At) -> None:
+def test_an_exclusion_that_a_later_amendment_does_not_repeat_is_void_and_said_so(at: At) -> None:
     audit = at("drawn")
-    audit.amend("a disk error", exclude=[("bootstrap", 103)])
-    value = audit.amend("another one", exclude=[("bootstrap", 105), ("bootstrap", 106)])
-    assert [one["seed"] for one in value["excluded"]] == [103, 105, 106]
+    audit.amend("a disk error", exclude=[("bootstrap", 103), ("bootstrap", 104)])
+    done = CliRunner().invoke(app, [
+        "amend", str(audit.folder.path), "--home", str(audit.home.root), "--reason", "another one",
+        "--exclude", "bootstrap:105", "--exclude", "bootstrap:104",
+    ])  # fmt: skip
+    assert done.exit_code == 0, done.output
+    said = " ".join(done.output.split())
+    assert "bootstrap:103 was excluded before and is part of the claim again" in said
+    assert "bootstrap:104 was excluded" not in said
+    first, second = (e.body["void"] for e in audit.journal().ledger.find(Stage.AMENDED))
+    assert (first, second) == ([], [{"mechanism": "bootstrap", "seed": 103}])
     predicate = audit.open()
     assert predicate is not None
-    assert predicate["verdicts"][0]["n_releases"] == 5
+    assert predicate["excluded"] == {"bootstrap": ["104", "105"]}
+    assert predicate["verdicts"][0]["n_releases"] == 6
+    assert "the exclusion of draw 103 is void, because this amendment did not" in report(audit)
     assert audit.verify().good
+
+
+def test_a_ledger_that_hides_which_exclusions_became_void_is_found(at: At, forge: Any) -> None:
+    audit = at("drawn")
+    audit.amend("a disk error", exclude=[("bootstrap", 103)])
+    audit.amend("all are good after all")
+    forge.rewrite(audit, amended=lambda body: body.update(void=[]))
+    assert "the ledger names other exclusions that it made void" in forge.found_by(audit)
 
 
 @pytest.mark.parametrize("draw", [("bootstrap", 99), ("bootstrap", 108), ("copula", 100)])

@@ -29,7 +29,8 @@ def amend(
     """Register `audit.toml` as it stands now in place of what was registered before.
 
     ``exclude`` takes draws out of the claim before any outcome is seen; they are drawn and
-    kept as descriptive.
+    kept as descriptive. It is the whole list: what an earlier amendment excluded and this one
+    does not name is part of the claim again, and the ledger says so.
     """
     folder = place.folder
     text, declaration = folder.declaration_text(), folder.declaration()
@@ -51,8 +52,7 @@ def amend(
             raise RegistryError("an amendment cannot turn a fixed audit into a sequential one")
         check_lineage(folder, journal, home)
         value, _ = build_registry(place, declaration, journal, software)
-        earlier = before.value.get("excluded", [])
-        value["excluded"] = [*earlier, *({"mechanism": m, "seed": s} for m, s in exclude)]
+        value["excluded"] = _plain(set(exclude))
         _check_excluded(value)
         if journal.ledger.has(Stage.DRAWN) and drawn_part(value) != drawn_part(before.value):
             raise StageError(
@@ -63,11 +63,21 @@ def amend(
             "declaration": digest(value),
             "supersedes": before.digest,
             "reason": reason,
+            "void": void_exclusions(before, Registry(value)),
             "files": write_registry(folder, index, value, text),
             "time": now(),
         }
         journal.record(Stage.AMENDED, body, key)
     return value
+
+
+def void_exclusions(before: Registry, after: Registry) -> list[dict[str, Any]]:
+    """Return the exclusions that the amendment from one registry to the next did not repeat."""
+    return _plain(before.excluded - after.excluded)
+
+
+def _plain(draws: set[Excluded]) -> list[dict[str, Any]]:
+    return [{"mechanism": name, "seed": seed} for name, seed in sorted(draws)]
 
 
 def _check_excluded(value: dict[str, Any]) -> None:

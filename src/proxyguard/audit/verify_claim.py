@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from proxyguard.audit.agree import agree
-from proxyguard.audit.amend import drawn_part
+from proxyguard.audit.amend import drawn_part, void_exclusions
 from proxyguard.audit.correct import BASIS, corrected_registry, correction_name
 from proxyguard.audit.data import DataFolders
 from proxyguard.audit.decide import decide, groups_of, readings_of, secondary_readings
@@ -157,6 +157,10 @@ def _check_registry(folder: AuditFolder, journal: Journal) -> Registry:
         drawn = any(e.index < entry.index for e in ledger.find(Stage.DRAWN))
         if before is not None and drawn and drawn_part(value) != drawn_part(before):
             raise SealError(f"{name} changes what the releases, drawn before it, depend on")
+        if before is not None and entry.body["void"] != void_exclusions(
+            Registry(before), Registry(value)
+        ):
+            raise SealError(f"{name}: the ledger names other exclusions that it made void")
         before = value
     if (folder / DECLARATION).read_text(encoding="utf-8") != text:
         raise SealError(f"{DECLARATION} is not the declaration that is in force")

@@ -18,6 +18,7 @@ from proxyguard.cli.options import (
     ask_passphrase,
     audit_of,
 )
+from proxyguard.report.printable import printable
 
 
 def init(
@@ -110,7 +111,11 @@ def amend(
     reason: Annotated[str, typer.Option("--reason", help="Why the claim changes.")],
     exclude: Annotated[
         list[str] | None,
-        typer.Option("--exclude", help="A draw to take out, as MECHANISM:SEED; repeatable."),
+        typer.Option(
+            "--exclude",
+            help="A draw to take out, as MECHANISM:SEED; repeatable. One that an earlier amendment "
+            "took out and this one does not name is in again.",
+        ),
     ] = None,
     home: Home = None,
     data: Data = None,
@@ -118,13 +123,23 @@ def amend(
     json: Json = False,
 ) -> None:
     """Register audit.toml as it stands now, while no outcome has been seen."""
+    from proxyguard.seal.ledger import Stage
+
     draws = [_draw(text) for text in exclude or ()]
     with show.bars(json) as progress:
-        value = audit_of(folder, home, data, workers, progress).amend(reason, draws)
+        audit = audit_of(folder, home, data, workers, progress)
+        value = audit.amend(reason, draws)
+    void = audit.journal().ledger.find(Stage.AMENDED)[-1].body["void"]
     if json:
-        show.give(value)
+        show.give({**value, "void": void})
         return
     _show_limits(value)
+    for draw in void:
+        show.say(
+            f"{printable(draw['mechanism'])}:{draw['seed']} was excluded before and is part of the "
+            "claim again: this amendment does not repeat the exclusion. To keep it out, amend with "
+            "every --exclude that should hold."
+        )
     show.say("Amended.")
 
 

@@ -182,6 +182,11 @@ def notes_of(predicate: Mapping[str, Any], ledger: Ledger) -> list[str]:
         body = entry["body"]
         if entry["stage"] == "amended":
             notes.append(f"Amended before opening: {body['reason']}")
+            notes += [
+                f"{one['mechanism']}: the exclusion of draw {one['seed']} is void, because this "
+                "amendment did not repeat it"
+                for one in body.get("void", [])
+            ]
         elif entry["stage"] == "deviated":
             notes.append(f"Deviation recorded after opening: {body['reason']}")
         elif entry["stage"] == "corrected":
