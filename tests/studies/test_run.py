@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
+from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 
@@ -289,3 +291,19 @@ def test_a_sound_cache_is_read_in_silence(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         run_study(STUDY, **SIZE, cache=tmp_path)
+
+
+def test_an_interrupted_study_does_not_wait_for_what_is_under_way() -> None:
+    start = time.monotonic()
+
+    def interrupted() -> None:
+        with workers(2) as pool:
+            assert pool is not None
+            pool.submit(abs, -1).result()
+            pool.submit(time.sleep, 300)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert time.monotonic() - start < 60
+    assert active_children() == []

@@ -1,8 +1,12 @@
-"""The drawing process: ``python -m proxyguard.adapters.worker``."""
+"""The drawing process: ``python -m proxyguard.adapters.worker PARENT``.
+
+``PARENT`` is the number of the process that it draws for, and ends with.
+"""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,6 +20,7 @@ import skops.io  # noqa: F401
 
 import proxyguard.adapters.pipelines  # noqa: F401
 from proxyguard.adapters.library import Library
+from proxyguard.draw.processes import end_with_parent
 from proxyguard.draw.protocol import Learner
 from proxyguard.draw.worker import serve
 from proxyguard.registry.parts import Procedure
@@ -39,6 +44,7 @@ def make_learner(job: Mapping[str, Any]) -> Learner | None:
 
 def main() -> None:
     """Serve the parent; what a generator prints goes to the error stream."""
+    end_with_parent(int(sys.argv[1]), signal.SIGTERM)
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     serve(make_learner, sys.stdin.buffer, answers)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from proxyguard.adapters.privacy import privacy_of
-from proxyguard.audit.folder import RELEASES, AuditFolder, Registry
+from proxyguard.audit.folder import PENDING, RELEASES, AuditFolder, Registry
 from proxyguard.audit.home import Home
 from proxyguard.audit.jobs import WORKER, draw_job, forbidden_paths
 from proxyguard.audit.manifest import check_copies
@@ -26,8 +26,6 @@ from proxyguard.seal.ledger import Path as LedgerPath
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.storage import write_atomic
 from proxyguard.seal.table import read_table, read_table_bytes, table_bytes
-
-PENDING = "draws"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,8 @@ CERTIFICATE = "certificate.json"
 ADVICE = "advice.json"
 GRANT = "grant.json"
 RECORDS = "records.sealed"
+PENDING = "draws"
+"""Where finished draws wait until all are."""
 REPORTS = ("report.md", "report.html", "report.json", "report.csv")
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from proxyguard.audit.folder import CERTIFICATE, DECLARATION, EVIDENCE, GRANT, AuditFolder
+from proxyguard.audit.folder import (
+    CERTIFICATE,
+    DECLARATION,
+    EVIDENCE,
+    GRANT,
+    PENDING,
+    AuditFolder,
+)
 from proxyguard.seal.ledger import Path as LedgerPath
 from proxyguard.seal.ledger import Stage
 
@@ -109,3 +116,17 @@ def _next(folder: AuditFolder, journal: Any) -> str:
     if steward is not None and not (folder / GRANT).exists():
         return "grant (by the steward)"
     return "verify" if ledger.has(Stage.CERTIFIED) else "open"
+
+
+def kept_words(folder: AuditFolder) -> str:
+    """Say what a command that was interrupted leaves: recorded steps and finished draws."""
+    ledger = folder.journal().ledger
+    steps = ", ".join(dict.fromkeys(entry.stage.value for entry in ledger.entries))
+    parts = [f"recorded and kept: {steps}" if steps else "nothing was recorded yet"]
+    drawing = ledger.path is LedgerPath.FIXED and not ledger.has(Stage.DRAWN)
+    if ledger.has(Stage.REGISTERED) and drawing:
+        finished = sum(1 for _ in (folder / PENDING).glob("*/*.json"))
+        parts.append(f"{finished} finished draws are kept" if finished else "no draw had finished")
+    if ledger.has(Stage.OPENED) and not ledger.has(Stage.CERTIFIED):
+        parts.append("the target counts as opened")
+    return "; ".join(parts)

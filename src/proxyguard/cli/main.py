@@ -1,18 +1,22 @@
 """``proxyguard``: the verbs, and what their exit codes mean.
 
 0 done, 1 error, 2 usage, 5 integrity failure; ``open`` and ``run`` also 3 unresolved and
-4 violation, the worst mechanism winning.
+4 violation, the worst mechanism winning; 128 and the signal's number where one ended the
+command: 130 for SIGINT, 143 for SIGTERM, 129 for SIGHUP.
 """
 
 from __future__ import annotations
 
+import shlex
+import signal
 import sys
 import traceback
 from pathlib import Path
+from types import FrameType
 
 import typer
 
-from proxyguard.cli import data, decide, demo, look, plan, prepare, show, study
+from proxyguard.cli import data, decide, demo, look, options, plan, prepare, show, study
 from proxyguard.errors import ProxyGuardError
 
 app = typer.Typer(
@@ -34,8 +38,52 @@ app.add_typer(study.app, name="study")
 app.add_typer(data.app, name="data")
 
 
+class Interrupted(BaseException):
+    """A signal asks the command to end; no error, so nothing that catches errors stops it."""
+
+    def __init__(self, number: int) -> None:
+        self.signal = signal.Signals(number)
+        super().__init__(self.signal.name)
+
+
+_ASKED_TO_END = [
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+]
+
+
+def _listen() -> None:
+    """Let a signal end the command as an error would: workers are ended on the way out."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        for known in _ASKED_TO_END:  # a second one must not cut the tidying short
+            signal.signal(known, signal.SIG_IGN)
+        raise Interrupted(number)
+
+    for number in _ASKED_TO_END:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, interrupt)
+
+
+def _say_interrupted(interrupted: Interrupted) -> None:
+    """Say what ended the command, what is kept, and what to type."""
+    kept = "what was recorded is kept"
+    if options.audits:
+        from proxyguard.audit.status import kept_words
+
+        try:
+            kept = kept_words(options.audits[-1].folder)
+        except ProxyGuardError as error:
+            kept = f"what was recorded is as it was, and cannot be read: {error}"
+    print(
+        f"proxyguard: ended by {interrupted}; {kept}. To go on, type:\n"
+        f"    {shlex.join(['proxyguard', *sys.argv[1:]])}",
+        file=sys.stderr,
+    )
+
+
 def main() -> None:
     """Run one command; an error is one clear message and its code, never a traceback."""
+    _listen()
     try:
         app()
     except ProxyGuardError as error:
@@ -53,9 +101,9 @@ def main() -> None:
             file=sys.stderr,
         )
         sys.exit(show.ERROR)
-    except KeyboardInterrupt:
-        print("proxyguard: interrupted; what was recorded is kept", file=sys.stderr)
-        sys.exit(show.ERROR)
+    except Interrupted as interrupted:
+        _say_interrupted(interrupted)
+        sys.exit(128 + interrupted.signal)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,9 @@ AskPassphrase = Annotated[
     bool, typer.Option("--passphrase", help="Ask for the target's passphrase.")
 ]
 
+audits: list[Audit] = []
+"""Those that this command is about, for what is said when it is interrupted."""
+
 
 def audit_of(
     folder: Path, home: Path | None, data: list[Path] | None, workers: int | None, progress: Any
@@ -38,7 +41,8 @@ def audit_of(
     """Return the audit that a command is about."""
     from proxyguard.audit.audit import Audit
 
-    return Audit(folder, home=home, data=data or (), workers=workers, progress=progress)
+    audits.append(Audit(folder, home=home, data=data or (), workers=workers, progress=progress))
+    return audits[-1]
 
 
 def ask_passphrase(wanted: bool, *, confirm: bool = False) -> str | None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from queue import Empty, Queue
 from typing import Any
 
+from proxyguard.draw.processes import end_family
 from proxyguard.draw.worker import receive
 from proxyguard.errors import DrawError
 
@@ -66,15 +67,16 @@ def draw_groups(
         return
     done: Queue[tuple[Keep, Answer] | Exception | None] = Queue()
     n = max(1, min(workers, todo.qsize()))
-    stop = threading.Event()
+    crew = _Crew()
     threads = [
-        threading.Thread(target=_drive, args=(module, timeout, todo, done, stop), daemon=True)
+        threading.Thread(target=_drive, args=(module, timeout, todo, done, crew), daemon=True)
         for _ in range(n)
     ]
-    for thread in threads:
-        thread.start()
-    running = n
+    running = 0
     try:
+        for thread in threads:
+            thread.start()
+            running += 1
         while running:
             item = done.get()
             if item is None:
@@ -84,10 +86,50 @@ def draw_groups(
             else:
                 keep, answer = item
                 keep(*answer)
+    except BaseException:  # an interruption too: nobody waits for the other draws any more
+        crew.end()
+        raise
     finally:
-        stop.set()
         for thread in threads:
-            thread.join()
+            if thread.ident is not None:  # it was started
+                thread.join()
+
+
+class _Crew:
+    """The workers of one drawing, so that whoever stops it can end them all."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._workers: list[subprocess.Popen[bytes]] = []
+        self.stopped = False
+
+    def start(self, module: str) -> subprocess.Popen[bytes]:
+        """Start a worker, the leader of a group of its own.
+
+        What a terminal sends to the command must not reach it by another way: the command
+        ends its workers itself, and none of them prints a traceback over its message.
+        """
+        environment = {**os.environ, **dict.fromkeys(THREADS, "1")}
+        with self._lock:
+            if self.stopped:
+                raise DrawError("drawing was stopped")
+            worker = subprocess.Popen(
+                [sys.executable, "-m", module, str(os.getpid())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=environment,
+                process_group=0,
+            )
+            self._workers.append(worker)
+        return worker
+
+    def end(self) -> None:
+        """Start no more, and end every worker with all that it started."""
+        with self._lock:
+            self.stopped = True
+            workers = list(self._workers)
+        for worker in workers:
+            end_family(worker)
 
 
 def _drive(
@@ -95,14 +137,14 @@ def _drive(
     timeout: float | None,
     todo: Queue[_Batch],
     done: Queue[tuple[Keep, Answer] | Exception | None],
-    stop: threading.Event,
+    crew: _Crew,
 ) -> None:
     """Feed one worker until nothing is left to do."""
     serving: Draws | None = None
     prepared: dict[str, bool] = {}
     try:
-        with _process(module) as process:
-            while not stop.is_set():
+        with _process(crew, module) as process:
+            while not crew.stopped:
                 try:
                     group, seeds = todo.get_nowait()
                 except Empty:
@@ -119,21 +161,16 @@ def _drive(
 
 
 @contextmanager
-def _process(module: str) -> Iterator[subprocess.Popen[bytes]]:
-    environment = {**os.environ, **dict.fromkeys(THREADS, "1")}
-    with subprocess.Popen(
-        [sys.executable, "-m", module],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=environment,
-    ) as process:
+def _process(crew: _Crew, module: str) -> Iterator[subprocess.Popen[bytes]]:
+    with crew.start(module) as process:
         assert process.stdin is not None  # a pipe
         try:
             yield process
+        except BaseException:
+            end_family(process)
+            raise
         finally:
             process.stdin.close()
-            if process.poll() is None and sys.exc_info()[0] is not None:
-                process.kill()
 
 
 def _prepare(process: subprocess.Popen[bytes], job: Mapping[str, Any]) -> dict[str, bool]:

@@ -18,6 +18,7 @@ import time
 import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,7 @@ import numpy as np
 from proxyguard.draw.catalog import load_generator
 from proxyguard.draw.content import Schema, content_digest
 from proxyguard.draw.models import model_bytes
+from proxyguard.draw.processes import adopt_orphans, children, end_children, end_with_parent
 from proxyguard.draw.protocol import Fitted, Learner, Seed
 from proxyguard.errors import DrawError, ProxyGuardError
 from proxyguard.seal.table import read_table_bytes, table_bytes
@@ -123,11 +125,15 @@ def serve(make_learner: Any, requests: IO[bytes], answers: IO[bytes]) -> None:
     What is slow, loading the libraries, is done once for all jobs; what a job prepares is
     seen by no other.
     """
+    adopt_orphans()
+    signal.signal(signal.SIGTERM, _end_with_family)
     line: bytes = requests.readline()
     while line:
         read, write = os.pipe()
+        parent = os.getpid()
         child = os.fork()
         if child == 0:
+            _start_fork(parent)
             os.close(read)
             try:
                 with os.fdopen(write, "wb") as back:
@@ -142,6 +148,26 @@ def serve(make_learner: Any, requests: IO[bytes], answers: IO[bytes]) -> None:
         with os.fdopen(read, "rb") as back:
             line = back.read()  # nothing where the input ended, or the process did
         os.waitpid(child, 0)
+        end_children()
+
+
+def _end_with_family(number: int, frame: FrameType | None) -> None:
+    """End everything that was started from here, and then this process.
+
+    It comes from the pool, or from the kernel when the pool's process was killed. No
+    generator runs in this process, so none can have replaced this.
+    """
+    end_children()
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)  # this process, and what is left where none is adopted
+    os._exit(128 + number)
+
+
+def _start_fork(parent: int) -> None:
+    """Tie a fork to the life of its parent; what the parent does when told to end is not for it."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    end_with_parent(parent, signal.SIGKILL)
+    adopt_orphans()
 
 
 def _serve_job(
@@ -166,8 +192,11 @@ def _serve_job(
 def _in_a_fork(worker: Worker, seeds: list[int], timeout: float | None, answers: IO[bytes]) -> None:
     """Draw in a child that has the prepared state and nothing else, and pass its answer on."""
     read, write = os.pipe()
+    before = frozenset(children())  # what the preparation started, and every draw may use
+    parent = os.getpid()
     child = os.fork()
     if child == 0:
+        _start_fork(parent)
         os.close(read)
         status = 0
         with contextlib.suppress(BrokenPipeError), os.fdopen(write, "wb") as out:
@@ -178,6 +207,7 @@ def _in_a_fork(worker: Worker, seeds: list[int], timeout: float | None, answers:
     if late:
         os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)
+    end_children(but=before)  # a process that a draw leaves could tell the next draw something
     if late:
         for seed in seeds:
             _send(

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from functools import reduce
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
 
+from proxyguard.draw.processes import end_with_parent
 from proxyguard.studies.cache import BlockCache, block_key
 from proxyguard.studies.catalog import STUDIES
 from proxyguard.studies.report import Rows
@@ -89,12 +92,25 @@ def workers(jobs: int) -> Iterator[Executor | None]:
     if jobs == 1:
         yield None
         return
+    others = set(active_children())
     # Spawned, not forked: a fork after threads were started may hang.
-    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
+    pool = ProcessPoolExecutor(
+        jobs, mp_context=get_context("spawn"), initializer=_start_worker, initargs=(os.getpid(),)
+    )
     try:
         yield pool
+    except BaseException:  # an interruption too: nobody waits for what is under way
+        for worker in set(active_children()) - others:
+            worker.terminate()
+        raise
     finally:
         pool.shutdown(cancel_futures=True)  # after an error, start nothing more
+
+
+def _start_worker(parent: int) -> None:
+    """End with the command; what a terminal sends is for the command alone, which ends this."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent(parent, signal.SIGKILL)
 
 
 def _finished(

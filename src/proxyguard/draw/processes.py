@@ -1,0 +1,110 @@
+"""Families of processes: none outlives the command that it works for.
+
+A pool starts workers; a worker forks a process for each job, and that one a process for each
+batch of draws, in which a generator may start processes of its own. On Linux the kernel tells
+every member of this chain when the member above it has died, and gives orphans to the nearest
+ancestor that adopts them; elsewhere a process group is all there is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import os
+import signal
+import sys
+import time
+from subprocess import Popen
+from typing import Any
+
+LINUX = sys.platform.startswith("linux")
+PATIENCE = 5.0
+"""Seconds in which a worker that is told to end should have ended its family."""
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+
+
+@functools.cache
+def libc() -> Any:
+    """Return the C library, for calls that Python does not have."""
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def prctl(option: int, value: int) -> None:
+    """Set one attribute of this process; raise where the kernel refuses it."""
+    if libc().prctl(option, ctypes.c_ulong(value), *[ctypes.c_ulong(0)] * 3) != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"prctl({option}, {value}): {os.strerror(error)}")
+
+
+def end_with_parent(parent: int, number: signal.Signals) -> None:
+    """Let this signal come when the parent dies, and end at once where it is dead already.
+
+    Without it a parent that is killed, which can tidy up nothing, leaves its children at work.
+    """
+    if LINUX:
+        prctl(_PR_SET_PDEATHSIG, number)
+    if os.getppid() != parent:
+        os._exit(128 + signal.SIGKILL)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of descendants that lose theirs, also of those in other groups."""
+    if LINUX:
+        prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def children() -> set[int]:
+    """Return the processes whose parent is this one; where the system tells nothing, none."""
+    try:  # most often there are none, and asking that costs nothing
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return set()
+    if not LINUX:
+        return set()
+    return {int(name) for name in os.listdir("/proc") if name.isdigit() and _is_child(name)}
+
+
+def _is_child(name: str) -> bool:
+    try:
+        with open(f"/proc/{name}/stat", "rb") as file:
+            after_command = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return False  # it has ended
+    return int(after_command[1]) == os.getpid()
+
+
+def end_children(*, but: frozenset[int] = frozenset()) -> None:
+    """Kill and reap every descendant, except children that ``but`` names.
+
+    Whoever adopts orphans becomes the parent of what its dead children leave, so this goes on
+    until nothing is left; a process that starts others while it is ended is ended with them.
+    """
+    while rest := children() - but:
+        for child in rest:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+        for child in rest:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(child, 0)
+
+
+def end_family(worker: Popen[bytes]) -> None:
+    """Tell a worker, the leader of its own group, to end with all it started; wait until it has.
+
+    It is given time, because it alone knows descendants that left the group. Then the group is
+    killed, before the worker is reaped: until then nobody else can have its number.
+    """
+    if worker.poll() is not None:
+        return
+    with contextlib.suppress(ProcessLookupError):
+        worker.send_signal(signal.SIGTERM)
+    end = time.monotonic() + PATIENCE
+    with contextlib.suppress(ChildProcessError):  # somebody else has reaped it
+        while time.monotonic() < end:
+            if os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+                break
+            time.sleep(0.01)
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(worker.pid, signal.SIGKILL)
+    worker.wait()
