@@ -143,6 +143,11 @@ def test_a_prediction_off_its_domain_is_refused_by_record(call: Any, named: str)
         lambda: losses.decision_cost(false_negative=0, threshold=0.5),
         lambda: losses.squared_error(low=1, high=1),
         lambda: losses.pinball(low=0, high=1, quantile=2),
+        # Their width is infinite, or doubles there are eighths apart: every loss would be 0.
+        lambda: losses.squared_error(low=-1.7e308, high=1.7e308),
+        lambda: losses.absolute_error(low=1e15, high=1e15 + 1),
+        lambda: losses.pinball(low=-1e15 - 1, high=-1e15, quantile=0.5),
+        lambda: losses.Loss("mine", 1e15 + 1, False, np.subtract, 1e15),
     ],
 )
 def test_a_loss_that_cannot_be_is_refused(call: Any) -> None:

@@ -61,6 +61,13 @@ def test_a_mean_is_clipped_to_its_range_and_refuses_missing_values() -> None:
         mean.values(CodedRecords(frame()))
 
 
+@pytest.mark.parametrize("low", [1e15, -1e15 - 1])
+def test_a_mean_over_a_range_that_doubles_cannot_hold_is_refused(low: float) -> None:
+    # Differences lie in [-1, 1], which hides that every value is rounded to an eighth.
+    with pytest.raises(RegistryError, match=r"0\.125 apart"):
+        BoundedQuery("mean", low, low + 1, column="code")
+
+
 def test_a_column_that_is_not_there_and_a_release_without_records_are_errors() -> None:
     with pytest.raises(TableError, match=r"'age' is missing; the records have \['site'"):
         BoundedQuery("share", 0.0, 1.0, cell=(("age", "1"),)).values(CodedRecords(frame()))

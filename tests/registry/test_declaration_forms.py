@@ -165,6 +165,10 @@ def test_what_says_one_thing_is_read(declared: dict[str, Any]) -> None:
         ({"classes": ["a", "b"]}, "found ['positive', 'classes']"),
         ({"range": ["0", "1"]}, "found ['positive', 'range']"),
         ({"positive": None, "range": ["1", "1"]}, "range must increase, got ['1', '1']"),
+        ({"positive": None, "range": ["1000000000000000", "1000000000000001"]},
+         "the range of 'y': doubles in the range [1000000000000000.0, 1000000000000001.0] are "
+         "0.125 apart"),
+        ({"positive": None, "range": ["-1.7e308", "1.7e308"]}, "has width inf"),
         ({"positive": None, "classes": ["a"]}, "target.classes"),
         # reading
         ({"read": {"header": False}}, "give columns where the file has no header, and only there"),
@@ -311,6 +315,10 @@ def test_parts_that_contradict_each_other_are_refused(
         ({"form": "query", "loss": None, "query": {}},
          "a query is a mean with its range, a share, or marginals"),
         ({"form": "query", "loss": None, "query": {"mean": "x"}}, "a query is a mean with its"),
+        ({"form": "query", "loss": None, "query": {"mean": "x", "range": ["1", "0"]}},
+         "the range of 'x': need a finite range low < high, got 1.0 and 0.0"),
+        ({"form": "query", "loss": None, "query": {"mean": "x", "range": ["-1.7e308", "1.7e308"]}},
+         "the range of 'x': the range [-1.7e+308, 1.7e+308] has width inf"),
         ({"form": "query", "loss": None, "query": {"range": ["0", "1"], "share": {"a": "b"}}},
          "a query is a mean with its range"),
         ({"form": "query", "loss": None, "query": {"share": {"a": "b"}, "marginals": [["a"]]}},

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.errors import LossMismatch, RegistryError
+from proxyguard.registry.requirement import check_range
 
 Array = NDArray[np.float64]
 FLOOR = 1e-6
@@ -31,6 +32,10 @@ class Loss:
     two_valued: bool
     values: Callable[[ArrayLike, ArrayLike], Array]
     low: float = 0.0
+
+    def __post_init__(self) -> None:
+        # A difference of two such losses has a range around 0, which would hide where they lie.
+        check_range(self.name, self.low, self.high)
 
     def __call__(self, outcome: ArrayLike, prediction: ArrayLike) -> Array:
         """Return the loss of every record."""
@@ -141,8 +146,7 @@ def pinball(*, low: float, high: float, quantile: float) -> Loss:
 
 
 def _regression(name: str, low: float, high: float, shape: Callable[[Array], Array]) -> Loss:
-    if not -np.inf < low < high < np.inf:
-        raise RegistryError(f"{name}: need a finite range low < high, got {low}, {high}")
+    check_range(name, low, high)
 
     def values(outcome: ArrayLike, prediction: ArrayLike) -> Array:
         y = _column("outcome", outcome, low, high)

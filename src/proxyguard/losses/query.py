@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from proxyguard.errors import RegistryError, TableError
 from proxyguard.registry.fields import number
 from proxyguard.registry.query import OTHERS, Query
+from proxyguard.registry.requirement import check_range
 from proxyguard.registry.value import canonical_value
 from proxyguard.seal.table import as_texts
 
@@ -80,6 +81,10 @@ class BoundedQuery:
     column: str | None = None  # of a mean
     cell: tuple[tuple[str, str], ...] = ()  # of a share: column and value, or its coding's label
     coding: Mapping[str, Coding] = field(default_factory=dict)  # by column, where it has one
+
+    def __post_init__(self) -> None:
+        # Its requirement is about a difference, whose range around 0 hides where the values lie.
+        check_range(self.name, self.low, self.high)
 
     def values(self, records: CodedRecords) -> Array:
         """Return the query's value for every record."""

@@ -9,7 +9,8 @@ from itertools import combinations, pairwise
 
 from pydantic import Field, StrictStr, model_validator
 
-from proxyguard.registry.fields import Count, Decimal, DeclarationPart, Name
+from proxyguard.registry.fields import Count, Decimal, DeclarationPart, Name, number
+from proxyguard.registry.requirement import check_range
 from proxyguard.registry.value import canonical_value
 
 OTHERS = "all others"
@@ -68,6 +69,8 @@ class Query(DeclarationPart):
         kinds = [k for k in ("mean", "share", "marginals") if getattr(self, k) is not None]
         if len(kinds) != 1 or (self.mean is None) != (self.range is None):
             raise ValueError("a query is a mean with its range, a share, or marginals")
+        if self.range is not None:
+            check_range(f"the range of {self.mean!r}", *(number(end) for end in self.range))
         if self.share is not None and not self.share:
             raise ValueError("a share is of records with some value, and none is named")
         return self

@@ -5,12 +5,42 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
-from numbers import Real
+from fractions import Fraction
+from math import inf, ulp
+from numbers import Integral, Real
 
 import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.errors import RegistryError
+
+HELD = 1e-9
+"""How far apart doubles may lie in a range, as a share of its width."""
+
+NARROWEST, WIDEST = 1e-100, 1e100
+"""Widths of a range: squares of its losses, for variances, neither vanish nor overflow."""
+
+
+def check_range(name: str, low: float, high: float) -> None:
+    """Refuse a range of losses, or of what they are made from, that doubles cannot hold.
+
+    At 1e15 neighbouring doubles are 1/8 apart: a loss, a limit or a width there is off by more
+    than any test can forgive, and a mean at its limit would be validated.
+    """
+    if not -inf < low < high < inf:
+        raise RegistryError(f"{name}: need a finite range low < high, got {low!r} and {high!r}")
+    width, spacing = high - low, ulp(max(abs(low), abs(high)))
+    if not NARROWEST <= width <= WIDEST:
+        raise RegistryError(
+            f"{name}: the range [{low!r}, {high!r}] has width {width:g}, and doubles hold the "
+            f"variances of widths from {NARROWEST:g} to {WIDEST:g}; rescale the loss"
+        )
+    if spacing > HELD * width:
+        raise RegistryError(
+            f"{name}: doubles in the range [{low!r}, {high!r}] are {spacing:g} apart, "
+            f"{spacing / width:.1g} of its width, and {HELD:g} is needed; shift the loss so that "
+            "its range starts near 0"
+        )
 
 
 class Form(Enum):
@@ -52,25 +82,67 @@ class Requirement:
             options = " or ".join(repr(form.value) for form in Form)
             raise RegistryError(f"{self.name}: form is {options}, got {self.form!r}") from None
         for name in ("low", "high", "limit", "slack", "ramp"):
-            value = getattr(self, name)
-            if value is not None and not isinstance(value, Real):
-                raise RegistryError(f"{self.name}: {name} must be a number, got {value!r}")
-        if not -np.inf < self.low < self.limit < self.high < np.inf:
+            if name not in ("slack", "ramp") or getattr(self, name) is not None:
+                object.__setattr__(self, name, self._number(name))
+        for name in ("two_valued", "indicator"):
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                raise RegistryError(
+                    f"{self.name}: {name} is True or False, got {getattr(self, name)!r}"
+                )
+        if self.group is not None and (not isinstance(self.group, str) or not self.group):
+            raise RegistryError(f"{self.name}: group is the name of a subgroup, got {self.group!r}")
+        if not -inf < self.low < self.limit < self.high < inf:
             raise RegistryError(
                 f"{self.name}: need finite low < limit < high, got "
                 f"{self.low!r} < {self.limit!r} < {self.high!r}"
             )
+        check_range(self.name, self.low, self.high)
         if self.slack is not None and not self.low < self.cutoff < self.limit:
             raise RegistryError(
                 f"{self.name}: need low < limit - slack < limit, got slack {self.slack!r}, "
                 f"so {self.low!r} < {self.cutoff!r} < {self.limit!r}"
             )
-        if self.ramp is not None and not 0.0 < _decimal(self.ramp) <= (
-            _decimal(self.cutoff) - _decimal(self.low)
+        if self.ramp is not None and not 0 < _written(self.ramp) <= (
+            _written(self.cutoff) - _written(self.low)
         ):
             raise RegistryError(
                 f"{self.name}: need 0 < ramp <= cutoff - low, got ramp {self.ramp!r} with "
                 f"cutoff {self.cutoff!r} and low {self.low!r}"
+            )
+        self._check_units()
+
+    def _number(self, name: str) -> float:
+        """Return a bound as a number that arrays can be compared with; text is refused."""
+        value: object = getattr(self, name)
+        if isinstance(value, bool) or not isinstance(value, Real | Decimal):
+            raise RegistryError(f"{self.name}: {name} must be a number, got {value!r}")
+        try:
+            number = float(value)
+        except (OverflowError, ValueError):  # whole numbers and signalling decimals
+            number = inf
+        if not -inf < number < inf:
+            raise RegistryError(
+                f"{self.name}: {name} must be a finite number that a double holds, got {value!r}"
+            )
+        # A whole number stays one, so that errors print the bounds as they were declared.
+        return int(number) if isinstance(value, Integral) else number
+
+    def _check_units(self) -> None:
+        """Refuse limits, cutoffs and ramps that meet each other or an end on the unit scale."""
+        limit = self.unit_limit
+        # The violation direction tests 1 - v, which must not be an end either.
+        held = 0.0 < limit < 1.0 and 1.0 - limit < 1.0
+        if self.slack is not None:
+            held = held and 0.0 < self.unit_cutoff < limit
+        if self.ramp is not None:
+            held = held and self.unit_ramp > 0.0
+        if not held:
+            raise RegistryError(
+                f"{self.name}: in doubles, limit {self.limit!r}"
+                + (f", slack {self.slack!r}" if self.slack is not None else "")
+                + (f", ramp {self.ramp!r}" if self.ramp is not None else "")
+                + f" cannot be told from an end of [{self.low!r}, {self.high!r}] or from each "
+                "other; register a narrower range or a limit, slack and ramp that differ"
             )
 
     @property
@@ -81,7 +153,7 @@ class Requirement:
         """
         if self.slack is None:
             raise RegistryError(f"{self.name}: this score needs a slack, and none is registered")
-        return float(_decimal(self.limit) - _decimal(self.slack))
+        return float(_written(self.limit) - _written(self.slack))
 
     @property
     def width(self) -> float:
@@ -91,22 +163,22 @@ class Requirement:
     @property
     def unit_limit(self) -> float:
         """The limit on the unit scale, ``v = (tau - a)/(b - a)``."""
-        return self._unit(_decimal(self.limit))
+        return self._unit(_written(self.limit))
 
     @property
     def unit_cutoff(self) -> float:
         """The cutoff on the unit scale."""
-        return self._unit(_decimal(self.cutoff))
+        return self._unit(_written(self.cutoff))
 
     @property
     def unit_ramp(self) -> float:
         """The ramp width on the unit scale, ``h_j/(b_j - a_j)``."""
         if self.ramp is None:
             raise RegistryError(f"{self.name}: this score needs a ramp, and none is registered")
-        return float(_decimal(self.ramp) / (_decimal(self.high) - _decimal(self.low)))
+        return float(_written(self.ramp) / (_written(self.high) - _written(self.low)))
 
-    def _unit(self, value: Decimal) -> float:
-        low, high = _decimal(self.low), _decimal(self.high)
+    def _unit(self, value: Fraction) -> float:
+        low, high = _written(self.low), _written(self.high)
         return float((value - low) / (high - low))
 
     def from_unit(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -114,6 +186,6 @@ class Requirement:
         return self.low + values * self.width
 
 
-def _decimal(value: float) -> Decimal:
-    """Read a number as it was written: ``Decimal("0.1")`` for ``0.1``."""
-    return Decimal(repr(float(value)))
+def _written(value: float) -> Fraction:
+    """Read a number as it was written: ``Fraction(1, 10)`` for ``0.1``."""
+    return Fraction(repr(float(value)))

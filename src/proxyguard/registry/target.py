@@ -18,7 +18,9 @@ from proxyguard.registry.fields import (
     Seed,
     Share,
     Text,
+    number,
 )
+from proxyguard.registry.requirement import check_range
 
 
 class Reserve(DeclarationPart):
@@ -167,6 +169,8 @@ class Target(DeclarationPart):
             )
         if self.range is not None and not Fraction(self.range[0]) < Fraction(self.range[1]):
             raise ValueError(f"range must increase, got {list(self.range)}")
+        if self.range is not None:
+            check_range(f"the range of {self.outcome!r}", *(number(end) for end in self.range))
         return self
 
     @model_validator(mode="after")
