@@ -15,7 +15,7 @@ from proxyguard.adapters.worker import make_learner
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.decide import groups_of, readings_of
 from proxyguard.audit.envelope import open_envelope, sign_statement
-from proxyguard.audit.folder import CERTIFICATE, EVIDENCE, RELEASES
+from proxyguard.audit.folder import CERTIFICATE, EVIDENCE, GRANT, RELEASES, recorded_files
 from proxyguard.audit.open import predicate_of, subjects_of
 from proxyguard.audit.report import write_report
 from proxyguard.audit.sequential_claim import sequential_predicate
@@ -187,12 +187,8 @@ class Forge:
         """Write a ledger whose digests and signatures are all valid, whatever its steps are."""
         lines, previous = [], "0" * 64
         for index, (stage, body) in enumerate(chain):
-            entry = Entry(index=index, stage=stage, body=body, previous=previous)
-            signed = {
-                "entry": entry.to_dict(),
-                "signature": key.sign(entry.to_bytes()),
-                "signer": key.public,
-            }
+            entry = Entry(index=index, stage=stage, signer=key.public, body=body, previous=previous)
+            signed = {"entry": entry.to_dict(), "signature": key.sign(entry.to_bytes())}
             lines.append(canonical_bytes(signed) + b"\n")
             previous = entry.digest
         (audit.folder / NAME).write_bytes(b"".join(lines))
@@ -259,7 +255,9 @@ class Forge:
         sequential = journal.ledger.path is LedgerPath.SEQUENTIAL
         decide = sequential_predicate if sequential else predicate_of
         value, _ = open_envelope((folder / CERTIFICATE).read_bytes())
-        value["predicate"] = decide(folder, journal, registry, changed, None)
+        signed = recorded_files(journal.ledger.entries)
+        grant = json.loads((folder / GRANT).read_bytes())["grant"] if GRANT in signed else None
+        value["predicate"] = decide(folder, journal, registry, changed, grant)
         subjects = subjects_of(journal, registry, folder.sha256(EVIDENCE))
         value["subject"] = [
             {"name": n, "digest": {"sha256": d}} for n, d in sorted(subjects.items())

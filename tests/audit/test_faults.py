@@ -527,14 +527,14 @@ def rewrite(audit: Audit, change: Callable[[Stage, dict[str, Any]], None]) -> No
 def test_a_ledger_of_another_format_is_refused(at: At, command: Command) -> None:
     audit = at("sealed")
     value = json.loads((audit.folder / NAME).read_bytes())
-    value["entry"]["format"] = 2
+    value["entry"]["format"] = 3
     value["signature"] = audit.home.signing_key().sign(canonical_bytes(value["entry"]))
     (audit.folder / NAME).write_bytes(canonical_bytes(value) + b"\n")
-    with pytest.raises(SealError, match="ledger entry of format 2; this version reads 1"):
+    with pytest.raises(SealError, match="ledger entry of format 3; this version reads 2"):
         audit.register()
     assert command("register", audit)[0] == show.BROKEN
     code, said = command("verify", audit)
-    assert (code, "ledger entry of format 2" in said) == (show.BROKEN, True)
+    assert (code, "ledger entry of format 3" in said) == (show.BROKEN, True)
 
 
 def test_a_registry_of_another_format_is_refused(at: At, command: Command) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -326,17 +327,23 @@ def test_a_ledger_signed_anew_by_somebody_else_does_not_fit_the_certificate(
     at: At, forge: Any
 ) -> None:
     audit = at("certified")
-    forge.write_chain(audit, forge.steps(audit), SigningKey.create())
+    outsider = SigningKey.create()
+    chain = forge.steps(audit)
+    forge.write_chain(audit, chain, outsider)
+    assert "sealed: its author is" in forge.found_by(audit)
+    chain[0][1].update(author=outsider.identity)
+    forge.write_chain(audit, chain, outsider)
     assert "signed by another key than the ledger" in forge.found_by(audit)
 
 
 def test_a_ledger_with_one_entry_of_another_signer_is_refused(at: At, forge: Any) -> None:
     audit = at("certified")
     lines = (audit.folder / NAME).read_bytes().splitlines(keepends=True)
-    forge.write_chain(audit, forge.steps(audit), SigningKey.create())
-    theirs = (audit.folder / NAME).read_bytes().splitlines(keepends=True)
-    (audit.folder / NAME).write_bytes(b"".join([*lines[:-1], theirs[-1]]))
-    assert f"{NAME} has entries of 2 signers" in forge.found_by(audit)
+    last, outsider = audit.journal().ledger.entries[-1], SigningKey.create()
+    theirs = replace(last, signer=outsider.public)  # rightly chained, and nobody handed over
+    signed = {"entry": theirs.to_dict(), "signature": outsider.sign(theirs.to_bytes())}
+    (audit.folder / NAME).write_bytes(b"".join([*lines[:-1], canonical_bytes(signed), b"\n"]))
+    assert f"{NAME}: certified: it is signed by {outsider.public[:16]}" in forge.found_by(audit)
 
 
 @pytest.mark.parametrize(
@@ -526,6 +533,38 @@ def test_a_ledger_rolled_back_behind_its_grant_after_opening_is_found(
     granted.open()
     forge.rewrite(granted, drawn=lambda body: body.update(time="2001-01-01T00:00:00+00:00"))
     assert "rolled back behind the grant" in forge.found_by(granted)
+
+
+def turned_by_an_outsider(granted: Audit, forge: Any) -> SigningKey:
+    """Open as granted; then somebody with a key of their own turns the verdict and signs all."""
+    granted.open()
+    outsider = SigningKey.create()
+
+    def worsen(evidence: Value) -> None:
+        for column in evidence["groups"]["bootstrap"]["columns"]:
+            for name, value in column.items():
+                if isinstance(value, list) and isinstance(value[0], float):
+                    column[name] = [v * 0.9 for v in value]
+        forge.derive(granted, evidence)
+
+    forge.certificate(granted, evidence=worsen, key=outsider)
+    return outsider
+
+
+def test_an_outsider_who_signs_a_granted_folder_anew_is_found(granted: Audit, forge: Any) -> None:
+    outsider = turned_by_an_outsider(granted, forge)
+    forge.write_chain(granted, forge.steps(granted), outsider)
+    assert "sealed: its author is" in forge.found_by(granted)
+
+
+def test_an_outsider_who_also_says_to_be_the_author_has_no_grant(
+    granted: Audit, forge: Any
+) -> None:
+    outsider = turned_by_an_outsider(granted, forge)
+    chain = forge.steps(granted)
+    chain[0][1].update(author=outsider.identity)
+    forge.write_chain(granted, chain, outsider)
+    assert "rolled back behind the grant, or is another one" in forge.found_by(granted)
 
 
 def test_a_grant_that_the_author_signs_himself_is_refused(granted: Audit, forge: Any) -> None:

@@ -11,7 +11,10 @@ import pytest
 
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import GRANT
+from proxyguard.audit.grant import read_grant
+from proxyguard.audit.home import Home
 from proxyguard.errors import KeyMissing, SealError, StageError
+from proxyguard.seal.journal import writing
 from proxyguard.seal.keys import SigningKey
 from proxyguard.seal.ledger import Stage
 
@@ -225,6 +228,96 @@ def test_an_author_s_key_that_was_lost_opens_nothing(after: Copy) -> None:
     with pytest.raises(SealError, match="this audit is signed by"):
         audit.open()
     assert not audit.journal().ledger.has(Stage.CERTIFIED)
+
+
+# A key is handed over in the ledger, and by nothing else
+
+
+def test_a_rotated_key_signs_the_rest_and_opens_what_was_granted_before(after: Copy) -> None:
+    audit = after("granted")
+    before = audit.home.signing_key()
+    handed = audit.rotate_key()
+    heir = audit.home.signing_key()
+    assert handed == {"from": before.identity, "to": heir.identity}
+    audit.open()  # the target's key was wrapped for the old key, which is kept
+    audit.open()  # and again, to see that it is so
+    entries = audit.journal().ledger.entries
+    assert [(e.stage, e.signer) for e in entries[-2:]] == [
+        (Stage.OPENED, heir.public),
+        (Stage.CERTIFIED, heir.public),
+    ]
+    found = audit.verify(with_target=True)
+    assert found.good, found.findings
+    assert found.signers == (before.public, heir.public)
+    assert f"handed over to {heir.public[:16]}" in (audit.folder / "report.md").read_text()
+
+
+def test_a_key_rotated_before_the_grant_is_the_one_that_it_is_for(after: Copy) -> None:
+    audit = after("drawn")
+    audit.rotate_key()
+    assert audit.grant(steward_key(audit))["author"] == audit.home.signing_key().identity
+    audit.open()
+    assert audit.verify().good
+
+
+def test_a_key_rotated_after_certification_leaves_the_certificate_as_it_was(after: Copy) -> None:
+    audit = after("certified")
+    certificate = (audit.folder / "certificate.json").read_bytes()
+    first = audit.home.signing_key().public
+    audit.rotate_key()
+    assert audit.verify(with_target=True).good
+    audit.open()
+    assert (audit.folder / "certificate.json").read_bytes() == certificate
+    audit.rotate_key()
+    assert len(audit.verify().signers) == 3
+    assert audit.verify().signers[0] == first
+
+
+def test_a_grant_for_a_key_that_is_gone_says_which_key_it_needs(after: Copy) -> None:
+    audit = after("granted")
+    audit.rotate_key()
+    shutil.rmtree(audit.home.root / "retired")
+    with pytest.raises(KeyMissing, match=r"needs the private key of .*a rotated one lies in"):
+        audit.open()
+
+
+def test_a_rotation_killed_before_the_keys_changed_places_goes_on(
+    after: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audit = after("drawn")
+    before = audit.home.signing_key()
+
+    def killed(home: Home) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Home, "retire", killed)
+        with pytest.raises(KeyboardInterrupt):
+            audit.rotate_key()
+    assert audit.home.signing_key().public == before.public
+    assert audit.journal().signer != before.public
+    handed = audit.rotate_key()
+    assert handed["from"] == before.identity
+    assert audit.home.signing_key().public == audit.journal().signer
+    assert len(audit.journal().ledger.find(Stage.ROTATED)) == 1
+
+
+def test_a_second_audit_of_the_home_is_handed_over_to_the_same_key(after: Copy) -> None:
+    audit = after("drawn")
+    twin = shutil.copytree(audit.folder.path, audit.folder.path.with_name("second"))
+    second = Audit(twin, home=audit.home.root)
+    audit.rotate_key()
+    second.rotate_key()
+    assert second.journal().signers == audit.journal().signers
+
+
+def test_a_steward_who_becomes_the_author_granted_nothing(after: Copy) -> None:
+    audit = after("granted")
+    with writing(audit.folder.path) as journal:
+        steward = SigningKey.load(steward_key(audit))
+        journal.rotate(audit.home.signing_key(), steward, "2026-01-01T00:00:00Z")
+    with pytest.raises(SealError, match="nobody else granted the opening"):
+        read_grant(audit.folder, audit.journal())
 
 
 # Passphrases

@@ -176,7 +176,7 @@ def test_every_step_gives_its_result_as_json(typed: tuple[Path, dict[str, Done]]
     assert [step["stage"] for step in found["status"]["steps"]] == [
         "sealed", "developed", "registered", "drawn", "opened", "certified",
     ]  # fmt: skip
-    assert found["log"]["signer"] == found["init"]["signer"] == found["verify"]["signer"]
+    assert found["log"]["signers"] == found["verify"]["signers"] == [found["init"]["signer"]]
     assert [e["digest"] for e in found["log"]["entries"]][-1] == found["status"]["head"]
     assert (root / "home" / "signing.pem").stat().st_mode & 0o077 == 0
 

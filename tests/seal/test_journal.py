@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from proxyguard.errors import SealError, StageError
+from proxyguard.errors import KeyMissing, SealError, StageError
 from proxyguard.seal import storage
 from proxyguard.seal.journal import NAME, Journal, writing
 from proxyguard.seal.keys import SigningKey, signed_by
@@ -26,9 +26,13 @@ STEPS: list[tuple[Stage, dict[str, Any]]] = [
 ]
 
 
+KEY = SigningKey.create()
+STEPS[0][1]["author"] = KEY.identity
+
+
 @pytest.fixture
 def key() -> SigningKey:
-    return SigningKey.create()
+    return KEY
 
 
 def record_all(folder: Path, key: SigningKey) -> None:
@@ -197,3 +201,27 @@ def test_signatures_are_deterministic_and_bound_to_key_and_message(key: SigningK
     assert not signed_by(key.public, signature, b"other")
     assert not signed_by(SigningKey.create().public, signature, b"head")
     assert not signed_by("zz", signature, b"head")
+
+
+def test_a_rotation_is_signed_by_the_old_key_and_consented_to_by_the_new_one(
+    tmp_path: Path, key: SigningKey
+) -> None:
+    heir = SigningKey.create()
+    with writing(tmp_path) as journal:
+        journal.record(*STEPS[0], key)
+        journal.rotate(key, heir, "2026-01-01T00:00:00+00:00")
+        with pytest.raises(KeyMissing, match="proxyguard rotate-key"):
+            journal.record(*STEPS[1], key)
+        journal.record(*STEPS[1], heir)
+    again = Journal(tmp_path)
+    assert again.signers == (key.public, heir.public)
+    assert again.signer == heir.public
+
+
+def test_nobody_is_made_an_author_without_their_own_key(tmp_path: Path, key: SigningKey) -> None:
+    victim = SigningKey.create()
+    with writing(tmp_path) as journal:
+        journal.record(*STEPS[0], key)
+        journal.record(Stage.ROTATED, {"successor": victim.identity, "consent": key.sign(b"")}, key)
+    with pytest.raises(SealError, match="who has not consented"):
+        Journal(tmp_path)

@@ -14,8 +14,10 @@ from proxyguard.errors import DigestMismatch, SealError, StageError
 from proxyguard.seal.ledger import ORIGIN, Entry, Ledger, Stage
 
 A, B = "a" * 64, "b" * 64
+AUTHOR, HEIR = "1" * 128, "2" * 128
+KEY = AUTHOR[:64]
 FIXED: list[tuple[Stage, dict[str, Any]]] = [
-    (Stage.SEALED, {"target": A}),
+    (Stage.SEALED, {"target": A, "author": AUTHOR}),
     (Stage.DEVELOPED, {"pilot": A}),
     (Stage.REGISTERED, {"declaration": A}),
     (Stage.AMENDED, {"declaration": B, "supersedes": A, "reason": "fewer rows"}),
@@ -26,7 +28,7 @@ FIXED: list[tuple[Stage, dict[str, Any]]] = [
     (Stage.CORRECTED, {"certificate": B}),
 ]
 SEQUENTIAL: list[tuple[Stage, dict[str, Any]]] = [
-    (Stage.SEALED, {"target": A}),
+    (Stage.SEALED, {"target": A, "author": AUTHOR}),
     (Stage.REGISTERED, {"declaration": A, "path": "sequential"}),
     (Stage.OPENED, {}),
     (Stage.DRAWN, {"release": A}),
@@ -40,7 +42,7 @@ SEQUENTIAL: list[tuple[Stage, dict[str, Any]]] = [
 def ledger(steps: list[tuple[Stage, dict[str, Any]]]) -> Ledger:
     record = Ledger()
     for stage, body in steps:
-        record.append(stage, body)
+        record.append(stage, body, KEY)
     return record
 
 
@@ -92,7 +94,7 @@ def test_a_step_out_of_order_is_refused_and_changes_nothing(
     record = ledger(FIXED[:before])
     head = record.head
     with pytest.raises(StageError, match=why):
-        record.append(stage, body)
+        record.append(stage, body, KEY)
     assert record.head == head
 
 
@@ -113,7 +115,7 @@ def test_a_sequential_audit_commits_each_draw_before_its_score(
     before: int, stage: Stage, body: dict[str, Any], why: str
 ) -> None:
     with pytest.raises(StageError, match=why):
-        ledger(SEQUENTIAL[:before]).append(stage, body)
+        ledger(SEQUENTIAL[:before]).append(stage, body, KEY)
 
 
 def test_the_declaration_in_force_is_the_last_amendment() -> None:
@@ -124,12 +126,15 @@ def test_the_declaration_in_force_is_the_last_amendment() -> None:
 
 def test_releases_can_be_excluded_after_drawing_and_before_opening() -> None:
     record = up_to(Stage.OPENED)
-    record.append(Stage.AMENDED, {"declaration": A, "supersedes": B, "excluded": ["3"]})
-    record.append(Stage.OPENED, {})
+    record.append(Stage.AMENDED, {"declaration": A, "supersedes": B, "excluded": ["3"]}, KEY)
+    record.append(Stage.OPENED, {}, KEY)
     assert record.declaration == A
 
 
-@given(st.integers(0, len(FIXED) - 2), st.sampled_from(["body", "stage", "previous", "dropped"]))
+@given(
+    st.integers(0, len(FIXED) - 2),
+    st.sampled_from(["body", "stage", "previous", "signer", "dropped"]),
+)
 def test_rewriting_any_step_but_the_last_breaks_the_chain(index: int, what: str) -> None:
     entries = list(ledger(FIXED).entries)
     if what == "body":
@@ -137,6 +142,8 @@ def test_rewriting_any_step_but_the_last_breaks_the_chain(index: int, what: str)
     elif what == "stage":
         other = Stage.DEVIATED if entries[index].stage is not Stage.DEVIATED else Stage.DEVELOPED
         entries[index] = replace(entries[index], stage=other)
+    elif what == "signer":
+        entries[index] = replace(entries[index], signer=HEIR[:64])
     elif what == "previous":
         entries[index] = replace(entries[index], previous=B)
     else:
@@ -156,7 +163,7 @@ def test_a_rewritten_last_step_shows_only_in_the_head() -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"format": 2}, "format 2"),
+        ({"format": 3}, "format 3"),
         ({"stage": "peeked"}, "unknown step 'peeked'"),
         ({"note": "hello"}, "note"),
         ({"index": "0"}, "whole number"),
@@ -171,5 +178,48 @@ def test_an_entry_of_another_make_is_refused_by_name(change: dict[str, Any], why
 def test_what_cannot_be_sealed_is_not_recorded() -> None:
     record = Ledger()
     with pytest.raises(SealError, match="nan"):
-        record.append(Stage.SEALED, {"share": float("nan")})
+        record.append(Stage.SEALED, {"author": AUTHOR, "share": float("nan")}, KEY)
     assert record.entries == ()
+
+
+def test_a_seal_is_signed_by_the_author_it_names() -> None:
+    with pytest.raises(StageError, match=r"its author is 1{16}\.\.\., and it is signed by 2{16}"):
+        Ledger().append(Stage.SEALED, {"author": AUTHOR}, HEIR[:64])
+    for author in (None, KEY, AUTHOR.replace("1", "g"), 7):
+        with pytest.raises(StageError, match="must name its author by identity"):
+            Ledger().append(Stage.SEALED, {"author": author}, KEY)
+
+
+def test_another_key_signs_only_after_the_one_before_handed_over() -> None:
+    record = up_to(Stage.DRAWN)
+    with pytest.raises(StageError, match="has not handed over to it"):
+        record.append(Stage.DRAWN, {"releases": A}, HEIR[:64])
+    with pytest.raises(StageError, match="has not handed over to it"):
+        record.append(Stage.ROTATED, {"successor": HEIR}, HEIR[:64])
+    record.append(Stage.ROTATED, {"successor": HEIR}, KEY)
+    with pytest.raises(StageError, match="has not handed over to it"):
+        record.append(Stage.DRAWN, {"releases": A}, KEY)  # who handed over signs no more
+    record.append(Stage.DRAWN, {"releases": A}, HEIR[:64])
+    assert (record.signer, record.author) == (HEIR[:64], HEIR)
+    assert record.author_after(0) == AUTHOR
+
+
+def test_a_key_that_was_given_up_does_not_come_back() -> None:
+    record = up_to(Stage.DRAWN)
+    record.append(Stage.ROTATED, {"successor": HEIR}, KEY)
+    with pytest.raises(StageError, match="has signed here before"):
+        record.append(Stage.ROTATED, {"successor": AUTHOR}, HEIR[:64])
+    with pytest.raises(StageError, match="name its successor by identity"):
+        record.append(Stage.ROTATED, {"successor": AUTHOR[:64]}, HEIR[:64])
+
+
+@pytest.mark.parametrize("note", [Stage.DEVIATED, Stage.ROTATED])
+def test_a_note_between_a_committed_draw_and_its_score_keeps_them_together(note: Stage) -> None:
+    record = ledger(SEQUENTIAL[:4])
+    record.append(note, {"successor": HEIR}, KEY)
+    assert record.waiting is not None
+    key = str(record.signer)
+    with pytest.raises(StageError, match="not been scored"):
+        record.append(Stage.DRAWN, {"release": B}, key)
+    record.append(*SEQUENTIAL[4], key)
+    assert record.waiting is None

@@ -19,7 +19,7 @@ from proxyguard.audit.correct import correct, deviate
 from proxyguard.audit.data import DataFolders
 from proxyguard.audit.envelope import open_envelope
 from proxyguard.audit.folder import CERTIFICATE, DECLARATION, REPORTS, AuditFolder
-from proxyguard.audit.home import Home, default_home, processors
+from proxyguard.audit.home import Home, default_home, processors, rotate_key
 from proxyguard.audit.open import Opener
 from proxyguard.audit.report import figures_of, write_report
 from proxyguard.audit.resolve import Progress, Workplace
@@ -174,6 +174,18 @@ class Audit:
         found = correct(self.place, self.home, reason, design, opener, test)
         self._rewrite_report()
         return found
+
+    def rotate_key(self) -> dict[str, str]:
+        """Hand the audit over to a new signing key: recorded, and signed by the old one.
+
+        Returns
+        -------
+        The identities ``from`` and ``to``. The old key is kept in the home's ``retired/``,
+        because what was encrypted for it opens with it alone.
+        """
+        handed = rotate_key(self.folder, self.home)
+        self._rewrite_report()
+        return handed
 
     def report(self) -> list[Path]:
         """Write the report and return its files."""

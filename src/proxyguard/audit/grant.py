@@ -39,24 +39,25 @@ def grant(folder: AuditFolder, steward_key: Path, memory: LineageStore) -> dict[
         sealed = _sealed(journal)
         if sealed["steward"] != steward.identity:
             raise SealError("this target was not sealed for the steward whose key was given")
-        check_steward(steward.identity, str(sealed["author"]))
+        author = str(journal.ledger.author)
+        check_steward(steward.identity, author)
         if (folder / GRANT).exists():
             raise StageError("granted already; a grant is given once")
         if journal.ledger.has(Stage.OPENED):
             raise StageError("the target has been opened")
-        author = Recipient(sealed["author"][64:])
+        recipient = Recipient(author[64:])
         keys = {
-            name: author.wrap(_file(folder, member).unwrap(Person(steward.exchange)))
+            name: recipient.wrap(_file(folder, member).unwrap(Person(steward.exchange)))
             for name, member in sealed["members"].items()
         }
-        statement = {
+        statement: dict[str, Any] = {
             "format": 1,
             "registry": folder.registry(journal).digest,
             "releases": release_set(journal),
             "targets": {name: m["commitment"] for name, m in sealed["members"].items()},
             "head": journal.ledger.head,
             "keys": keys,
-            "author": sealed["author"],
+            "author": author,
             "steward": steward.identity,
             "time": now(),
         }
@@ -80,7 +81,7 @@ def release_set(journal: Journal) -> str:
 def read_grant(folder: AuditFolder, journal: Journal) -> dict[str, Any] | None:
     """Return the grant that fits this audit, or nothing where no steward is needed."""
     sealed = _sealed(journal)
-    if sealed["steward"] is not None and sealed["steward"][:64] == sealed["author"][:64]:
+    if sealed["steward"] is not None and sealed["steward"][:64] in journal.signers:
         raise SealError("the steward is the author, so nobody else granted the opening")
     if sealed["steward"] is None:
         if (folder / GRANT).exists():
@@ -112,7 +113,6 @@ def _check_grant(statement: dict[str, Any], folder: AuditFolder, journal: Journa
         "releases": release_set(journal),
         "targets": {name: m["commitment"] for name, m in sealed["members"].items()},
         "steward": sealed["steward"],
-        "author": sealed["author"],
     }
     for name, value in expected.items():
         if statement[name] != value:
@@ -121,13 +121,20 @@ def _check_grant(statement: dict[str, Any], folder: AuditFolder, journal: Journa
             )
     if statement["head"] not in heads:
         raise SealError("the ledger was rolled back behind the grant, or is another one")
+    # Whose key was in force when the steward looked; later ones are linked by rotations.
+    author = str(journal.ledger.author_after(heads.index(statement["head"])))
+    if statement["author"] != author:
+        raise SealError(
+            f"the grant is for author {str(statement['author'])[:16]}..., and the ledger was "
+            f"signed by {author[:16]}... when it was given"
+        )
 
 
 def granted_key(statement: dict[str, Any], member: str, author: SigningKey) -> bytes:
     """Return the target's key that the grant holds for the author."""
     key = Person(author.exchange).unwrap(statement["keys"][member])
     if key is None:
-        raise SealError("the grant's key is for another author")
+        raise SealError("the grant's key does not open with its author's key; it was edited")
     return key
 
 

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import time
 
-from proxyguard.errors import KeyExists, KeyMissing
+from proxyguard.audit.folder import AuditFolder
+from proxyguard.errors import KeyExists, KeyMissing, StageError
 from proxyguard.seal.crypto import KeyFile
-from proxyguard.seal.entropy import random_bytes
+from proxyguard.seal.entropy import now, random_bytes
+from proxyguard.seal.journal import writing
 from proxyguard.seal.keys import SigningKey
 from proxyguard.seal.lineage import LineageStore
-from proxyguard.seal.storage import LEFTOVER, sweep, write_atomic
+from proxyguard.seal.storage import LEFTOVER, sweep, sync_folder, write_atomic
 
 
 def default_home() -> Path:
@@ -59,6 +61,38 @@ class Home:
         return SigningKey.load(self.signing_path)
 
     @property
+    def next_path(self) -> Path:
+        """Where a key lies that a rotation is handing over to."""
+        return self.root / "signing.next.pem"
+
+    def key_of(self, identity: str) -> SigningKey:
+        """Return the key of an identity: the present one, or one that was rotated out."""
+        for path in (self.signing_path, self.next_path, self._retired(identity[:64])):
+            if path.exists():
+                key = SigningKey.load(path)
+                if key.identity == identity:
+                    return key
+        raise KeyMissing(
+            f"this needs the private key of {identity[:16]}..., which is not in {self.root}; "
+            "restore it there (a rotated one lies in retired/), nothing is lost"
+        )
+
+    def retire(self) -> None:
+        """Let the next key take the present one's place, which is kept for what it can open.
+
+        After a kill between the two moves the old key lies in both places, and this goes on.
+        """
+        old = self._retired(self.signing_key().public)
+        old.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with suppress(FileExistsError):
+            os.link(self.signing_path, old)
+        os.replace(self.next_path, self.signing_path)
+        sync_folder(self.root)
+
+    def _retired(self, public: str) -> Path:
+        return self.root / "retired" / f"{public}.pem"
+
+    @property
     def lineage(self) -> LineageStore:
         """The store that remembers records between audits."""
         return LineageStore(self.root / "lineage.sqlite")
@@ -90,3 +124,29 @@ def load_key_file(path: Path) -> KeyFile:
     if len(secret) != 32:
         raise KeyMissing(f"{path} is no key file of 64 hexadecimal digits")
     return KeyFile(secret)
+
+
+def rotate_key(folder: AuditFolder, home: Home) -> dict[str, str]:
+    """Hand an audit over from the key that signs it to a new one; both are in this home.
+
+    The first audit makes the new key, which is the home's own from then on; the others of this
+    home are handed over to the same one. A kill leaves the audit with the old key or the new
+    one, and a second run goes on from there.
+    """
+    with writing(folder.path) as journal:
+        if journal.ledger.author is None:
+            raise StageError("rotated: nothing is signed yet; run proxyguard seal")
+        before = journal.ledger.author
+        old, present = home.key_of(before), home.signing_key()
+        if home.next_path.exists() and old.public == SigningKey.load(home.next_path).public:
+            home.retire()  # the run before was killed after it had recorded this rotation
+            return {"from": present.identity, "to": before}
+        new = present
+        if old.public == present.public:
+            if not home.next_path.exists():
+                SigningKey.create().save(home.next_path)
+            new = SigningKey.load(home.next_path)
+        journal.rotate(old, new, now())
+        if old.public == present.public:
+            home.retire()
+    return {"from": before, "to": new.identity}

@@ -18,7 +18,7 @@ from proxyguard.audit.decide import (
     readings_of,
     secondary_readings,
 )
-from proxyguard.audit.envelope import sign_statement, statement
+from proxyguard.audit.envelope import open_envelope, sign_statement, statement
 from proxyguard.audit.folder import (
     ADVICE,
     CERTIFICATE,
@@ -87,7 +87,7 @@ class Opener:
             check_folder(self.folder, journal)
             check_manifest(self.folder, registry, journal)
             grant = self.record_opening(journal, registry, author)
-            evidence = self._evidence(journal, registry, author, grant)
+            evidence = self._evidence(journal, registry, grant)
             name = hashlib.sha256(canonical_bytes(evidence)).hexdigest()
             predicate = predicate_of(self.folder, journal, registry, evidence, grant)
             content = sign_statement(
@@ -143,7 +143,6 @@ class Opener:
         self,
         journal: Journal,
         member: Member,
-        author: SigningKey | None,
         grant: dict[str, Any] | None,
     ) -> OpenTarget:
         """Use the key; only an opened audit gets here."""
@@ -155,7 +154,9 @@ class Opener:
             if self._steward_key is not None:
                 steward = Person(SigningKey.load(self._steward_key).exchange)
                 self._unwrapped[member.name] = file.unwrap(steward)
-            elif grant is not None and author is not None:
+            elif grant is not None:
+                # Of the author at the time of the grant, who may have handed over since.
+                author = self.home.key_of(str(grant["author"]))
                 self._unwrapped[member.name] = granted_key(grant, member.name, author)
             else:
                 self._unwrapped[member.name] = file.unwrap(self._holder(journal))
@@ -190,15 +191,12 @@ class Opener:
         self,
         journal: Journal,
         registry: Registry,
-        author: SigningKey | None,
         grant: dict[str, Any] | None,
     ) -> dict[str, Any]:
         """Score every group and return all evidence as plain values."""
         manifest = self.folder.read_json(RELEASES)
         groups = groups_of(registry, manifest)
-        targets = {
-            m.name: self.target(journal, m, author, grant) for m in registry.declaration.members
-        }
+        targets = {m.name: self.target(journal, m, grant) for m in registry.declaration.members}
         seed = targets[groups[0].member.name].seed()
         readings = readings_of(registry, groups, seed)
         found: dict[str, Any] = {
@@ -236,14 +234,8 @@ class Opener:
     def rescore(self, journal: Journal, registry: Registry) -> dict[str, Any]:
         """Compute the evidence again from an opened target, for verifying and correcting."""
         grant = read_grant(self.folder, journal)
-        author = self.rescoring_author(grant)
         self._write_records = False
-        return self._evidence(journal, registry, author, grant)
-
-    def rescoring_author(self, grant: dict[str, Any] | None) -> SigningKey | None:
-        """Return the author's key where only that opens a granted target."""
-        needed = grant is not None and self._steward_key is None
-        return self.home.signing_key() if needed else None
+        return self._evidence(journal, registry, grant)
 
     def _records_holder(self, journal: Journal, grant: dict[str, Any] | None) -> Holder:
         steward = journal.ledger.find(Stage.SEALED)[0].body["steward"]
@@ -262,8 +254,9 @@ class Opener:
         done = journal.ledger.find(Stage.CERTIFIED)
         if done:
             before = dict(done[0].body["files"])
-            place = self.folder / CERTIFICATE
-            if before[EVIDENCE] != name or place.read_bytes() != content:
+            recorded, _ = open_envelope((self.folder / CERTIFICATE).read_bytes())
+            # The statement and not its bytes: the author may have handed over to another key.
+            if before[EVIDENCE] != name or recorded != open_envelope(content)[0]:
                 raise SealError(
                     "scoring again gave other evidence than was certified; the recorded "
                     "certificate stands, and this machine or its libraries differ from those "

@@ -32,7 +32,7 @@ from proxyguard.evidence.record import evidence_record
 from proxyguard.seal.entropy import now
 from proxyguard.seal.journal import Journal, writing
 from proxyguard.seal.keys import SigningKey
-from proxyguard.seal.ledger import Entry, Stage
+from proxyguard.seal.ledger import Stage
 
 
 class SequentialOpener(Opener):
@@ -54,7 +54,7 @@ class SequentialOpener(Opener):
                 return self._certified(journal, registry)
             grant = self.record_opening(journal, registry, author)
             member = registry.declaration.members[0]
-            target = self.target(journal, member, author, grant)
+            target = self.target(journal, member, grant)
             audit = SequentialAudit(plan_of(registry))
             for entry in journal.ledger.find(Stage.SCORED):
                 audit.add(bool(entry.body["favorable"]))
@@ -80,9 +80,9 @@ class SequentialOpener(Opener):
             check_folder(self.folder, journal)
             grant = self.record_opening(journal, registry, author)
             member = registry.declaration.members[0]
-            target = self.target(journal, member, author, grant)
+            target = self.target(journal, member, grant)
             step = Step(self, journal, registry, member, target, author)
-            waiting = _waiting(journal)
+            waiting = journal.ledger.waiting
             if waiting is not None:  # the round before this one was interrupted
                 step.judge(dict(waiting.body["record"]))
             step.next_batch()  # a candidate that no records are left for is not committed
@@ -100,9 +100,9 @@ class SequentialOpener(Opener):
                 raise StageError("no candidate was judged yet; there is nothing to certify")
             grant = self.record_opening(journal, registry, author)
             member = registry.declaration.members[0]
-            target = self.target(journal, member, author, grant)
+            target = self.target(journal, member, grant)
             step = Step(self, journal, registry, member, target, author)
-            waiting = _waiting(journal)
+            waiting = journal.ledger.waiting
             if waiting is not None:
                 step.judge(dict(waiting.body["record"]))
             return self._conclude(journal, registry, target, author, grant)
@@ -110,10 +110,9 @@ class SequentialOpener(Opener):
     def rescore(self, journal: Journal, registry: Registry) -> dict[str, Any]:
         """Compute every score again from the opened target, for verifying."""
         grant = read_grant(self.folder, journal)
-        author = self.rescoring_author(grant)
         member = registry.declaration.members[0]
-        target = self.target(journal, member, author, grant)
-        step = Step(self, journal, registry, member, target, author)
+        target = self.target(journal, member, grant)
+        step = Step(self, journal, registry, member, target, None)
         found: dict[str, Any] = {
             "format": 1,
             "registry": registry.digest,
@@ -135,7 +134,7 @@ class SequentialOpener(Opener):
 
     def _finish_pending(self, step: Step, audit: SequentialAudit) -> None:
         """Score the draw that was committed before the process ended."""
-        waiting = _waiting(step.journal)
+        waiting = step.journal.ledger.waiting
         if waiting is not None:
             audit.add(step.score(dict(waiting.body["record"]), audit.draws))
 
@@ -179,9 +178,3 @@ class SequentialOpener(Opener):
 def _require_stream(registry: Registry) -> None:
     if registry.declaration.claim.mode != "stream":
         raise RegistryError('candidates are submitted to an audit with claim.mode = "stream"')
-
-
-def _waiting(journal: Journal) -> Entry | None:
-    """Return the committed draw that has no score yet."""
-    last = journal.ledger.entries[-1]
-    return last if last.stage is Stage.DRAWN else None

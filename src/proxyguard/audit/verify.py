@@ -47,7 +47,7 @@ class Verification:
     findings: list[Finding] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)  # could not be checked here, and why
-    signer: str | None = None
+    signers: tuple[str, ...] = ()  # the author's keys, first to last, each handed over to the next
     attestation: str | None = None
     head: str | None = None
     certified: bool | None = None
@@ -65,7 +65,7 @@ class Verification:
             "findings": [{"place": f.place, "problem": f.problem} for f in self.findings],
             "unknown": self.unknown,
             "skipped": self.skipped,
-            "signer": self.signer,
+            "signers": list(self.signers),
             "attestation": self.attestation,
             "head": self.head,
             "certified": self.certified,
@@ -78,7 +78,7 @@ def verify(folder: AuditFolder, rescore: Rescore | None = None) -> Verification:
     journal = step(result, NAME, "ledger: chain and signatures", folder.journal)
     if journal is None:
         return result
-    result.signer, result.head = journal.signer, journal.ledger.head
+    result.signers, result.head = journal.signers, journal.ledger.head
     result.certified = journal.ledger.has(Stage.CERTIFIED)
     result.findings += [Finding(place=p, problem=why) for p, why in problems(folder, journal)]
     result.findings += [Finding(place=p, problem=why) for p, why in _unrecorded(folder, journal)]

@@ -274,7 +274,7 @@ def _check_certificate(
     grant: dict[str, Any] | None,
 ) -> None:
     value, signer = open_envelope((folder / CERTIFICATE).read_bytes())
-    if signer != journal.signer:
+    if signer != journal.ledger.find(Stage.CERTIFIED)[0].signer:
         raise SealError("the certificate was signed by another key than the ledger")
     make = sequential_predicate if journal.ledger.path is LedgerPath.SEQUENTIAL else predicate_of
     predicate = make(folder, journal, registry, evidence, grant)

@@ -1,4 +1,4 @@
-"""Verbs that lead to the verdict: draw, grant, open, run, deviate, correct."""
+"""Verbs that lead to the verdict: draw, grant, open, run, deviate, correct, rotate-key."""
 
 from __future__ import annotations
 
@@ -83,6 +83,7 @@ def grant(
         return
     show.say(f"Granted for registry {statement['registry'][:16]}... and releases "
              f"{statement['releases'][:16]}..., and for nothing else.")  # fmt: skip
+    show.say(f"Granted to author {statement['author'][:64]}: see that this is who asked you.")
 
 
 def open_(
@@ -137,6 +138,17 @@ def deviate(
     """Record, after opening, that something was not done as registered."""
     audit_of(folder, home, None, None, None).deviate(reason)
     show.give({"recorded": reason}) if json else show.say("Recorded.")
+
+
+def rotate_key(folder: Folder, home: Home = None, json: Json = False) -> None:
+    """Hand the audit over to a new signing key; the old key signs that in the ledger."""
+    handed = audit_of(folder, home, None, None, None).rotate_key()
+    if json:
+        show.give(handed)
+        return
+    show.say(f"Handed over from {handed['from'][:64]}")
+    show.say(f"              to {handed['to'][:64]}")
+    show.say("Tell those who check your audits; hand over your other audits in the same way.")
 
 
 def correct(

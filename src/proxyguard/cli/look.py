@@ -81,7 +81,8 @@ def verify(
             show.say(f"skip {name}")
         for name in found.unknown:
             show.say(f"note {name}: nothing vouches for this file")
-        show.say(f"Signed by {found.signer}")
+        for index, key in enumerate(found.signers):
+            show.say(f"Signed by {key}" if index == 0 else f"then, handed over to, {key}")
         if found.attestation:
             show.say(f"Attestation: {found.attestation}.")
         if found.certified is False:
@@ -118,13 +119,14 @@ def log(folder: Folder, json: Json = False) -> None:
     journal = AuditFolder(folder).journal()
     entries = [{**e.to_dict(), "digest": e.digest} for e in journal.ledger.entries]
     if json:
-        show.give({"signer": journal.signer, "entries": entries})
+        show.give({"signers": list(journal.signers), "entries": entries})
         return
     for entry in entries:
         body: dict[str, Any] = entry["body"]
         show.say(f"{entry['index']:>3} {entry['stage']:<10} {body.get('time', '')}")
         show.say(f"      digest {entry['digest']}")
-        for key in ("declaration", "supersedes", "releases", "reason", "grant"):
+        show.say(f"      signer {entry['signer']}")
+        for key in ("declaration", "supersedes", "releases", "reason", "grant", "successor"):
             if body.get(key):
                 show.say(f"      {key} {body[key]}")
 

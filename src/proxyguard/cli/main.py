@@ -30,7 +30,7 @@ app = typer.Typer(
 for verb in (
     prepare.init, plan.plan, prepare.check, prepare.seal, prepare.register, prepare.amend,
     decide.draw, decide.grant, look.report, look.verify, look.status, look.log, look.doctor,
-    decide.run, decide.deviate, decide.correct, prepare.schema, demo.demo,
+    decide.run, decide.deviate, decide.correct, decide.rotate_key, prepare.schema, demo.demo,
 ):  # fmt: skip
     app.command()(verb)
 app.command("open")(decide.open_)

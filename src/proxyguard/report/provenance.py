@@ -117,6 +117,8 @@ def _said(stage: str, body: Mapping[str, Any]) -> str:
         return "granted" if body.get("grant") else "self-attested"
     if stage == "deviated":
         return f"deviation: {body['reason']}"
+    if stage == "rotated":
+        return f"signing key handed over to {body['successor'][:16]}..."
     if stage == "corrected":
         decisions = "; ".join(f"{n} {d}" for n, d in body["decisions"].items())
         return f"corrective certificate ({body['reason']}): {decisions}"
@@ -129,6 +131,11 @@ def digest_table(
 ) -> Table:
     """Return who signed and which bytes everything rests on."""
     rows = [("signed by", signer), ("ledger, last entry", head)]
+    rows += [
+        (f"key handed over from {entry['signer'][:16]}... to", entry["body"]["successor"][:64])
+        for entry in ledger
+        if entry["stage"] == "rotated"
+    ]
     if steward is not None:
         rows.append(("steward", steward))
     rows += [(f"digest of {name}", value) for name, value in sorted(subjects.items())]

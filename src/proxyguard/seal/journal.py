@@ -1,7 +1,7 @@
 """The ledger on disk: one signed line for each step, replaced as a whole file.
 
-A line is the canonical bytes of ``{"entry": ..., "signature": ..., "signer": ...}``. Every
-entry is signed, so the head always is, and a kill between a step and its signature cannot
+A line is the canonical bytes of ``{"entry": ..., "signature": ...}``; the entry names its signer.
+Every entry is signed, so the head always is, and a kill between a step and its signature cannot
 happen.
 """
 
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from proxyguard.errors import KeyMissing, SealError
+from proxyguard.errors import KeyMissing, SealError, StageError
 from proxyguard.seal.canonical import canonical_bytes
 from proxyguard.seal.keys import SigningKey, signed_by
 from proxyguard.seal.ledger import Entry, Ledger, Stage
@@ -31,23 +31,30 @@ class Journal:
         if content and not content.endswith(b"\n"):
             raise SealError(f"{self._path} does not end with a whole line; it was cut or edited")
         self._lines = content.split(b"\n")[:-1]
-        records = [_read_line(line, i, self._path) for i, line in enumerate(self._lines)]
-        self.ledger = Ledger(entry for entry, _ in records)
-        self.signers = tuple(signer for _, signer in records)
-        if len(set(self.signers)) > 1:
-            raise SealError(f"{self._path} has entries of {len(set(self.signers))} signers")
+        entries = [_read_line(line, i, self._path) for i, line in enumerate(self._lines)]
+        try:
+            self.ledger = Ledger(entries)
+        except StageError as error:  # not a step too early: a record that breaks its own rules
+            raise SealError(str(error)) from error
 
     @property
     def signer(self) -> str | None:
-        """The public key that signed the first entry, and so must sign the rest."""
-        return self.signers[0] if self.signers else None
+        """The public key in force: the last entry's, or the one it hands over to."""
+        return self.ledger.signer
+
+    @property
+    def signers(self) -> tuple[str, ...]:
+        """Every key that has signed or may sign next, first to last."""
+        keys = [entry.signer for entry in self.ledger.entries]
+        return tuple(dict.fromkeys(keys if self.signer is None else [*keys, self.signer]))
 
     def check_signer(self, key: SigningKey) -> None:
-        """Raise unless this key signed the entries so far."""
+        """Raise unless this key is the one in force."""
         if self.signer is not None and key.public != self.signer:
             raise KeyMissing(
                 f"this audit is signed by {self.signer[:16]}..., the key given is "
-                f"{key.public[:16]}...; use the key made at init"
+                f"{key.public[:16]}...; use the key made at init, or hand over to this one with "
+                "proxyguard rotate-key"
             )
 
     def record(self, stage: Stage, body: Mapping[str, Any], key: SigningKey) -> Entry:
@@ -58,19 +65,18 @@ class Journal:
         """
         self.check_signer(key)
         trial = Ledger(self.ledger.entries)
-        entry = trial.append(stage, body)
-        line = canonical_bytes(
-            {
-                "entry": entry.to_dict(),
-                "signature": key.sign(entry.to_bytes()),
-                "signer": key.public,
-            }
-        )
+        entry = trial.append(stage, body, key.public)
+        line = canonical_bytes({"entry": entry.to_dict(), "signature": key.sign(entry.to_bytes())})
         lines = [*self._lines, line]
         write_atomic(self._path, b"".join(one + b"\n" for one in lines))
         self._lines, self.ledger = lines, trial
-        self.signers = (*self.signers, key.public)
         return entry
+
+    def rotate(self, key: SigningKey, successor: SigningKey, time: str) -> Entry:
+        """Hand over from the key in force to another one, which consents by its signature."""
+        consent = successor.sign(_consent(self.ledger.head, successor.identity))
+        body = {"successor": successor.identity, "consent": consent, "time": time}
+        return self.record(Stage.ROTATED, body, key)
 
 
 @contextmanager
@@ -80,18 +86,26 @@ def writing(folder: Path) -> Iterator[Journal]:
         yield Journal(folder)
 
 
-def _read_line(line: bytes, index: int, path: Path) -> tuple[Entry, str]:
+def _consent(head: str, successor: str) -> bytes:
+    """Return what a successor signs: nobody is made an author without their own key."""
+    return canonical_bytes({"rotation after": head, "successor": successor})
+
+
+def _read_line(line: bytes, index: int, path: Path) -> Entry:
     place = f"{path.name}, line {index + 1}"
     try:
         value = json.loads(line)
     except ValueError:
         raise SealError(f"{place} is no JSON; it was edited") from None
-    if not isinstance(value, dict) or set(value) != {"entry", "signature", "signer"}:
+    if not isinstance(value, dict) or set(value) != {"entry", "signature"}:
         raise SealError(f"{place} is no signed entry of a format that this version reads")
     entry = Entry.from_dict(value["entry"])
     if canonical_bytes(value) != line:
         raise SealError(f"{place} is not in canonical form; it was edited")
-    signer, signature = str(value["signer"]), str(value["signature"])
-    if not signed_by(signer, signature, entry.to_bytes()):
-        raise SealError(f"{place} does not carry a valid signature of {signer[:16]}...")
-    return entry, signer
+    if not signed_by(entry.signer, str(value["signature"]), entry.to_bytes()):
+        raise SealError(f"{place} does not carry a valid signature of {entry.signer[:16]}...")
+    if entry.stage is Stage.ROTATED:
+        successor, consent = str(entry.body.get("successor")), str(entry.body.get("consent"))
+        if not signed_by(successor[:64], consent, _consent(entry.previous, successor)):
+            raise SealError(f"{place} hands over to {successor[:16]}..., who has not consented")
+    return entry

@@ -13,12 +13,17 @@ Rules
  * deviations are recorded after opening, corrective certificates after certification;
    they add to the record and replace nothing
  * each entry carries the digest of the entry before it
+ * each entry names the key that signs it: the author's, whose identity the seal records, until
+   a rotation, itself signed by the key before, names the next one
 
-A chain does not protect its own last entry, so the head must be signed or published.
+The signer is part of the entry, so whoever signs the same steps with a key of their own has
+another head, which no grant and no published head fits. A chain does not protect its own last
+entry, so the head must be signed or published.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -27,7 +32,7 @@ from typing import Any
 from proxyguard.errors import DigestMismatch, SealError, StageError
 from proxyguard.seal.canonical import canonical_bytes, digest
 
-FORMAT = 1
+FORMAT = 2
 ORIGIN = "0" * 64
 """What the first entry names as the entry before it."""
 
@@ -45,6 +50,7 @@ class Stage(Enum):
     CERTIFIED = "certified"
     DEVIATED = "deviated"
     CORRECTED = "corrected"
+    ROTATED = "rotated"
 
 
 class Path(Enum):
@@ -55,14 +61,18 @@ class Path(Enum):
 
 
 ONCE = frozenset({Stage.SEALED, Stage.REGISTERED, Stage.OPENED, Stage.CERTIFIED})
+NOTES = frozenset({Stage.DEVIATED, Stage.ROTATED})
+"""Steps that may stand between a committed draw and its score."""
+_IDENTITY = re.compile("[0-9a-f]{128}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One recorded step: what happened, and the digest of the entry before it."""
+    """One recorded step: what happened, who signs it, and the digest of the entry before it."""
 
     index: int
     stage: Stage
+    signer: str
     body: Mapping[str, Any]
     previous: str
 
@@ -72,6 +82,7 @@ class Entry:
             "format": FORMAT,
             "index": self.index,
             "stage": self.stage.value,
+            "signer": self.signer,
             "body": dict(self.body),
             "previous": self.previous,
         }
@@ -85,7 +96,7 @@ class Entry:
             raise SealError(
                 f"ledger entry of format {value.get('format')!r}; this version reads {FORMAT}"
             )
-        expected = {"format", "index", "stage", "body", "previous"}
+        expected = {"format", "index", "stage", "signer", "body", "previous"}
         if set(value) != expected:
             raise SealError(f"a ledger entry has keys {sorted(expected)}, found {sorted(value)}")
         if not isinstance(value["index"], int) or not isinstance(value["body"], Mapping):
@@ -97,6 +108,7 @@ class Entry:
         return cls(
             index=value["index"],
             stage=stage,
+            signer=str(value["signer"]),
             body=value["body"],
             previous=str(value["previous"]),
         )
@@ -149,9 +161,42 @@ class Ledger:
         steps = [e for e in self._entries if e.stage in (Stage.REGISTERED, Stage.AMENDED)]
         return str(steps[-1].body["declaration"]) if steps else None
 
-    def append(self, stage: Stage, body: Mapping[str, Any]) -> Entry:
+    @property
+    def author(self) -> str | None:
+        """The identity in force: the sealing author's, or the last rotation's successor."""
+        return self.author_after(len(self._entries) - 1)
+
+    def author_after(self, index: int) -> str | None:
+        """Return the identity in force once the entry of this number was recorded."""
+        author = None
+        for entry in self._entries[: index + 1]:
+            if entry.stage is Stage.SEALED:
+                author = str(entry.body["author"])
+            elif entry.stage is Stage.ROTATED:
+                author = str(entry.body["successor"])
+        return author
+
+    @property
+    def signer(self) -> str | None:
+        """The public key that the next entry must be signed with; none before the first."""
+        return None if self.author is None else self.author[:64]
+
+    @property
+    def waiting(self) -> Entry | None:
+        """The committed draw of a sequential audit that has no score yet."""
+        steps = [entry for entry in self._entries if entry.stage not in NOTES]
+        last = steps[-1] if steps and self.path is Path.SEQUENTIAL else None
+        return last if last is not None and last.stage is Stage.DRAWN else None
+
+    def append(self, stage: Stage, body: Mapping[str, Any], signer: str) -> Entry:
         """Record the next step and return its entry."""
-        entry = Entry(index=len(self._entries), stage=stage, body=dict(body), previous=self.head)
+        entry = Entry(
+            index=len(self._entries),
+            stage=stage,
+            signer=signer,
+            body=dict(body),
+            previous=self.head,
+        )
         self._admit(entry)
         return entry
 
@@ -174,9 +219,17 @@ class Ledger:
         if stage in ONCE and has(stage):
             return "recorded already, and it is recorded once"
         if stage is Stage.SEALED:
-            return None
+            return _author_objection(entry)
         if not has(Stage.SEALED):
             return "the target must be sealed first"
+        if entry.signer != self.signer:
+            return (
+                f"it is signed by {entry.signer[:16]}..., and the key in force is "
+                f"{str(self.signer)[:16]}..., which has not handed over to it"
+            )
+        if stage is Stage.ROTATED:
+            known = {e.signer for e in self._entries}
+            return _rotation_objection(entry, known)
         if stage is Stage.DEVELOPED:
             return "development ends with registration" if has(Stage.REGISTERED) else None
         if stage is Stage.REGISTERED:
@@ -195,8 +248,7 @@ class Ledger:
         if stage is Stage.SCORED:
             return self._score_objection(entry)
         if stage is Stage.CERTIFIED:
-            waiting = self.path is Path.SEQUENTIAL and self._entries[-1].stage is Stage.DRAWN
-            return "a committed draw has not been scored" if waiting else None
+            return "a committed draw has not been scored" if self.waiting else None
         if stage is Stage.CORRECTED and not has(Stage.CERTIFIED):
             return "there is no certificate to correct"
         return None
@@ -215,18 +267,37 @@ class Ledger:
             return "recorded already, and it is recorded once" if self.has(Stage.DRAWN) else None
         if not self.has(Stage.OPENED):
             return "a sequential audit draws after the target is opened"
-        if self._entries[-1].stage is Stage.DRAWN:
+        if self.waiting is not None:
             return "the draw before it has not been scored"
         return _missing(entry.body, "release")
 
     def _score_objection(self, entry: Entry) -> str | None:
         if self.path is Path.FIXED:
             return "a fixed audit scores all releases when it is opened"
-        last = self._entries[-1]
-        if last.stage is not Stage.DRAWN or entry.body.get("release") != last.body["release"]:
+        draw = self.waiting
+        if draw is None or entry.body.get("release") != draw.body["release"]:
             return "it must score the draw committed just before it"
         return None
 
 
 def _missing(body: Mapping[str, Any], key: str) -> str | None:
     return None if isinstance(body.get(key), str) else f"it must name its {key} by digest"
+
+
+def _author_objection(entry: Entry) -> str | None:
+    """Return why the seal's author is not who signs it, or nothing."""
+    author = entry.body.get("author")
+    if not isinstance(author, str) or _IDENTITY.fullmatch(author) is None:
+        return "it must name its author by identity, 128 hexadecimal digits"
+    if author[:64] != entry.signer:
+        return f"its author is {author[:16]}..., and it is signed by {entry.signer[:16]}..."
+    return None
+
+
+def _rotation_objection(entry: Entry, known: set[str]) -> str | None:
+    """Return why a key may not hand over as this entry says, or nothing."""
+    successor = entry.body.get("successor")
+    if not isinstance(successor, str) or _IDENTITY.fullmatch(successor) is None:
+        return "it must name its successor by identity, 128 hexadecimal digits"
+    # A key that was given up may have been given up because somebody else has it.
+    return "its successor has signed here before" if successor[:64] in known else None
