@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         TableError,
         TargetReused,
         UnsupportedDesign,
+        UntrustedCode,
     )
     from proxyguard.losses.array import LossArray, LossBatches, LossStream, Moments
     from proxyguard.losses.records import Records
@@ -109,6 +110,7 @@ _HOME = {
     "TableError": "proxyguard.errors",
     "TargetReused": "proxyguard.errors",
     "UnsupportedDesign": "proxyguard.errors",
+    "UntrustedCode": "proxyguard.errors",
     "WithoutReplacement": "proxyguard.registry.design",
     "assumed_law": "proxyguard.plan.law",
     "certify": "proxyguard.certificate.certify",
@@ -160,6 +162,7 @@ __all__ = [
     "TableError",
     "TargetReused",
     "UnsupportedDesign",
+    "UntrustedCode",
     "WithoutReplacement",
     "assumed_law",
     "certify",

@@ -16,6 +16,7 @@ ProxyGuardError
     KeyExists              a key would have replaced another one
     Busy                   another process is working on the audit
     DiskError              a file could not be written; nothing was changed
+    UntrustedCode          the record asks for code that nobody here asked to be run
   TargetReused           a target record was offered a second time where it must be fresh
 
 "Unresolved" is a decision, not an error; an error is never reported as
@@ -133,6 +134,17 @@ class Busy(SealError):
 
 class DiskError(SealError):
     """A file could not be written; nothing was changed."""
+
+
+class UntrustedCode(SealError):
+    """The record asks for code, or for types of a stored model, that are not run here.
+
+    ``names`` are import paths or types: what a reader of the folder would have to trust.
+    """
+
+    def __init__(self, message: str, *, names: tuple[str, ...]) -> None:
+        self.names = names
+        super().__init__(message)
 
 
 class TargetReused(ProxyGuardError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ from proxyguard.audit.seal import Keeper
 from proxyguard.audit.sequential import SequentialOpener
 from proxyguard.audit.status import Status, status_of
 from proxyguard.audit.template import TEMPLATE
-from proxyguard.audit.verify import Verification, verify
+from proxyguard.audit.verify import Trust, Verification, verify
 from proxyguard.certificate.count import ValidCount
 from proxyguard.certificate.picks import read_picks
 from proxyguard.errors import RegistryError, StageError
@@ -211,20 +211,25 @@ class Audit:
         key_file: Path | str | None = None,
         passphrase: str | None = None,
         steward_key: Path | str | None = None,
+        trust: Sequence[str] = (),
+        run_named_code: bool = False,
     ) -> Verification:
         """Check the folder offline; with the target's key, compute the losses again too.
 
-        That key is the author's, or the steward's own (``steward_key``).
+        That key is the author's, or the steward's own (``steward_key``). Stored models may
+        contain our own types and those of ``trust``, whatever the folder says. Code that the
+        folder names is run with ``run_named_code`` only, in a process without keys; what would
+        need it is in ``not_checked`` otherwise.
         """
-        rescore: Callable[..., dict[str, Any]] | None = None
+        opener: Opener | None = None
         if with_target:
             sequential = self.journal().ledger.path is LedgerPath.SEQUENTIAL
             kind = SequentialOpener if sequential else Opener
-            rescore = kind(
+            opener = kind(
                 self.place, self.home, key_file=_path(key_file), passphrase=passphrase,
-                steward_key=_path(steward_key),
-            ).rescore  # fmt: skip
-        return verify(self.folder, rescore)
+                steward_key=_path(steward_key), trusted=tuple(trust),
+            )  # fmt: skip
+        return verify(self.folder, opener, Trust(types=tuple(trust), run_named_code=run_named_code))
 
     def status(self) -> Status:
         """Say where the audit stands and what comes next."""

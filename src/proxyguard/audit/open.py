@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from proxyguard.adapters.library import Library
@@ -67,12 +68,18 @@ class Opener:
         passphrase: str | None = None,
         steward_key: Any = None,
         write_records: bool = False,
+        trusted: Sequence[str] | None = None,
+        targets: Mapping[str, OpenTarget] | None = None,
     ) -> None:
         self.place, self.home = place, home
         self.folder: AuditFolder = place.folder
         self._key_file, self._passphrase = key_file, passphrase
         self._steward_key = steward_key
         self._write_records = write_records
+        self._trusted = (
+            trusted  # whoever verifies has a list of their own, the author a declaration
+        )
+        self._targets = targets or {}  # decrypted elsewhere, where there is no key here
         self._unwrapped: dict[str, bytes] = {}
 
     def open(self) -> dict[str, Any]:
@@ -148,6 +155,8 @@ class Opener:
         """Use the key; only an opened audit gets here."""
         if not journal.ledger.has(Stage.OPENED):
             raise StageError("the target has not been opened")
+        if member.name in self._targets:
+            return self._targets[member.name]
         sealed = journal.ledger.find(Stage.SEALED)[0].body["members"][member.name]
         if member.name not in self._unwrapped:
             file = SealedFile(self.folder / f"target/{sealed['index']}.sealed")
@@ -170,12 +179,6 @@ class Opener:
         source = resolved["source"]
         if group.member.name in manifest.get("sources", {}):
             source = {"predictions": manifest["sources"][group.member.name]}
-        procedure, outcome = group.member.procedure, group.member.target.predicted
-        trusted = (
-            []
-            if procedure is None or outcome is None
-            else Library(procedure, outcome, resolved["features"]).trusted()
-        )
         return Scorer(
             folder=self.folder,
             member=group.member,
@@ -183,9 +186,22 @@ class Opener:
             target=target,
             features=resolved["features"],
             source=source,
-            trusted=trusted,
+            trusted=self._types(group.member, resolved["features"]),
             progress=self.place.progress,
         )
+
+    def _types(self, member: Member, features: Sequence[str]) -> Sequence[str]:
+        """Return the types that stored models may contain beside our own.
+
+        The author's own declaration says it where the author opens. It is no reason for anyone
+        else to build such a type: ``trusted`` in a stranger's folder could name anything.
+        """
+        procedure, outcome = member.procedure, member.target.predicted
+        if self._trusted is not None:
+            return self._trusted
+        if procedure is None or outcome is None:
+            return ()
+        return Library(procedure, outcome, features).trusted()
 
     def _evidence(
         self,
@@ -236,6 +252,16 @@ class Opener:
         grant = read_grant(self.folder, journal)
         self._write_records = False
         return self._evidence(journal, registry, grant)
+
+    def unlocked(self, journal: Journal, registry: Registry) -> dict[str, OpenTarget]:
+        """Return the targets of an opened audit by member, for verifying."""
+        grant = read_grant(self.folder, journal)
+        return {m.name: self.target(journal, m, grant) for m in registry.declaration.members}
+
+    def secrets(self) -> list[Path]:
+        """Return where the keys lie that this opening may use."""
+        given = [Path(p) for p in (self._key_file, self._steward_key) if p is not None]
+        return [self.home.root, *given]
 
     def _records_holder(self, journal: Journal, grant: dict[str, Any] | None) -> Holder:
         steward = journal.ledger.find(Stage.SEALED)[0].body["steward"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,16 +47,34 @@ class OpenTarget:
     def __init__(
         self, folder: AuditFolder, member: Member, sealed: Mapping[str, Any], key: bytes
     ) -> None:
-        self._member, self._sealed, self._key = member, sealed, key
-        self._file = SealedFile(folder / f"target/{sealed['index']}.sealed")
-        self._file.check(key, sealed["commitment"])
-        self.salt = self._file.salt(key)
+        file = SealedFile(folder / f"target/{sealed['index']}.sealed")
+        file.check(key, sealed["commitment"])
+        self._member, self._sealed = member, sealed
+        self.rows, self.salt = file.rows, file.salt(key)
+        self.stored: Callable[[], Iterator[pa.Table]] = partial(file.tables, key)
+
+    @classmethod
+    def received(
+        cls,
+        member: Member,
+        sealed: Mapping[str, Any],
+        *,
+        rows: int,
+        salt: bytes,
+        tables: Sequence[pa.Table],
+    ) -> OpenTarget:
+        """Return a target whose records somebody else decrypted; no key is known here."""
+        target = cls.__new__(cls)
+        target._member, target._sealed = member, sealed
+        target.rows, target.salt = rows, salt
+        target.stored = lambda: iter(tables)
+        return target
 
     @property
     def n_records(self) -> int:
         """The number of records that are scored."""
         draw = self._member.target.draw
-        return self._file.rows if draw is None else draw.size
+        return self.rows if draw is None else draw.size
 
     def seed(self) -> int:
         """The seed of orders and uniforms, which nobody knew before the target was opened."""
@@ -73,9 +92,9 @@ class OpenTarget:
     def _tables(self) -> Iterator[pa.Table]:
         draw = self._member.target.draw
         if draw is None:
-            yield from self._file.tables(self._key)
+            yield from self.stored()
             return
-        population = pa.concat_tables(list(self._file.tables(self._key))).combine_chunks()
+        population = pa.concat_tables(list(self.stored())).combine_chunks()
         rng = np.random.default_rng(draw.seed)
         size = population.num_rows
         chosen = (

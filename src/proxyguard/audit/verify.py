@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from proxyguard.audit.folder import CERTIFICATE, DECLARATION, EVIDENCE, AuditFolder
 from proxyguard.audit.integrity import problems, unknown_files
-from proxyguard.errors import KeyMissing, ProxyGuardError
+from proxyguard.draw.catalog import only_our_code
+from proxyguard.errors import KeyMissing, ProxyGuardError, UntrustedCode
 from proxyguard.seal.journal import NAME, Journal
 from proxyguard.seal.ledger import Stage
 
 if TYPE_CHECKING:
-    from proxyguard.audit.folder import Registry
-
-    Rescore = Callable[[Journal, Registry], dict[str, Any]]
+    from proxyguard.audit.open import Opener
 
 _BROKEN = (
     ProxyGuardError, KeyError, TypeError, ValueError, IndexError, AttributeError, AssertionError,
@@ -39,14 +38,22 @@ class Finding:
     problem: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trust:
+    """What whoever verifies will run beside this package; the folder has no say in it."""
+
+    types: tuple[str, ...] = ()  # that stored models may contain
+    run_named_code: bool = False  # in a process that has no key and no home
+
+
 @dataclass(slots=True, kw_only=True)
 class Verification:
-    """What was checked, what failed, and what nobody vouches for."""
+    """What was checked, what failed, what was not checked, and what nobody vouches for."""
 
     checked: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)  # could not be checked here, and why
+    not_checked: list[str] = field(default_factory=list)  # and why
     signers: tuple[str, ...] = ()  # the author's keys, first to last, each handed over to the next
     attestation: str | None = None
     head: str | None = None
@@ -57,6 +64,11 @@ class Verification:
         """Whether everything that was checked holds."""
         return not self.findings
 
+    @property
+    def complete(self) -> bool:
+        """Whether nothing that was asked for had to be left unchecked."""
+        return not self.not_checked
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
         return {
@@ -64,7 +76,7 @@ class Verification:
             "checked": self.checked,
             "findings": [{"place": f.place, "problem": f.problem} for f in self.findings],
             "unknown": self.unknown,
-            "skipped": self.skipped,
+            "not_checked": self.not_checked,
             "signers": list(self.signers),
             "attestation": self.attestation,
             "head": self.head,
@@ -72,8 +84,15 @@ class Verification:
         }
 
 
-def verify(folder: AuditFolder, rescore: Rescore | None = None) -> Verification:
-    """Check everything that can be checked here; ``rescore`` computes the evidence again."""
+def verify(
+    folder: AuditFolder, opener: Opener | None = None, trust: Trust | None = None
+) -> Verification:
+    """Check everything that can be checked here; with an ``opener``, the losses too."""
+    with only_our_code():
+        return _verify(folder, opener, trust or Trust())
+
+
+def _verify(folder: AuditFolder, opener: Opener | None, trust: Trust) -> Verification:
     result = Verification()
     journal = step(result, NAME, "ledger: chain and signatures", folder.journal)
     if journal is None:
@@ -87,7 +106,7 @@ def verify(folder: AuditFolder, rescore: Rescore | None = None) -> Verification:
     if journal.ledger.has(Stage.REGISTERED):
         from proxyguard.audit.verify_claim import verify_claim
 
-        verify_claim(result, folder, journal, rescore)
+        verify_claim(result, folder, journal, opener, trust)
     return result
 
 
@@ -107,11 +126,14 @@ def _unrecorded(folder: AuditFolder, journal: Journal) -> Iterator[tuple[str, st
 
 
 def step(result: Verification, place: str, name: str, check: Callable[[], Any]) -> Any:
-    """Run one check; what it raises becomes a finding."""
+    """Run one check; what it raises is a finding, or says why nothing was checked."""
     try:
         found = check()
     except KeyMissing:
         raise  # says nothing about the folder
+    except UntrustedCode as error:
+        result.not_checked.append(f"{name}: {error}")
+        return None
     except _BROKEN as error:
         text = str(error) if isinstance(error, ProxyGuardError) else f"cannot be read: {error!r}"
         result.findings.append(Finding(place=place, problem=text))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from proxyguard.audit.agree import agree
 from proxyguard.audit.amend import drawn_part, void_exclusions
+from proxyguard.audit.apart import rescore_apart, risks_apart, source_risks
 from proxyguard.audit.correct import BASIS, corrected_registry, correction_name
 from proxyguard.audit.data import DataFolders
 from proxyguard.audit.decide import decide, groups_of, readings_of, secondary_readings
@@ -27,20 +28,14 @@ from proxyguard.audit.folder import (
 from proxyguard.audit.grant import read_grant, release_set
 from proxyguard.audit.limits import planned_records, resolve_limits, resolve_roles
 from proxyguard.audit.manifest import check_manifest
-from proxyguard.audit.measures import measures_of
 from proxyguard.audit.open import predicate_of, subjects_of
 from proxyguard.audit.register import path_of
 from proxyguard.audit.report import report_bytes
-from proxyguard.audit.resolve import (
-    MemberDevelopment,
-    Workplace,
-    load_fitted,
-    validation_risks,
-)
+from proxyguard.audit.resolve import Workplace
 from proxyguard.audit.score_shares import check_answers
 from proxyguard.audit.sequential_claim import check_sequential, sequential_predicate
-from proxyguard.audit.verify import Verification, step
-from proxyguard.errors import SealError
+from proxyguard.audit.verify import Trust, Verification, step
+from proxyguard.errors import SealError, UntrustedCode
 from proxyguard.evidence.record import check_counts, derived_record, read_evidence
 from proxyguard.losses.cell import Reading
 from proxyguard.registry.declaration import Declaration, Member, read_declaration
@@ -51,14 +46,15 @@ from proxyguard.seal.ledger import Path as LedgerPath
 from proxyguard.seal.ledger import Stage
 
 if TYPE_CHECKING:
-    from proxyguard.audit.verify import Rescore
+    from proxyguard.audit.open import Opener
 
 
 def verify_claim(
     result: Verification,
     folder: AuditFolder,
     journal: Journal,
-    rescore: Rescore | None,
+    opener: Opener | None,
+    trust: Trust,
 ) -> None:
     """Check what was registered, drawn, granted, scored, decided and reported."""
     registry = step(
@@ -67,7 +63,7 @@ def verify_claim(
     )  # fmt: skip
     if registry is None:
         return
-    _verify_risks(result, folder, journal, registry)
+    _verify_risks(result, folder, journal, registry, trust)
     ledger = journal.ledger
     sequential = ledger.path is LedgerPath.SEQUENTIAL
     if ledger.has(Stage.DRAWN) and not sequential:
@@ -97,41 +93,79 @@ def verify_claim(
               lambda: _check_corrections(folder, journal, registry))  # fmt: skip
     step(result, "report", "report: built anew, byte by byte",
           lambda: _check_report(folder, journal))  # fmt: skip
-    if rescore is not None:
+    if opener is not None:
         step(result, EVIDENCE, "losses: computed again from the target",
-              lambda: agree(evidence, rescore(journal, registry), "the evidence"))  # fmt: skip
+              lambda: _check_losses(opener, journal, registry, evidence, trust))  # fmt: skip
+
+
+def _check_losses(
+    opener: Opener, journal: Journal, registry: Registry, evidence: Mapping[str, Any], trust: Trust
+) -> None:
+    """See that whoever has the target's key finds the same statistics."""
+    again = _ours_or_apart(
+        registry, trust,
+        here=lambda: opener.rescore(journal, registry),
+        apart=lambda: rescore_apart(opener, journal, registry),
+    )  # fmt: skip
+    agree(evidence, again, "the evidence")
+
+
+def _ours_or_apart(
+    registry: Registry, trust: Trust, *, here: Callable[[], Any], apart: Callable[[], Any]
+) -> Any:
+    """Return what our own code finds; what needs other code is run apart, if that was asked for."""
+    try:
+        return here()  # `verify` lets nothing but our own code run in this process
+    except UntrustedCode as error:
+        _check_declared(error, registry)
+        if not trust.run_named_code:
+            raise UntrustedCode(
+                f"{error}. Run it with --run-named-code, in a process without keys, or name types "
+                "that you trust with --trust TYPE",
+                names=error.names,
+            ) from error
+    return apart()
+
+
+def _check_declared(error: UntrustedCode, registry: Registry) -> None:
+    """Raise where a stored model has types that its author could not have opened either."""
+    procedures = [m.procedure for m in registry.declaration.members if m.procedure is not None]
+    if any(":" in name for procedure in procedures for name in procedure.library):
+        return  # which types an import path stands for is known to whoever imports it
+    declared = {name for procedure in procedures for name in procedure.trusted}
+    beyond = [name for name in error.names if ":" not in name and name not in declared]
+    if beyond:
+        raise SealError(f"{error}; its own declaration does not name {beyond} either") from error
 
 
 def _verify_risks(
-    result: Verification, folder: AuditFolder, journal: Journal, registry: Registry
+    result: Verification, folder: AuditFolder, journal: Journal, registry: Registry, trust: Trust
 ) -> None:
-    """Compute the source's validation risks again, where that runs no code of a stranger's."""
+    """Compute the source's validation risks again."""
     made, here = registry.value["software"].get("scikit-learn"), _version("scikit-learn")
     for member in registry.declaration.members:
-        procedure = member.procedure
-        if procedure is None:
+        if member.procedure is None:
             continue
-        own = [*procedure.library, *(part.loss or "" for part in member.requirement)]
-        if any(":" in name for name in own) or procedure.trusted:
-            result.skipped.append(f"risks of {member.name}: they rest on code that is named only")
-        elif made != here:
-            result.skipped.append(
-                f"risks of {member.name}: made with scikit-learn {made}, here is {here}"
-            )
+        name = f"risks: the source of {member.name} on validation"
+        if made != here:
+            result.not_checked.append(f"{name}: made with scikit-learn {made}, here is {here}")
         else:
-            check = partial(_check_risks, folder, journal, registry, member)
-            step(result, "registry", f"risks: the source of {member.name} on validation", check)
+            check = partial(_check_risks, folder, journal, registry, member, trust)
+            step(result, "registry", name, check)
 
 
-def _check_risks(folder: AuditFolder, journal: Journal, registry: Registry, member: Member) -> None:
+def _check_risks(
+    folder: AuditFolder, journal: Journal, registry: Registry, member: Member, trust: Trust
+) -> None:
     sealed = journal.ledger.find(Stage.SEALED)[0].body["members"][member.name]
-    found = registry.member(member.name)
     place = Workplace(folder=folder, data=DataFolders((folder.path,)), home="")
-    development = MemberDevelopment(place, member, sealed)
-    measures = measures_of(member, found["requirements"])
-    fitted = load_fitted(folder, found["source"], ())
-    again = validation_risks(development, measures, fitted)
-    recorded = {name: float(risk) for name, risk in found["facts"]["risks"].items()}
+    again = _ours_or_apart(
+        registry, trust,
+        here=lambda: source_risks(place, registry, member, sealed, trust.types),
+        apart=lambda: risks_apart(folder, member),
+    )  # fmt: skip
+    facts = registry.member(member.name)["facts"]
+    recorded = {name: float(risk) for name, risk in facts["risks"].items()}
     agree(recorded, again, f"{member.name}, validation risks")
 
 

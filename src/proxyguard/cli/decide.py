@@ -191,7 +191,7 @@ def _finish(predicate: dict[str, Any] | None, folder: Path, json: bool) -> None:
         show.give({"finished": False}) if json else show.say(
             "Not decided yet; go on with open, when you like."
         )
-        raise typer.Exit(show.UNRESOLVED)
+        raise typer.Exit(show.Exit.UNRESOLVED)
     if json:
         show.give(predicate)
     else:

@@ -31,4 +31,4 @@ def demo(
     show.say(f"Report:  {place / 'report.html'}")
     show.say(f"Check:   proxyguard verify {place}   -> {'everything holds' if good else 'BROKEN'}")
     if not good:
-        raise typer.Exit(show.BROKEN)
+        raise typer.Exit(show.Exit.BROKEN)

@@ -56,20 +56,43 @@ def verify(
     steward_key: Annotated[
         Path | None, typer.Option("--steward-key", help="The steward's own key, to recompute.")
     ] = None,
+    trust: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--trust",
+            metavar="TYPE",
+            help="A type that stored models may contain, such as package.module.Class; repeatable. "
+            "What the folder trusts is not asked.",
+        ),
+    ] = None,
+    run_named_code: Annotated[
+        bool,
+        typer.Option(
+            "--run-named-code",
+            help="Run the losses, procedures and model types that the folder names, in a process "
+            "without keys. With --with-target that code sees the target's records.",
+        ),
+    ] = False,
     json: Json = False,
 ) -> None:
-    """Check everything that can be checked, offline; exit code 5 if something does not hold."""
+    """Check everything that can be checked, offline.
+
+    Exit code 5 if something does not hold, 6 if all that was checked holds and a part could not
+    be checked, 0 if everything holds.
+    """
     from proxyguard.audit.folder import AuditFolder
+    from proxyguard.audit.verify import Trust
     from proxyguard.audit.verify import verify as check
 
     if with_target:
         with show.bars(json) as progress:
             found = audit_of(folder, home, data, None, progress).verify(
                 with_target=True, key_file=key_file, passphrase=ask_passphrase(passphrase),
-                steward_key=steward_key,
+                steward_key=steward_key, trust=trust or (), run_named_code=run_named_code,
             )  # fmt: skip
     else:
-        found = check(AuditFolder(folder))
+        own = Trust(types=tuple(trust or ()), run_named_code=run_named_code)
+        found = check(AuditFolder(folder), trust=own)
     if json:
         show.give(found.to_dict())
     else:
@@ -77,8 +100,8 @@ def verify(
             show.say(f"ok   {name}")
         for finding in found.findings:
             show.say(f"BAD  {finding.place}: {finding.problem}")
-        for name in found.skipped:
-            show.say(f"skip {name}")
+        for name in found.not_checked:
+            show.say(f"not checked: {name}")
         for name in found.unknown:
             show.say(f"note {name}: nothing vouches for this file")
         for index, key in enumerate(found.signers):
@@ -87,9 +110,14 @@ def verify(
             show.say(f"Attestation: {found.attestation}.")
         if found.certified is False:
             show.say("There is no certificate yet.")
-        show.say("Everything holds." if found.good else "This folder does not hold.")
+        if found.good and not found.complete:
+            show.say("This holds as far as it was checked; see above what was not.")
+        else:
+            show.say("Everything holds." if found.good else "This folder does not hold.")
     if not found.good:
-        raise typer.Exit(show.BROKEN)
+        raise typer.Exit(show.Exit.BROKEN)
+    if not found.complete:
+        raise typer.Exit(show.Exit.PARTLY)
 
 
 def status(folder: Folder, json: Json = False) -> None:
@@ -145,4 +173,4 @@ def doctor(home: Home = None, json: Json = False) -> None:
             show.say(f"problem: {problem}")
         show.say("All well." if not found["problems"] else "See the problems above.")
     if found["problems"]:
-        raise typer.Exit(show.ERROR)
+        raise typer.Exit(show.Exit.ERROR)

@@ -91,7 +91,7 @@ def main() -> None:
         sys.exit(show.exit_code(error))
     except OSError as error:
         print(f"proxyguard: {error}", file=sys.stderr)
-        sys.exit(show.ERROR)
+        sys.exit(show.Exit.ERROR)
     except Exception as error:  # a fault of ours: say where, and that nothing recorded is lost
         where = traceback.extract_tb(error.__traceback__)[-1]
         print(
@@ -100,7 +100,7 @@ def main() -> None:
             "kept, please report this",
             file=sys.stderr,
         )
-        sys.exit(show.ERROR)
+        sys.exit(show.Exit.ERROR)
     except Interrupted as interrupted:
         _say_interrupted(interrupted)
         sys.exit(128 + interrupted.signal)

@@ -153,7 +153,7 @@ def plan(
             f"{question.target:g}; no audit should validate this mechanism."
         )
     if all(one.hopeless for one in found.values()):
-        raise typer.Exit(show.UNRESOLVED)
+        raise typer.Exit(show.Exit.UNRESOLVED)
 
 
 def _plan_one(law: Law, question: Question, stressed: bool, seed: int, progress: Any) -> Any:

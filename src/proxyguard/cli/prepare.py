@@ -63,7 +63,7 @@ def check(
                 show.say(f"{kind}: {line}")
         show.say("Nothing stands in the way." if found.good else "This cannot be registered.")
     if not found.good:
-        raise typer.Exit(show.ERROR)
+        raise typer.Exit(show.Exit.ERROR)
 
 
 def seal(

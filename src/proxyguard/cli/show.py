@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from enum import IntEnum
 from math import ceil, floor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,24 +26,40 @@ if TYPE_CHECKING:
     from proxyguard.audit.resolve import Progress
     from proxyguard.audit.status import Status
 
-DONE, ERROR, USAGE, UNRESOLVED, VIOLATION, BROKEN = 0, 1, 2, 3, 4, 5
+
+class Exit(IntEnum):
+    """How a command ends, for programs; README and ``proxyguard --help`` say the same.
+
+    Of several that apply, verify gives the first of BROKEN, PARTLY and DONE.
+    """
+
+    DONE = 0  # done, validated, or everything holds
+    ERROR = 1  # something can be mended and tried again
+    USAGE = 2
+    UNRESOLVED = 3
+    VIOLATION = 4
+    BROKEN = 5  # the record is broken
+    PARTLY = 6  # it holds as far as it was checked
+
+
 MARKS = {"validated": "✓ VALIDATED", "unresolved": "? UNRESOLVED", "violation": "✗ VIOLATION"}
 _COLOURS = {"validated": "32", "unresolved": "33", "violation": "31"}
 _STYLES = {"validated": "green", "unresolved": "yellow", "violation": "red"}
 
 
-def exit_code(error: ProxyGuardError) -> int:
+def exit_code(error: ProxyGuardError) -> Exit:
     """Return 5 for a broken record and 1 for everything that can be mended and tried again."""
     mendable = isinstance(error, StageError | KeyMissing | KeyExists | Busy | DiskError)
-    return BROKEN if isinstance(error, SealError) and not mendable else ERROR
+    return Exit.BROKEN if isinstance(error, SealError) and not mendable else Exit.ERROR
 
 
-def verdict_code(verdicts: list[Mapping[str, Any]]) -> int:
+def verdict_code(verdicts: list[Mapping[str, Any]]) -> Exit:
     """Return the code of the worst verdict."""
     decisions = {verdict["decision"] for verdict in verdicts}
     if "violation" in decisions:
-        return VIOLATION
-    return UNRESOLVED if "unresolved" in decisions or not decisions else DONE
+        return Exit.VIOLATION
+    unsettled = "unresolved" in decisions or not decisions
+    return Exit.UNRESOLVED if unsettled else Exit.DONE
 
 
 def say(text: str = "") -> None:

@@ -103,7 +103,7 @@ def run(
         show.say(table(rows))
         show.say(verdict.sentence)
     if not verdict.good:
-        raise typer.Exit(show.ERROR)
+        raise typer.Exit(show.Exit.ERROR)
 
 
 @app.command("reproduce")
@@ -144,4 +144,4 @@ def reproduce(
     verdict = agreement(rows)
     show.say(verdict.sentence)
     if not verdict.good:
-        raise typer.Exit(show.ERROR)
+        raise typer.Exit(show.Exit.ERROR)

@@ -7,13 +7,15 @@ claim is refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points, packages_distributions, version
 from typing import Any
 
-from proxyguard.errors import RegistryError
+from proxyguard.errors import RegistryError, UntrustedCode
 
 GENERATORS = {
     "bootstrap": "proxyguard.adapters.bootstrap:RowBootstrap",
@@ -48,6 +50,31 @@ FILL_MISSING = frozenset(
 )
 """Procedures of ours that put the training medians where numbers are missing, even if none was
 missing in training."""
+
+_NAMED_CODE = ContextVar("whether code that a declaration names may be run", default=True)
+
+
+@contextmanager
+def only_our_code() -> Iterator[None]:
+    """Refuse, within, to import anything that is not this package's own.
+
+    Whoever reads a stranger's folder stands in here: a name in it (a loss, a procedure, a
+    generator, the function of a `callable`) would otherwise decide what runs on their machine.
+    Every import by name goes through `_load`, so that no reader can forget to ask.
+    """
+    token = _NAMED_CODE.set(False)
+    try:
+        yield
+    finally:
+        _NAMED_CODE.reset(token)
+
+
+def is_ours(name: str, kind: str = "generator") -> bool:
+    """Return whether a name stands for code of this package, whatever else is installed.
+
+    `callable` is a name of ours for a function that somebody else names.
+    """
+    return name in (GENERATORS if kind == "generator" else PROCEDURES) and name != "callable"
 
 
 def load_generator(name: str, options: Mapping[str, Any]) -> Any:
@@ -96,6 +123,11 @@ def _find(name: str, ours: Mapping[str, str], group: str) -> str:
 
 
 def _load(path: str, name: str) -> Any:
+    ours = path in GENERATORS.values() or path in PROCEDURES.values()
+    if not ours and not _NAMED_CODE.get():
+        raise UntrustedCode(
+            f"{path} is code that the folder names, which is not run here", names=(path,)
+        )
     module, _, attribute = path.partition(":")
     try:
         found: Any = import_module(module)

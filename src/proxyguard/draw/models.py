@@ -18,7 +18,7 @@ import numpy as np
 
 from proxyguard.draw.container import MAGIC
 from proxyguard.draw.plain import plain_bytes, plain_model
-from proxyguard.errors import SealError
+from proxyguard.errors import SealError, UntrustedCode
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 TRUSTED = (
@@ -74,9 +74,11 @@ def _load_skops(content: bytes, name: str, allowed: set[str]) -> Any:
     try:
         found = set(skops.io.get_untrusted_types(data=content))
         if found - allowed:
-            raise SealError(
-                f"{name} contains {sorted(found - allowed)}, which are not on the allow-list of "
-                "its procedure; it is not loaded"
+            beyond = tuple(sorted(found - allowed))
+            raise UntrustedCode(
+                f"{name} contains {list(beyond)}, which are not on the list of types that are "
+                "trusted here; it is not loaded",
+                names=beyond,
             )
         return skops.io.loads(content, trusted=sorted(found))
     except SealError:

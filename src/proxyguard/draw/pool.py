@@ -10,12 +10,14 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
 
 from proxyguard.draw.processes import end_family
 from proxyguard.draw.worker import receive
 from proxyguard.errors import DrawError
+from proxyguard.seal.journal import NAME
 
 THREADS = (
     "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS",
@@ -109,12 +111,16 @@ class _Crew:
         What a terminal sends to the command must not reach it by another way: the command
         ends its workers itself, and none of them prints a traceback over its message.
         """
-        environment = {**os.environ, **dict.fromkeys(THREADS, "1")}
+        environment = {
+            **os.environ, **dict.fromkeys(THREADS, "1"), "PYTHONPATH": import_path(),
+        }  # fmt: skip
         with self._lock:
             if self.stopped:
                 raise DrawError("drawing was stopped")
             worker = subprocess.Popen(
-                [sys.executable, "-m", module, str(os.getpid())],
+                # -P: the folder in which somebody stands is no place to import from. A numpy.py
+                # in an audit folder would otherwise be the numpy of every draw.
+                [sys.executable, "-P", "-m", module, str(os.getpid())],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env=environment,
@@ -158,6 +164,26 @@ def _drive(
         done.put(error)
     finally:
         done.put(None)
+
+
+def import_path(without: Path | None = None) -> str:
+    """Return where a child imports from: where this process does, and never from an audit folder.
+
+    The empty entry is the current folder, put there by an interpreter without a script. It is
+    left out where it is an audit folder or lies in one; so is everything in ``without``.
+    """
+    found = []
+    for entry in sys.path:
+        place = Path(entry or os.curdir).resolve()
+        inside = without is not None and place.is_relative_to(without.resolve())
+        if inside or (not entry and _in_an_audit(place)):
+            continue
+        found.append(str(place))
+    return os.pathsep.join(found)
+
+
+def _in_an_audit(place: Path) -> bool:
+    return any((folder / NAME).exists() for folder in (place, *place.parents))
 
 
 @contextmanager

@@ -1,0 +1,269 @@
+"""Code that a folder names, run in a process that has no key and no home.
+
+Whoever verifies a stranger's folder runs such code only if they ask for it, and then here: a
+fresh interpreter (not a fork, which would have the keys in its memory) with an environment of
+its own, an empty home and a scratch folder, which may open neither keys nor the verdict that it
+is to confirm. The parent decrypts the target and passes its records through a pipe; statistics
+come back. The code sees the records, and what it answers is as good as the code.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO, Any
+
+import pyarrow as pa
+
+from proxyguard.audit.data import DataFolders
+from proxyguard.audit.folder import CERTIFICATE, EVIDENCE, REPORTS, AuditFolder, Registry
+from proxyguard.audit.home import Home, default_home
+from proxyguard.audit.measures import measures_of
+from proxyguard.audit.open import Opener
+from proxyguard.audit.resolve import (
+    MemberDevelopment,
+    Workplace,
+    load_fitted,
+    validation_risks,
+)
+from proxyguard.audit.sequential import SequentialOpener
+from proxyguard.audit.target import OpenTarget
+from proxyguard.draw.pool import THREADS, import_path
+from proxyguard.draw.processes import LINUX, end_with_parent, prctl
+from proxyguard.draw.worker import forbid
+from proxyguard.errors import SealError, UntrustedCode
+from proxyguard.registry.declaration import Member
+from proxyguard.seal.journal import NAME, Journal
+from proxyguard.seal.ledger import Path as LedgerPath
+from proxyguard.seal.ledger import Stage
+
+KEPT = ("PATH", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH")
+"""What the child keeps of the environment: nothing that could hold a secret or lead to one."""
+MOST = 1 << 28
+"""Bytes that the child may answer; statistics are far fewer."""
+_DUMPABLE = 4  # PR_SET_DUMPABLE
+_LENGTH = 8
+
+
+def rescore_apart(opener: Opener, journal: Journal, registry: Registry) -> dict[str, Any]:
+    """Compute the evidence again with the code that the folder names."""
+    targets = opener.unlocked(journal, registry)
+
+    def send(out: IO[bytes]) -> None:
+        for member in registry.declaration.members:
+            send_target(targets[member.name], out)
+
+    found: dict[str, Any] = run_apart(opener.folder, {"task": "evidence"}, opener.secrets(), send)
+    return found
+
+
+def risks_apart(folder: AuditFolder, member: Member) -> dict[str, float]:
+    """Compute the source's validation risks with the code that the folder names."""
+    found: dict[str, float] = run_apart(folder, {"task": "risks", "member": member.name}, ())
+    return found
+
+
+def run_apart(
+    folder: AuditFolder,
+    job: Mapping[str, Any],
+    secrets: Sequence[Path],
+    send: Callable[[IO[bytes]], None] = lambda out: None,
+) -> Any:
+    """Start the child, give it its job and return its answer.
+
+    What goes wrong in the named code is no fault of the record: it raises `UntrustedCode`, as
+    if the code had not been run. A record that the child finds broken raises `SealError`.
+    """
+    hidden = [default_home(), *secrets, *_verdicts(folder)]
+    whole = {
+        **job,
+        "folder": str(folder.path.resolve()),
+        "forbidden": [str(path.absolute()) for path in hidden],
+    }
+    with (
+        TemporaryDirectory(prefix="proxyguard-") as scratch,
+        _unreadable_memory(),
+        subprocess.Popen(
+            # -P: neither the folder nor the scratch folder is a place to import from.
+            [sys.executable, "-P", "-m", "proxyguard.audit.apart", str(os.getpid())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # it could write escapes to the verifier's terminal
+            cwd=scratch,
+            env=_environment(scratch, folder.path),
+            start_new_session=True,
+        ) as process,
+    ):
+        assert process.stdin is not None  # both are pipes
+        assert process.stdout is not None
+        try:
+            with suppress(BrokenPipeError):  # it ended early, which the missing answer says
+                process.stdin.write(json.dumps(whole).encode() + b"\n")
+                send(process.stdin)
+                process.stdin.close()
+            # Its length comes first: a process that the code left behind may hold the pipe open.
+            size = int.from_bytes(process.stdout.read(_LENGTH), "big")
+            content = process.stdout.read(size) if size <= MOST else b""
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+    return _answer(content)
+
+
+def _answer(content: bytes) -> Any:
+    try:
+        answer = json.loads(content)
+    except (ValueError, RecursionError):
+        answer = None
+    if not isinstance(answer, dict):
+        raise UntrustedCode("code that the folder names ended without an answer", names=())
+    if "value" in answer:
+        return answer["value"]
+    if answer.get("broken"):
+        raise SealError(str(answer.get("error")))
+    raise UntrustedCode(
+        f"code that the folder names could not be run here: {answer.get('error')}", names=()
+    )
+
+
+def _verdicts(folder: AuditFolder) -> list[Path]:
+    """Return what would tell the code which answer is wanted, and the sealed target."""
+    names = (NAME, EVIDENCE, CERTIFICATE, *REPORTS, "target")
+    return [folder / name for name in names]
+
+
+def _environment(scratch: str, folder: Path) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
+    return {
+        **kept,
+        **dict.fromkeys(THREADS, "1"),
+        **dict.fromkeys(("HOME", "TMPDIR", "XDG_DATA_HOME", "XDG_CACHE_HOME"), scratch),
+        "PYTHONPATH": import_path(without=folder),
+        "PYTHONSAFEPATH": "1",  # also for interpreters that the code starts itself
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+
+
+@contextmanager
+def _unreadable_memory() -> Iterator[None]:
+    """Keep processes of the same user from reading this one's memory, where the keys are."""
+    if not LINUX:
+        yield
+        return
+    prctl(_DUMPABLE, 0)
+    try:
+        yield
+    finally:
+        prctl(_DUMPABLE, 1)
+
+
+def send_target(target: OpenTarget, out: IO[bytes]) -> None:
+    """Write an open target's records, chunk by chunk."""
+    head = {"rows": target.rows, "salt": target.salt.hex()}
+    out.write(json.dumps(head).encode() + b"\n")
+    for table in target.stored():
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        content = sink.getvalue()
+        out.write(content.size.to_bytes(_LENGTH, "big"))
+        out.write(content)
+    out.write(bytes(_LENGTH))
+
+
+def receive_target(member: Member, sealed: Mapping[str, Any], source: IO[bytes]) -> OpenTarget:
+    """Read what `send_target` wrote."""
+    head = json.loads(source.readline())
+    tables = []
+    while size := int.from_bytes(source.read(_LENGTH), "big"):
+        with pa.ipc.open_stream(source.read(size)) as reader:
+            tables.append(reader.read_all())
+    return OpenTarget.received(
+        member, sealed, rows=head["rows"], salt=bytes.fromhex(head["salt"]), tables=tables
+    )
+
+
+class _Job:
+    """One job of the child: the folder as it was read before any other code was loaded."""
+
+    def __init__(self, job: Mapping[str, Any], source: IO[bytes]) -> None:
+        self._job = job
+        self._folder = AuditFolder(Path(job["folder"]))
+        self._journal = self._folder.journal()
+        self._registry = self._folder.registry(self._journal)
+        self._sealed = self._journal.ledger.find(Stage.SEALED)[0].body["members"]
+        nowhere = Path.home()  # the scratch folder
+        self._place = Workplace(
+            folder=self._folder, data=DataFolders((nowhere,)), home=str(nowhere)
+        )
+        self._targets: dict[str, OpenTarget] = {}
+        if job["task"] == "evidence":
+            self._targets = {
+                member.name: receive_target(member, self._sealed[member.name], source)
+                for member in self._registry.declaration.members
+            }
+
+    def run(self) -> Any:
+        """Return the answer."""
+        return {"evidence": self._evidence, "risks": self._risks}[self._job["task"]]()
+
+    def _evidence(self) -> dict[str, Any]:
+        sequential = self._journal.ledger.path is LedgerPath.SEQUENTIAL
+        kind = SequentialOpener if sequential else Opener
+        # The list of types is the declaration's own here: that is what was asked for.
+        opener = kind(self._place, Home(Path.home()), targets=self._targets)
+        return opener.rescore(self._journal, self._registry)
+
+    def _risks(self) -> dict[str, float]:
+        name = str(self._job["member"])
+        member = next(m for m in self._registry.declaration.members if m.name == name)
+        return source_risks(self._place, self._registry, member, self._sealed[name], None)
+
+
+def source_risks(
+    place: Workplace,
+    registry: Registry,
+    member: Member,
+    sealed: Mapping[str, Any],
+    trusted: Sequence[str] | None,
+) -> dict[str, float]:
+    """Return the validation risks of a member's stored source procedure."""
+    resolved = registry.member(member.name)
+    development = MemberDevelopment(place, member, sealed)
+    if trusted is None:
+        learner = development.learner()
+        trusted = () if learner is None else learner.trusted()
+    fitted = load_fitted(place.folder, resolved["source"], trusted)
+    return validation_risks(development, measures_of(member, resolved["requirements"]), fitted)
+
+
+def main() -> None:
+    """Do one job; what the named code prints goes nowhere."""
+    end_with_parent(int(sys.argv[1]), signal.SIGKILL)
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    whole = json.loads(sys.stdin.buffer.readline())
+    answer: dict[str, Any]
+    try:
+        job = _Job(whole, sys.stdin.buffer)
+        forbid(whole["forbidden"])  # from here on other code than ours may be loaded
+        answer = {"value": job.run()}
+    except Exception as error:  # whatever named code raises is told, and decides nothing
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"{type(error).__name__}: {error} ({Path(where.filename).name}, {where.lineno})"
+        answer = {"error": text[:2000], "broken": isinstance(error, SealError)}
+    content = json.dumps(answer).encode()
+    answers.write(len(content).to_bytes(_LENGTH, "big") + content)
+    answers.flush()
+    os._exit(0)  # no thread or exit handler of the named code outlives its answer
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,297 @@
+"""Verifying a stranger's folder runs no code of the stranger's, unless that is asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from typer.testing import CliRunner
+
+from proxyguard.audit.audit import Audit
+from proxyguard.audit.folder import DECLARATION, EVIDENCE, RELEASES
+from proxyguard.cli.main import app
+from proxyguard.draw.catalog import load_attribute, load_generator, only_our_code
+from proxyguard.draw.models import load_model, skops_bytes
+from proxyguard.errors import UntrustedCode
+
+MODULE = '''\
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path({root!r})
+
+
+def spring():
+    """Say where this ran, and what it could get hold of there."""
+    def reads(path):
+        try:
+            return bool(path.read_bytes())
+        except OSError as error:
+            return type(error).__name__
+
+    seen = {{
+        "process": os.getpid(),
+        "environment": sorted(os.environ),
+        "home": os.path.expanduser("~"),
+        "key": reads(ROOT / "home" / "signing.pem"),
+        "evidence": reads(ROOT / "audit" / "evidence.json"),
+        "target": reads(ROOT / "audit" / "target" / "0.sealed"),
+    }}
+    (ROOT / "sprung.json").write_text(json.dumps(seen))
+
+
+def same(x):
+    spring()
+    return x
+
+
+def squared(y, p):
+    spring()
+    return (np.asarray(p) - np.asarray(y)) ** 2
+'''
+
+
+def audit_in(root: Path) -> Audit:
+    return Audit(root / "audit", home=root / "home", data=[root / "data"], workers=1)
+
+
+def sprung(root: Path) -> dict[str, Any] | None:
+    """Return what the trap saw, if it was sprung."""
+    place = root / "sprung.json"
+    return json.loads(place.read_text()) if place.exists() else None
+
+
+@pytest.fixture(scope="module")
+def trap(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A module that a folder may name, on the import path of whoever verifies."""
+    root = tmp_path_factory.mktemp("trap")
+    (root / "pg_trap.py").write_text(MODULE.format(root=str(root / "work")))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(root))
+        patch.setenv("PROXYGUARD_HOME", str(root / "work" / "home"))
+        yield root
+    sys.modules.pop("pg_trap", None)
+
+
+LOSS = (
+    'loss = "brier"\nform = "absolute"\nlimit = { source_validation_plus = "0.10", '
+    'round_up = "0.001" }',
+    'loss = "pg_trap:squared"\nlow = "0"\nhigh = "1"\nform = "absolute"\nlimit = "0.4"',
+)
+PATH = (
+    'library = ["fixed_logistic"]\n'
+    'choose = { loss = "cost", false_negative = "2", thresholds = 51 }',
+    'library = ["sklearn.linear_model:LogisticRegression"]',
+)
+
+
+def trusting(name: str) -> tuple[str, str]:
+    return ("[procedure]\n", f'[procedure]\ntrusted = ["{name}"]\n')
+
+
+CHANGES = {
+    "loss": LOSS,
+    "path": PATH,
+    "model": trusting("pg_trap.same"),
+    "undeclared model": trusting("pg_trap.spring"),
+}
+Certified = Callable[[str], Path]
+
+
+def trap_a_model(audit: Audit, forge: Any) -> None:
+    """Let the first stored model call a function of the trap."""
+    first = forge.draws_of(audit.folder.read_json(RELEASES))[0]
+    plain = load_model(audit.folder.store.get(first["model"]), "a model")
+    step = FunctionTransformer(load_attribute("pg_trap:same"))
+    address = audit.folder.store.put(skops_bytes(make_pipeline(step, plain)))
+    forge.manifest(audit, lambda m: forge.draws_of(m)[0].update(model=address))
+
+
+@pytest.fixture(scope="module")
+def certify(trap: Path, stages: Path, draw_here: Callable[..., None], forge: Any) -> Certified:
+    """Return a function that certifies the small audit with one change, once for each change.
+
+    Its author's own opening springs the trap, which is set again.
+    """
+    work = trap / "work"
+
+    def new(kind: str) -> Path:
+        kept = trap / kind
+        shutil.rmtree(work, ignore_errors=True)
+        if not kept.exists():
+            shutil.copytree(stages / "new", work)
+            audit = audit_in(work)
+            text = (audit.folder / DECLARATION).read_text()
+            old, changed = CHANGES[kind]
+            assert old in text
+            (audit.folder / DECLARATION).write_text(text.replace(old, changed, 1))
+            audit.seal()
+            audit.register()
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr("proxyguard.audit.draw.draw_all", draw_here)
+                audit.draw()
+                if "model" in kind:
+                    trap_a_model(audit, forge)
+                # An author whose own program does not ask can certify what it should refuse.
+                patch.setattr(
+                    "proxyguard.audit.open.Library.trusted", lambda self: ["pg_trap.same"]
+                )
+                audit.open()
+            assert kind == "path" or sprung(work) is not None
+            (work / "sprung.json").unlink(missing_ok=True)
+            shutil.move(work, kept)
+        shutil.copytree(kept, work)
+        return work
+
+    return new
+
+
+def verify_command(root: Path, *options: str) -> Any:
+    arguments = ["verify", str(root / "audit"), "--home", str(root / "home"), *options]
+    return CliRunner().invoke(app, arguments)
+
+
+def test_a_model_type_that_only_the_folder_trusts_is_not_built(certify: Certified) -> None:
+    root = certify("model")
+    found = audit_in(root).verify(with_target=True)
+    assert sprung(root) is None
+    assert found.good, found.findings
+    (words,) = found.not_checked
+    assert words.startswith("losses: computed again from the target: ")
+    assert "pg_trap.same" in words
+    shown = verify_command(root, "--with-target")
+    assert shown.exit_code == 6
+    assert "not checked: losses" in shown.output
+    assert "Everything holds" not in shown.output
+    assert sprung(root) is None
+
+
+def test_the_verifiers_own_list_of_types_is_trusted(certify: Certified) -> None:
+    root = certify("model")
+    shown = verify_command(root, "--with-target", "--trust", "pg_trap.same")
+    assert shown.exit_code == 0, shown.output
+    seen = sprung(root)
+    assert seen is not None
+    assert seen["process"] == os.getpid()
+
+
+def test_named_code_that_was_asked_for_runs_without_key_and_home(certify: Certified) -> None:
+    root = certify("model")
+    shown = verify_command(root, "--with-target", "--run-named-code")
+    assert shown.exit_code == 0, shown.output
+    seen = sprung(root)
+    assert seen is not None
+    assert seen["process"] != os.getpid()
+    assert "PROXYGUARD_HOME" not in seen["environment"]
+    assert not Path(seen["home"]).exists()  # it was a scratch folder
+    for secret in ("key", "evidence", "target"):
+        assert seen[secret] == "PermissionError"
+
+
+def test_a_model_that_not_even_the_folder_trusts_is_a_finding(certify: Certified) -> None:
+    root = certify("undeclared model")
+    for options in ({}, {"run_named_code": True}):
+        problems = [f.problem for f in audit_in(root).verify(with_target=True, **options).findings]
+        assert any("does not name ['pg_trap.same'] either" in words for words in problems)
+    assert sprung(root) is None
+
+
+def test_a_loss_that_the_folder_names_is_not_imported(certify: Certified) -> None:
+    root = certify("loss")
+    for with_target in (False, True):
+        found = audit_in(root).verify(with_target=with_target)
+        assert found.good, found.findings
+        assert sprung(root) is None
+        assert any("pg_trap:squared" in words for words in found.not_checked)
+        assert len(found.not_checked) == 1 + with_target  # the source's risks, and the losses
+
+
+def test_a_loss_that_the_folder_names_is_computed_again_where_it_is_asked_for(
+    certify: Certified, forge: Any
+) -> None:
+    root = certify("loss")
+    found = audit_in(root).verify(with_target=True, run_named_code=True)
+    assert found.good, found.findings
+    assert found.complete
+    seen = sprung(root)
+    assert seen is not None
+    assert seen["process"] != os.getpid()
+
+    def edit(evidence: dict[str, Any]) -> None:
+        for column in evidence["groups"]["bootstrap"]["columns"]:
+            for name, value in column.items():
+                if isinstance(value, list) and isinstance(value[0], float):
+                    column[name] = [v * 0.999 for v in value]
+        forge.derive(audit_in(root), evidence)
+
+    forge.certificate(audit_in(root), evidence=edit)
+    assert audit_in(root).verify(with_target=True).good  # without the loss nobody can tell
+    problems = audit_in(root).verify(with_target=True, run_named_code=True).findings
+    assert [f.place for f in problems] == [EVIDENCE]
+
+
+def test_a_procedure_by_import_path_is_not_imported_by_verify(certify: Certified) -> None:
+    root = certify("path")
+    found = audit_in(root).verify(with_target=True)
+    assert found.good, found.findings  # skops knows the stored type by itself, without the path
+    with only_our_code(), pytest.raises(UntrustedCode, match=r"sklearn\.linear_model:Logistic"):
+        load_attribute("sklearn.linear_model:LogisticRegression")
+
+
+def test_a_broken_record_comes_before_one_that_holds_as_far_as_checked(certify: Certified) -> None:
+    root = certify("loss")
+    (root / "audit" / "report.md").write_text("VALIDATED")
+    shown = verify_command(root, "--with-target")
+    assert shown.exit_code == 5
+    assert "not checked: risks" in shown.output
+    assert "This folder does not hold." in shown.output
+
+
+def test_code_that_is_not_here_is_not_checked_and_no_broken_record(certify: Certified) -> None:
+    root = certify("loss")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", [p for p in sys.path if not p.endswith("trap0")])
+        found = audit_in(root).verify(with_target=True, run_named_code=True)
+    assert found.good, found.findings
+    assert any("could not be run here" in words for words in found.not_checked)
+
+
+@pytest.mark.parametrize("name", ["callable", "pg_trap:same"])
+def test_a_generator_that_stands_for_other_code_is_not_made(trap: Path, name: str) -> None:
+    options = {"function": "pg_trap:same"} if name == "callable" else {}
+    with only_our_code(), pytest.raises(UntrustedCode, match="pg_trap:same is code that"):
+        load_generator(name, options)
+    with only_our_code():
+        assert load_generator("bootstrap", {}).describe()["rows"] is None
+
+
+def test_a_file_in_the_audit_folder_is_never_imported(
+    stages: Path, tmp_path: Path, forge: Any
+) -> None:
+    shutil.copytree(stages / "registered", tmp_path / "work")
+    folder = tmp_path / "work" / "audit"
+    for name in ("numpy", "pandas", "typing_extensions", "proxyguard"):
+        (folder / f"{name}.py").write_text(
+            f"open({str(tmp_path / 'imported')!r}, 'a').write({name!r})\n"
+            "raise ImportError('the module of an audit folder')\n"
+        )
+    environment = {**os.environ, "PROXYGUARD_HOME": str(tmp_path / "work" / "home")}
+    command = [str(Path(sys.executable).parent / "proxyguard")]
+    done = subprocess.run(
+        [*command, "draw", ".", "--workers", "1"],
+        cwd=folder, env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert not (tmp_path / "imported").exists()
+    assert done.returncode == 0, done.stderr
