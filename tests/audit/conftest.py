@@ -230,12 +230,12 @@ class Forge:
         cls.rewrite(audit, drawn=lambda body: body.update(releases=audit.folder.sha256(RELEASES)))
 
     @staticmethod
-    def derive(audit: Audit, evidence: Value) -> None:
+    def derive(audit: Audit, evidence: Value, name: str = "bootstrap") -> None:
         """Let all derived numbers follow from the statistics as they are now."""
-        record = evidence["groups"]["bootstrap"]
+        record = evidence["groups"][name]
         registry = audit.folder.registry(audit.journal())
         groups = groups_of(registry, audit.folder.read_json(RELEASES))
-        reading = readings_of(registry, groups, int(evidence["seed"]))["bootstrap"][0]
+        reading = readings_of(registry, groups, int(evidence["seed"]))[name][0]
         record["derived"] = derived_record(read_evidence(record, reading))
 
     @classmethod

@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from proxyguard.adapters.pipelines import make_estimator
 from proxyguard.audit.audit import Audit
 from proxyguard.draw.protocol import Seed
-from proxyguard.errors import TargetReused, UnsupportedDesign
+from proxyguard.errors import RegistryError, TargetReused, UnsupportedDesign
 from proxyguard.seal.ledger import Stage
 
 Array = NDArray[np.float64]
@@ -119,6 +119,62 @@ def brier_by_hand(training: pd.DataFrame, validation: pd.DataFrame, seed: int) -
     p = model.predict_proba(validation[columns].to_numpy())[:, 1]
     truth = (validation["label"] == "yes").to_numpy(dtype=np.float64)
     return float(np.mean((p - truth) ** 2))
+
+
+BY_SITE = TARGET.replace('positive = "yes"', 'positive = "yes"\nexclude = ["site"]')
+GROUPED = """
+[[requirement]]
+name = "risk at b"
+loss = "brier"
+form = "absolute"
+limit = { source_validation_plus = "0.05", round_up = "0.001" }
+group = { site = "%s" }
+"""
+
+
+def sites(rows: int = 400) -> pd.DataFrame:
+    """Return the table with sites, at one of which the label is mostly noise."""
+    frame = table(rows)
+    rng = np.random.default_rng(3)
+    site = np.where(rng.random(rows) < 0.3, "b", "a")
+    coin = np.where(rng.random(rows) < 0.5, "yes", "no")
+    return frame.assign(site=site, label=np.where(site == "b", coin, frame["label"]))
+
+
+def test_development_judges_a_groups_requirement_on_the_groups_own_records(
+    tmp_path: Path,
+) -> None:
+    put(sites(), tmp_path / "data" / "table.csv")
+    pilot = '\n[[pilot]]\nname = "p"\ngenerator = "bootstrap"\ndraws = 2\nseeds = { first = 7 }\n'
+    audit = sealed_audit(tmp_path, BY_SITE, PROCEDURE, GROUPED % "b", pilot, BOOTSTRAP, CLAIM)
+    facts = audit.register()["members"]["target"]["facts"]
+    training, validation = parts_of(audit)
+    own = brier_by_hand(training, validation[validation["site"] == "b"], 0)
+    whole = brier_by_hand(training, validation, 0)
+    assert own > whole + 0.02
+    assert float(facts["risks"]["risk at b"]) == pytest.approx(own, rel=1e-9)
+    # A policy that says one half has a Brier score of a quarter on every record.
+    assert float(facts["references"]["constant"]["risk at b"]) == pytest.approx(0.25)
+    prevalence = (training["label"] == "yes").mean()
+    truth = (validation["label"][validation["site"] == "b"] == "yes").to_numpy(dtype=float)
+    assert float(facts["references"]["prevalence"]["risk at b"]) == pytest.approx(
+        float(np.mean((truth - prevalence) ** 2))
+    )
+    for mean in facts["pilots"]["p"]["means"].values():
+        assert abs(float(mean["risk at b"]) - own) < abs(float(mean["risk at b"]) - whole)
+    assert requirement_of(audit.folder.read_json("registry/0.json"))["limit"]["value"] == str(
+        (Decimal(repr(own)) + Decimal("0.05")).quantize(Decimal("0.001"), ROUND_CEILING)
+    )
+    finish(audit)
+
+
+def test_a_limit_from_a_group_that_validation_does_not_have_is_refused(tmp_path: Path) -> None:
+    put(sites(), tmp_path / "data" / "table.csv")
+    audit = sealed_audit(tmp_path, BY_SITE, PROCEDURE, GROUPED % "c", BOOTSTRAP, CLAIM)
+    with pytest.raises(RegistryError, match="no record of the group"):
+        audit.register()
+    with pytest.raises(RegistryError, match="no record of the group"):
+        audit.check()
 
 
 def up(value: Decimal, step: str) -> Decimal:

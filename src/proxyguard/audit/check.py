@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,8 @@ from proxyguard.audit.register import claim_reasons
 from proxyguard.audit.resolve import MemberDevelopment, Workplace, develop, reference_policies
 from proxyguard.draw.catalog import find_pipeline, load_attribute, load_generator
 from proxyguard.errors import ProxyGuardError, TableError
+from proxyguard.losses.measure import Measure
+from proxyguard.losses.query import CodedRecords
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.parts import SlackRule
 from proxyguard.registry.requirement import Form, Requirement
@@ -175,6 +178,20 @@ def _judge_claim(
     result.problems += [f"{member.name}: {reason}" for reason in reasons]
 
 
+def _absent_groups(development: MemberDevelopment, measures: Sequence[Measure]) -> list[str]:
+    """Return what to say of queries about a group that the source of all releases has not."""
+    asked = [m for m in measures if m.query is not None and m.group]
+    if not asked:
+        return []
+    training = CodedRecords(development.training())
+    absent = {m.part: m.requirement.group for m in asked if not training.inside(m.group).any()}
+    return [
+        f"{name}: the training part has no record with {group}, so a release that has none "
+        "either fails this requirement"
+        for name, group in absent.items()
+    ]
+
+
 def _check_limits(result: Check, declaration: Declaration, development: MemberDevelopment) -> None:
     """Resolve the limits on development data and try trivial policies against them."""
     member = development.member
@@ -183,6 +200,7 @@ def _check_limits(result: Check, declaration: Declaration, development: MemberDe
     resolved = resolve_limits(member, facts, declaration.claim, n)
     _judge_claim(result, declaration, member, resolved, n)
     measures = measures_of(member, resolved)
+    result.warnings += _absent_groups(development, measures)
     policies = reference_policies(development, measures)
     for measure in measures:
         requirement = measure.requirement

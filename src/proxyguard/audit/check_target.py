@@ -77,9 +77,15 @@ def _check_missing(
 ) -> None:
     """Refuse missing or infinite numbers that no model can have learned to live with."""
     target = member.target
+    averaged = {part.query.mean for part in member.requirement if part.query is not None}
     filled = member.procedure is not None and FILL_MISSING.issuperset(member.procedure.library)
     numbers = typed(records, kinds, target.read.missing)
     for name, kind in kinds.items():
+        if name in averaged and kind == "number" and np.isnan(numbers[name].to_numpy()).any():
+            raise TableError(  # found later, it would stop an audit that is opened already
+                f"target: column {name!r} has missing values, and a requirement is about its "
+                "mean; mend the column, or ask for the share of something that is always there"
+            )
         if kind != "number" or name in target.exclude or name == target.outcome:
             continue
         own = numbers[name].to_numpy()

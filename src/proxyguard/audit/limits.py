@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from proxyguard.errors import RegistryError
 from proxyguard.losses.measure import Measure, measure_loss
 from proxyguard.losses.query import expand
 from proxyguard.registry.declaration import Declaration, Member
@@ -71,6 +72,12 @@ def provisional_measure(part: RequirementPart, member: Member, limit: str | None
 
 def _limit(part: RequirementPart, facts: Mapping[str, Any]) -> Resolved:
     if isinstance(part.limit, SourceRule):
+        if part.name not in facts["risks"]:
+            raise RegistryError(
+                f"{part.name}: its limit is the source's validation risk plus a margin, and "
+                f"development.validation has no record of the group {part.group}; give the limit "
+                "as a number"
+            )
         return limit_from_source(
             facts["risks"][part.name],
             plus=part.limit.source_validation_plus,

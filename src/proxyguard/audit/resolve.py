@@ -23,6 +23,7 @@ from proxyguard.draw.pool import Draws, Keep, draw_groups
 from proxyguard.draw.protocol import Fitted, Seed
 from proxyguard.errors import DrawError, RegistryError
 from proxyguard.losses.measure import Measure, Predicted
+from proxyguard.losses.query import CodedRecords
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.fields import number
 from proxyguard.registry.parts import Drawn
@@ -141,7 +142,7 @@ def fitted_from(record: Mapping[str, Any], estimator: Any) -> Fitted:
 def validation_risks(
     development: MemberDevelopment, measures: Sequence[Measure], fitted: Fitted
 ) -> dict[str, float]:
-    """Return the mean loss of a fitted procedure on validation data, absolute requirements."""
+    """Return the mean loss of a fitted procedure on validation data, over each one's group."""
     part = development.validation()
     if part is None:
         return {}
@@ -149,10 +150,28 @@ def validation_risks(
     x = features(part, development.features)
     with threadpool_limits(1):
         own = Predicted(values=predict(fitted, x, development.outcome), threshold=fitted.threshold)
-    return {m.requirement.name: _mean_loss(m, y, own) for m in measures if m.loss is not None}
+    return _mean_losses(measures, part, y, own)
 
 
-def _mean_loss(measure: Measure, y: Array, predicted: Predicted) -> float:
+def _mean_losses(
+    measures: Sequence[Measure], part: pd.DataFrame, y: Array, predicted: Predicted
+) -> dict[str, float]:
+    """Return the mean loss of every measure over the validation records that count for it.
+
+    A group that validation has no record of has no mean: a rule over it is refused later.
+    """
+    coded = CodedRecords(part)
+    found = {}
+    for measure in measures:
+        inside = measure.inside(coded)
+        if measure.loss is not None and (inside is None or inside.any()):
+            found[measure.requirement.name] = _mean_loss(measure, y, predicted, inside)
+    return found
+
+
+def _mean_loss(
+    measure: Measure, y: Array, predicted: Predicted, inside: NDArray[np.bool_] | None
+) -> float:
     assert measure.loss is not None  # queries have no loss
     loss = measure.loss(predicted.threshold)
     values = loss(y, predicted.values)
@@ -161,7 +180,7 @@ def _mean_loss(measure: Measure, y: Array, predicted: Predicted) -> float:
             f"{measure.part}: {loss.name} leaves its declared bounds [{loss.low:g}, "
             f"{loss.high:g}] on validation data; mend the loss or its bounds"
         )
-    return float(np.mean(values))
+    return float(np.mean(_counted(values, inside)))
 
 
 def reference_policies(
@@ -188,9 +207,7 @@ def reference_policies(
             )
             threshold, _ = best_threshold(y, values, weight, procedure.choose.thresholds)
         own = Predicted(values=values, threshold=threshold)
-        found[policy] = {
-            m.requirement.name: _mean_loss(m, y, own) for m in measures if m.loss is not None
-        }
+        found[policy] = _mean_losses(measures, part, y, own)
     return found
 
 
@@ -211,7 +228,7 @@ def pilot_losses(
 ) -> dict[str, dict[int, dict[str, Array]]]:  # fmt: skip
     """Draw every pilot and return each release's losses on validation data.
 
-    By pilot, seed and requirement, one loss for each validation record.
+    By pilot, seed and requirement, one loss for each validation record that counts.
     """
     place = development.place
     part = development.validation()
@@ -219,6 +236,14 @@ def pilot_losses(
         raise RegistryError("pilots are judged on development.validation, which is missing")
     y = outcomes(part[development.outcome.column], development.outcome, "validation")
     x = features(part, development.features)
+    coded = CodedRecords(part)
+    counting = {m.requirement.name: m.inside(coded) for m in measures}
+    empty = [name for name, inside in counting.items() if inside is not None and not inside.any()]
+    if empty:
+        raise RegistryError(
+            f"pilots are judged on development.validation, which has no record of the group of "
+            f"{empty}; name a group that it has, or leave the pilots out"
+        )
     with threadpool_limits(1):
         base = Predicted(values=predict(source, x, development.outcome), threshold=source.threshold)
     found: dict[str, dict[int, dict[str, Array]]] = {pilot.name: {} for pilot in pilots}
@@ -235,7 +260,9 @@ def pilot_losses(
                     values=predict(fitted, x, development.outcome), threshold=fitted.threshold
                 )
             losses[record["seed"]] = {
-                m.requirement.name: m.of_predictions(y, own, base)
+                m.requirement.name: _counted(
+                    m.of_predictions(y, own, base), counting[m.requirement.name]
+                )
                 for m in measures
                 if m.loss is not None
             }
@@ -249,6 +276,11 @@ def pilot_losses(
     ]
     draw_groups(groups, module=WORKER, workers=place.workers, timeout=None)
     return found
+
+
+def _counted(losses: Array, inside: NDArray[np.bool_] | None) -> Array:
+    """Return the losses of the records that count."""
+    return losses if inside is None else losses[inside]
 
 
 def _pilot_job(development: MemberDevelopment, pilot: Drawn) -> dict[str, Any]:

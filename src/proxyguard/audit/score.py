@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.predictions import Diagnostics, StoredPredictions, stored_predictions
 from proxyguard.audit.resolve import load_fitted
-from proxyguard.audit.score_shares import ShareScorer, countable
+from proxyguard.audit.score_shares import ShareScorer, countable, is_failed
 from proxyguard.audit.target import Chunk, OpenTarget
 from proxyguard.draw.encode import Encodings
 from proxyguard.draw.outcome import features, predict
@@ -49,14 +49,14 @@ class Release:
     name: str
     record: Mapping[str, Any]
     fitted: Fitted | None = None
-    answers: dict[str, float] = field(default_factory=dict)
+    answers: dict[str, float | None] = field(default_factory=dict)  # by query, over its group
     table: StoredPredictions | None = None  # made elsewhere
     lacks: tuple[str, ...] = ()  # features that its procedure never saw
 
     @property
     def failed(self) -> bool:
         """Whether the draw failed or is of no record, so that every loss is its upper bound."""
-        return self.record["status"] in ("failed", "timeout") or self.record.get("rows") == 0
+        return is_failed(self.record)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -176,7 +176,7 @@ class Scorer:
             for measure in queries:
                 assert measure.query is not None  # selected above
                 if measure.query.name not in release.answers:
-                    release.answers[measure.query.name] = measure.query.answer(coded)
+                    release.answers[measure.query.name] = measure.answer(coded)
             if record.get("predictions"):
                 release.table = stored_predictions(frame, release.name)
 

@@ -47,6 +47,32 @@ def _from_counts(reading: Reading, j: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Asked:
+    """The shares that are asked of one subgroup, of the target and of every release alike."""
+
+    cell: tuple[tuple[str, str], ...]  # what the group's records have; nothing: all records
+    workload: Workload
+    measures: dict[int, int]  # the places of the measures, and of their shares in the workload
+
+
+def _asked(measures: Sequence[Measure], chosen: Sequence[int] | None = None) -> list[_Asked]:
+    """Return the shares of some measures, group by group, each share once for its two sides."""
+    groups: dict[tuple[tuple[str, str], ...], tuple[dict[str, BoundedQuery], dict[int, str]]] = {}
+    for j in range(len(measures)) if chosen is None else chosen:
+        query = measures[j].query
+        assert query is not None  # an indicator is of a query
+        queries, names = groups.setdefault(measures[j].group, ({}, {}))
+        queries[query.name] = query
+        names[j] = query.name
+    found = []
+    for cell, (queries, names) in groups.items():
+        place = {name: k for k, name in enumerate(queries)}
+        own = {j: place[name] for j, name in names.items()}
+        found.append(_Asked(cell=cell, workload=Workload(list(queries.values())), measures=own))
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ShareScorer:
     """Everything that counting the shares of one mechanism's releases needs."""
 
@@ -58,44 +84,39 @@ class ShareScorer:
 
     def columns(self, mechanism: str, draws: Sequence[Mapping[str, Any]]) -> list[Column]:
         """Return the statistics of every measure over all draws."""
-        sides = [(_query(m), m.sign > 0.0, m.requirement.group) for m in self.measures]
-        queries = list({query.name: query for query, _, _ in sides}.values())
-        place = {query.name: k for k, query in enumerate(queries)}
-        workload = Workload(queries)
-        answers = np.zeros((len(draws), len(queries)))
-        failed = np.zeros(len(draws), dtype=bool)
+        asked = _asked(self.measures)
+        answers = [np.empty((len(draws), len(group.workload))) for group in asked]
         for r, record in enumerate(draws):
-            own = _answers(self.folder, record, workload)
-            failed[r] = own is None
-            answers[r] = 0.0 if own is None else own
+            coded = _coded(self.folder, record) if record["status"] == "drawn" else None
+            for shares, own in zip(answers, _answers(coded, asked), strict=True):
+                shares[r] = own
             self.progress(f"scoring {mechanism}", r + 1, len(draws))
-        found = self._counted(workload, {group for _, _, group in sides})
-        return [
-            _column(found[group], place[query.name], answers[:, place[query.name]], failed, above)
-            for query, above, group in sides
-        ]
+        counted = self._counted(asked)
+        found: dict[int, Column] = {}
+        for group, target, shares in zip(asked, counted, answers, strict=True):
+            for j, cell in group.measures.items():
+                found[j] = _column(target, cell, shares[:, cell], self.measures[j].sign > 0.0)
+        return [found[j] for j in range(len(self.measures))]
 
-    def _counted(
-        self, workload: Workload, groups: set[str | None]
-    ) -> dict[str | None, tuple[int, Whole]]:
+    def _counted(self, asked: Sequence[_Asked]) -> list[tuple[int, Whole]]:
         """Return, by subgroup, how many target records there are and how many in each cell."""
-        sizes = dict.fromkeys(groups, 0)
-        counts = {group: np.zeros(len(workload), dtype=np.int64) for group in groups}
+        sizes = [0] * len(asked)
+        counts = [np.zeros(len(group.workload), dtype=np.int64) for group in asked]
         strata: dict[Any, int] = {}
         ids: list[NDArray[Any]] = []
         for chunk in self.target.chunks():
-            m, records = len(chunk.positions), chunk.records
+            records = chunk.records
             coded = CodedRecords(chunk.frame)
-            for group in groups:
-                inside = None if group is None else records.group(group)
-                counts[group] += workload.counts(coded, inside)
-                sizes[group] += m if inside is None else int(inside.sum())
+            for k, group in enumerate(asked):
+                inside = coded.inside(group.cell)
+                counts[k] += group.workload.counts(coded, inside)
+                sizes[k] += int(inside.sum())
             labels = records.column("strata")
             for label, size in {} if labels is None else stratum_counts(labels).items():
                 strata[label] = strata.get(label, 0) + size
             ids.append(chunk.positions)
         self._check(np.concatenate(ids), strata)
-        return {group: (sizes[group], counts[group]) for group in groups}
+        return list(zip(sizes, counts, strict=True))
 
     def _check(self, ids: NDArray[Any], strata: Mapping[Any, int]) -> None:
         """See that the records are those that were sealed, as the design has them."""
@@ -109,62 +130,118 @@ class ShareScorer:
             check_strata(strata, self.design)
 
 
+def is_failed(draw: Mapping[str, Any]) -> bool:
+    """Return whether a draw failed or is of no record, so that every loss is its upper bound."""
+    return draw["status"] in ("failed", "timeout") or draw.get("rows") == 0
+
+
 def check_answers(
     folder: AuditFolder,
     measures: Sequence[Measure],
     draws: Sequence[Mapping[str, Any]],
     evidence: Mapping[str, Any],
 ) -> None:
-    """Raise unless the answers on record are those of the stored releases; needs no target."""
+    """Raise unless the answers on record are those of the stored releases; needs no target.
+
+    A draw that failed, and a release that cannot answer a query, have the worst loss on every
+    record. An author who wrote better statistics for them would turn a failure into a success.
+    """
     columns = evidence["columns"]
-    shares = [
-        j
-        for j, (measure, column) in enumerate(zip(measures, columns, strict=True))
-        if measure.requirement.indicator and "answer" in column
-    ]
-    if not shares:
-        return
-    workload = Workload([_query(measures[j]) for j in shares])
-    above = np.array([measures[j].sign > 0.0 for j in shares])
+    queries = [j for j, measure in enumerate(measures) if measure.query is not None]
+    shares = [j for j in queries if "answer" in columns[j]]
+    asked = _asked(measures, shares)
     for r, draw in enumerate(draws):
-        own = _answers(folder, draw, workload)
-        expected = np.zeros(len(shares)) if own is None else np.where(above, own, 1.0 - own)
-        found = np.array([columns[j]["answer"][r] for j in shares], dtype=np.float64)
-        wrong = np.flatnonzero(~(np.abs(found - expected) <= CLOSE))
-        if wrong.size:
-            name = measures[shares[wrong[0]]].requirement.name
-            raise SealError(
-                f"{name}: release {evidence['releases'][r]} answers {expected[wrong[0]]:.6g}, and "
-                f"{found[wrong[0]]:.6g} is on record"
-            )
+        coded = _coded(folder, draw) if queries and not is_failed(draw) else None
+        for group, own in zip(asked, _answers(coded, asked), strict=True):
+            sides = list(group.measures)
+            above = np.array([measures[j].sign > 0.0 for j in sides])
+            expected = _side(own[list(group.measures.values())], above)
+            found = np.array([columns[j]["answer"][r] for j in sides], dtype=np.float64)
+            wrong = np.flatnonzero(~(np.abs(found - expected) <= CLOSE))
+            if wrong.size:
+                name = measures[sides[wrong[0]]].requirement.name
+                raise SealError(
+                    f"{name}: release {evidence['releases'][r]} answers {expected[wrong[0]]:.6g}, "
+                    f"and {found[wrong[0]]:.6g} is on record"
+                )
+        for j in range(len(measures)) if is_failed(draw) else _silent(coded, measures, queries):
+            if not _is_worst(columns[j], float(evidence["derived"]["pvalues"][r][j]), r):
+                raise SealError(
+                    f"{measures[j].requirement.name}: release {evidence['releases'][r]} failed or "
+                    "has nothing to answer with, which counts as the worst loss on every record; "
+                    "better statistics are on record"
+                )
 
 
-def _answers(folder: AuditFolder, record: Mapping[str, Any], workload: Workload) -> Array | None:
-    """Return a release's own shares; none for a failed draw and one without records."""
-    if record["status"] != "drawn":
-        return None
-    name = str(record.get("name", record["seed"]))
-    frame = read_table_bytes(folder.store.get(record["release"]), name)
-    if len(frame) == 0:
-        return None
-    return np.asarray(workload.counts(CodedRecords(frame)) / len(frame))
+def _silent(
+    coded: CodedRecords | None, measures: Sequence[Measure], queries: Sequence[int]
+) -> list[int]:
+    """Return the queries to which a release has no answer; one look for each group and column."""
+    known: dict[tuple[object, str | None], bool] = {}
+    found = []
+    for j in queries:
+        query, group = measures[j].query, measures[j].group
+        assert query is not None  # selected by the caller
+        assert coded is not None  # a drawn release that is asked
+        key = (group, query.column)
+        if key not in known:
+            known[key] = measures[j].answer(coded) is None
+        if known[key]:
+            found.append(j)
+    return found
 
 
-def _query(measure: Measure) -> BoundedQuery:
-    assert measure.query is not None  # an indicator is of a query
-    return measure.query
+def _is_worst(column: Mapping[str, Any], pvalue: float, r: int) -> bool:
+    """Return whether a release's statistics are those of losses at their upper bound."""
+    if column["n"] == 0:
+        return True  # no record of the target counts, and nothing is shown
+    means = [column["mean"][r], *(column["block_means"][r] if "block_means" in column else ())]
+    if "size_share" in column:
+        means = []  # clusters by their size: the mean is of the excess, which the p-value shows
+    logs = [
+        column[name][0][r] for name in ("log_peak", "log_final", "log_evalue") if name in column
+    ]
+    return (
+        pvalue >= 1.0 - CLOSE
+        and all(float(mean) >= 1.0 - CLOSE for mean in means)
+        and all(float(log) <= CLOSE for log in logs)
+    )
 
 
-def _column(
-    counted: tuple[int, Whole], k: int, answers: Array, failed: NDArray[np.bool_], above: bool
-) -> Column:
+def _coded(folder: AuditFolder, draw: Mapping[str, Any]) -> CodedRecords:
+    name = str(draw.get("name", draw["seed"]))
+    return CodedRecords(read_table_bytes(folder.store.get(draw["release"]), name))
+
+
+def _answers(coded: CodedRecords | None, asked: Sequence[_Asked]) -> list[Array]:
+    """Return a release's own shares, group by group; NaN where it has no record of the group.
+
+    A failed draw, which is no table, has no record of any.
+    """
+    nothing = [np.full(len(group.workload), np.nan) for group in asked]
+    if coded is None:
+        return nothing
+    found = []
+    for group, none in zip(asked, nothing, strict=True):
+        inside = coded.inside(group.cell)
+        size = int(inside.sum())
+        counts = group.workload.counts(coded, inside)
+        found.append(np.asarray(counts / size) if size else none)
+    return found
+
+
+def _side(shares: Array, above: NDArray[np.bool_] | bool) -> Array:
+    """Return what releases answer on a side; 0 where there is no answer, as of a failed draw."""
+    answer = np.where(above, shares, 1.0 - shares)
+    return np.where(np.isnan(shares), 0.0, answer)
+
+
+def _column(counted: tuple[int, Whole], k: int, shares: Array, above: bool) -> Column:
     """Return the statistics of one side of one share, on the unit scale of ``[-1, 1]``.
 
     The side "target below release" asks for the records outside the cell. A draw without
-    answers has every loss at its upper bound: all records count, and its answer is 0.
+    an answer has every loss at its upper bound: all records count, and its answer is 0.
     """
     n, ones = counted[0], int(counted[1][k])
-    own = ones if above else n - ones
-    count = np.where(failed, n, own)
-    answer = np.where(failed, 0.0, answers if above else 1.0 - answers)
-    return share_column(n, count.astype(np.int64), answer)
+    count = np.where(np.isnan(shares), n, ones if above else n - ones)
+    return share_column(n, count.astype(np.int64), _side(shares, above))

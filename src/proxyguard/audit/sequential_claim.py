@@ -14,6 +14,7 @@ from proxyguard.audit.manifest import repeats, schema_of, with_content
 from proxyguard.audit.measures import design_of, measures_of
 from proxyguard.audit.open import frame_of
 from proxyguard.audit.register import sequential_plan
+from proxyguard.audit.score_shares import check_answers
 from proxyguard.certificate.decision import Decision
 from proxyguard.certificate.sequential import SequentialAudit, SequentialPlan
 from proxyguard.certificate.wording import not_claimed
@@ -100,10 +101,13 @@ def check_sequential(
     member = registry.declaration.members[0]
     sealed = journal.ledger.find(Stage.SEALED)[0].body["members"][member.name]
     n = registry.declaration.claim.batch or planned_records(member, sealed)
-    for count, entry in enumerate(entries, start=1):
+    measures = measures_of(member, registry.member(member.name)["requirements"])
+    drawn = [dict(e.body["record"]) for e in journal.ledger.find(Stage.DRAWN)]
+    for count, (entry, draw) in enumerate(zip(entries, drawn, strict=True), start=1):
         level, seed = level_and_seed(registry, evidence, count)
         reading = reading_for(registry, seed, level)
         again = read_evidence(entry.body["statistics"], reading)
+        check_answers(folder, measures, [draw], entry.body["statistics"])
         check_counts(entry.body["statistics"], reading, n)
         if entry.body.get("level", repr(level)) != repr(level):
             raise SealError(f"round {count} was judged at another level than the registered one")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ from proxyguard.draw.catalog import load_attribute
 from proxyguard.errors import LossMismatch, RegistryError
 from proxyguard.losses import prediction
 from proxyguard.losses.prediction import Loss
-from proxyguard.losses.query import BoundedQuery
+from proxyguard.losses.query import BoundedQuery, CodedRecords
 from proxyguard.registry.fields import number
 from proxyguard.registry.parts import Choose, RequirementPart
 from proxyguard.registry.requirement import Form, Requirement
@@ -39,6 +40,16 @@ class Measure:
     loss: Callable[[float | None], Loss] | None = None  # from a decision threshold
     query: BoundedQuery | None = None
     sign: float = 1.0  # of a query: target minus release, or the reverse
+    group: tuple[tuple[str, str], ...] = ()  # column and value: only records with them count
+
+    def inside(self, records: CodedRecords) -> NDArray[np.bool_] | None:
+        """Return which records count: of the target, of a release, of development alike."""
+        return records.inside(self.group) if self.group else None
+
+    def answer(self, release: CodedRecords) -> float | None:
+        """Return what a release answers over its own records of the group; none if it cannot."""
+        assert self.query is not None  # a loss has no answer
+        return self.query.answer(release, self.inside(release))
 
     def of_predictions(self, y: ArrayLike, release: Predicted, source: Predicted | None) -> Array:
         """Return the losses of a release, paired with the source's where the form is relative."""
@@ -52,8 +63,13 @@ class Measure:
             )
         return values - self.loss(source.threshold)(y, source.values)
 
-    def of_query_values(self, values: Array, answer: float) -> Array:
-        """Return one side of the difference, from the query's values."""
+    def of_query_values(self, values: Array, answer: float | None) -> Array:
+        """Return one side of the difference, from the query's values.
+
+        A release that does not answer has every loss at its upper bound, as a failed draw has.
+        """
+        if answer is None:
+            return np.full(values.shape, self.requirement.high)
         return self.sign * (values - answer)
 
 
@@ -80,6 +96,7 @@ def measure_loss(
         ),
         part=part.name,
         loss=loss,
+        group=tuple((part.group or {}).items()),
     )
 
 
@@ -101,13 +118,29 @@ def measure_query(
             ramp=None if part.ramp is None else number(part.ramp),
             group=None if part.group is None else group_name(part.group),
         )
-        sides.append(Measure(requirement=requirement, part=part.name, query=query, sign=sign))
+        sides.append(
+            Measure(
+                requirement=requirement,
+                part=part.name,
+                query=query,
+                sign=sign,
+                group=tuple((part.group or {}).items()),
+            )
+        )
     return sides[0], sides[1]
 
 
 def group_name(group: Mapping[str, str]) -> str:
-    """Return a subgroup's name: what its records have in common."""
-    return ", ".join(f"{column} = {value}" for column, value in group.items())
+    """Return a subgroup's name: what its records have in common.
+
+    Two groups have two names: a text that reads like a list of columns is quoted.
+    """
+    return ", ".join(f"{_quoted(column)} = {_quoted(value)}" for column, value in group.items())
+
+
+def _quoted(text: str) -> str:
+    plain = not any(mark in text for mark in (",", "=", '"'))
+    return text if plain else json.dumps(text, ensure_ascii=False)
 
 
 def _loss(

@@ -2,7 +2,9 @@
 
 A released table answers with its own mean of the query; the requirement is that the
 target's mean lies within the limit of that answer, which is two one-sided requirements. A
-column of marginals may be coded by registered bins or groups, on either side alike.
+column of marginals may be coded by registered bins or groups, on either side alike. Where a
+requirement is about a subgroup, both means are over it: the target's over the target's
+records of the group, the release's over its own.
 """
 
 from __future__ import annotations
@@ -95,11 +97,23 @@ class BoundedQuery:
             return np.clip(numbers, self.low, self.high)
         return records.inside(self.cell, self.coding).astype(np.float64)
 
-    def answer(self, release: CodedRecords) -> float:
-        """Return the release's own answer: the mean over its records."""
-        if len(release) == 0:
-            raise TableError(f"{self.name}: the release has no record")
-        return float(np.mean(self.values(release)))
+    def answer(
+        self, release: CodedRecords, inside: NDArray[np.bool_] | None = None
+    ) -> float | None:
+        """Return the release's own answer: the mean over its records, of those ``inside``.
+
+        None where it has none of them, or a number among them is missing: it does not answer,
+        which fails the requirement. An error here would stop an audit that is opened already.
+        """
+        chosen = np.ones(len(release), dtype=bool) if inside is None else inside
+        if not chosen.any():
+            return None
+        if self.column is None:
+            return float(np.mean(self.values(release)[chosen]))
+        numbers = np.asarray(release.column(self.column), dtype=np.float64)[chosen]
+        if np.isnan(numbers).any():
+            return None
+        return float(np.mean(np.clip(numbers, self.low, self.high)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for the registry, which has the codings in the declared query."""

@@ -84,7 +84,7 @@ class Member(DeclarationPart):
         self._check_procedure()
         self._check_blocks()
         needed = {str(self.target.outcome), str(self.target.design_column)}
-        needed |= {c for part in self.requirement if part.query for c in part.query.columns}
+        needed = needed.union(*(part.release_columns for part in self.requirement))
         for release in self.release:
             if needed & set(release.lacks):
                 raise ValueError(

@@ -153,7 +153,14 @@ class RequirementPart(DeclarationPart):
             raise ValueError("a loss by import path, module:function, declares low and high")
         if isinstance(self.limit, PilotRule) and not isinstance(self.slack, str):
             raise ValueError("a limit from pilots is a cutoff plus a slack: give the slack")
+        if self.group is not None and not self.group:
+            raise ValueError("a group is of records with some value, and none is named")
         return self
+
+    @property
+    def release_columns(self) -> frozenset[str]:
+        """The columns that every release must have: a query is asked of its own group."""
+        return frozenset() if self.query is None else self.query.columns | set(self.group or ())
 
 
 class Seeds(DeclarationPart):
