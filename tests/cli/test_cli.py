@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import proxyguard as pg
+from proxyguard.cli import show
 
 ROOT = Path(pg.__file__).parent.parent
 
@@ -209,7 +210,8 @@ def test_the_machine_and_the_schema_are_described(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("scale", "reliability", "code", "decision"),
-    [(0.2, "0.3", 0, "validated"), (0.5, "0.95", 3, "unresolved"), (1.0, "0.5", 4, "violation")],
+    # Losses that were computed elsewhere have no guarantee, which only 0 could hide.
+    [(0.2, "0.3", 7, "validated"), (0.5, "0.95", 3, "unresolved"), (1.0, "0.5", 4, "violation")],
 )
 def test_run_takes_all_steps_and_ends_with_the_code_of_the_worst_verdict(
     tmp_path: Path, scale: float, reliability: str, code: int, decision: str
@@ -233,6 +235,21 @@ def test_run_takes_all_steps_and_ends_with_the_code_of_the_worst_verdict(
         assert again.returncode == code
         assert "✗ VIOLATION: given" in again.stdout
         assert "Anyone can check this: proxyguard verify audit" in again.stdout
+
+
+def test_a_validated_audit_without_a_guarantee_ends_with_a_code_of_its_own(copied: Path) -> None:
+    for verb in ("open", "run"):
+        assert proxyguard(copied, verb, "audit", "--data", "data").returncode == 0
+    assert proxyguard(copied, "deviate", "audit", "--reason", "looked").returncode == 0
+    for verb in ("open", "run"):
+        done = proxyguard(copied, verb, "audit", "--data", "data")
+        assert done.returncode == 7
+        assert "(no guarantee remains)" in done.stdout
+        said = " ".join(proxyguard(copied, verb, "--help").stdout.split())
+        assert "no guarantee remains" in said
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    for code in show.Exit:
+        assert f"| {code.value} | " in readme, code
 
 
 @pytest.mark.parametrize(

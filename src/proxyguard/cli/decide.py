@@ -104,7 +104,11 @@ def open_(
     workers: Workers = None,
     json: Json = False,
 ) -> None:
-    """Open the target, score every release, certify. The target is opened once."""
+    """Open the target, score every release, certify. The target is opened once.
+
+    Exit code 0 if all is validated, 3 unresolved, 4 for a violation, 7 if all is validated but no
+    guarantee remains: the claim status says why.
+    """
     words = ask_passphrase(passphrase)
     with show.bars(json) as progress:
         audit = audit_of(folder, home, data, workers, progress)
@@ -121,7 +125,11 @@ def run(
     folder: Folder, home: Home = None, data: Data = None, workers: Workers = None,
     key_file: KeyFile = None, passphrase: AskPassphrase = False, json: Json = False,
 ) -> None:  # fmt: skip
-    """Do all remaining steps, from sealing to the report."""
+    """Do all remaining steps, from sealing to the report.
+
+    The exit codes are those of open: 0 validated, 3 unresolved, 4 a violation, 7 validated and no
+    guarantee remains.
+    """
     words = ask_passphrase(passphrase)
     with show.bars(json) as progress:
         audit = audit_of(folder, home, data, workers, progress)
@@ -198,7 +206,7 @@ def _finish(predicate: dict[str, Any] | None, folder: Path, json: bool) -> None:
         show.show_outcome(folder, predicate)
         show.say(f"Report: {folder / 'report.html'}")
         show.say(f"Anyone can check this: proxyguard verify {folder}")
-    raise typer.Exit(show.verdict_code(predicate["verdicts"]))
+    raise typer.Exit(show.outcome_code(folder, predicate))
 
 
 def _show_round(found: dict[str, Any], json: bool) -> None:

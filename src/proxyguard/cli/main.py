@@ -1,8 +1,9 @@
 """``proxyguard``: the verbs, and what their exit codes mean.
 
 0 done, 1 error, 2 usage, 5 integrity failure; ``open`` and ``run`` also 3 unresolved and
-4 violation, the worst mechanism winning; 128 and the signal's number where one ended the
-command: 130 for SIGINT, 143 for SIGTERM, 129 for SIGHUP.
+4 violation, the worst mechanism winning, and 7 where they would end with 0 but no guarantee
+remains; ``verify`` 6 where a part could not be checked; 128 and the signal's number where one
+ended the command: 130 for SIGINT, 143 for SIGTERM, 129 for SIGHUP.
 """
 
 from __future__ import annotations

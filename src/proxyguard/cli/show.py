@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 class Exit(IntEnum):
     """How a command ends, for programs; README and ``proxyguard --help`` say the same.
 
-    Of several that apply, verify gives the first of BROKEN, PARTLY and DONE.
+    Of several that apply, verify gives the first of BROKEN, PARTLY and DONE, and open and run
+    the first of VIOLATION, UNRESOLVED, UNGUARANTEED and DONE.
     """
 
     DONE = 0  # done, validated, or everything holds
@@ -40,6 +41,7 @@ class Exit(IntEnum):
     VIOLATION = 4
     BROKEN = 5  # the record is broken
     PARTLY = 6  # it holds as far as it was checked
+    UNGUARANTEED = 7  # validated, and no guarantee remains
 
 
 MARKS = {"validated": "✓ VALIDATED", "unresolved": "? UNRESOLVED", "violation": "✗ VIOLATION"}
@@ -60,6 +62,21 @@ def verdict_code(verdicts: list[Mapping[str, Any]]) -> Exit:
         return Exit.VIOLATION
     unsettled = "unresolved" in decisions or not decisions
     return Exit.UNRESOLVED if unsettled else Exit.DONE
+
+
+def outcome_code(folder: Path, predicate: Mapping[str, Any]) -> Exit:
+    """Return the code of a certified audit: a pipeline must not take it for validated too easily.
+
+    What remains of the guarantee is what the report says, deviations after the certificate
+    included.
+    """
+    from proxyguard.audit.folder import AuditFolder
+    from proxyguard.report.provenance import lost_guarantee
+
+    worst = verdict_code(predicate["verdicts"])
+    ledger = [entry.to_dict() for entry in AuditFolder(folder).journal().ledger.entries]
+    lost = worst is Exit.DONE and lost_guarantee(predicate, ledger)
+    return Exit.UNGUARANTEED if lost else worst
 
 
 def say(text: str = "") -> None:
