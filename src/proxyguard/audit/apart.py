@@ -31,11 +31,13 @@ from proxyguard.audit.open import Opener
 from proxyguard.audit.resolve import (
     MemberDevelopment,
     Workplace,
+    describe_mechanism,
     load_fitted,
     validation_risks,
 )
 from proxyguard.audit.sequential import SequentialOpener
 from proxyguard.audit.target import OpenTarget
+from proxyguard.draw.catalog import load_generator
 from proxyguard.draw.pool import THREADS, import_path
 from proxyguard.draw.processes import LINUX, end_with_parent, prctl
 from proxyguard.draw.worker import forbid
@@ -68,6 +70,17 @@ def rescore_apart(opener: Opener, journal: Journal, registry: Registry) -> dict[
 def risks_apart(folder: AuditFolder, member: Member) -> dict[str, float]:
     """Compute the source's validation risks with the code that the folder names."""
     found: dict[str, float] = run_apart(folder, {"task": "risks", "member": member.name}, ())
+    return found
+
+
+def describe_apart(
+    folder: AuditFolder, generator: str, options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Ask a generator that the folder names to describe itself."""
+    job = {"task": "describe", "generator": generator, "options": dict(options)}
+    found: dict[str, Any] = run_apart(folder, job, ())
+    if not isinstance(found, dict) or set(found) != {"describe", "origin", "batch"}:
+        raise UntrustedCode(f"{generator} did not describe itself", names=())
     return found
 
 
@@ -212,7 +225,12 @@ class _Job:
 
     def run(self) -> Any:
         """Return the answer."""
-        return {"evidence": self._evidence, "risks": self._risks}[self._job["task"]]()
+        tasks = {"evidence": self._evidence, "risks": self._risks, "describe": self._describe}
+        return tasks[self._job["task"]]()
+
+    def _describe(self) -> dict[str, Any]:
+        made = load_generator(self._job["generator"], self._job["options"])
+        return describe_mechanism(made, self._job["generator"])
 
     def _evidence(self) -> dict[str, Any]:
         sequential = self._journal.ledger.path is LedgerPath.SEQUENTIAL

@@ -11,6 +11,7 @@ from typing import Any
 
 from proxyguard.audit.folder import Registry
 from proxyguard.audit.measures import design_of, measures_of
+from proxyguard.audit.stated import Redrawn, redrawn
 from proxyguard.certificate.certify import certify_evidence, reading_of
 from proxyguard.certificate.certify_releases import certify_release_evidence
 from proxyguard.certificate.picks import picks_record
@@ -143,10 +144,11 @@ def decide(
     if picks is not None:
         shares = registry.declaration.claim.shares
         found["picks"] = picks_record(picks, read, mode=claim.mode, shares=shares)
+    stages = _redrawn(registry, manifest)
     return {
         **found,
-        "redraws": _stages(manifest, "redraws"),
-        "conditional_on": _stages(manifest, "conditional_on"),
+        "redraws": {name: list(one.redraws) for name, one in stages.items()},
+        "conditional_on": {name: list(one.conditional_on) for name, one in stages.items()},
         "failed": {g.name: _failures(g) for g in groups if _failures(g)},
         "secondary": {
             spec.name: _secondary(registry, spec.name, groups, readings, evidence)
@@ -232,12 +234,15 @@ def _secondary(
     return {"label": NOT_CERTIFIED, "limits": dict(limits), "results": found}
 
 
-def _stages(manifest: Mapping[str, Any], key: str) -> dict[str, list[str]]:
-    several = len(manifest["members"]) > 1
+def _redrawn(registry: Registry, manifest: Mapping[str, Any]) -> dict[str, Redrawn]:
+    """Return what is redrawn, by mechanism; of several members, by member and mechanism."""
+    members = registry.declaration.members
     return {
-        f"{member}/{mechanism}" if several else mechanism: list(content[key])
-        for member, mechanisms in manifest["members"].items()
-        for mechanism, content in mechanisms.items()
+        f"{member.name}/{name}" if len(members) > 1 else name: redrawn(
+            member, name, content["draws"], registry.member(member.name)["mechanisms"].get(name, {})
+        )
+        for member in members
+        for name, content in manifest["members"].get(member.name, {}).items()
     }
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from proxyguard.adapters.privacy import privacy_of
 from proxyguard.audit.folder import PENDING, RELEASES, AuditFolder, Registry
 from proxyguard.audit.home import Home
 from proxyguard.audit.jobs import WORKER, draw_job, forbidden_paths
@@ -222,10 +221,7 @@ def _draw_task(place: Workplace, task: Task) -> dict[str, Any]:
             f"{task.mechanism}: all {len(draws)} draws failed, the first with: "
             f"{draws[0]['error']}; mend the generator, nothing is recorded"
         )
-    return {
-        "draws": draws,
-        **redrawn_stages(task.job, draws, task.registered),
-    }
+    return {"draws": draws}
 
 
 def pending_folder(folder: AuditFolder, task: Task) -> Path:
@@ -251,39 +247,6 @@ def pending_folder(folder: AuditFolder, task: Task) -> Path:
     return folder / PENDING / digest(depends)
 
 
-def redrawn_stages(
-    job: Mapping[str, Any], draws: list[dict[str, Any]], registered: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return what each draw redraws and what is the same for all, from what took a seed."""
-    good = [d for d in draws if d["status"] == "drawn"]
-    redraws = list(dict.fromkeys(stage for d in good for stage in d["stages"]))
-    fixed = ["the source table"]
-    if any(d.get("prepared_at_random") for d in draws):
-        fixed.append(_random_preparation(job["prepare_seed"], registered))
-    else:
-        fixed.append("the generator's preparation, in which nothing was random")
-    if job["procedure"] is not None:
-        fixed.append("the learning procedure and its settings")
-        own = job["procedure"]["validation"] == "end of release"  # no seed says which rows
-        if job["validation"] is not None and "validation part of the release" not in redraws:
-            fixed.append(f"the validation part of {'the release' if own else 'development'}")
-    return {"redraws": redraws, "conditional_on": fixed}
-
-
-def _random_preparation(seed: int, registered: Mapping[str, Any]) -> str:
-    """Return where the randomness of a preparation came from, as the mechanism registered it.
-
-    Noise that is meant to be private comes from the system: no seed makes it again.
-    """
-    stated = privacy_of(registered.get("describe", {}))
-    if stated is not None and stated.fits == "once" and not stated.seeded:
-        return (
-            "one preparation of the generator, made once with random noise of the system, which "
-            "no seed repeats"
-        )
-    return f"one preparation of the generator, random and made once from seed {seed}"
-
-
 def _given_releases(registry: Registry, journal: Journal) -> dict[str, Any]:
     """Return the releases of losses that were computed elsewhere: names and nothing else."""
     sealed = journal.ledger.find(Stage.SEALED)[0].body["members"]
@@ -300,8 +263,6 @@ def _given_releases(registry: Registry, journal: Journal) -> dict[str, Any]:
                     {"seed": seed, "status": "given", "name": name, "column": place + i}
                     for i, (seed, name) in enumerate(zip(mechanism.seed_list, own, strict=True))
                 ],
-                "redraws": [],
-                "conditional_on": ["whatever made the losses, which were computed elsewhere"],
             }
             place += mechanism.draws
     return found

@@ -39,6 +39,7 @@ from proxyguard.audit.register import check_lineage
 from proxyguard.audit.report import advice_record, write_report
 from proxyguard.audit.resolve import Workplace, recorded_privacy
 from proxyguard.audit.score import Scored, Scorer
+from proxyguard.audit.stated import stated_not_checked
 from proxyguard.audit.target import OpenTarget
 from proxyguard.errors import SealError, StageError
 from proxyguard.evidence.record import evidence_record
@@ -373,6 +374,7 @@ def frame_of(journal: Journal, registry: Registry, grant: dict[str, Any] | None)
         "attestation": attestation(grant),
         "ledger": opened.digest,
         "software": registry.value["software"],
+        "stated_not_checked": [one.to_dict() for one in stated_not_checked(registry)],
     }
 
 

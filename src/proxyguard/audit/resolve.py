@@ -378,6 +378,15 @@ def privacy_key(member: Member, mechanism: str, members: Sequence[Member]) -> st
     return mechanism if len(members) == 1 else f"{member.name}/{mechanism}"
 
 
+def describe_mechanism(made: Any, generator: str) -> dict[str, Any]:
+    """Return what a generator says of itself: what is registered, and what verify asks again."""
+    return {
+        "describe": dict(made.describe()),
+        "origin": origin(generator),
+        "batch": int(getattr(made, "batch", 32)) if hasattr(made, "draw_many") else 1,
+    }
+
+
 def resolve_mechanisms(
     declaration: Declaration, development: MemberDevelopment,
     requirements: Sequence[Mapping[str, Any]], facts: Mapping[str, Any],
@@ -398,10 +407,8 @@ def resolve_mechanisms(
         found[mechanism.name] = {
             "generator": generator,
             "options": options,
-            "describe": dict(made.describe()),
-            "origin": origin(str(generator)),
             "pilot": roles.get(mechanism.role or ""),
-            "batch": int(getattr(made, "batch", 32)) if hasattr(made, "draw_many") else 1,
+            **describe_mechanism(made, str(generator)),
         }
         stated = privacy_of(made)
         if stated is not None:  # recorded here: to read it again takes no accounting library

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from proxyguard.audit.agree import agree
-from proxyguard.audit.draw import redrawn_stages
 from proxyguard.audit.folder import AuditFolder, Registry
 from proxyguard.audit.grant import release_set
 from proxyguard.audit.limits import planned_records
@@ -15,6 +14,7 @@ from proxyguard.audit.measures import design_of, measures_of
 from proxyguard.audit.open import frame_of
 from proxyguard.audit.register import sequential_plan
 from proxyguard.audit.score_shares import check_answers
+from proxyguard.audit.stated import redrawn
 from proxyguard.certificate.decision import Decision
 from proxyguard.certificate.sequential import SequentialAudit, SequentialPlan
 from proxyguard.certificate.wording import not_claimed
@@ -174,24 +174,15 @@ def sequential_predicate(
     )
     records = [e.body["record"] for e in journal.ledger.find(Stage.DRAWN)]
     name = verdicts[0]["mechanism"] if len(verdicts) == 1 else "every candidate"
-    prepare = member.mechanism[0].prepare_seed if member.mechanism else 0
-    stages = redrawn_stages(
-        {
-            "prepare_seed": prepare,
-            "procedure": (
-                None if member.procedure is None else member.procedure.model_dump(mode="json")
-            ),
-            "validation": True if member.development.chooses else None,
-        },
-        [dict(record) for record in records],
-        registry.member(member.name)["mechanisms"].get(name, {}),
+    stages = redrawn(
+        member, name, records, registry.member(member.name)["mechanisms"].get(name, {})
     )
     return {
         **frame_of(journal, registry, grant),
         "level": declaration.claim.level,
         "verdicts": verdicts,
-        "redraws": {name: stages["redraws"]},
-        "conditional_on": {name: stages["conditional_on"]},
+        "redraws": {name: list(stages.redraws)},
+        "conditional_on": {name: list(stages.conditional_on)},
         "not_claimed": list(not_claimed([m.requirement for m in measures])),
         "failed": _failures(name, records),
         "secondary": {},

@@ -55,6 +55,7 @@ class Verification:
     unknown: list[str] = field(default_factory=list)
     not_checked: list[str] = field(default_factory=list)  # and why
     signers: tuple[str, ...] = ()  # the author's keys, first to last, each handed over to the next
+    stated: list[str] = field(default_factory=list)  # what stays the author's word
     attestation: str | None = None
     head: str | None = None
     certified: bool | None = None
@@ -78,6 +79,7 @@ class Verification:
             "unknown": self.unknown,
             "not_checked": self.not_checked,
             "signers": list(self.signers),
+            "stated_not_checked": self.stated,
             "attestation": self.attestation,
             "head": self.head,
             "certified": self.certified,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from proxyguard.audit.agree import agree
 from proxyguard.audit.amend import drawn_part, void_exclusions
-from proxyguard.audit.apart import rescore_apart, risks_apart, source_risks
+from proxyguard.audit.apart import describe_apart, rescore_apart, risks_apart, source_risks
 from proxyguard.audit.correct import BASIS, corrected_registry, correction_name
 from proxyguard.audit.data import DataFolders
 from proxyguard.audit.decide import decide, groups_of, readings_of, secondary_readings
@@ -34,6 +34,7 @@ from proxyguard.audit.report import report_bytes
 from proxyguard.audit.resolve import Workplace
 from proxyguard.audit.score_shares import check_answers
 from proxyguard.audit.sequential_claim import check_sequential, sequential_predicate
+from proxyguard.audit.stated import doubts
 from proxyguard.audit.verify import Trust, Verification, step
 from proxyguard.errors import SealError, UntrustedCode
 from proxyguard.evidence.record import check_counts, derived_record, read_evidence
@@ -63,6 +64,7 @@ def verify_claim(
     )  # fmt: skip
     if registry is None:
         return
+    _verify_statements(result, folder, journal, registry, trust)
     _verify_risks(result, folder, journal, registry, trust)
     ledger = journal.ledger
     sequential = ledger.path is LedgerPath.SEQUENTIAL
@@ -136,6 +138,27 @@ def _check_declared(error: UntrustedCode, registry: Registry) -> None:
     beyond = [name for name in error.names if ":" not in name and name not in declared]
     if beyond:
         raise SealError(f"{error}; its own declaration does not name {beyond} either") from error
+
+
+def _verify_statements(
+    result: Verification, folder: AuditFolder, journal: Journal, registry: Registry, trust: Trust
+) -> None:
+    """Let generators, procedures and sealed files say again what the record says of them."""
+    name = "statements: of generators, procedures and sealed files on themselves"
+
+    def check() -> None:
+        sealed = journal.ledger.find(Stage.SEALED)[0].body
+        describe = partial(describe_apart, folder) if trust.run_named_code else None
+        broken = []
+        for doubt in doubts(folder, registry, sealed, describe):
+            if doubt.broken:
+                broken.append(doubt.problem)
+            else:
+                result.not_checked.append(doubt.problem)
+        if broken:
+            raise SealError("; ".join(broken))
+
+    step(result, "registry", name, check)
 
 
 def _verify_risks(
@@ -315,6 +338,7 @@ def _check_certificate(
     expected = statement(subjects_of(journal, registry, folder.sha256(EVIDENCE)), predicate)
     agree(value, expected, "the certificate")
     result.attestation = predicate["attestation"]["words"]
+    result.stated = [one["about"] for one in predicate["stated_not_checked"]]
 
 
 def _check_corrections(folder: AuditFolder, journal: Journal, registry: Registry) -> None:

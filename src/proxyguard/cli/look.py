@@ -108,6 +108,7 @@ def verify(
             show.say(f"Signed by {key}" if index == 0 else f"then, handed over to, {key}")
         if found.attestation:
             show.say(f"Attestation: {found.attestation}.")
+        show.say_stated(found.stated)
         if found.certified is False:
             show.say("There is no certificate yet.")
         if found.good and not found.complete:

@@ -107,6 +107,13 @@ def show_outcome(folder: Path, predicate: Mapping[str, Any]) -> None:
     show_standing(found)
     status = predicate["claim_status"]
     say(printable(f"Evidence: {status['evidence']}. Lineage: {status['lineage']}."))
+    say_stated([str(one["about"]) for one in predicate["stated_not_checked"]])
+
+
+def say_stated(about: Sequence[str]) -> None:
+    """Print what stays the author's word; the report has the sentences."""
+    if about:
+        say(printable(f"Stated by the author, not checked: {', '.join(about)}."))
 
 
 def show_standing(found: Status) -> None:

@@ -82,6 +82,11 @@ def load_generator(name: str, options: Mapping[str, Any]) -> Any:
     return _make(_find(name, GENERATORS, "proxyguard.generators"), name, options)
 
 
+def load_ours(name: str, options: Mapping[str, Any]) -> Any:
+    """Return a generator of this package, also where another package claims its name."""
+    return _make(GENERATORS[name], name, options)
+
+
 def find_pipeline(name: str) -> Any:
     """Return the function that makes an unfitted estimator of this name."""
     return _load(_find(name, PROCEDURES, "proxyguard.procedures"), name)

@@ -110,6 +110,7 @@ def _tables(
         health.sequential_table(predicate, registry, ledger),
         health.privacy_table(predicate),
         provenance.status_table(predicate),
+        provenance.stated_table(predicate),
         provenance.lineage_table(ledger),
         provenance.digest_table(
             sources.subjects, ledger, signer=sources.signer, head=sources.head,

@@ -22,6 +22,18 @@ def status_table(predicate: Mapping[str, Any]) -> Table:
     )
 
 
+def stated_table(predicate: Mapping[str, Any]) -> Table:
+    """Return what stays the author's word, whatever is verified."""
+    listed = predicate.get("stated_not_checked", ())
+    return Table(
+        title="Stated, not checked",
+        columns=("about", "the author's word"),
+        rows=tuple((str(one["about"]), str(one["words"])) for one in listed),
+        note="Nothing in the folder shows these; verify computes the rest again.",
+        section="provenance",
+    )
+
+
 def lineage_table(ledger: Ledger) -> Table:
     """Return where target records, or records with their values, were met elsewhere."""
     met: Sequence[Mapping[str, Any]] = ()

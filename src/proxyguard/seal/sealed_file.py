@@ -107,6 +107,21 @@ class SealedFile:
         if found != commitment:
             raise DigestMismatch(self._path.name, sealed=commitment, found=found)
 
+    def check_shape(self) -> None:
+        """Raise unless the chunks are as many as the header's records fill; no key is needed."""
+        rows, chunks = self.rows, int(self.header["chunks"])
+        if rows < 1 or chunks != 1 + -(-rows // ROWS):
+            raise SealError(
+                f"{self._path.name} says that it has {rows} records in {chunks} chunks, which "
+                f"hold {ROWS} each after the first"
+            )
+        with open(self._path, "rb") as file:
+            file.readline()
+            for _ in range(chunks):
+                file.seek(int.from_bytes(file.read(4), "big"), 1)
+            if file.tell() != self._path.stat().st_size:
+                raise SealError(f"{self._path.name} does not end with its last chunk")
+
     def _plain(self, key: bytes) -> Iterator[bytes]:
         with open(self._path, "rb") as file:
             file.readline()

@@ -1,0 +1,345 @@
+"""What a record says of itself: what follows from the rest, and what stays its author's word.
+
+An author with keys can sign any statement. What can be computed again without the target is
+computed again, here; the rest is listed in the certificate under *stated, not checked*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from proxyguard.adapters.privacy import privacy_lines, privacy_of
+from proxyguard.audit.check_target import negative_of
+from proxyguard.audit.data import DataFolders
+from proxyguard.audit.folder import AuditFolder, Registry
+from proxyguard.audit.resolve import MemberDevelopment, Workplace, describe_mechanism
+from proxyguard.draw.catalog import PROCEDURES, is_ours, load_ours
+from proxyguard.errors import RegistryError
+from proxyguard.registry.declaration import Declaration, Member
+from proxyguard.registry.parts import MechanismPart
+from proxyguard.seal.canonical import digest
+from proxyguard.seal.sealed_file import SealedFile
+
+Records = Sequence[Mapping[str, Any]]
+GIVEN = "whatever made the losses, which were computed elsewhere"
+
+
+@dataclass(frozen=True, slots=True)
+class Redrawn:
+    """What every draw of a mechanism redraws, and what is the same for all of them."""
+
+    redraws: tuple[str, ...]
+    conditional_on: tuple[str, ...]
+
+
+def redrawn(
+    member: Member, mechanism: str, draws: Records, registered: Mapping[str, Any]
+) -> Redrawn:
+    """Return what took a seed in these draws and what did not.
+
+    It is never stored: open and verify alike derive it from the draws, the declaration and the
+    registered description, so that nobody can leave out what a claim is conditional on.
+    """
+    if member.target.losses is not None:
+        return Redrawn((), (GIVEN,))
+    good = [d for d in draws if d["status"] == "drawn"]
+    redraws = tuple(dict.fromkeys(str(stage) for d in good for stage in d["stages"]))
+    fixed = ["the source table"]
+    if any(d["prepared_at_random"] for d in good):
+        fixed.append(_random_preparation(_prepare_seed(member, mechanism), registered))
+    else:
+        fixed.append("the generator's preparation, in which nothing was random")
+    if member.procedure is not None:
+        fixed.append("the learning procedure and its settings")
+        own = member.procedure.validation == "end of release"  # no seed says which rows
+        if member.development.chooses and "validation part of the release" not in redraws:
+            fixed.append(f"the validation part of {'the release' if own else 'development'}")
+    return Redrawn(redraws, tuple(fixed))
+
+
+def _prepare_seed(member: Member, mechanism: str) -> int:
+    return {m.name: m.prepare_seed for m in member.mechanism}.get(mechanism, 0)
+
+
+def _random_preparation(seed: int, registered: Mapping[str, Any]) -> str:
+    """Return where the randomness of a preparation came from, as the mechanism registered it.
+
+    Noise that is meant to be private comes from the system: no seed makes it again.
+    """
+    private = privacy_of(registered.get("describe", {}))
+    if private is not None and private.fits == "once" and not private.seeded:
+        return (
+            "one preparation of the generator, made once with random noise of the system, which "
+            "no seed repeats"
+        )
+    return f"one preparation of the generator, random and made once from seed {seed}"
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """Something that its author says and nothing in the folder shows."""
+
+    about: str
+    words: str
+
+    def to_dict(self) -> dict[str, str]:
+        """Return plain values."""
+        return {"about": self.about, "words": self.words}
+
+
+def stated_not_checked(registry: Registry) -> list[Statement]:
+    """Return what stays the author's word when everything that `verify` checks holds."""
+    declaration = registry.declaration
+    found = [
+        Statement("software", "which versions of Python and of the packages were used"),
+        Statement("times", "every time in the ledger, which is its author's own clock"),
+        Statement(
+            "target",
+            "that its records were sampled as declared, and that nobody had seen them before "
+            "beyond what target.prior_use says",
+        ),
+        Statement("lineage", "what the author's own lineage store knew of these records"),
+        Statement(
+            "statistics",
+            "the statistics of the losses on the target, until somebody who has its key runs "
+            "verify --with-target",
+        ),
+    ]
+    if any(member.target.losses is None for member in declaration.members):
+        found += _about_draws(declaration)
+    if declaration.pilot:
+        found.append(
+            Statement("pilots", "the validation losses of pilots, by which roles are given")
+        )
+    for member in declaration.members:
+        for mechanism in member.mechanism:
+            found += _about_mechanism(mechanism, registry.member(member.name)["mechanisms"])
+        if member.release:
+            names = ", ".join(release.name for release in member.release)
+            found.append(Statement(names, "who made these tables, and from what"))
+    return found
+
+
+def _about_draws(declaration: Declaration) -> Iterator[Statement]:
+    yield Statement("seeds", "that none was chosen for what it gave on development data")
+    yield Statement(
+        "draws",
+        "that each stored release is what its registered seed gives, which stages took that seed, "
+        "and why a draw failed; verify --redraw K draws some of them again",
+    )
+    if any(member.procedure is not None for member in declaration.members):
+        yield Statement(
+            "models",
+            "that each stored model was fitted to its release, and its threshold chosen, as the "
+            "procedure says; verify --redraw K fits some of them again",
+        )
+
+
+def _about_mechanism(mechanism: MechanismPart, resolved: Mapping[str, Any]) -> Iterator[Statement]:
+    registered = resolved[mechanism.name]
+    generator = str(registered["generator"])
+    if generator == "losses":
+        yield Statement(
+            mechanism.name, "everything about its losses, which were computed elsewhere"
+        )
+    elif generator in ("files", "predictions"):
+        yield Statement(
+            mechanism.name, "that the delivered files are independent draws of one mechanism"
+        )
+    elif not is_ours(generator):
+        private = ", among them those on privacy" if "privacy" in registered else ""
+        yield Statement(
+            mechanism.name,
+            f"the settings by which {generator} describes itself{private}, and what its code does",
+        )
+    elif "privacy" in registered:
+        yield Statement(mechanism.name, "that its noise was drawn as it describes")
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A statement that does not hold, or that could not be checked here."""
+
+    problem: str
+    broken: bool
+
+
+Describe = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
+"""Asks a generator that is not ours, by name and options, for what describes it."""
+
+
+def doubts(
+    folder: AuditFolder,
+    registry: Registry,
+    sealed: Mapping[str, Any],
+    describe: Describe | None,
+) -> Iterator[Doubt]:
+    """Yield every statement of seal and registry that does not follow, or was not checked."""
+    if sealed["name"] != registry.declaration.name:
+        yield Doubt(f"the seal is of an audit named {sealed['name']!r}", True)
+    place = Workplace(folder=folder, data=DataFolders((folder.path,)), home="")
+    for index, member in enumerate(registry.declaration.members):
+        own = sealed["members"][member.name]
+        if own["index"] != index:
+            yield Doubt(
+                f"{member.name}: sealed as number {own['index']}, declared as {index}", True
+            )
+        development = MemberDevelopment(place, member, own)
+        for problem in _sealed_problems(folder, member, own, development):
+            yield Doubt(f"{member.name}: {problem}", True)
+        yield from _procedure_doubts(registry, member, development)
+        for mechanism in member.mechanism:
+            yield from _mechanism_doubts(registry, member, mechanism, describe)
+
+
+def _sealed_problems(
+    folder: AuditFolder, member: Member, sealed: Mapping[str, Any], development: MemberDevelopment
+) -> Iterator[str]:
+    """Yield what the ledger says of a sealed target that its files do not."""
+    file = SealedFile(folder / f"target/{sealed['index']}.sealed")
+    file.check_shape()
+    if file.rows != sealed["records"]:
+        yield f"{sealed['records']} records are recorded, the sealed file has {file.rows}"
+    if sealed["estimand"] != member.target.estimand:
+        yield f"the estimand is {sealed['estimand']!r}, declared is {member.target.estimand!r}"
+    if member.target.losses is not None:
+        names = [part.name for part in member.requirement]
+        if list(sealed["requirements"]) != names:
+            yield f"the losses are of {list(sealed['requirements'])}, declared are {names}"
+        if len(sealed["releases"]) != sum(m.draws for m in member.mechanism):
+            yield f"the losses are of {len(sealed['releases'])} releases, declared are others"
+        return
+    import pandas as pd
+
+    training, validation = development.training(), development.validation()
+    rows = {"training": len(training)}
+    if validation is not None:
+        rows["validation"] = len(validation)
+    if (validation is not None) is not member.development.chooses or sealed["development"] != rows:
+        yield f"development has {rows} rows, recorded are {dict(sealed['development'])}"
+    kinds = [
+        [str(name), "number" if training[name].dtype.kind == "f" else "text"]
+        for name in training.columns
+    ]
+    if [list(pair) for pair in sealed["kinds"]] != kinds:
+        yield f"the columns are recorded as {sealed['kinds']}, development has {kinds}"
+    elif sealed["negative"] != negative_of(member.target, pd.concat([training, validation])):
+        yield f"{sealed['negative']!r} is recorded as the other label, development has another"
+
+
+def _procedure_doubts(
+    registry: Registry, member: Member, development: MemberDevelopment
+) -> Iterator[Doubt]:
+    """Compare the registered procedure with the declared one."""
+    resolved = registry.member(member.name)
+    features: list[str] = []
+    if member.procedure is None or member.target.losses is not None:
+        if resolved["procedure"] is not None:
+            yield Doubt(f"{member.name}: a procedure is registered, and none declared", True)
+    else:
+        features = development.features
+        stated = resolved["procedure"]
+        paths = {name: stated["pipelines"].get(name, {}).get("path") for name in
+                 member.procedure.library}  # fmt: skip
+        expected = {name: PROCEDURES.get(name, path) for name, path in paths.items()}
+        if (
+            stated["procedure"] != member.procedure.model_dump(mode="json")
+            or stated["features"] != features
+            or set(stated["pipelines"]) != set(paths)
+            or paths != {n: n if ":" in n else p for n, p in expected.items()}
+        ):
+            yield Doubt(f"{member.name}: the procedure is registered otherwise than declared", True)
+    if resolved["features"] != features:
+        yield Doubt(
+            f"{member.name}: the features are registered as {resolved['features']}, declaration "
+            f"and columns give {features}",
+            True,
+        )
+
+
+def _mechanism_doubts(
+    registry: Registry, member: Member, mechanism: MechanismPart, describe: Describe | None
+) -> Iterator[Doubt]:
+    """Let a generator describe itself again and compare."""
+    registered = registry.member(member.name)["mechanisms"][mechanism.name]
+    generator, options = str(registered["generator"]), registered["options"]
+    where = f"{member.name}/{mechanism.name}"
+    if generator == "losses":
+        if registered["describe"] or registered["origin"] or "privacy" in registered:
+            yield Doubt(f"{where}: given losses describe no generator", True)
+        return
+    described: Mapping[str, Any] = {"describe": registered["describe"]}
+    if is_ours(generator):
+        try:
+            described = describe_mechanism(load_ours(generator, options), generator)
+        except RegistryError as error:  # a package of somebody else's that it needs
+            yield Doubt(f"{where}: its settings, because it cannot be made here: {error}", False)
+    elif describe is None:
+        yield Doubt(
+            f"{where}: its settings, which {generator} alone could tell; ask it with "
+            "--run-named-code",
+            False,
+        )
+    else:
+        described = describe(generator, options)
+    other = _other_version(registry, registered, described)
+    for key in ("describe", "batch"):
+        if key in described and digest(registered.get(key)) != digest(described[key]):
+            words = f"{where}: {key} is registered as {registered.get(key)}, and {generator} says"
+            yield Doubt(f"{words} {described[key]}{other}", not other)
+    origin = described.get("origin")
+    if origin is not None and registered["origin"].get("path") != origin["path"]:
+        yield Doubt(
+            f"{where}: its code is registered as {registered['origin'].get('path')}, and is "
+            f"{origin['path']}",
+            True,
+        )
+    yield from _privacy_doubts(where, registered, mechanism.draws)
+
+
+def _other_version(
+    registry: Registry, registered: Mapping[str, Any], described: Mapping[str, Any]
+) -> str:
+    """Return, where other code than the registered one described itself, that it is other code."""
+    made = {"proxyguard": registry.value["software"].get("proxyguard")}
+    here: dict[str, Any] = {"proxyguard": version("proxyguard")}
+    if "origin" in described:
+        made["its package"] = registered["origin"].get("version")
+        here["its package"] = described["origin"]["version"]
+    inner = described.get("describe", {})
+    if isinstance(inner, Mapping) and "package" in inner:  # of the synthesizers of other packages
+        made[str(inner["package"])] = registered["describe"].get("version")
+        here[str(inner["package"])] = inner.get("version")
+    other = [f"{name} {made[name]} then, {here[name]} here" for name in made
+             if made[name] != here[name]]  # fmt: skip
+    return f" ({'; '.join(other)})" if other else ""
+
+
+def _privacy_doubts(where: str, registered: Mapping[str, Any], draws: int) -> Iterator[Doubt]:
+    """Derive the words on privacy again from the registered description."""
+    private = privacy_of(registered["describe"])
+    try:
+        lines = None if private is None else privacy_lines(private, draws)
+    except RegistryError as error:  # the accounting library is not here
+        yield Doubt(f"{where}: what its releases cost in privacy: {error}", False)
+        return
+    stated = registered.get("privacy")
+    if stated == lines:
+        return
+    accountant = f"dp-accounting {_installed('dp-accounting')}"
+    elsewhere = any("dp-accounting" in line and accountant not in line for line in stated or ())
+    yield Doubt(
+        f"{where}: on privacy it is registered that {stated}, its description gives {lines}"
+        + (" with another version of dp-accounting" if elsewhere else ""),
+        not elsewhere,
+    )
+
+
+def _installed(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
