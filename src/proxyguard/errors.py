@@ -17,10 +17,11 @@ ProxyGuardError
     Busy                   another process is working on the audit
     DiskError              a file could not be written; nothing was changed
     UntrustedCode          the record asks for code that nobody here asked to be run
+    Unprotected            a secret lies where others can reach it, and cannot be closed here
   TargetReused           a target record was offered a second time where it must be fresh
 
 "Unresolved" is a decision, not an error; an error is never reported as
-"unresolved".
+"unresolved". One warning, `StoodOpen`, says that a secret could be read by others until now.
 """
 
 from __future__ import annotations
@@ -147,5 +148,13 @@ class UntrustedCode(SealError):
         super().__init__(message)
 
 
+class Unprotected(SealError):
+    """A key or the lineage store lies where others can reach it, and cannot be closed here."""
+
+
 class TargetReused(ProxyGuardError):
     """A target record was offered a second time where every record must be fresh."""
+
+
+class StoodOpen(ProxyGuardError, UserWarning):
+    """A key or the lineage store could be read by others of this machine; it was closed."""

@@ -613,13 +613,13 @@ def test_a_lineage_store_of_another_format_is_refused(at: At, command: Command) 
             base.execute("update store set format = ?", (number,))
         base.close()
 
-    say_format(2)
-    with pytest.raises(SealError, match=r"lineage\.sqlite has format 2; this version reads 1"):
+    say_format(1)
+    with pytest.raises(SealError, match=r"lineage\.sqlite has format 1; this version reads 2"):
         audit.open()
     code, said = command("open", audit)
-    assert (code, "has format 2" in said) == (show.BROKEN, True)
+    assert (code, "has format 1" in said) == (show.BROKEN, True)
     assert not audit.journal().ledger.has(Stage.OPENED)
-    say_format(1)
+    say_format(lineage.FORMAT)
     finish(audit)
 
 
@@ -629,6 +629,7 @@ def test_a_lineage_store_that_cannot_be_written_is_a_fault_of_the_disk(
     at: At, command: Command, monkeypatch: pytest.MonkeyPatch, stage: str, verb: str, fault: str
 ) -> None:
     audit = at(stage)
+    _ = audit.home.lineage  # the store is there
     before = audit.journal().ledger.head
 
     def connect(path: Path, *, timeout: float) -> sqlite3.Connection:

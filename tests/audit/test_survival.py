@@ -26,7 +26,7 @@ from proxyguard.audit.audit import Audit
 from proxyguard.draw import pool
 from proxyguard.draw.protocol import Seed
 from proxyguard.draw.worker import Worker
-from proxyguard.seal import entropy, keys, lineage, storage
+from proxyguard.seal import entropy, lineage, storage
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.storage import LEFTOVER
 from proxyguard.seal.table import read_table_bytes
@@ -156,7 +156,7 @@ class HalfWritten:
 
 
 def watch_storage(patch: pytest.MonkeyPatch, trap: Trap) -> None:
-    """Count writes, renames, and the flush of the folder that comes after a rename."""
+    """Count writes, renames, links, and the flush of the folder that comes after a rename."""
 
     def fdopen(*args: Any) -> HalfWritten:
         return HalfWritten(os.fdopen(*args), trap)
@@ -171,12 +171,18 @@ def watch_storage(patch: pytest.MonkeyPatch, trap: Trap) -> None:
         if stat.S_ISDIR(os.fstat(handle).st_mode) and trap.due("renamed"):
             raise Killed
 
+    def link(*args: Any) -> None:
+        if trap.due("link"):
+            raise Killed
+        os.link(*args)
+        if trap.due("linked"):
+            raise Killed
+
     fake = type("os", (), {name: staticmethod(value) for name, value in vars(os).items()
                            if callable(value)})  # fmt: skip
-    for name, value in (("O_WRONLY", os.O_WRONLY), ("O_CREAT", os.O_CREAT),
-                        ("O_TRUNC", os.O_TRUNC), ("O_RDONLY", os.O_RDONLY)):  # fmt: skip
-        setattr(fake, name, value)
-    for own in (fdopen, replace, fsync):
+    for name in (name for name in vars(os) if name.startswith("O_")):
+        setattr(fake, name, getattr(os, name))
+    for own in (fdopen, replace, fsync, link):
         setattr(fake, own.__name__, staticmethod(own))
     patch.setattr(storage, "os", fake)
 
@@ -204,23 +210,14 @@ def watch_lineage(patch: pytest.MonkeyPatch, trap: Trap) -> None:
     patch.setattr(lineage, "sqlite3", fake)
 
 
-def watch_keys(patch: pytest.MonkeyPatch, trap: Trap) -> None:
-    """Count the link that puts a signing key in its place; the dead remove nothing after it."""
-
-    def link(*args: Any) -> None:
-        if trap.due("link"):
-            raise Killed
-        os.link(*args)
-        if trap.due("linked"):
-            raise Killed
-
+def watch_removals(patch: pytest.MonkeyPatch, trap: Trap) -> None:
+    """Let the dead remove nothing on their way out."""
     remove = Path.unlink
 
     def unlink(path: Path, missing_ok: bool = False) -> None:
         if not trap.dead:
             remove(path, missing_ok)
 
-    patch.setattr(keys, "os", SimpleNamespace(link=link))
     patch.setattr(Path, "unlink", unlink)
 
 
@@ -283,7 +280,7 @@ def trap() -> Iterator[Trap]:
         # This reads the metadata of a dozen installed packages, each time.
         patch.setattr(whole_audit, "version", cache(whole_audit.version))
         watch_storage(patch, found)
-        watch_keys(patch, found)
+        watch_removals(patch, found)
         watch_lineage(patch, found)
         watch_pending(patch, found)
         yield found
@@ -324,7 +321,7 @@ def whole(trap: Trap, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("survival")
     work = root / "work"
     write_table(work / "data" / "table.csv")
-    (work / "home").mkdir()
+    (work / "home").mkdir(mode=0o700)
     for step in STEPS:
         shutil.copytree(work, root / step)
         take(audit_in(work), step)
@@ -345,7 +342,8 @@ def test_every_step_has_its_writes_to_die_at(whole: Path, trap: Trap, tmp_path: 
     assert min(counted["write"] for counted in steps.values()) >= 2
     assert seen["write"] == seen["rename"] >= 29
     assert seen["renamed"] == seen["rename"] + seen["link"]
-    assert seen["link"] == seen["linked"] == seen["remove"] == 1
+    assert seen["link"] == seen["linked"] == 2  # the signing key, and that of the lineage store
+    assert seen["remove"] == 1
     assert seen["commit"] >= 12
     assert seen.total() >= 103
 

@@ -1,4 +1,8 @@
-"""What lies outside every audit folder: keys and the lineage store."""
+"""What lies outside every audit folder: keys and the lineage store.
+
+All of it is secret. The folder is its owner's alone, and so is every file in it: whoever has
+the store and its key can try values until a target record is recovered.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,17 @@ from proxyguard.seal.entropy import now, random_bytes
 from proxyguard.seal.journal import writing
 from proxyguard.seal.keys import SigningKey
 from proxyguard.seal.lineage import LineageStore
-from proxyguard.seal.storage import LEFTOVER, sweep, sync_folder, write_atomic
+from proxyguard.seal.storage import (
+    LEFTOVER,
+    private_folder,
+    read_private,
+    sweep,
+    sync_folder,
+    write_atomic,
+)
+
+KNOWN = ("signing.", "lineage.", "targets", "retired")
+"""Beginnings of the names in a home."""
 
 
 def default_home() -> Path:
@@ -46,11 +60,11 @@ class Home:
 
     def make_signing_key(self) -> SigningKey:
         """Return the signing key, made the first time."""
-        self.root.mkdir(parents=True, exist_ok=True)
+        private_folder(self.root, KNOWN)
         if not self.signing_path.exists():
             with suppress(KeyExists):  # another init was quicker; its key serves as well
                 SigningKey.create().save(self.signing_path)
-        for part in self.root.glob(f"{self.signing_path.name}.*{LEFTOVER}"):
+        for part in self.root.glob(f"*{LEFTOVER}"):
             with suppress(FileNotFoundError):  # another init has just tidied up
                 if time() - part.stat().st_mtime > 60.0:  # of a killed init, not of one at work
                     part.unlink()
@@ -58,6 +72,8 @@ class Home:
 
     def signing_key(self) -> SigningKey:
         """Return the signing key."""
+        if self.root.exists():
+            private_folder(self.root, KNOWN)
         return SigningKey.load(self.signing_path)
 
     @property
@@ -83,7 +99,7 @@ class Home:
         After a kill between the two moves the old key lies in both places, and this goes on.
         """
         old = self._retired(self.signing_key().public)
-        old.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(old.parent)
         with suppress(FileExistsError):
             os.link(self.signing_path, old)
         os.replace(self.next_path, self.signing_path)
@@ -95,6 +111,7 @@ class Home:
     @property
     def lineage(self) -> LineageStore:
         """The store that remembers records between audits."""
+        private_folder(self.root, KNOWN)
         return LineageStore(self.root / "lineage.sqlite")
 
     def target_key_path(self, audit: str) -> Path:
@@ -105,7 +122,8 @@ class Home:
         """Make the key file of an audit's targets; one that is there is used again."""
         path = self.target_key_path(audit)
         if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(self.root, KNOWN)
+            private_folder(path.parent)
             sweep(path.parent)
             write_atomic(path, random_bytes(32).hex().encode() + b"\n", private=True)
         return load_key_file(path)
@@ -114,7 +132,7 @@ class Home:
 def load_key_file(path: Path) -> KeyFile:
     """Read a key file: 64 hexadecimal digits."""
     try:
-        secret = bytes.fromhex(path.read_text().strip())
+        secret = bytes.fromhex(read_private(path).decode().strip())
     except FileNotFoundError:
         raise KeyMissing(
             f"there is no key at {path}; name the key that the target was sealed for"

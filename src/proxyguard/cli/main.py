@@ -12,13 +12,15 @@ import shlex
 import signal
 import sys
 import traceback
+import warnings
 from pathlib import Path
 from types import FrameType
+from typing import TextIO
 
 import typer
 
 from proxyguard.cli import data, decide, demo, look, options, plan, prepare, show, study
-from proxyguard.errors import ProxyGuardError
+from proxyguard.errors import ProxyGuardError, StoodOpen
 
 app = typer.Typer(
     name="proxyguard",
@@ -82,9 +84,25 @@ def _say_interrupted(interrupted: Interrupted) -> None:
     )
 
 
+def _say_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Print a warning that is meant for the user as one line, and others as Python does."""
+    text = warnings.formatwarning(message, category, filename, lineno, line)
+    if issubclass(category, StoodOpen):
+        text = f"proxyguard: {message}\n"
+    print(text, end="", file=file or sys.stderr)
+
+
 def main() -> None:
     """Run one command; an error is one clear message and its code, never a traceback."""
     _listen()
+    warnings.showwarning = _say_warning
     try:
         app()
     except ProxyGuardError as error:

@@ -19,6 +19,7 @@ from proxyguard.errors import (
     ProxyGuardError,
     SealError,
     StageError,
+    Unprotected,
 )
 from proxyguard.report.printable import printable
 
@@ -51,7 +52,9 @@ _STYLES = {"validated": "green", "unresolved": "yellow", "violation": "red"}
 
 def exit_code(error: ProxyGuardError) -> Exit:
     """Return 5 for a broken record and 1 for everything that can be mended and tried again."""
-    mendable = isinstance(error, StageError | KeyMissing | KeyExists | Busy | DiskError)
+    mendable = isinstance(
+        error, StageError | KeyMissing | KeyExists | Busy | DiskError | Unprotected
+    )
     return Exit.BROKEN if isinstance(error, SealError) and not mendable else Exit.ERROR
 
 

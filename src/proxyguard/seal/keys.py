@@ -6,7 +6,6 @@ the two public keys, one after the other.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
@@ -17,7 +16,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from proxyguard.errors import KeyExists, KeyMissing, SealError
 from proxyguard.seal.entropy import random_bytes
-from proxyguard.seal.storage import LEFTOVER, sync_folder, write_atomic
+from proxyguard.seal.storage import read_private, write_once
 
 
 class SigningKey:
@@ -35,7 +34,7 @@ class SigningKey:
     def load(cls, path: Path) -> SigningKey:
         """Read a key written by `save`."""
         try:
-            key = serialization.load_pem_private_key(path.read_bytes(), password=None)
+            key = serialization.load_pem_private_key(read_private(path), password=None)
         except FileNotFoundError:
             raise KeyMissing(f"there is no key at {path}; name the key made at init") from None
         except (ValueError, TypeError) as error:
@@ -51,15 +50,10 @@ class SigningKey:
             serialization.PrivateFormat.PKCS8,
             serialization.NoEncryption(),
         )
-        part = path.with_name(f"{path.name}.{random_bytes(8).hex()}{LEFTOVER}")
         try:
-            write_atomic(part, content, private=True)
-            os.link(part, path)  # whole or not at all, and never over another key
+            write_once(path, content)
         except FileExistsError:
             raise KeyExists(f"{path} exists; a key is never replaced") from None
-        finally:
-            part.unlink(missing_ok=True)
-        sync_folder(path.parent)
 
     @property
     def public(self) -> str:

@@ -1,31 +1,36 @@
 """The memory between audits: which records had which role in which audit.
 
 The store lies outside the audit folder. It holds keyed fingerprints and nothing else of a
-record. It answers two questions: has a target record been seen before, and was a sealed
-target opened before under another declaration?
+record; the key lies in a file of its own beside it, so that a copy of the store alone cannot
+be tried against guessed records. It answers two questions: has a target record been seen
+before, and was a sealed target opened before under another declaration?
 """
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from proxyguard.errors import DiskError, SealError, TargetReused
+from proxyguard.errors import DiskError, KeyMissing, SealError, TargetReused
 from proxyguard.seal.entropy import random_bytes
 from proxyguard.seal.fingerprint import SIZE, RecordSet, fingerprints, identify
+from proxyguard.seal.storage import private_file, private_folder, read_private, write_once
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT = 1
+FORMAT = 2
+_BESIDE = ("-journal", "-wal", "-shm")
+"""What SQLite writes beside its file; it holds rows of the store."""
 _SCHEMA = """
-create table if not exists store (format integer not null, key blob not null);
+create table if not exists store (format integer not null, key_digest text not null);
 create table if not exists roles (
   audit text not null, name text not null, member text not null, role text not null,
   identity text not null, prints blob not null, occurrences blob not null,
@@ -81,17 +86,56 @@ class LineageStore:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
+        private_folder(path.parent)
+        with self._usable():
+            # Before SQLite opens it: a journal takes the mode of the file that it belongs to.
+            private_file(path)
+            for beside in (path.with_name(path.name + suffix) for suffix in _BESIDE):
+                if beside.exists():
+                    private_file(beside)
+            self._key = self._read_key(self._header())
         with self._connect() as base:
             base.executescript(_SCHEMA)
             base.execute("begin immediate")
-            found = base.execute("select format, key from store").fetchone()
-            if found is None:
-                found = (FORMAT, random_bytes(32))
-                base.execute("insert into store values (?, ?)", found)
-        if found[0] != FORMAT:
-            raise SealError(f"{path} has format {found[0]}; this version reads {FORMAT}")
-        self._key: bytes = found[1]
+            if base.execute("select 1 from store").fetchone() is None:
+                base.execute("insert into store values (?, ?)", (FORMAT, _digest(self._key)))
+
+    @property
+    def key_path(self) -> Path:
+        """Where the key of the fingerprints lies."""
+        return self._path.with_suffix(".key")
+
+    def _header(self) -> str | None:
+        """Return the digest of the store's key; of a store that is being made, nothing."""
+        with self._connect() as base:
+            known = base.execute("select 1 from sqlite_master where name = 'store'").fetchone()
+            row = None if known is None else base.execute("select * from store").fetchone()
+        if row is not None and row[0] != FORMAT:
+            raise SealError(
+                f"{self._path} has format {row[0]}; this version reads {FORMAT}. Fingerprints "
+                "cannot be made anew without the records: keep the file with the version that "
+                "wrote it, or move it away, and audits before now are not remembered"
+            )
+        return None if row is None else str(row[1])
+
+    def _read_key(self, digest: str | None) -> bytes:
+        """Return the key; a new one only for a store that holds nothing yet."""
+        if digest is None and not self.key_path.exists():
+            with suppress(FileExistsError):  # another process was quicker; its key serves as well
+                write_once(self.key_path, random_bytes(32).hex().encode() + b"\n")
+        try:
+            key = bytes.fromhex(read_private(self.key_path).decode().strip())
+        except FileNotFoundError:
+            raise KeyMissing(
+                f"there is no {self.key_path}, and without it the fingerprints in {self._path} "
+                "mean nothing; restore it, or move the store away, and audits before now are not "
+                "remembered"
+            ) from None
+        except ValueError as error:
+            raise KeyMissing(f"{self.key_path} is no key of 64 hexadecimal digits") from error
+        if len(key) != 32 or digest not in (None, _digest(key)):
+            raise KeyMissing(f"{self.key_path} is not the key of {self._path}; restore that one")
+        return key
 
     @contextmanager
     def _connect(self) -> Iterator[sqlite3.Connection]:
@@ -106,6 +150,15 @@ class LineageStore:
             raise DiskError(f"the lineage store {self._path} is not usable: {error}") from error
         except sqlite3.DatabaseError as error:
             raise SealError(f"the lineage store {self._path} cannot be used: {error}") from error
+
+    @contextmanager
+    def _usable(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise DiskError(
+                f"the lineage store {self._path} is not usable: {error.strerror or error}"
+            ) from error
 
     def records(self, frame: pd.DataFrame) -> tuple[str, Any, Any]:
         """Return a table's identity, and every record's fingerprint and occurrence."""
@@ -231,3 +284,8 @@ class LineageStore:
                     f"{found[1][:16]}... and releases {found[2][:16]}...; it decides once. Seal a "
                     "fresh target"
                 )
+
+
+def _digest(key: bytes) -> str:
+    """Return what tells one key from another and nothing about it."""
+    return hashlib.sha256(b"proxyguard lineage key" + key).hexdigest()
