@@ -123,7 +123,7 @@ def analyse(audit: pg.Audit, choices: Mapping[str, Any]) -> dict[str, Bounds]:
     seed = int(evidence["seed"])
     registered = readings_of(registry, groups, seed)
     declared = registry.declaration.claim
-    common = {"reliability_target": declared.reliability, "alpha": declared.alpha,
+    common = {"reliability_target": declared.reliability_target, "alpha": declared.alpha,
               "beta": declared.beta}  # fmt: skip
     claim = Claim.of({**common, **choices})  # type: ignore[typeddict-item]  # checked there
     shares = family_shares([group.name for group in groups], None)

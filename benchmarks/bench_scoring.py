@@ -78,7 +78,7 @@ draws = 2
 seeds = { first = 1 }
 
 [claim]
-reliability = "0.3"
+reliability_target = "0.3"
 """
 
 Array = NDArray[np.float64]

@@ -406,7 +406,7 @@ draws = 3
 seeds = { first = 100 }
 
 [claim]
-reliability = "0.6"
+reliability_target = "0.6"
 """
 REFITS = """\
 import numpy as np

@@ -70,7 +70,7 @@ name = "strict"
 limits = { "Brier risk" = "0.10" }
 
 [claim]
-reliability = "0.6"
+reliability_target = "0.6"
 """
 
 STAGES = ("new", "sealed", "registered", "drawn", "certified")

@@ -51,7 +51,7 @@ def test_every_amendment_names_the_registry_that_it_supersedes(at: At) -> None:
     audit = at("registered")
     edit(audit, 'limit = "0.10"', 'limit = "0.12"')
     audit.amend("the first limit was a typing error")
-    edit(audit, 'reliability = "0.6"', 'reliability = "0.5"')
+    edit(audit, 'reliability_target = "0.6"', 'reliability_target = "0.5"')
     audit.amend("fewer draws than planned")
     ledger = audit.journal().ledger
     first, second = ledger.find(Stage.AMENDED)
@@ -161,8 +161,8 @@ def test_a_fixed_audit_does_not_become_a_sequential_one(at: At) -> None:
     audit = at("registered")
     edit(
         audit,
-        'reliability = "0.6"',
-        'reliability = "0.6"\nmode = "sequential"\nthreshold = "0.01"\nlooks = [4, 8]',
+        'reliability_target = "0.6"',
+        'reliability_target = "0.6"\nmode = "sequential"\nthreshold = "0.01"\nlooks = [4, 8]',
     )
     before = snapshot(audit)
     with pytest.raises(RegistryError, match="cannot turn a fixed audit into a sequential one"):
@@ -428,7 +428,7 @@ draws = 4
 seeds = { first = 100 }
 
 [claim]
-reliability = "0.4"
+reliability_target = "0.4"
 """
 
 

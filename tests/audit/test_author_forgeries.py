@@ -469,8 +469,8 @@ def in_turn_once(
     audit = audit_of(root)
     place = audit.folder / DECLARATION
     text = place.read_text().replace(
-        'reliability = "0.6"',
-        'reliability = "0.5"\nmode = "sequential"\nthreshold = "0.01"\nlooks = [8]',
+        'reliability_target = "0.6"',
+        'reliability_target = "0.5"\nmode = "sequential"\nthreshold = "0.01"\nlooks = [8]',
     )
     start, end = text.index("[[secondary]]"), text.index("[claim]")
     place.write_text(text[:start] + text[end:])

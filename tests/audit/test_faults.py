@@ -66,7 +66,7 @@ seeds = {{ first = 100 }}
 {mechanism}
 
 [claim]
-reliability = "0.6"
+reliability_target = "0.6"
 """
 
 # A generator of a user's own, which misbehaves for seed 101 as long as its flag is there.

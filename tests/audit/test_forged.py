@@ -81,7 +81,7 @@ def test_a_registry_swapped_after_opening_is_found(at: At, forge: Any) -> None:
 def test_a_swapped_registry_that_is_signed_anew_does_not_fit_its_text(at: At, forge: Any) -> None:
     audit = at("certified")
     value = forge.edit_json(
-        audit, REGISTRY, lambda v: v["declaration"]["claim"].update(reliability="0.5")
+        audit, REGISTRY, lambda v: v["declaration"]["claim"].update(reliability_target="0.5")
     )
     forge.rewrite(audit, registered=lambda body: body.update(declaration=digest(value)))
     assert "another declaration than its text" in forge.found_by(audit)

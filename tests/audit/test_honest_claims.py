@@ -50,7 +50,7 @@ generator = "bootstrap"
 draws = 4
 seeds = { first = 100 }
 [claim]
-reliability = "0.3"
+reliability_target = "0.3"
 """
 
 
@@ -177,7 +177,7 @@ def test_losses_from_elsewhere_rest_on_the_authors_word(tmp_path: Path) -> None:
         'format = 1\nname = "given"\npurpose = "Is it?"\n[target]\nlosses = "losses.npz"\n'
         '[[requirement]]\nname = "error"\nloss = "error"\nform = "absolute"\nlimit = "0.2"\n'
         '[[mechanism]]\nname = "m"\ngenerator = "losses"\ndraws = 6\nseeds = { first = 0 }\n'
-        '[claim]\nreliability = "0.3"\n'
+        '[claim]\nreliability_target = "0.3"\n'
     )
     certificate = audit.run()
     assert certificate is not None
@@ -206,7 +206,9 @@ def test_an_audit_that_cannot_succeed_is_told_so(tmp_path: Path) -> None:
     audit = make(tmp_path, "rows = 100, seed = 3", 'exclude = ["patient"]', visits())
     assert audit.check().good  # .3^4 = .0081 <= .05
     place = audit.folder / "audit.toml"
-    place.write_text(place.read_text().replace('reliability = "0.3"', 'reliability = "0.8"'))
+    place.write_text(
+        place.read_text().replace('reliability_target = "0.3"', 'reliability_target = "0.8"')
+    )
     (problem,) = audit.check().problems
     # .8^13 = .055 > .05 >= .044 = .8^14
     assert "4 draws cannot validate a reliability above 0.8" in problem

@@ -34,7 +34,7 @@ form = "absolute"
 limit = "0.45"
 
 [claim]
-reliability = "0.3"
+reliability_target = "0.3"
 """
 ONE_FIT = """
 [[mechanism]]

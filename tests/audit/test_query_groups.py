@@ -89,7 +89,7 @@ draws = 12
 seeds = { first = 100 }
 
 [claim]
-reliability = "0.5"
+reliability_target = "0.5"
 """
 BOOTSTRAP = MECHANISM.replace(
     'generator = "callable"\noptions = { function = "generators_of_groups:%s" }',

@@ -28,7 +28,7 @@ def picked(stages: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(stages / "sealed", root)
     audit = Audit(root / "audit", home=root / "home", data=[root / "data"], workers=1)
     place = audit.folder / "audit.toml"
-    text = place.read_text().replace('reliability = "0.6"', 'reliability = "0.95"')
+    text = place.read_text().replace('reliability_target = "0.6"', 'reliability_target = "0.95"')
     place.write_text(text + '\n[picks]\nalpha = "0.1"\n')
     audit.register()
     audit.draw()

@@ -51,7 +51,7 @@ generator = "bootstrap"
 draws = 3
 seeds = { first = 100 }
 """
-CLAIM = '\n[claim]\nreliability = "0.3"\n'
+CLAIM = '\n[claim]\nreliability_target = "0.3"\n'
 
 
 @pytest.fixture(autouse=True)

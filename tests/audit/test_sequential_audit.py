@@ -58,7 +58,7 @@ seeds = { first = 100 }
 SEQUENTIAL = """
 [claim]
 mode = "sequential"
-reliability = "0.3"
+reliability_target = "0.3"
 threshold = "0.01"
 looks = [3, 6]
 """

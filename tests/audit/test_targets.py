@@ -58,7 +58,7 @@ generator = "bootstrap"
 draws = 5
 seeds = { first = 100 }
 """
-CLAIM = '\n[claim]\nreliability = "0.3"\n'
+CLAIM = '\n[claim]\nreliability_target = "0.3"\n'
 
 
 @pytest.fixture(autouse=True)

@@ -46,7 +46,7 @@ draws = 4
 seeds = { first = 100 }
 
 [claim]
-reliability = "0.3"
+reliability_target = "0.3"
 """
 LOSSES = """\
 format = 1
@@ -69,7 +69,7 @@ draws = 8
 seeds = { first = 1 }
 
 [claim]
-reliability = "{reliability}"
+reliability_target = "{reliability}"
 """
 
 Done = subprocess.CompletedProcess[str]

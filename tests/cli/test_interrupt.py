@@ -79,10 +79,10 @@ draws = 4
 seeds = { first = 100 }
 
 """
-FIXED = '[claim]\nreliability = "0.3"\n'
+FIXED = '[claim]\nreliability_target = "0.3"\n'
 PILOT = '[[pilot]]\nname = "p"\ngenerator = "pg_endless:Endless"\ndraws = 4\nseeds = {first = 1}\n'
 SEQUENTIAL = (
-    '[claim]\nmode = "sequential"\nreliability = "0.3"\nthreshold = "0.01"\nlooks = [3, 4]\n'
+    '[claim]\nmode = "sequential"\nreliability_target = "0.3"\nthreshold = "0.01"\nlooks = [3, 4]\n'
 )
 
 

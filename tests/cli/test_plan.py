@@ -22,7 +22,15 @@ from proxyguard.errors import ProxyGuardError, RegistryError, StageError
 
 ERROR = "name=error,limit=0.3,margin=0.1,two-valued"
 SIZES = ("--records", "250", "--releases", "40")
-ASSUMED = ("--require", ERROR, "--reliability", "0.95", "--target", "0.8", "--no-stress")
+ASSUMED = (
+    "--require",
+    ERROR,
+    "--reliability",
+    "0.95",
+    "--reliability-target",
+    "0.8",
+    "--no-stress",
+)
 
 
 def proxyguard(*arguments: object) -> Result:
@@ -46,7 +54,7 @@ def test_assumed_margins_give_a_plan_and_its_blocks() -> None:
     _, _, blocks = done.stdout.partition("For audit.toml:")
     value = tomllib.loads(blocks)
     assert (value["plan"]["records"], value["plan"]["draws"]) == (250, 40)
-    assert value["claim"]["reliability"] == "0.8"
+    assert value["claim"]["reliability_target"] == "0.8"
     # Two-valued losses and one requirement: the power of the binomial test is a sum.
     assert "(exact)" in done.stdout
 
@@ -103,7 +111,7 @@ def test_pilot_losses_are_read_by_the_names_of_their_requirements(tmp_path: Path
         "plan", "--losses", write_losses(tmp_path / "pilots.npz"), "--reliability", "0.95",
         "--require", "name=error,limit=0.3,two-valued",
         "--require", "name=cost,low=-1,high=1.2,limit=0.1",
-        "--target", "0.8", "--no-stress", "--json", *SIZES,
+        "--reliability-target", "0.8", "--no-stress", "--json", *SIZES,
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     value = json.loads(done.stdout)["plan"]
@@ -117,11 +125,12 @@ def test_pilot_losses_are_read_by_the_names_of_their_requirements(tmp_path: Path
 
 def test_pilot_losses_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     place = write_losses(tmp_path / "pilots.npz")
-    done = proxyguard("plan", "--losses", place, "--require", ERROR, "--target", "0.8")
+    done = proxyguard("plan", "--losses", place, "--require", ERROR, "--reliability-target", "0.8")
     assert done.exit_code == 2
     assert "the losses are about ['cost', 'error']" in done.stderr
     both = ("--require", "name=error,limit=0.3,two-valued",
-            "--require", "name=cost,low=-1,high=1,limit=0.1", "--target", "0.8")  # fmt: skip
+            "--require", "name=cost,low=-1,high=1,limit=0.1",
+            "--reliability-target", "0.8")  # fmt: skip
     outside = write_losses(tmp_path / "outside.npz", wrong=1.6)
     refused(proxyguard("plan", "--losses", outside, *both), RegistryError, "leave the bounds")
     absent = proxyguard("plan", "--losses", tmp_path / "none.npz", *both)
@@ -200,7 +209,7 @@ def test_the_papers_planner_refuses_what_it_cannot_project() -> None:
         (("--require", "name=error,limit=low"), "limit is a number, got 'low'"),
         (("--require", ERROR), "need --reliability"),
         (("--require", "name=error,limit=0.3", "--reliability", "0.9"), "margin is missing"),
-        (("--require", ERROR, "--reliability", "0.9"), "--target is missing"),
+        (("--require", ERROR, "--reliability", "0.9"), "--reliability-target is missing"),
         ((*ASSUMED, "--records", "0"), "--records"),
     ],
 )
@@ -212,7 +221,7 @@ def test_a_wrong_option_is_named(arguments: tuple[str, ...], words: str) -> None
 
 
 def requiring(require: str, *more: str) -> Result:
-    return proxyguard("plan", "--require", require, "--target", "0.8", *more)
+    return proxyguard("plan", "--require", require, "--reliability-target", "0.8", *more)
 
 
 def test_what_cannot_be_planned_is_refused_with_its_reason() -> None:
@@ -302,7 +311,7 @@ draws = {draws}
 seeds = {{ first = 100 }}
 
 [claim]
-reliability = "0.6"
+reliability_target = "0.6"
 {claim}
 """
 

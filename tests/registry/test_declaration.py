@@ -50,7 +50,7 @@ seeds = { first = 127001 }
 [claim]
 mode = "direct"
 test = "betting"
-reliability = "0.8"
+reliability_target = "0.8"
 """
 
 
@@ -93,8 +93,12 @@ def test_a_declaration_cannot_be_changed_once_read() -> None:
         ('limit = "0.04"', 'limit = "0.04"\nslakc = "0.01"', "requirement.0.slakc: unknown key"),
         ('limit = "0.04"', "limit = 0.04", "requirement.0.limit"),
         ('limit = "0.04"', 'limit = "four"', "such as \"0.05\", got 'four'"),
-        ('reliability = "0.8"', 'reliability = "1.8"', "claim.reliability: expected a number"),
-        ('reliability = "0.8"', "", "needs reliability"),
+        (
+            'reliability_target = "0.8"',
+            'reliability_target = "1.8"',
+            "claim.reliability_target: expected a number",
+        ),
+        ('reliability_target = "0.8"', "", "needs reliability_target"),
         ('mode = "direct"', 'mode = "direkt"', "claim.mode"),
         ('name = "Brier risk"', 'name = "Brier transfer"', "requirement names must differ"),
         ("draws = 30", "draws = 0", "mechanism.0.draws"),
@@ -144,8 +148,10 @@ def test_strata_name_their_sizes_and_weights() -> None:
 
 
 def test_named_releases_have_no_mechanism_and_no_reliability() -> None:
-    text = TEXT.replace('reliability = "0.8"', 'level = "releases"').replace('mode = "direct"', "")
-    assert read_declaration(text).claim.reliability is None
+    text = TEXT.replace('reliability_target = "0.8"', 'level = "releases"').replace(
+        'mode = "direct"', ""
+    )
+    assert read_declaration(text).claim.reliability_target is None
     with pytest.raises(RegistryError, match="has none"):
         read_declaration(TEXT.replace('mode = "direct"', 'level = "releases"'))
 

@@ -26,7 +26,12 @@ DRAWN: dict[str, Any] = {
 RULE = {"source_validation_plus": "0.05"}
 VALIDATION = {"validation": {"fraction": "0.2", "seed": 1}}
 APART = {"table": None, "reserve": None, "file": "f.csv"}
-SEQUENTIAL = {"mode": "sequential", "looks": [2, 4], "threshold": "0.01", "reliability": "0.5"}
+SEQUENTIAL = {
+    "mode": "sequential",
+    "looks": [2, 4],
+    "threshold": "0.01",
+    "reliability_target": "0.5",
+}
 STREAM = {"mode": "stream", "level": "releases", "batch": 10}
 
 
@@ -40,7 +45,7 @@ def value(**changes: Any) -> dict[str, Any]:
         "procedure": {"library": ["logistic"]},
         "requirement": [RISK],
         "mechanism": [DRAWN],
-        "claim": {"reliability": "0.8"},
+        "claim": {"reliability_target": "0.8"},
         **changes,
     }
     return {key: part for key, part in whole.items() if part is not None}
@@ -259,7 +264,7 @@ def test_records_drawn_with_replacement_are_iid(design: dict[str, Any]) -> None:
          "none"),
         (value(release=[{"name": "r", "file": "r.csv"}]),
          "a claim about a mechanism needs at least one [[mechanism]]"),
-        (family(candidate(release=None, mechanism=[DRAWN]), claim={"reliability": "0.8"}),
+        (family(candidate(release=None, mechanism=[DRAWN]), claim={"reliability_target": "0.8"}),
          "candidates with their own targets are named releases"),
         (value(mechanism=None, claim={"level": "releases"}),
          "a claim about releases needs [[release]] or [[mechanism]]"),
@@ -397,30 +402,31 @@ def test_a_pilot_needs_a_generator() -> None:
 @pytest.mark.parametrize(
     ("claim", "message"),
     [
-        ({}, "a claim about a mechanism needs reliability, and a claim about named releases has "
-             "none; level is 'mechanism', reliability None"),
-        ({"level": "releases", "reliability": "0.8"}, "level is 'releases', reliability '0.8'"),
+        ({}, "a claim about a mechanism needs reliability_target, and a claim about named releases "
+             "has none; level is 'mechanism', reliability_target None"),
+        ({"level": "releases", "reliability_target": "0.8"},
+         "level is 'releases', reliability_target '0.8'"),
         ({"level": "releases", "mode": "direct"}, "named releases have no mode"),
         ({"level": "releases", "mode": "sequential", "looks": [4], "threshold": "0.1"},
          "named releases have no mode 'sequential'"),
-        ({"reliability": "0.8", "mode": "releases"},
+        ({"reliability_target": "0.8", "mode": "releases"},
          'is about named releases: set level = "releases"'),
-        ({"reliability": "0.8", "mode": "stream", "batch": 3},
+        ({"reliability_target": "0.8", "mode": "stream", "batch": 3},
          "mode 'stream' is about named releases"),
-        ({"reliability": "0.8", "mode": "collective"},
+        ({"reliability_target": "0.8", "mode": "collective"},
          "collective mode needs a target of its own for every release"),
-        ({"reliability": "0.8", "mode": "sequential", "threshold": "0.1"},
+        ({"reliability_target": "0.8", "mode": "sequential", "threshold": "0.1"},
          "a sequential audit registers its looks and the threshold of its score"),
-        ({"reliability": "0.8", "mode": "sequential", "looks": [4]},
+        ({"reliability_target": "0.8", "mode": "sequential", "looks": [4]},
          "a sequential audit registers its looks and the threshold of its score"),
-        ({"reliability": "0.8", "looks": [4]}, "nothing else has looks"),
-        ({"reliability": "0.8", "levels": ["0.9"]},
+        ({"reliability_target": "0.8", "looks": [4]}, "nothing else has looks"),
+        ({"reliability_target": "0.8", "levels": ["0.9"]},
          "levels and futility belong to a sequential audit"),
-        ({"reliability": "0.8", "futility": False},
+        ({"reliability_target": "0.8", "futility": False},
          "levels and futility belong to a sequential audit"),
         ({"level": "releases", "mode": "stream"},
          "a stream registers its batch, target records a round"),
-        ({"reliability": "0.8", "batch": 5},
+        ({"reliability_target": "0.8", "batch": 5},
          "a stream registers its batch, target records a round"),
     ],
 )  # fmt: skip
@@ -462,7 +468,7 @@ PASSED: dict[str, tuple[Any, Any]] = {
     "test": ("hoeffding", ComponentTest.HOEFFDING),
     "threshold": ("0.01", Fraction(1, 100)),
     "violation_threshold": ("0.02", Fraction(1, 50)),
-    "reliability": ("0.7", Fraction(7, 10)),
+    "reliability_target": ("0.7", Fraction(7, 10)),
     "alpha": ("0.1", Fraction(1, 10)),
     "beta": ("0.2", Fraction(1, 5)),
     "release_share": ("0.25", Fraction(1, 4)),
@@ -487,13 +493,12 @@ def test_every_key_of_a_claim_is_passed_on_or_belongs_to_a_plan_of_its_own() -> 
 @pytest.mark.parametrize("key", PASSED)
 def test_a_key_of_the_claim_arrives_as_it_was_declared(key: str) -> None:
     written, expected = PASSED[key]
-    claim = ClaimPart.model_validate({"reliability": "0.8", key: written}).to_claim()
-    name = "reliability_target" if key == "reliability" else key
-    assert getattr(claim, name) == expected
+    claim = ClaimPart.model_validate({"reliability_target": "0.8", key: written}).to_claim()
+    assert getattr(claim, key) == expected
 
 
 def test_keys_that_are_left_out_have_the_defaults_of_the_claim() -> None:
-    assert ClaimPart.model_validate({"reliability": "0.8"}).to_claim() == Claim.of(
+    assert ClaimPart.model_validate({"reliability_target": "0.8"}).to_claim() == Claim.of(
         {"reliability_target": "0.8"}
     )
     assert ClaimPart.model_validate({"level": "releases"}).to_claim() == Claim.of(
@@ -503,7 +508,7 @@ def test_keys_that_are_left_out_have_the_defaults_of_the_claim() -> None:
 
 def test_tests_may_be_named_for_each_requirement() -> None:
     part = ClaimPart.model_validate(
-        {"reliability": "0.8", "test": {"risk": "bentkus", "cost": "betting"}}
+        {"reliability_target": "0.8", "test": {"risk": "bentkus", "cost": "betting"}}
     )
     assert part.to_claim().test == {
         "risk": ComponentTest.BENTKUS, "cost": ComponentTest.BETTING,

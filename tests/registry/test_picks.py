@@ -29,7 +29,7 @@ generator = "bootstrap"
 draws = 30
 seeds = { first = 1 }
 [claim]
-reliability = "0.8"
+reliability_target = "0.8"
 """
 
 
@@ -64,8 +64,8 @@ def test_what_cannot_be_honoured_is_refused(table: str, words: str) -> None:
 
 def test_an_audit_that_draws_after_opening_has_no_picks() -> None:
     later = TEXT.replace(
-        'reliability = "0.8"',
-        'reliability = "0.8"\nmode = "sequential"\nlooks = [10, 30]\nthreshold = "0.01"',
+        'reliability_target = "0.8"',
+        'reliability_target = "0.8"\nmode = "sequential"\nlooks = [10, 30]\nthreshold = "0.01"',
     )
     read_declaration(later)
     with pytest.raises(RegistryError, match="drawn before the target is opened; in mode 'sequ"):

@@ -130,7 +130,7 @@ def _registry(requirements: Sequence[Requirement], mechanisms: Sequence[str]) ->
     ]
     return {
         "declaration": {
-            "claim": {"alpha": "0.05", "beta": "0.05", "reliability": "0.8", "mode": None,
+            "claim": {"alpha": "0.05", "beta": "0.05", "reliability_target": "0.8", "mode": None,
                       "level": "mechanism", "family": "bounds", "bound": None},
             "plan": None,
             "mechanism": [{"name": one, "draws": 1} for one in mechanisms],

@@ -368,7 +368,7 @@ def test_every_look_says_which_count_validates() -> None:
     scored = [{"stage": "scored", "previous": "0" * 64, "body": {"time": NOON, "favorable": True}}
               for _ in range(20)]  # fmt: skip
     sources = family()
-    claim = {"alpha": "0.05", "beta": None, "looks": [20, 40], "reliability": "0.8",
+    claim = {"alpha": "0.05", "beta": None, "looks": [20, 40], "reliability_target": "0.8",
              "threshold": "0.005", "bound": None}  # fmt: skip
     registry = {**sources.registry, "declaration": {"claim": claim, "plan": None}}
     rows = table(build_report(replace(sources, ledger=scored, registry=registry)),

@@ -76,7 +76,7 @@ name = "strict"
 limits = { "decision cost" = "0.12" }
 
 [claim]
-reliability = "0.8"
+reliability_target = "0.8"
 alpha = "0.05"
 beta = "0.05"
 family = "bounds"

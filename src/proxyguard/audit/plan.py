@@ -207,11 +207,11 @@ def declared_question(place: Workplace, **open_choices: Any) -> Question:
     """
     declaration = place.folder.declaration()
     claim = declaration.claim
-    if claim.reliability is None or declaration.candidate:
+    if claim.reliability_target is None or declaration.candidate:
         raise RegistryError("a plan is about mechanisms; this declaration names releases")
     (member,) = declaration.members
     declared: dict[str, Any] = {
-        "reliability_target": claim.reliability,
+        "reliability_target": claim.reliability_target,
         "alpha": claim.alpha,
         "mechanisms": len(member.mechanism),
         "design": design_of(member),

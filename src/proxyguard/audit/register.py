@@ -148,7 +148,7 @@ def _later_reasons(declaration: Declaration, design: Design) -> list[str]:
     if sharp and sequential_plan(claim).boundaries[0] is None:
         return [
             f"no number of favorable scores at the looks {list(claim.looks or ())[-3:]} can show a "
-            f"reliability above {claim.reliability}: register more draws"
+            f"reliability above {claim.reliability_target}: register more draws"
         ]
     return []
 
@@ -156,11 +156,11 @@ def _later_reasons(declaration: Declaration, design: Design) -> list[str]:
 def sequential_plan(claim: ClaimPart) -> SequentialPlan:
     """Return the registered plan of a sequential audit."""
     assert claim.looks is not None  # checked in the declaration
-    assert claim.reliability is not None
+    assert claim.reliability_target is not None
     assert claim.threshold is not None
     return SequentialPlan(
         looks=tuple(claim.looks),
-        reliability_target=number(claim.reliability),
+        reliability_target=number(claim.reliability_target),
         kappa=number(claim.threshold),
         alpha=Fraction(claim.alpha),
         bound=claim.bound or Bound.SHARP,

@@ -45,7 +45,7 @@ on_failure = "worst_loss"
 
 [claim]
 level = "mechanism"
-reliability = "0.8"
+reliability_target = "0.8"
 alpha = "0.05"
 beta = "0.05"
 """

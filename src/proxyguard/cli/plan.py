@@ -44,7 +44,9 @@ def plan(
     excess: Annotated[
         float, typer.Option("--excess", help="How far invalid releases miss, in margins.")
     ] = 0.0,
-    target: Annotated[str | None, typer.Option("--target", help="Reliability to show.")] = None,
+    reliability_target: Annotated[
+        str | None, typer.Option("--reliability-target", help="Reliability to show.")
+    ] = None,
     alpha: Annotated[str | None, typer.Option("--alpha")] = None,
     mechanisms: Annotated[int | None, typer.Option("--mechanisms", min=1)] = None,
     records: Annotated[int | None, typer.Option("--records", min=1, help="Fix n.")] = None,
@@ -81,8 +83,8 @@ def plan(
     if planner not in ("ours", "paper"):
         raise typer.BadParameter(f"--planner is ours or paper, got {planner!r}")
     if planner == "paper":
-        unused = {"--target": target, "--mechanisms": mechanisms, "--records": records,
-                  "--releases": releases, "--most-records": most_records,
+        unused = {"--reliability-target": reliability_target, "--mechanisms": mechanisms,
+                  "--records": records, "--releases": releases, "--most-records": most_records,
                   "--most-releases": most_releases, "--power": power, "--losses": losses,
                   "DIR": folder}  # fmt: skip
         idle = [name for name, value in unused.items() if value is not None]
@@ -92,9 +94,9 @@ def plan(
         _paper(rates, require, float(alpha or "0.05"), costs, json)
         return
     given = {
-        "reliability_target": target, "alpha": alpha, "mechanisms": mechanisms, "n": records,
-        "releases": releases, "most_records": most_records, "most_releases": most_releases,
-        "budget": budget, "power": power,
+        "reliability_target": reliability_target, "alpha": alpha, "mechanisms": mechanisms,
+        "n": records, "releases": releases, "most_records": most_records,
+        "most_releases": most_releases, "budget": budget, "power": power,
     }  # fmt: skip
     choices: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     choices |= {"record_cost": record_cost, "release_cost": release_cost}
@@ -195,7 +197,9 @@ def _question(choices: dict[str, Any]) -> Question:
     from proxyguard.plan.question import Question
 
     if "reliability_target" not in choices:
-        raise typer.BadParameter("--target is missing: the reliability to show, such as 0.8")
+        raise typer.BadParameter(
+            "--reliability-target is missing: the reliability to show, such as 0.8"
+        )
     return Question(**choices)
 
 

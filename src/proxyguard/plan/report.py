@@ -247,7 +247,7 @@ def plan_toml(found: Recommendation) -> str:
         lines.append(f"block_size = {claim.block_size}")
     assert claim.reliability_target is not None  # a claim about a mechanism
     lines += [
-        f'reliability = "{_decimal(claim.reliability_target)}"',
+        f'reliability_target = "{_decimal(claim.reliability_target)}"',
         f'alpha = "{_decimal(claim.alpha)}"',
         "",
         "[plan]",
@@ -281,7 +281,7 @@ def _sequential_toml(found: Recommendation, forecast: SequentialForecast | None)
         '# mode = "sequential"',
         f"# looks = [{looks}]",
         f'# threshold = "{_decimal(threshold)}"',
-        f'# reliability = "{_decimal(plan.claim.reliability_target)}"',
+        f'# reliability_target = "{_decimal(plan.claim.reliability_target)}"',
         f'# alpha = "{_decimal(plan.claim.alpha)}"',
     ]
     return "\n" + "\n".join(lines) + "\n"

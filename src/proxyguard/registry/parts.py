@@ -275,7 +275,7 @@ class ClaimPart(DeclarationPart):
     test: ComponentTest | dict[Name, ComponentTest] | None = None
     threshold: Share | None = None
     violation_threshold: Share | None = None
-    reliability: Share | None = None
+    reliability_target: Share | None = None
     alpha: Share = "0.05"
     beta: Share | None = "0.05"
     release_share: Share | None = None
@@ -297,10 +297,11 @@ class ClaimPart(DeclarationPart):
     @model_validator(mode="after")
     def _reliability(self) -> ClaimPart:
         about_mechanism = self.level == "mechanism"
-        if about_mechanism != (self.reliability is not None):
+        if about_mechanism != (self.reliability_target is not None):
             raise ValueError(
-                "a claim about a mechanism needs reliability, and a claim about named releases "
-                f"has none; level is {self.level!r}, reliability {self.reliability!r}"
+                "a claim about a mechanism needs reliability_target, and a claim about named "
+                f"releases has none; level is {self.level!r}, reliability_target "
+                f"{self.reliability_target!r}"
             )
         return self
 
@@ -340,12 +341,11 @@ class ClaimPart(DeclarationPart):
             name: value
             for name, value in self
             if value is not None
-            and name not in ("level", "mode", "reliability", "looks", "levels", "futility", "batch")
+            and name not in ("level", "mode", "looks", "levels", "futility", "batch")
         }
         values["beta"] = self.beta
         if self.level == "releases":
             values["mode"] = Mode.RELEASES
         else:
             values["mode"] = Mode.DIRECT if self.mode is None else self.mode
-            values["reliability_target"] = self.reliability
         return Claim.of(values)  # type: ignore[arg-type]  # checked at the door there

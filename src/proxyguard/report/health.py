@@ -273,7 +273,7 @@ def look_boundary(claim: Mapping[str, Any]) -> list[tuple[int, int]]:
     if claim.get("bound") not in (None, "sharp"):
         return []
     looks = tuple(int(look) for look in claim["looks"])
-    return _boundary(looks, claim["reliability"], claim["threshold"], claim["alpha"])
+    return _boundary(looks, claim["reliability_target"], claim["threshold"], claim["alpha"])
 
 
 @lru_cache(maxsize=8)  # an exact count of paths: seconds at a thousand looks

@@ -156,7 +156,7 @@ draws = 3
 seeds = { first = 100 }
 
 [claim]
-reliability = "0.3"
+reliability_target = "0.3"
 """
 
 
