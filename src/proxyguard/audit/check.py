@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from proxyguard.audit.divide import check_columns
+from proxyguard.audit.disclosure import count_requirements, group_warnings, mean_warnings
+from proxyguard.audit.divide import check_columns, divide
 from proxyguard.audit.folder import DECLARATION
 from proxyguard.audit.limits import planned_records, resolve_limits
+from proxyguard.audit.loss_file import read_loss_file
 from proxyguard.audit.measures import design_of, measures_of
 from proxyguard.audit.plan import MANY, declared_records, obstacles
 from proxyguard.audit.register import claim_reasons
 from proxyguard.audit.resolve import MemberDevelopment, Workplace, develop, reference_policies
+from proxyguard.audit.seal import kinds_of_member
 from proxyguard.draw.catalog import find_pipeline, load_attribute, load_generator
 from proxyguard.errors import ProxyGuardError, TableError
 from proxyguard.losses.measure import Measure
@@ -68,10 +71,39 @@ def check(place: Workplace) -> Check:
             if member.target.losses is None:
                 development = MemberDevelopment(place, member, sealed[member.name])
                 _check_limits(result, declaration, development)
+            else:
+                own = sealed[member.name]
+                result.warnings += mean_warnings(
+                    declaration, member, requirements=len(own["requirements"]), n=own["records"]
+                )
     else:
         result.facts.append("limits and reference policies are judged once the target is sealed")
         _check_claim_before_sealing(result, declaration)
+        for member in declaration.members if result.good else ():
+            _check_disclosure(result, declaration, member, place)
     return result
+
+
+def _check_disclosure(
+    result: Check, declaration: Declaration, member: Member, place: Workplace
+) -> None:
+    """Divide the table as sealing will, and say what the audit would give away of the target."""
+    target = member.target
+    try:
+        if target.losses is not None:
+            _, n, means = read_loss_file(
+                place.data.find(target.losses), target.design_column
+            ).values.shape
+        else:
+            parts = divide(member, place.data)
+            kinds = kinds_of_member(member, parts.development)
+            means = count_requirements(member, kinds, parts.development)
+            n = planned_records(member, {"records": len(parts.target)})
+            result.warnings += group_warnings(member, parts.target)
+    except ProxyGuardError as error:
+        result.problems.append(str(error))
+        return
+    result.warnings += mean_warnings(declaration, member, requirements=means, n=n)
 
 
 def _check_files(result: Check, place: Workplace, member: Member) -> None:
@@ -201,6 +233,7 @@ def _check_limits(result: Check, declaration: Declaration, development: MemberDe
     _judge_claim(result, declaration, member, resolved, n)
     measures = measures_of(member, resolved)
     result.warnings += _absent_groups(development, measures)
+    result.warnings += mean_warnings(declaration, member, requirements=len(measures), n=n)
     policies = reference_policies(development, measures)
     for measure in measures:
         requirement = measure.requirement

@@ -107,7 +107,8 @@ def readings_of(
             )
         )
         reading = reading_of(claim, group.requirements, design_of(group.member), levels, seed)
-        found[group.name] = (reading, levels)
+        digits = registry.declaration.digits
+        found[group.name] = (replace(reading, digits=digits), levels)
     return found
 
 

@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from proxyguard.adapters.library import Library
 from proxyguard.audit.claim_status import claim_status
 from proxyguard.audit.decide import (
@@ -44,6 +46,7 @@ from proxyguard.audit.target import OpenTarget
 from proxyguard.errors import SealError, StageError
 from proxyguard.evidence.record import evidence_record
 from proxyguard.evidence.releases import evidence_of
+from proxyguard.exact.rounding import round_count_up
 from proxyguard.registry.declaration import Member
 from proxyguard.seal.canonical import canonical_bytes
 from proxyguard.seal.crypto import Holder, Passphrase, Person, Recipient
@@ -224,8 +227,10 @@ class Opener:
             "groups": {},
             "excluded": {},
             "secondary": {spec.name: {} for spec in registry.declaration.secondary},
-            "diagnostics": {"label": NOT_CERTIFIED, "auc": {}, "source_auc": {}, "unscored": {}},
+            "diagnostics": {"label": NOT_CERTIFIED, "unscored": {}},
         }
+        if registry.declaration.digits is None:  # an AUC has no side that weakens a claim
+            found["diagnostics"] |= {"auc": {}, "source_auc": {}}
         wanted = self._write_records and not journal.ledger.has(Stage.CERTIFIED)
         writer = RecordWriter() if wanted else None
         for group in groups:
@@ -235,7 +240,8 @@ class Opener:
             if writer is not None:
                 scorer = writer.attach(scorer, group.name)
             scored = scorer.score(group.name, group.draws, [reading, *others.values()])
-            _store(found, group, scored, [reading, *others.values()], levels.bounds, list(others))
+            _store(found, group, scored, [reading, *others.values()], levels.bounds, list(others),
+                   targets[group.member.name].n_records)  # fmt: skip
             if group.excluded:
                 extra = scorer.score(f"{group.name}, excluded", group.excluded, [reading])
                 names = tuple(str(d.get("name", d["seed"])) for d in group.excluded)
@@ -309,8 +315,10 @@ def _store(
     readings: list[Any],
     bounds_level: float,
     secondary: list[str],
+    n: int,
 ) -> None:
     """Put the statistics of a group where they belong in the evidence."""
+    digits = readings[0].digits
     names = tuple(str(d.get("name", d["seed"])) for d in group.draws)
     records = [
         evidence_record(evidence_of(columns, reading, releases=names, bounds_level=bounds_level))
@@ -319,10 +327,15 @@ def _store(
     found["groups"][group.name] = records[0]
     for name, record in zip(secondary, records[1:], strict=True):
         found["secondary"][name][group.name] = record
-    found["diagnostics"]["auc"][group.name] = scored.auc
-    found["diagnostics"]["source_auc"][group.name] = scored.source_auc
+    diagnostics = found["diagnostics"]
+    if digits is None:
+        diagnostics["auc"][group.name] = scored.auc
+        diagnostics["source_auc"][group.name] = scored.source_auc
     if scored.unscored:
-        found["diagnostics"]["unscored"][group.name] = scored.unscored
+        diagnostics["unscored"][group.name] = {
+            name: count if digits is None else int(round_count_up(np.int64(count), n, digits))
+            for name, count in scored.unscored.items()
+        }
 
 
 def subjects_of(journal: Journal, registry: Registry, evidence: str) -> dict[str, str]:
@@ -375,6 +388,17 @@ def frame_of(journal: Journal, registry: Registry, grant: dict[str, Any] | None)
         "ledger": opened.digest,
         "software": registry.value["software"],
         "stated_not_checked": [one.to_dict() for one in stated_not_checked(registry)],
+        **({} if declaration.digits is None else {"disclosure": disclosed(declaration.digits)}),
+    }
+
+
+def disclosed(digits: int) -> dict[str, Any]:
+    """Return what a certificate says of rounded statistics."""
+    return {
+        "digits": digits,
+        "words": f"every statistic of the target is rounded to {digits} digits, to the side that "
+        "weakens the claim, and all decisions are taken on the rounded values; rounding is no "
+        "privacy guarantee",
     }
 
 

@@ -129,11 +129,13 @@ def claim_reasons(
     declaration: Declaration, design: Any, requirements: Sequence[Requirement]
 ) -> list[str]:
     """Return every reason why a claim is not covered; empty if it is."""
-    claim = declaration.claim
+    claim, disclosure = declaration.claim, declaration.disclosure
+    rounding = [] if disclosure is None else disclosure.objections(design)
     if claim.after_opening:
         plain = Claim.of({"mode": "releases", "beta": None, "test": claim.test})
-        return [*plain.supports(design, requirements), *_later_reasons(declaration, design)]
-    return claim.to_claim().supports(design, requirements)
+        later = _later_reasons(declaration, design)
+        return [*plain.supports(design, requirements), *later, *rounding]
+    return [*claim.to_claim().supports(design, requirements), *rounding]
 
 
 def _later_reasons(declaration: Declaration, design: Design) -> list[str]:

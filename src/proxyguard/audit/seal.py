@@ -11,9 +11,11 @@ import pyarrow as pa
 
 from proxyguard.audit.check_target import check_target, negative_of
 from proxyguard.audit.data import DataFolders
+from proxyguard.audit.disclosure import count_requirements, group_warnings, mean_warnings
 from proxyguard.audit.divide import Parts, divide, split_development
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.home import Home
+from proxyguard.audit.limits import planned_records
 from proxyguard.audit.loss_file import check_bounds, read_loss_file
 from proxyguard.errors import RegistryError, StageError, TableError
 from proxyguard.registry.declaration import Declaration, Member
@@ -55,13 +57,18 @@ def seal(
         check_steward(keeper.steward, key.identity)
         audit = random_bytes(16).hex()
         holder = _holder(home, audit, keeper)
-        members, files = {}, {}
+        members, files, warnings = {}, {}, []
         for index, member in enumerate(declaration.members):
             _refuse_inside(folder, member, data)
             sealed = seal_member(folder, member, index, data, holder, home.lineage, audit,
                                  declaration.name)  # fmt: skip
             members[member.name] = sealed
             files.update(sealed.pop("files"))
+            warnings += mean_warnings(
+                declaration, member, requirements=sealed.pop("means"),
+                n=planned_records(member, sealed),
+            )  # fmt: skip
+            warnings += sealed.pop("warnings")
         body = {
             "audit": audit,
             "name": declaration.name,
@@ -75,7 +82,7 @@ def seal(
         }
         journal.record(Stage.SEALED, body, key)
         home.lineage.confirm(audit)
-    return body
+    return {**body, "warnings": warnings}
 
 
 def _refuse_inside(folder: AuditFolder, member: Member, data: DataFolders) -> None:
@@ -134,7 +141,7 @@ def seal_member(
     if member.target.losses is not None:
         return _seal_losses(folder, member, index, data, holder)
     parts = divide(member, data)
-    kinds = _kinds(member, parts.development)
+    kinds = kinds_of_member(member, parts.development)
     development = typed(parts.development, kinds, member.target.read.missing)
     check_target(member, parts.target, kinds, development)
     order = np.random.default_rng(int.from_bytes(random_bytes(32))).permutation(len(parts.target))
@@ -162,10 +169,13 @@ def seal_member(
         "development": {role: len(part) for role, part in roles.items() if part is not None},
         "expected_twins": {role: f"{number:.1f}" for role, number in expected.items()},
         "files": files,
+        "means": count_requirements(member, kinds, training),
+        "warnings": group_warnings(member, parts.target),
     }
 
 
-def _kinds(member: Member, development: pd.DataFrame) -> dict[str, str]:
+def kinds_of_member(member: Member, development: pd.DataFrame) -> dict[str, str]:
+    """Return the kind of every column, from the development part."""
     target = member.target
     text = [target.outcome] if target.outcome is not None and target.range is None else []
     if target.design_column is not None:
@@ -247,4 +257,6 @@ def _seal_losses(
         "releases": list(given.releases),
         "requirements": list(given.requirements),
         "files": {name: folder.write(name, sealed.content)},
+        "means": n_requirements,
+        "warnings": [],
     }

@@ -54,6 +54,7 @@ def reading_for(registry: Registry, seed: int, level: float) -> Reading:
         level=level,
         violation_level=level,
         seed=seed,
+        digits=registry.declaration.digits,
     )
 
 

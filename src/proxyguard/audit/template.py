@@ -5,6 +5,7 @@ TEMPLATE = """# What is claimed, before anything is drawn. Numbers that matter a
 format = 1
 name = "my-audit"
 purpose = "May releases of this mechanism stand in for the table when a classifier is trained?"
+# disclosure = { digits = 3 }              # round what is published of the target; no guarantee
 
 [target]                                   # sealed before anything else
 table = "table.csv"                        # beside this folder, or in --data; never in it

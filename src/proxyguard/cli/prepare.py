@@ -89,6 +89,8 @@ def seal(
         )
         show.say(f"    Means are over {member['estimand']}.")
         show.say(f"    Commitment {member['commitment']}")
+    for line in body["warnings"]:
+        show.say(f"warning: {line}")
 
 
 def register(

@@ -9,7 +9,13 @@ from numpy.typing import NDArray
 
 from proxyguard.errors import LossMismatch
 from proxyguard.exact import mean as exact_mean
-from proxyguard.exact.rounding import MEAN_GUARD, TINY, pvalue_from_log
+from proxyguard.exact.rounding import (
+    MEAN_GUARD,
+    TINY,
+    pvalue_from_log,
+    round_down,
+    round_up,
+)
 from proxyguard.losses.cell import Column
 from proxyguard.registry.design import Design, Sampling, Stratified
 from proxyguard.registry.requirement import Requirement
@@ -48,11 +54,12 @@ def _share(column: Column, limit: float, design: Design) -> Pair:
         )
     v, n = column.answer + limit, column.n
     identical = design.sampling is Sampling.IID
+    low = column.count if column.violation_count is None else column.violation_count
     validation = exact_mean.binomial_pvalue(
         column.count, n, np.clip(v - MEAN_GUARD, 0.0, 1.0), identical=identical
     )
     violation = exact_mean.binomial_pvalue(
-        n - column.count, n, np.clip(1.0 - v - MEAN_GUARD, 0.0, 1.0), identical=identical
+        n - low, n, np.clip(1.0 - v - MEAN_GUARD, 0.0, 1.0), identical=identical
     )
     return np.where(v - MEAN_GUARD > 1.0, TINY, validation), violation
 
@@ -63,7 +70,7 @@ def _empirical_bernstein(column: Column, v: float, design: Design) -> Pair:
     variance, n = column.variance, column.n
     return (
         exact_mean.empirical_bernstein_pvalue(column.mean, variance, n, v),
-        exact_mean.empirical_bernstein_pvalue(1.0 - column.mean, variance, n, 1.0 - v),
+        exact_mean.empirical_bernstein_pvalue(1.0 - column.violation_mean, variance, n, 1.0 - v),
     )
 
 
@@ -71,39 +78,45 @@ def _hoeffding(column: Column, v: float, design: Design) -> Pair:
     n = effective_size(column, design)
     return (
         exact_mean.hoeffding_pvalue(column.mean, n, v),
-        exact_mean.hoeffding_pvalue(1.0 - column.mean, n, 1.0 - v),
+        exact_mean.hoeffding_pvalue(1.0 - column.violation_mean, n, 1.0 - v),
     )
 
 
 def _chernoff(column: Column, v: float, design: Design) -> Pair:
     return (
         exact_mean.chernoff_pvalue(column.mean, column.n, v),
-        exact_mean.chernoff_pvalue(1.0 - column.mean, column.n, 1.0 - v),
+        exact_mean.chernoff_pvalue(1.0 - column.violation_mean, column.n, 1.0 - v),
     )
 
 
 def _bentkus(column: Column, v: float, design: Design) -> Pair:
     return (
         exact_mean.bentkus_pvalue(column.mean, column.n, v),
-        exact_mean.bentkus_pvalue(1.0 - column.mean, column.n, 1.0 - v),
+        exact_mean.bentkus_pvalue(1.0 - column.violation_mean, column.n, 1.0 - v),
     )
 
 
 def _binomial(column: Column, v: float, design: Design) -> Pair:
-    return _counted(column.count, column.n, v, design)
+    return _counted(column.count, column.violation_count, column.n, v, design)
 
 
 def _randomized_binomial(column: Column, v: float, design: Design) -> Pair:
-    return _counted(column.indicators, column.n, v, design)
+    return _counted(column.indicators, column.violation_indicators, column.n, v, design)
 
 
-def _counted(count: NDArray[np.int64] | None, n: int, v: float, design: Design) -> Pair:
-    if count is None:
+def _counted(
+    count: NDArray[np.int64] | None,
+    low: NDArray[np.int64] | None,
+    n: int,
+    v: float,
+    design: Design,
+) -> Pair:
+    if count is None or low is None:
         raise LossMismatch("a binomial test needs counts, and these statistics have none")
     identical = design.sampling is Sampling.IID
     return (
         exact_mean.binomial_pvalue(count, n, v, identical=identical),
-        exact_mean.binomial_pvalue(n - count, n, 1.0 - v, identical=identical),
+        exact_mean.binomial_pvalue(n - low, n, 1.0 - v, identical=identical),
     )
 
 
@@ -140,20 +153,28 @@ def effective_size(column: Column, design: Design) -> float:
 
 
 def requirement_bounds(
-    columns: Sequence[Column], requirements: Sequence[Requirement], design: Design, *, delta: float
+    columns: Sequence[Column],
+    requirements: Sequence[Requirement],
+    design: Design,
+    *,
+    delta: float,
+    digits: int | None = None,
 ) -> tuple[Array, Array, tuple[str, ...]]:
     """Return lower and upper limits of every mean, (R, J), at level ``delta`` each way.
 
     Empirical Bernstein for iid records (the paper's tables), Bernoulli-KL where records
     are not identically distributed or variances are unknown, weighted Hoeffding for other
     strata; the third value names the inequality of each requirement. For reading, never
-    for deciding.
+    for deciding. With ``digits`` lower limits are rounded down and upper ones up.
     """
     lows, highs, names = [], [], []
     for column, requirement in zip(columns, requirements, strict=True):
         limits = _limits if column.size_share is None else _ratio_limits
         upper, lower, name = limits(column, requirement, design, delta)
-        lows.append(requirement.from_unit(1.0 - lower))
+        low = 1.0 - lower
+        if digits is not None:
+            low, upper = round_down(low, digits), np.minimum(1.0, round_up(upper, digits))
+        lows.append(requirement.from_unit(low))
         highs.append(requirement.from_unit(upper))
         names.append(name)
     return np.stack(lows, axis=1), np.stack(highs, axis=1), tuple(names)
@@ -194,25 +215,25 @@ def _limits(
     column: Column, requirement: Requirement, design: Design, delta: float
 ) -> tuple[Array, Array, str]:
     """Return the upper limit of the mean, that of the reflected mean, and the test's name."""
-    mean, n = column.mean, column.n
+    mean, low, n = column.mean, column.violation_mean, column.n
     if n < 2:
         return np.ones(mean.size), np.ones(mean.size), "none"
     if design.sampling is Sampling.WEIGHTED:
         size = effective_size(column, design)
         return (
             exact_mean.hoeffding_upper(mean, size, delta=delta),
-            exact_mean.hoeffding_upper(1.0 - mean, size, delta=delta),
+            exact_mean.hoeffding_upper(1.0 - low, size, delta=delta),
             "hoeffding",
         )
     if design.sampling is Sampling.IID and column.variance is not None:
         variance = column.variance
         return (
             exact_mean.empirical_bernstein_upper(mean, variance, n, delta=delta),
-            exact_mean.empirical_bernstein_upper(1.0 - mean, variance, n, delta=delta),
+            exact_mean.empirical_bernstein_upper(1.0 - low, variance, n, delta=delta),
             "empirical_bernstein",
         )
     return (
         exact_mean.chernoff_upper(mean, n, delta=delta),
-        exact_mean.chernoff_upper(1.0 - mean, n, delta=delta),
+        exact_mean.chernoff_upper(1.0 - low, n, delta=delta),
         "chernoff",
     )

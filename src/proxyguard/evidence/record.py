@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.errors import SealError
+from proxyguard.evidence.disclosure import is_published
 from proxyguard.evidence.releases import ReleaseEvidence, evidence_of
 from proxyguard.losses.cell import Column, Reading, share_column
 from proxyguard.registry.design import Clustered
 
-_COUNTS = ("count", "indicators")
+_COUNTS = ("count", "indicators", "count_low", "indicators_low")
 
 
 def evidence_record(evidence: ReleaseEvidence) -> dict[str, Any]:
@@ -53,12 +54,28 @@ def read_evidence(record: Mapping[str, Any], reading: Reading) -> ReleaseEvidenc
             f"the evidence is about {record['requirements']} by {record['tests']}, registered "
             f"were {names} by {[t.value for t in reading.tests]}"
         )
+    columns = tuple(_read_column(column) for column in record["columns"])
+    for name, column in zip(names, columns, strict=True):
+        _check_rounding(column, name, reading.digits)
     return evidence_of(
-        tuple(_read_column(column) for column in record["columns"]),
+        columns,
         reading,
         releases=tuple(record["releases"]),
         bounds_level=float(record["bounds_level"]),
     )
+
+
+def _check_rounding(column: Column, name: str, digits: int | None) -> None:
+    """Raise where statistics are finer than registered, or rounded though nothing says so."""
+    if digits is None:
+        rounded = (column.mean_low, column.count_low, column.indicators_low)
+        if any(value is not None for value in rounded):
+            raise SealError(f"{name}: the evidence is rounded, and no disclosure is registered")
+    elif not is_published(column, digits):
+        raise SealError(
+            f"{name}: the evidence holds statistics that are not rounded, up and down, to the "
+            f"{digits} registered digits"
+        )
 
 
 def check_counts(record: Mapping[str, Any], reading: Reading, n_records: int) -> None:
@@ -83,11 +100,16 @@ def _check_share(column: Column, name: str) -> None:
         raise SealError(f"{name}: counts or answers of the share are beyond what there can be")
     # A draw without answers counts all records; the others see one target, and so one count.
     drawn = (answer > 0.0) | (count < column.n)
-    if np.unique(count[drawn]).size > 1:
-        raise SealError(f"{name}: the same target has {np.unique(count[drawn])} records in a cell")
-    again = share_column(column.n, count, answer)
-    for what in ("mean", "variance"):
-        if not np.allclose(getattr(column, what), getattr(again, what), rtol=1e-9, atol=1e-12):
+    for counts in (count, count if column.count_low is None else column.count_low):
+        several = np.unique(counts[drawn])
+        if several.size > 1:
+            raise SealError(f"{name}: the same target has {several} records in a cell")
+    again = share_column(column.n, count, answer, column.count_low)
+    for what in ("mean", "variance", "mean_low"):
+        recorded, expected = getattr(column, what), getattr(again, what)
+        if (recorded is None) != (expected is None) or (
+            recorded is not None and not np.allclose(recorded, expected, rtol=1e-9, atol=1e-12)
+        ):
             raise SealError(f"{name}: {what} does not follow from counts and answers")
 
 

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.evidence.component import component_pvalues, estimated_mean, requirement_bounds
+from proxyguard.evidence.disclosure import publish
 from proxyguard.exact.multiplicity import intersection_union
+from proxyguard.exact.rounding import round_pvalue
 from proxyguard.losses.array import LossArray, LossBatches, Losses
 from proxyguard.losses.cell import Column, Reading, join_columns
 from proxyguard.losses.read import read_losses
@@ -100,7 +102,14 @@ def evidence_of(
     bounds_level: float,
     ids: NDArray[Any] | None = None,
 ) -> ReleaseEvidence:
-    """Return the evidence that the statistics of one pass amount to."""
+    """Return the evidence that the statistics of one pass amount to.
+
+    Where the reading has digits, all of it follows from the rounded statistics, and nothing
+    finer leaves this function.
+    """
+    digits = reading.digits
+    if digits is not None:
+        columns = tuple(publish(column, digits) for column in columns)
     shape = (len(releases), len(columns))
     pvalues, violation_pvalues, estimates, lower, upper = (np.empty(shape) for _ in range(5))
     bounds_tests = [""] * len(columns)
@@ -110,8 +119,10 @@ def evidence_of(
         column = join_columns([columns[j] for j in own])
         requirement, test = reading.requirements[own[0]], reading.tests[own[0]]
         pair = component_pvalues(column, requirement, test, reading.design)
+        if digits is not None:
+            pair = (round_pvalue(pair[0], digits), round_pvalue(pair[1], digits))
         low, high, names = requirement_bounds(
-            (column,), (requirement,), reading.design, delta=bounds_level
+            (column,), (requirement,), reading.design, delta=bounds_level, digits=digits
         )
         mean = requirement.from_unit(estimated_mean(column, requirement))
         for whole, part in zip(

@@ -7,6 +7,8 @@ and far below any printed digit.
 
 from __future__ import annotations
 
+from decimal import ROUND_CEILING, Context, Decimal
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -72,3 +74,52 @@ def pvalue_from_log(log_pvalue: ArrayLike) -> NDArray[np.float64]:
     widened = log_pvalue + GUARD + 8.0 * np.finfo(np.float64).eps * np.abs(log_pvalue)
     with np.errstate(under="ignore"):
         return np.asarray(np.clip(np.exp(np.minimum(0.0, widened)), TINY, 1.0))
+
+
+def round_up(values: ArrayLike, digits: int) -> NDArray[np.float64]:
+    """Move values up to a multiple of ``10^-digits``.
+
+    What lies on a multiple but for four last places stays there, so that rounding twice is
+    rounding once; the guards of means and of logarithms are far wider than that.
+    """
+    return -round_down(-np.asarray(values, dtype=np.float64), digits)
+
+
+def round_down(values: ArrayLike, digits: int) -> NDArray[np.float64]:
+    """Move values down to a multiple of ``10^-digits``, infinities left as they are."""
+    value = np.asarray(values, dtype=np.float64)
+    scaled = value * 10.0**digits
+    nearest = np.rint(scaled)
+    with np.errstate(invalid="ignore"):  # inf - inf, where the value is kept
+        on = np.abs(scaled - nearest) <= 4.0 * np.finfo(np.float64).eps * np.abs(nearest)
+    steps = np.where(on, nearest, np.floor(scaled))
+    # Adding 0.0 turns -0.0, which has another spelling, into 0.0.
+    return np.where(np.isfinite(value), steps / 10.0**digits + 0.0, value)
+
+
+def round_count_up(count: NDArray[np.int64] | np.int64, n: int, digits: int) -> NDArray[np.int64]:
+    """Return the largest count out of ``n`` whose share rounds up like that of ``count``.
+
+    In whole numbers: with ``g = 10^digits`` the share is published as ``ceil(g k/n)/g``, and
+    the largest whole number of records that it allows is what a test may be told.
+    """
+    if n == 0:
+        return np.asarray(count)
+    grid = 10**digits
+    return np.asarray(-(-count * grid // n) * n // grid)
+
+
+def round_count_down(count: NDArray[np.int64], n: int, digits: int) -> NDArray[np.int64]:
+    """Return the least count out of ``n`` whose share rounds down like that of ``count``."""
+    return n - round_count_up(n - count, n, digits)
+
+
+def round_pvalue(pvalues: ArrayLike, digits: int) -> NDArray[np.float64]:
+    """Move p-values up to so many significant digits: one of ``1e-7`` stays far below ``.001``."""
+    values = np.asarray(pvalues, dtype=np.float64)
+    distinct, where = np.unique(values, return_inverse=True)
+    context = Context(prec=digits, rounding=ROUND_CEILING)
+    # The shortest decimal that reads back as the p-value; reading back keeps the order, so the
+    # result is never below it.
+    rounded = [float(context.create_decimal(Decimal(repr(p)))) for p in distinct.tolist()]
+    return np.array(rounded, dtype=np.float64)[where].reshape(values.shape)

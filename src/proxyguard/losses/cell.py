@@ -35,11 +35,17 @@ class Reading:
     seed: int = 0  # of the random order, the uniforms and the blocks
     stakes: tuple[float, ...] = STAKES
     block_size: int | None = None  # m of Theorem 13
+    digits: int | None = None  # of a registered disclosure: all statistics are rounded to them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """The statistics of one requirement over all releases, on the unit scale."""
+    """The statistics of one requirement over all releases, on the unit scale.
+
+    A mean or a count speaks for a release when it is small and against it when it is large.
+    Rounded ones are therefore kept twice: up, for validation, under their own names, and down,
+    for violation, under ``*_low``; `evidence.disclosure` rounds. ``None`` means not rounded.
+    """
 
     n: int  # records, or clusters, that count for this requirement
     mean: Array  # (R,) weighted where the design has weights
@@ -52,23 +58,55 @@ class Column:
     log_final: Array | None = None  # (2, R) of betting: log e-values
     log_evalue: Array | None = None  # (2, R) of betting_fixed
     block_means: Array | None = None  # (R, B)
+    mean_low: Array | None = None  # (R,)
+    count_low: NDArray[np.int64] | None = None  # (R,)
+    indicators_low: NDArray[np.int64] | None = None  # (R,)
+
+    @property
+    def violation_mean(self) -> Array:
+        """The mean that speaks against a release: rounded down, where it is rounded."""
+        return self.mean if self.mean_low is None else self.mean_low
+
+    @property
+    def violation_count(self) -> NDArray[np.int64] | None:
+        """The count that speaks against a release."""
+        return self.count if self.count_low is None else self.count_low
+
+    @property
+    def violation_indicators(self) -> NDArray[np.int64] | None:
+        """The randomized count that speaks against a release."""
+        return self.indicators if self.indicators_low is None else self.indicators_low
 
 
-def share_column(n: int, count: NDArray[np.int64], answer: Array) -> Column:
+def share_column(
+    n: int, count: NDArray[np.int64], answer: Array, count_low: NDArray[np.int64] | None = None
+) -> Column:
     """Return the statistics of a share, all of which follow from its counts and answers.
 
     The loss of a record is 0 or 1 less the release's answer, here on the unit scale of
     ``[-1, 1]``.
     """
-    share = count / max(n, 1)
-    mean = (share - answer + 1.0) / 2.0 if n else np.zeros(answer.size)
     return Column(
         n=n,
-        mean=np.clip(mean, 0.0, 1.0),
-        variance=share * (1.0 - share) * n / max(n - 1, 1) / 4.0,
+        mean=_share_mean(n, count, answer),
+        variance=count_variance(n, count, count if count_low is None else count_low) / 4.0,
         count=count,
         answer=answer,
+        mean_low=None if count_low is None else _share_mean(n, count_low, answer),
+        count_low=count_low,
     )
+
+
+def _share_mean(n: int, count: NDArray[np.int64], answer: Array) -> Array:
+    mean = (count / max(n, 1) - answer + 1.0) / 2.0 if n else np.zeros(answer.size)
+    return np.clip(mean, 0.0, 1.0)
+
+
+def count_variance(n: int, high: NDArray[np.int64], low: NDArray[np.int64]) -> Array:
+    """Return the largest Bessel variance of ``n`` losses of 0 and 1 with a count in between."""
+    half = np.clip(n / 2.0, low, high)  # the variance is largest where the share is one half
+    share = half / max(n, 1)
+    return np.asarray(share * (1.0 - share) * n / max(n - 1, 1))
 
 
 class Cell:

@@ -17,6 +17,7 @@ from proxyguard.registry.fields import DeclarationPart, Name, Text
 from proxyguard.registry.parts import (
     ClaimPart,
     Development,
+    Disclosure,
     MechanismPart,
     Pilot,
     PilotRule,
@@ -164,6 +165,7 @@ class Declaration(DeclarationPart):
     candidate: tuple[Candidate, ...] = ()
     secondary: tuple[Secondary, ...] = ()
     claim: ClaimPart
+    disclosure: Disclosure | None = None
     picks: Picks | None = None
     plan: PlanPart | None = None
 
@@ -289,7 +291,13 @@ class Declaration(DeclarationPart):
         """Return the declaration as plain values, defaults included, ready to be sealed."""
         # A part added to the format appears where it is declared, so that a registry without
         # it keeps its bytes.
-        return self.model_dump(mode="json", exclude={"picks"} if self.picks is None else None)
+        absent = {name for name in ("picks", "disclosure") if getattr(self, name) is None}
+        return self.model_dump(mode="json", exclude=absent)
+
+    @property
+    def digits(self) -> int | None:
+        """The digits that statistics of the target are rounded to, where some are registered."""
+        return None if self.disclosure is None else self.disclosure.digits
 
     def sealed_part(self) -> dict[str, Any]:
         """Return what the seal fixes: targets, and how development is divided.

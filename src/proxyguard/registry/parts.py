@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, StrictStr, model_validator
+from pydantic import Field, StrictInt, StrictStr, model_validator
 
 from proxyguard.exact.multiplicity import Dependence
 from proxyguard.registry.claim import Bound, Claim, Family, Mode, Score
+from proxyguard.registry.design import Clustered, Design
 from proxyguard.registry.fields import (
     Count,
     Decimal,
@@ -243,6 +244,26 @@ class ReleasePart(DeclarationPart):
     name: Name
     file: FilePath
     lacks: tuple[Name, ...] = ()  # features of the source that this table does not have
+
+
+class Disclosure(DeclarationPart):
+    """How finely statistics of the target are given away.
+
+    Every one is rounded to so many decimal digits of its unit scale, to the side that weakens
+    the claim, before anything is decided. This is no privacy guarantee.
+    """
+
+    digits: Annotated[StrictInt, Field(ge=1, le=6)]
+
+    def objections(self, design: Design) -> list[str]:
+        """Return why statistics of this design cannot be rounded soundly; empty if they can."""
+        if isinstance(design, Clustered) and design.weighting == "record":
+            return [
+                "disclosure rounds a mean to the side that weakens the claim, and the mean over "
+                "records of clusters is a ratio of two target means, which has no such side: "
+                'leave disclosure out, or weight clusters alike (weighting = "cluster")'
+            ]
+        return []
 
 
 class Secondary(DeclarationPart):

@@ -220,4 +220,6 @@ def _about(predicate: Mapping[str, Any]) -> list[str]:
         lines.append(f"{mechanism}: every draw redraws {redrawn}. Conditional on {fixed}.")
     for mechanism, words in sorted(predicate.get("privacy", {}).items()):
         lines += [f"Privacy of {mechanism}: {line}" for line in words]
+    if "disclosure" in predicate:
+        lines.append(f"Disclosure: {predicate['disclosure']['words']}.")
     return lines

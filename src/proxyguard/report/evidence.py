@@ -337,9 +337,10 @@ def uncertified_tables(predicate: Mapping[str, Any]) -> list[Table]:
             )
             limits = ", ".join(f"{one} {limit}" for one, limit in spec["limits"].items())
             rows.append((f"secondary {name!r} ({limits})", mechanism, result["decision"], bounds))
-    diagnostics = predicate.get("diagnostics") or {"auc": {}, "source_auc": {}}
-    for name in in_order(list(diagnostics["auc"]), predicate):
-        known = [v for v in diagnostics["auc"][name].values() if v is not None]
+    diagnostics = predicate.get("diagnostics") or {}
+    auc = diagnostics.get("auc", {})  # not given away where a disclosure is registered
+    for name in in_order(list(auc), predicate):
+        known = [v for v in auc[name].values() if v is not None]
         source = diagnostics["source_auc"].get(name)
         if known:
             rows.append(
