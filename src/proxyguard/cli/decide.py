@@ -19,7 +19,6 @@ from proxyguard.cli.options import (
     ask_passphrase,
     audit_of,
 )
-from proxyguard.report.printable import printable
 
 
 def draw(
@@ -67,9 +66,11 @@ def grant(
     if make_key:
         SigningKey.create().save(key)
         identity = SigningKey.load(key).identity
-        show.give({"identity": identity}) if json else show.say(
-            f"Keep {key} to yourself. Your identity, for seal --steward:\n{identity}"
-        )
+        if json:
+            show.give({"identity": identity})
+            return
+        show.say(f"Keep {key} to yourself. Your identity, for seal --steward:")
+        show.say(identity)
         return
     from proxyguard.audit.folder import AuditFolder
     from proxyguard.audit.grant import grant as give_grant
@@ -190,8 +191,8 @@ def correct(
         return
     show.say("Corrective certificate, which does not replace the registered one:")
     for verdict in found["verdicts"]:
-        name = printable(verdict["mechanism"])
-        show.say(f"{show.coloured(verdict['decision'])}: {name}")
+        decision = verdict["decision"]
+        show.say(f"{show.MARKS[decision]}: {verdict['mechanism']}", style=show.STYLES[decision])
 
 
 def _finish(predicate: dict[str, Any] | None, folder: Path, json: bool) -> None:
@@ -213,9 +214,10 @@ def _show_round(found: dict[str, Any], json: bool) -> None:
     if json:
         show.give(found)
     else:
+        decision = found["decision"]
         show.say(
-            f"round {found['round']}: {show.coloured(found['decision'])} "
-            f"{printable(found['candidate'])} "
-            f"(p {found['pvalue']:.3g}, level {float(found['level']):.3g})"
+            f"{show.MARKS[decision]}: round {found['round']}, {found['candidate']} "
+            f"(p {found['pvalue']:.3g}, level {float(found['level']):.3g})",
+            style=show.STYLES[decision],
         )
     raise typer.Exit(show.verdict_code([found]))

@@ -18,7 +18,6 @@ from proxyguard.cli.options import (
     ask_passphrase,
     audit_of,
 )
-from proxyguard.report.printable import printable
 
 
 def report(
@@ -41,7 +40,11 @@ def report(
         from proxyguard.audit.report import write_comparison
 
         files = [str(write_comparison(folders, out or Path("comparison.html")))]
-    show.give({"files": files}) if json else show.say("\n".join(files))
+    if json:
+        show.give({"files": files})
+        return
+    for name in files:
+        show.say(name)
 
 
 def verify(
@@ -130,7 +133,7 @@ def status(folder: Folder, json: Json = False) -> None:
     if json:
         show.give(found.to_dict())
         return
-    show.say(printable(found.name or "not sealed yet"))
+    show.say(found.name or "not sealed yet")
     for step in found.steps:
         show.say(f"  {step['index']:>3}  {step['stage']:<10} {step['time']}")
     if found.verdicts:

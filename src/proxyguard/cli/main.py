@@ -15,12 +15,13 @@ import traceback
 import warnings
 from pathlib import Path
 from types import FrameType
-from typing import TextIO
+from typing import Any, TextIO, cast
 
 import typer
 
 from proxyguard.cli import data, decide, demo, look, options, plan, prepare, show, study
 from proxyguard.errors import ProxyGuardError, StoodOpen
+from proxyguard.report.printable import printable
 
 app = typer.Typer(
     name="proxyguard",
@@ -39,6 +40,10 @@ for verb in (
 app.command("open")(decide.open_)
 app.add_typer(study.app, name="study")
 app.add_typer(data.app, name="data")
+
+
+USAGE_ERROR = cast("type[Exception]", typer.BadParameter.__mro__[2])
+"""What click calls ClickException; typer brings a click of its own, under no public name."""
 
 
 class Interrupted(BaseException):
@@ -77,11 +82,8 @@ def _say_interrupted(interrupted: Interrupted) -> None:
             kept = kept_words(options.audits[-1].folder)
         except ProxyGuardError as error:
             kept = f"what was recorded is as it was, and cannot be read: {error}"
-    print(
-        f"proxyguard: ended by {interrupted}; {kept}. To go on, type:\n"
-        f"    {shlex.join(['proxyguard', *sys.argv[1:]])}",
-        file=sys.stderr,
-    )
+    show.complain(f"ended by {interrupted}; {kept}. To go on, type:")
+    show.complain(shlex.join(["proxyguard", *sys.argv[1:]]))
 
 
 def _say_warning(
@@ -93,10 +95,10 @@ def _say_warning(
     line: str | None = None,
 ) -> None:
     """Print a warning that is meant for the user as one line, and others as Python does."""
-    text = warnings.formatwarning(message, category, filename, lineno, line)
     if issubclass(category, StoodOpen):
-        text = f"proxyguard: {message}\n"
-    print(text, end="", file=file or sys.stderr)
+        show.complain(str(message))
+    else:
+        show.complain(warnings.formatwarning(message, category, filename, lineno, line).rstrip())
 
 
 def main() -> None:
@@ -104,25 +106,37 @@ def main() -> None:
     _listen()
     warnings.showwarning = _say_warning
     try:
-        app()
+        sys.exit(app(standalone_mode=False))
+    except USAGE_ERROR as error:
+        sys.exit(_show_usage(error))
+    except typer.Abort:  # the input ended where a passphrase was asked for
+        show.complain("ended without an answer; nothing was changed")
+        sys.exit(show.Exit.ERROR)
     except ProxyGuardError as error:
-        print(f"proxyguard: {error}", file=sys.stderr)
+        show.complain(str(error))
         sys.exit(show.exit_code(error))
     except OSError as error:
-        print(f"proxyguard: {error}", file=sys.stderr)
+        show.complain(str(error))
         sys.exit(show.Exit.ERROR)
     except Exception as error:  # a fault of ours: say where, and that nothing recorded is lost
         where = traceback.extract_tb(error.__traceback__)[-1]
-        print(
-            f"proxyguard: an error that should have been caught earlier: {type(error).__name__}: "
+        show.complain(
+            f"an error that should have been caught earlier: {type(error).__name__}: "
             f"{error} ({Path(where.filename).name}, line {where.lineno}); what was recorded is "
-            "kept, please report this",
-            file=sys.stderr,
+            "kept, please report this"
         )
         sys.exit(show.Exit.ERROR)
     except Interrupted as interrupted:
         _say_interrupted(interrupted)
         sys.exit(128 + interrupted.signal)
+
+
+def _show_usage(error: Any) -> int:
+    """Print how a command is called; a shell expands ``*`` to names that a folder chose."""
+    for argument in sys.argv[1:]:
+        error.message = error.message.replace(argument, printable(argument))
+    error.show()
+    return int(error.exit_code)
 
 
 if __name__ == "__main__":

@@ -138,12 +138,14 @@ def plan(
     for name, one in () if json else found.items():
         if folder is not None:
             show.say(f"== {name}")
-        show.say(str(one))
+        for line in str(one).split("\n"):
+            show.say(line)
         if not one.hopeless:
             show.say()
             show.say("For audit.toml:")
             show.say()
-            show.say(one.to_toml())
+            for line in one.to_toml().split("\n"):
+                show.say(line)
     for name, lines in () if json else private.items():
         show.say(f"== Privacy of {name}")
         for line in lines:

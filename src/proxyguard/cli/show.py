@@ -1,15 +1,22 @@
-"""How the command line speaks: words for people, JSON for programs, one code for each end."""
+"""How the command line speaks: words for people, JSON for programs, one code for each end.
+
+Nothing else in `cli` writes: whatever a folder chose, a file's name, a reason, a mechanism, goes
+through `say`, `complain`, `give` or `bars`, and there through one escaping function. No text
+can move the cursor, hide or colour what stands beside it, or begin a line of its own.
+"""
 
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 from math import ceil, floor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
+from unicodedata import east_asian_width
 
 from proxyguard.errors import (
     Busy,
@@ -46,8 +53,13 @@ class Exit(IntEnum):
 
 
 MARKS = {"validated": "✓ VALIDATED", "unresolved": "? UNRESOLVED", "violation": "✗ VIOLATION"}
-_COLOURS = {"validated": "32", "unresolved": "33", "violation": "31"}
-_STYLES = {"validated": "green", "unresolved": "yellow", "violation": "red"}
+STYLES = {"validated": "1;32", "unresolved": "1;33", "violation": "1;31"}
+"""How a terminal writes a verdict: bold, and green, yellow or red."""
+BOLD = "1"
+HANG = "    "
+"""What the lines of a folded line begin with, so that only our own words begin a line."""
+LONGEST = 4000
+"""Letters of a line that are shown: a reason of a megabyte would scroll the verdict away."""
 
 
 def exit_code(error: ProxyGuardError) -> Exit:
@@ -82,21 +94,63 @@ def outcome_code(folder: Path, predicate: Mapping[str, Any]) -> Exit:
     return Exit.UNGUARANTEED if lost else worst
 
 
-def say(text: str = "") -> None:
-    """Print a line."""
-    print(text)
+def say(text: str = "", *, indent: str = "", style: str = "") -> None:
+    """Print one line; ``style`` is for a terminal, the numbers of its escape sequence."""
+    _write(text, sys.stdout, indent, style)
+
+
+def complain(text: str) -> None:
+    """Print an error; every line of it says whose it is."""
+    for line in text.split("\n"):
+        _write(f"proxyguard: {line}", sys.stderr, "", "")
 
 
 def give(value: Any) -> None:
-    """Print plain values as JSON."""
-    json.dump(value, sys.stdout, indent=2, sort_keys=True, ensure_ascii=False)
-    print()
+    """Print plain values as JSON, in which nothing steers a terminal either."""
+    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
+    # Controls above 0x7e and signs that turn the direction of writing are valid in JSON as they
+    # are; they stand within its strings alone, where they may be written by number.
+    print("".join(c if c.isprintable() or c == "\n" else _by_number(c) for c in text))
 
 
-def coloured(decision: str) -> str:
-    """Return the verdict's word, with colour where a person looks."""
-    word = MARKS[decision]
-    return f"\033[1;{_COLOURS[decision]}m{word}\033[0m" if sys.stdout.isatty() else word
+def _by_number(letter: str) -> str:
+    units = letter.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[k : k + 2].hex()}" for k in range(0, len(units), 2))
+
+
+def _write(text: str, stream: TextIO, indent: str, style: str) -> None:
+    safe = printable(text, keep="\N{NO-BREAK SPACE}")
+    encoding = stream.encoding or "utf-8"
+    safe = safe.encode(encoding, "backslashreplace").decode(encoding)
+    if len(safe) > LONGEST:
+        safe = f"{safe[:LONGEST]}... and {len(safe) - LONGEST:,} letters more"
+    if not stream.isatty():
+        print(f"{indent}{safe}", file=stream)
+        return
+    width = shutil.get_terminal_size().columns
+    for number, line in enumerate(_folded(safe, max(20, width - len(indent) - len(HANG)))):
+        shown = f"\033[{style}m{line}\033[0m" if style else line
+        print(f"{indent}{HANG if number else ''}{shown}", file=stream)
+
+
+def _folded(text: str, width: int) -> Iterator[str]:
+    """Yield a line in pieces that the terminal does not break itself: it would not indent them."""
+    start = used = 0
+    for place, letter in enumerate(text):
+        cells = _cells(letter)
+        if used + cells > width:
+            blank = text.rfind(" ", start + width // 2, place)
+            end = place if blank < 0 else blank + 1
+            yield text[start:end]
+            start, used = end, sum(_cells(one) for one in text[end:place])
+        used += cells
+    yield text[start:]
+
+
+def _cells(letter: str) -> int:
+    """Return how many cells a letter takes at the most; our own bars are drawn in single ones."""
+    kind = east_asian_width(letter)
+    return 2 if kind in "WF" or (kind == "A" and not "\u2500" <= letter <= "\u257f") else 1
 
 
 def show_outcome(folder: Path, predicate: Mapping[str, Any]) -> None:
@@ -109,56 +163,45 @@ def show_outcome(folder: Path, predicate: Mapping[str, Any]) -> None:
     say()
     show_standing(found)
     status = predicate["claim_status"]
-    say(printable(f"Evidence: {status['evidence']}. Lineage: {status['lineage']}."))
+    say(f"Evidence: {status['evidence']}. Lineage: {status['lineage']}.")
     say_stated([str(one["about"]) for one in predicate["stated_not_checked"]])
 
 
 def say_stated(about: Sequence[str]) -> None:
     """Print what stays the author's word; the report has the sentences."""
     if about:
-        say(printable(f"Stated by the author, not checked: {', '.join(about)}."))
+        say(f"Stated by the author, not checked: {', '.join(about)}.")
 
 
 def show_standing(found: Status) -> None:
     """Print what remains of the guarantee, who attests to the opening, and what was admitted."""
-    say(printable(f"Guarantee: {found.guarantee}."))
-    say(printable(f"Attestation: {found.attestation}."))
+    say(f"Guarantee: {found.guarantee}.")
+    say(f"Attestation: {found.attestation}.")
     for reason in found.deviations:
-        say(printable(f"Deviation: {reason}"))
+        say(f"Deviation: {reason}")
 
 
 def show_verdicts(verdicts: Sequence[Mapping[str, Any]]) -> None:
     """Print every verdict: mark and word, sentence, interval, what binds, what next."""
-    from rich.console import Console
-    from rich.padding import Padding
-    from rich.text import Text
-
-    # Text is never read as markup, so that no name can style, link or hide anything.
-    console = Console(highlight=False, markup=False, emoji=False)
     # A warning is about the whole audit: its reason stands once, its short form at every verdict.
     for warning in dict.fromkeys(v["warning"] for v in verdicts if v.get("warning")):
-        console.print(Text(printable(warning), style="bold"), soft_wrap=not console.is_terminal)
+        say(warning, style=BOLD)
     for verdict in verdicts:
-        title = Text(MARKS[verdict["decision"]], style=f"bold {_STYLES[verdict['decision']]}")
-        title.append(f": {printable(verdict['mechanism'])}", style="bold")
-        if verdict.get("warning"):
-            title.append(" (no guarantee remains)")
-        console.print(title, soft_wrap=not console.is_terminal)
+        lost = " (no guarantee remains)" if verdict.get("warning") else ""
+        decision = verdict["decision"]
+        say(f"{MARKS[decision]}: {verdict['mechanism']}{lost}", style=STYLES[decision])
         for line in _verdict_lines(verdict):
-            if console.is_terminal:
-                console.print(Padding(Text(line), (0, 0, 0, 4)))
-            else:
-                console.print(Text(f"    {line}"), soft_wrap=True)
+            say(line, indent="    ")
 
 
 def _verdict_lines(verdict: Mapping[str, Any]) -> Iterator[str]:
-    yield printable(verdict["sentence"])
+    yield str(verdict["sentence"])
     if verdict.get("target") is not None and verdict.get("lower") is not None:
         yield from _interval_lines(verdict)
     if verdict.get("binding"):
-        yield f"Binding requirement: {printable(verdict['binding'])}"
+        yield f"Binding requirement: {verdict['binding']}"
     if verdict.get("advice"):
-        yield f"What next: {printable(verdict['advice'])}"
+        yield f"What next: {verdict['advice']}"
 
 
 def _interval_lines(verdict: Mapping[str, Any]) -> Iterator[str]:
@@ -220,7 +263,7 @@ def bars(quiet: bool) -> Iterator[Progress]:
     )
 
     with Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
+        TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
         TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
         console=Console(stderr=True),
     ) as progress:  # fmt: skip
@@ -228,7 +271,7 @@ def bars(quiet: bool) -> Iterator[Progress]:
 
         def advance(what: str, done: int, total: int) -> None:
             if what not in known:
-                known[what] = progress.add_task(what, total=total)
+                known[what] = progress.add_task(printable(what), total=total)
             progress.update(known[what], completed=done, total=total)
 
         yield advance

@@ -100,7 +100,8 @@ def run(
             }
         )
     else:
-        show.say(table(rows))
+        for line in table(rows).split("\n"):
+            show.say(line)
         show.say(verdict.sentence)
     if not verdict.good:
         raise typer.Exit(show.Exit.ERROR)

@@ -69,4 +69,4 @@ def _table(table: Table) -> list[str]:
 def _plain(text: str) -> str:
     """Return text with every character that Markdown or HTML reads escaped, on one line."""
     visible = printable(" ".join(str(text).split()))
-    return re.sub(r"([\\`*_{}\[\]<>()#|!&])", r"\\\1", visible)
+    return re.sub(r"([\\`*_{}\[\]<>()#|!&~$])", r"\\\1", visible)
