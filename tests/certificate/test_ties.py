@@ -400,3 +400,17 @@ def test_the_planner_scores_a_tie_as_the_certificate_does() -> None:
     orders = np.array(list(permutations([0.1, 0.2, 0.3])))
     means = orders.cumsum(axis=1)[:, -1:] / 3
     assert slack_scores([requirement], means).all()
+
+
+@pytest.mark.parametrize("low", [-64, -1, 0, 3, 63])
+def test_a_tie_is_included_wherever_a_range_with_a_slack_may_lie(low: int) -> None:
+    tie = pg.Requirement(name="tie", low=low, high=low + 1, limit=low + 0.375, slack=0.175)
+    values = np.array(list(permutations([low + 0.1, low + 0.2, low + 0.3])))[:, :, None]
+    assert favorable(values, tie) == 6
+    assert favorable(np.tile(values, (1, 400, 1)), tie) == 6
+    assert favorable(values + 1e-9, tie) == 0
+
+
+def test_a_slack_is_refused_where_doubles_cannot_tell_a_tie() -> None:
+    with pytest.raises(pg.RegistryError, match="cannot be told from one above"):
+        pg.Requirement(name="far", low=1000, high=1001, limit=1000.3, slack=0.1)

@@ -22,9 +22,10 @@ them and dividing may err by together, with room for one `TIE_GUARD` on top."""
 TIE_GUARD = 4e-14
 """How far above its cutoff a computed mean still counts as lying on it.
 
-`ExactSums` errs by 5e-16. A loss whose range lies within 64 widths of 0 errs by 2.2e-14 on the
-unit scale: the value, the lower bound and the width are each written to half a last place, 7e-15.
-So a mean that is on its cutoff as the numbers are written never misses it."""
+`ExactSums` errs by 5e-16. A loss whose range lies within 64 widths of 0, which a slack asks for,
+errs by 2.2e-14 on the unit scale: the value, the lower bound and the width are each written to
+half a last place, 7e-15. So a mean that is on its cutoff as the numbers are written never misses
+it."""
 
 TINY = float(np.finfo(np.float64).tiny)
 """Least p-value reported: a smaller one would be a claim that doubles cannot carry."""

@@ -30,10 +30,6 @@ Array = NDArray[np.float64]
 TILE = 1 << 16
 """Values handled at once: half a megabyte, so that a tile and its workspace stay in cache."""
 
-FARTHEST = 64.0
-"""How many widths from 0 a range may lie if only its mean is given: farther out a mean on its
-cutoff has lost the digits that say so, and `TIE_GUARD` does not give them back."""
-
 
 @dataclass(frozen=True, slots=True)
 class Pass:
@@ -277,7 +273,7 @@ def _moment_columns(moments: Moments, reading: Reading) -> Iterator[Column]:
     means = np.asarray(moments.mean)
     for j, (requirement, test) in enumerate(zip(reading.requirements, reading.tests, strict=True)):
         n = int(np.asarray(moments.n)[j])
-        if max(abs(requirement.low), abs(requirement.high)) > FARTHEST * requirement.width:
+        if requirement.is_far:
             raise LossMismatch(
                 f"{requirement.name}: a mean in [{requirement.low:g}, {requirement.high:g}] has "
                 "lost digits that decide; shift the loss so that its range starts near 0"

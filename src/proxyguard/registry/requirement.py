@@ -17,6 +17,11 @@ from proxyguard.errors import RegistryError
 HELD = 1e-9
 """How far apart doubles may lie in a range, as a share of its width."""
 
+FARTHEST = 64.0
+"""How many widths from 0 a range may lie where a mean meets a cutoff, or where means alone are
+given: farther out a mean on its cutoff has lost the digits that say so, and `TIE_GUARD` does not
+give them back."""
+
 NARROWEST, WIDEST = 1e-100, 1e100
 """Widths of a range: squares of its losses, for variances, neither vanish nor overflow."""
 
@@ -102,6 +107,12 @@ class Requirement:
                 f"{self.name}: need low < limit - slack < limit, got slack {self.slack!r}, "
                 f"so {self.low!r} < {self.cutoff!r} < {self.limit!r}"
             )
+        if self.slack is not None and self.is_far:
+            raise RegistryError(
+                f"{self.name}: in the range [{self.low!r}, {self.high!r}] a mean on the cutoff "
+                f"{self.cutoff!r} cannot be told from one above it; shift the loss so that its "
+                "range starts near 0, or leave slack out"
+            )
         if self.ramp is not None and not 0 < _written(self.ramp) <= (
             _written(self.cutoff) - _written(self.low)
         ):
@@ -154,6 +165,11 @@ class Requirement:
         if self.slack is None:
             raise RegistryError(f"{self.name}: this score needs a slack, and none is registered")
         return float(_written(self.limit) - _written(self.slack))
+
+    @property
+    def is_far(self) -> bool:
+        """Whether the range lies so far from 0 that doubles cannot tell a tie in it."""
+        return max(abs(self.low), abs(self.high)) > FARTHEST * self.width
 
     @property
     def width(self) -> float:
