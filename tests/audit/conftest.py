@@ -19,6 +19,7 @@ from proxyguard.audit.folder import CERTIFICATE, EVIDENCE, GRANT, RELEASES, reco
 from proxyguard.audit.open import predicate_of, subjects_of
 from proxyguard.audit.report import write_report
 from proxyguard.audit.sequential_claim import sequential_predicate
+from proxyguard.draw.confine import guard_here
 from proxyguard.draw.pool import Draws
 from proxyguard.draw.protocol import Seed
 from proxyguard.draw.worker import Worker
@@ -138,7 +139,8 @@ def draw_in_this_process(
     for seed in seeds:
         assert worker is not None
         record, release, model = worker.draw(Seed(seed))
-        keep({**record, "prepared_at_random": worker.prepared_at_random}, release, model)
+        stated = {"prepared_at_random": worker.prepared_at_random, "guard": guard_here()}
+        keep({**record, **stated}, release, model)
 
 
 def draw_groups_in_this_process(groups: Sequence[Draws], **settings: Any) -> None:

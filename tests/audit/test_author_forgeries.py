@@ -293,6 +293,18 @@ def test_a_record_that_its_release_does_not_bear_out_is_found(
     assert words in forge.found_by(audit)
 
 
+@pytest.mark.parametrize("guard", [None, "landlock", "landlock ABI 0", "a steward looked on"])
+def test_a_draw_that_nothing_known_held_is_found(at: At, forge: Any, guard: str | None) -> None:
+    audit = at("drawn")
+
+    def lie(manifest: Value) -> None:
+        draw = forge.draws_of(manifest)[0]
+        draw.pop("guard") if guard is None else draw.update(guard=guard)
+
+    forge.manifest(audit, lie)
+    assert f"seed 100: {guard!r} is no guard" in forge.found_by(audit)
+
+
 # The registry
 
 

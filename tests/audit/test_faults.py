@@ -18,6 +18,7 @@ import pandas as pd
 import pytest
 
 from proxyguard.audit.audit import Audit
+from proxyguard.audit.jobs import forbidden_paths
 from proxyguard.cli import main, show
 from proxyguard.errors import (
     DiskError,
@@ -511,6 +512,14 @@ def test_a_draw_cannot_read_what_it_must_not_know(make: Make, tmp_path: Path) ->
     with pytest.raises(DrawError, match=r"all 3 draws failed, .*a draw may not read"):
         finish(audit)
     assert not audit.journal().ledger.has(Stage.DRAWN)
+
+
+def test_both_spellings_of_a_declared_table_are_kept_from_draws(make: Make, tmp_path: Path) -> None:
+    audit = make(odd("ignores"))
+    (tmp_path / "data" / "table.csv.gz").write_bytes(b"")
+    (member,) = audit.folder.declaration().members
+    names = {Path(path).name for path in forbidden_paths(audit.place, member)}
+    assert {"table.csv", "table.csv.gz"} <= names
 
 
 def rewrite(audit: Audit, change: Callable[[Stage, dict[str, Any]], None]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from proxyguard.audit.audit import Audit
+from proxyguard.draw.confine import guard_here
 from proxyguard.errors import StageError
 
 At = Callable[[str], Audit]
@@ -53,3 +54,10 @@ def test_the_manifest_says_how_every_draw_was_made_and_nothing_that_was_declared
     for record in frozen["draws"]:
         assert record["format"] == 1
         assert record["prepared_at_random"] is False
+        assert record["guard"] == guard_here()
+
+
+def test_the_report_says_what_held_the_draws(at: At) -> None:
+    report = (at("certified").folder / "report.md").read_text()
+    assert "What held the draws" in report
+    assert f"8 by {guard_here()}" in report

@@ -24,6 +24,7 @@ from proxyguard.audit import audit as whole_audit
 from proxyguard.audit import draw as drawing
 from proxyguard.audit.audit import Audit
 from proxyguard.draw import pool
+from proxyguard.draw.confine import guard_here
 from proxyguard.draw.protocol import Seed
 from proxyguard.draw.worker import Worker
 from proxyguard.seal import entropy, lineage, storage
@@ -254,7 +255,8 @@ def draw_here(
     worker = Worker(job, make_learner(job))
     for seed in seeds:
         record, release, model = worker.draw(Seed(seed))
-        keep({**record, "prepared_at_random": worker.prepared_at_random}, release, model)
+        stated = {"prepared_at_random": worker.prepared_at_random, "guard": guard_here()}
+        keep({**record, **stated}, release, model)
 
 
 def constant_bytes(size: int) -> bytes:

@@ -16,6 +16,7 @@ from proxyguard.adapters.worker import make_learner
 from proxyguard.audit.audit import Audit
 from proxyguard.cli import show
 from proxyguard.cli.main import app
+from proxyguard.draw.confine import guard_here
 from proxyguard.draw.protocol import Seed
 from proxyguard.draw.worker import Worker
 from proxyguard.errors import ProxyGuardError, RegistryError, StageError
@@ -322,7 +323,7 @@ def draw_here(groups: Any, *, module: str, workers: int, timeout: float | None) 
         worker = Worker(group.job, make_learner(group.job))
         for seed in group.seeds:
             record, release, model = worker.draw(Seed(seed))
-            record["prepared_at_random"] = worker.prepared_at_random
+            record |= {"prepared_at_random": worker.prepared_at_random, "guard": guard_here()}
             group.keep(record, release, model)
 
 

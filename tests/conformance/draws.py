@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from proxyguard.adapters.worker import make_learner
+from proxyguard.draw.confine import guard_here
 from proxyguard.draw.protocol import Seed
 from proxyguard.draw.worker import Worker
 
@@ -17,4 +18,5 @@ def draw_here(
     worker = Worker(job, make_learner(job))
     for seed in seeds:
         record, release, model = worker.draw(Seed(seed))
-        keep({**record, "prepared_at_random": worker.prepared_at_random}, release, model)
+        stated = {"prepared_at_random": worker.prepared_at_random, "guard": guard_here()}
+        keep({**record, **stated}, release, model)

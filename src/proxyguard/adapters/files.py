@@ -16,6 +16,24 @@ from proxyguard.seal.table import RawTable, read_table
 if TYPE_CHECKING:
     import pandas as pd
 
+NAMED = "proxyguard.adapters.files:NamedFile"
+"""The import path of a named stand-in."""
+
+
+def declared_files(
+    generator: str, options: Mapping[str, Any], root: Path
+) -> tuple[list[str], list[str]]:
+    """Return the files that a generator of this page reads, and the folders that it lists.
+
+    The files by their names, not their folder: the target may lie beside them.
+    """
+    if generator == NAMED:
+        return [str(options["path"])], []
+    if generator not in ("files", "predictions"):
+        return [], []
+    folder = root / str(options["folder"])
+    return [str(path) for path in folder.glob(str(options.get("pattern", "*")))], [str(folder)]
+
 
 class FileFolder:
     """The files of a folder, in the order of their names; seed ``first + i`` is file ``i``.

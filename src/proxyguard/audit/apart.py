@@ -2,9 +2,10 @@
 
 Whoever verifies a stranger's folder runs such code only if they ask for it, and then here: a
 fresh interpreter (not a fork, which would have the keys in its memory) with an environment of
-its own, an empty home and a scratch folder, which may open neither keys nor the verdict that it
-is to confirm. The parent decrypts the target and passes its records through a pipe; statistics
-come back. The code sees the records, and what it answers is as good as the code.
+its own, an empty home and a scratch folder, held to a list of what it may read (`draw.confine`),
+on which stand neither keys nor the verdict that it is to confirm. The parent decrypts the target
+and passes its records through a pipe; statistics come back. The code sees the records, and what
+it answers is as good as the code.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ from proxyguard.audit.resolve import (
 from proxyguard.audit.sequential import SequentialOpener
 from proxyguard.audit.target import OpenTarget
 from proxyguard.draw.catalog import load_generator
+from proxyguard.draw.confine import Needs, confine
 from proxyguard.draw.pool import THREADS, import_path
 from proxyguard.draw.processes import LINUX, end_with_parent, prctl
-from proxyguard.draw.worker import forbid
 from proxyguard.errors import SealError, UntrustedCode
 from proxyguard.registry.declaration import Member
 from proxyguard.seal.journal import NAME, Journal
@@ -223,6 +224,26 @@ class _Job:
                 for member in self._registry.declaration.members
             }
 
+    def needs(self) -> Needs:
+        """Return what the named code may see: the folder without keys, target and verdict."""
+        forbidden = tuple(self._job["forbidden"])
+        parts = (str(path) for path in self._folder.path.iterdir())
+        named = [
+            name
+            for member in self._registry.declaration.members
+            for name in (
+                *(member.procedure.library if member.procedure else ()),
+                *(part.loss or "" for part in member.requirement),
+                *(mechanism.generator or "" for mechanism in member.mechanism),
+            )
+        ]
+        return Needs(
+            forbidden=forbidden,
+            reads=tuple(path for path in parts if path not in forbidden),
+            lists=(str(self._folder.path),),
+            code=tuple(named),
+        )
+
     def run(self) -> Any:
         """Return the answer."""
         tasks = {"evidence": self._evidence, "risks": self._risks, "describe": self._describe}
@@ -271,7 +292,7 @@ def main() -> None:
     answer: dict[str, Any]
     try:
         job = _Job(whole, sys.stdin.buffer)
-        forbid(whole["forbidden"])  # from here on other code than ours may be loaded
+        confine(job.needs(), str(Path.home()))  # from here on other code than ours may be loaded
         answer = {"value": job.run()}
     except Exception as error:  # whatever named code raises is told, and decides nothing
         where = traceback.extract_tb(error.__traceback__)[-1]

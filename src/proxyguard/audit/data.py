@@ -34,6 +34,12 @@ class DataFolders:
             "PROXYGUARD_DATA"
         )
 
+    def spellings(self, name: str) -> list[Path]:
+        """Return every file that a declared path could stand for, compressed or not."""
+        plain = name.removesuffix(".gz")
+        places = (root / text for root in self.roots for text in (plain, f"{plain}.gz"))
+        return [place for place in places if place.exists()]
+
     def root_of(self, name: str) -> Path:
         """Return the folder that a declared path starts from."""
         for root in self.roots:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from proxyguard.audit.home import Home, default_home, processors
+from proxyguard.draw.confine import guard_here
 from proxyguard.errors import ProxyGuardError
 from proxyguard.seal.storage import exclusive, write_atomic
 
@@ -19,6 +20,7 @@ def examine(home: Path | None) -> dict[str, Any]:
     facts: dict[str, str] = {f"version of {k}": v for k, v in software_versions().items()}
     facts["home"] = str(place.root)
     facts["processors"] = str(processors())
+    facts["draws are held by"] = guard_here()
     problems = []
     if place.signing_path.exists():
         try:

@@ -177,6 +177,7 @@ def job_of(
         prepare_seed=prepare_seed,
         forbidden=forbidden_paths(development.place, development.member),
         validated="validation" in development.sealed["development"],
+        allow={m.name: m.allow for m in development.member.mechanism}.get(name, ()),
     )
 
 
@@ -230,7 +231,7 @@ def pending_folder(folder: AuditFolder, task: Task) -> Path:
     An amendment that changes the mechanism leads to another place, so that nothing drawn
     under a superseded claim can be taken for a draw of this one.
     """
-    paths = ("source", "validation", "root", "forbidden")
+    paths = ("source", "validation", "root", "forbidden", "reads", "lists")
     job = {key: value for key, value in task.job.items() if key not in paths}
     files = {
         key: folder.sha256(str(Path(task.job[key]).relative_to(folder.path)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from proxyguard.adapters.files import declared_files
 from proxyguard.audit.folder import EVIDENCE
-from proxyguard.errors import TableError
 from proxyguard.registry.declaration import Member
 from proxyguard.seal.journal import NAME
 
@@ -31,15 +31,18 @@ def draw_job(
     prepare_seed: int,
     forbidden: Sequence[str],
     validated: bool,
+    allow: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Return the job of one mechanism as plain values."""
     folder = options.get("folder")
+    root = place.data.root_of(folder) if isinstance(folder, str) else place.folder.path
+    reads, lists = declared_files(generator, options, root)
     return {
         "name": name,
         "generator": generator,
         "options": dict(options),
         "predictions": generator == "predictions",
-        "root": str(place.data.root_of(folder) if isinstance(folder, str) else place.folder.path),
+        "root": str(root),
         "source": str(place.folder / training),
         "validation": str(place.folder / validation) if validated else None,
         "prepare_seed": prepare_seed,
@@ -55,6 +58,9 @@ def draw_job(
         ),
         "features": list(features),
         "forbidden": list(forbidden),
+        "allow": list(allow),
+        "reads": reads,
+        "lists": lists,
     }
 
 
@@ -65,8 +71,5 @@ def forbidden_paths(place: Workplace, member: Member) -> list[str]:
              str(place.folder / EVIDENCE)]  # fmt: skip
     for name in (target.table, target.file, target.population, target.losses):
         if name is not None:
-            try:
-                paths.append(str(place.data.find(name)))
-            except TableError:
-                continue  # it is not on this machine, so nobody can read it here
+            paths += map(str, place.data.spellings(name))
     return paths

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from proxyguard.audit.folder import RELEASES, AuditFolder, Registry
+from proxyguard.draw.confine import is_guard
 from proxyguard.draw.content import Schema
 from proxyguard.errors import DrawError, SealError
 from proxyguard.registry.declaration import Member
@@ -129,6 +130,11 @@ def with_content(
     status = record["status"]
     if status not in (("given",) if schema is None else ("drawn", *FAILED)):
         raise SealError(f"{where}: its status is {status!r}, which no draw of this kind has")
+    if schema is not None and not is_guard(record.get("guard")):
+        raise SealError(
+            f"{where}: {record.get('guard')!r} is no guard that a draw is held by; a draw records "
+            '"landlock ABI N" or "audit hook"'
+        )
     if schema is None or status in FAILED:
         return {**record, "content": None}
     frame = read_table_bytes(folder.store.get(record["release"]), where)

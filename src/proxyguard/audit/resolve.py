@@ -292,6 +292,7 @@ def _pilot_job(development: MemberDevelopment, pilot: Drawn) -> dict[str, Any]:
         prepare_seed=pilot.prepare_seed,
         forbidden=forbidden_paths(place, member),
         validated=True,
+        allow=pilot.allow,
     )  # fmt: skip
 
 

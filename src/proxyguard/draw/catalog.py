@@ -79,7 +79,12 @@ def is_ours(name: str, kind: str = "generator") -> bool:
 
 def load_generator(name: str, options: Mapping[str, Any]) -> Any:
     """Return a generator made with its options."""
-    return _make(_find(name, GENERATORS, "proxyguard.generators"), name, options)
+    return _make(code_path(name), name, options)
+
+
+def code_path(name: str) -> str:
+    """Return the import path of a generator."""
+    return _find(name, GENERATORS, "proxyguard.generators")
 
 
 def load_ours(name: str, options: Mapping[str, Any]) -> Any:

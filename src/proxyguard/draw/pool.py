@@ -14,6 +14,7 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
 
+from proxyguard.draw.confine import HardLinks
 from proxyguard.draw.processes import end_family
 from proxyguard.draw.worker import receive
 from proxyguard.errors import DrawError
@@ -146,8 +147,7 @@ def _drive(
     crew: _Crew,
 ) -> None:
     """Feed one worker until nothing is left to do."""
-    serving: Draws | None = None
-    prepared: dict[str, bool] = {}
+    serving: _Serving | None = None
     try:
         with _process(crew, module) as process:
             while not crew.stopped:
@@ -155,11 +155,12 @@ def _drive(
                     group, seeds = todo.get_nowait()
                 except Empty:
                     break
-                if group is not serving:
-                    prepared = _prepare(process, group.job)
-                    serving = group
+                if serving is None or group is not serving.group:
+                    serving = _prepare(process, group)
+                # Here and not in the worker, where the generator's code could say otherwise.
+                serving.links.check()
                 for record, release, model in _ask(process, seeds, timeout):
-                    done.put((group.keep, ({**record, **prepared}, release, model)))
+                    done.put((group.keep, ({**record, **serving.stated}, release, model)))
     except Exception as error:
         done.put(error)
     finally:
@@ -199,22 +200,48 @@ def _process(crew: _Crew, module: str) -> Iterator[subprocess.Popen[bytes]]:
             process.stdin.close()
 
 
-def _prepare(process: subprocess.Popen[bytes], job: Mapping[str, Any]) -> dict[str, bool]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Serving:
+    """The job that a worker is ready for."""
+
+    group: Draws
+    stated: Mapping[str, Any]  # what is true of all its draws
+    links: HardLinks
+
+
+def _prepare(process: subprocess.Popen[bytes], group: Draws) -> _Serving:
     """Give a worker its job; return what is true of all its draws."""
-    assert process.stdin is not None  # both are pipes
-    assert process.stdout is not None
-    ended = DrawError("a drawing process ended before it was ready; run draw again")
+    assert process.stdin is not None  # a pipe
     try:
-        process.stdin.write(json.dumps(dict(job)).encode() + b"\n")
+        process.stdin.write(json.dumps(dict(group.job)).encode() + b"\n")
         process.stdin.flush()
     except BrokenPipeError:
-        raise ended from None
+        raise _ended() from None
+    confined = _expect(process, group, "confined")
+    ready = _expect(process, group, "ready")
+    return _Serving(
+        group=group,
+        stated={
+            "guard": str(confined["guard"]),
+            "prepared_at_random": bool(ready["prepared_at_random"]),
+        },
+        links=HardLinks(group.job["forbidden"], confined["read"]),
+    )
+
+
+def _expect(process: subprocess.Popen[bytes], group: Draws, status: str) -> dict[str, Any]:
+    """Return the next answer of a worker that prepares, which has this status or says why not."""
+    assert process.stdout is not None  # a pipe
     answer = receive(process.stdout)
     if answer is None:
-        raise ended
-    if answer[0]["status"] != "ready":
-        raise DrawError(f"{job['name']}: {answer[0]['error']}")
-    return {"prepared_at_random": bool(answer[0]["prepared_at_random"])}
+        raise _ended()
+    if answer[0]["status"] != status:
+        raise DrawError(f"{group.job['name']}: {answer[0]['error']}")
+    return answer[0]
+
+
+def _ended() -> DrawError:
+    return DrawError("a drawing process ended before it was ready; run draw again")
 
 
 def _ask(

@@ -12,18 +12,21 @@ import json
 import os
 import re
 import select
+import shutil
 import signal
-import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from proxyguard.draw.catalog import load_generator
+from proxyguard.draw.confine import Confined, confine, confine_draw, needs_of
 from proxyguard.draw.content import Schema, content_digest
 from proxyguard.draw.models import model_bytes
 from proxyguard.draw.processes import adopt_orphans, children, end_children, end_with_parent
@@ -106,19 +109,6 @@ class Worker:
         return drawn_record(seed, release, fitted), table_bytes(release), model
 
 
-def forbid(paths: Sequence[str]) -> None:
-    """Refuse, from here on, to open anything under these paths."""
-    roots = tuple(os.path.realpath(path) for path in paths)
-
-    def watch(event: str, arguments: tuple[Any, ...]) -> None:
-        if event == "open" and isinstance(arguments[0], str | bytes):
-            place = os.path.realpath(os.fsdecode(arguments[0]))
-            if any(place == root or place.startswith(root + os.sep) for root in roots):
-                raise PermissionError(f"a draw may not read {place}")
-
-    sys.addaudithook(watch)
-
-
 def serve(make_learner: Any, requests: IO[bytes], answers: IO[bytes]) -> None:
     """Serve one job after the other until the input ends, each in a process of its own.
 
@@ -126,7 +116,8 @@ def serve(make_learner: Any, requests: IO[bytes], answers: IO[bytes]) -> None:
     seen by no other.
     """
     adopt_orphans()
-    signal.signal(signal.SIGTERM, _end_with_family)
+    scratch = tempfile.mkdtemp(prefix="proxyguard-draw-")
+    signal.signal(signal.SIGTERM, partial(_end_with_family, scratch))
     line: bytes = requests.readline()
     while line:
         read, write = os.pipe()
@@ -137,7 +128,8 @@ def serve(make_learner: Any, requests: IO[bytes], answers: IO[bytes]) -> None:
             os.close(read)
             try:
                 with os.fdopen(write, "wb") as back:
-                    back.write(_serve_job(json.loads(line), make_learner, requests, answers))
+                    served = _serve_job(json.loads(line), make_learner, requests, answers, scratch)
+                    back.write(served)
             except BrokenPipeError:
                 pass  # nobody waits for the answer any more
             except Exception:
@@ -149,18 +141,27 @@ def serve(make_learner: Any, requests: IO[bytes], answers: IO[bytes]) -> None:
             line = back.read()  # nothing where the input ended, or the process did
         os.waitpid(child, 0)
         end_children()
+        _remove(scratch)
+        if line:
+            os.mkdir(scratch, mode=0o700)
 
 
-def _end_with_family(number: int, frame: FrameType | None) -> None:
+def _end_with_family(scratch: str, number: int, frame: FrameType | None) -> None:
     """End everything that was started from here, and then this process.
 
     It comes from the pool, or from the kernel when the pool's process was killed. No
     generator runs in this process, so none can have replaced this.
     """
     end_children()
+    _remove(scratch)
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)  # this process, and what is left where none is adopted
     os._exit(128 + number)
+
+
+def _remove(scratch: str) -> None:
+    """Remove what draws left; a generator may have made something that cannot be removed."""
+    shutil.rmtree(scratch, ignore_errors=True)
 
 
 def _start_fork(parent: int) -> None:
@@ -171,25 +172,47 @@ def _start_fork(parent: int) -> None:
 
 
 def _serve_job(
-    job: Mapping[str, Any], make_learner: Any, requests: IO[bytes], answers: IO[bytes]
+    job: Mapping[str, Any],
+    make_learner: Any,
+    requests: IO[bytes],
+    answers: IO[bytes],
+    scratch: str,
 ) -> bytes:
     """Answer the requests of one job; return the line of the next one, or nothing at the end."""
     try:
-        forbid(job["forbidden"])
+        confined = confine(needs_of(job), scratch)
+        # Told before any code of a generator runs in this process, so that none can say it.
+        told = {"status": "confined", "guard": confined.guard, "read": confined.reach.read}
+        _send(answers, told, b"", b"")
         worker = Worker(job, make_learner(job))
     except Exception as error:
         _send(answers, {"status": "unready", "error": _explain(error)}, b"", b"")
         return b""
     _send(answers, {"status": "ready", "prepared_at_random": worker.prepared_at_random}, b"", b"")
-    for line in requests:
+    for count, line in enumerate(requests):
         request = json.loads(line)
         if "seeds" not in request:
             return line
-        _in_a_fork(worker, request["seeds"], request["timeout"], answers)
+        own = tempfile.mkdtemp(prefix=f"{count}-", dir=scratch)
+        _in_a_fork(worker, request["seeds"], request["timeout"], answers, Bounds(confined, own))
+        _remove(own)
     return b""
 
 
-def _in_a_fork(worker: Worker, seeds: list[int], timeout: float | None, answers: IO[bytes]) -> None:
+class Bounds(NamedTuple):
+    """What holds a draw, and the folder that it may write to."""
+
+    confined: Confined
+    scratch: str
+
+
+def _in_a_fork(
+    worker: Worker,
+    seeds: list[int],
+    timeout: float | None,
+    answers: IO[bytes],
+    bounds: Bounds,
+) -> None:
     """Draw in a child that has the prepared state and nothing else, and pass its answer on."""
     read, write = os.pipe()
     before = frozenset(children())  # what the preparation started, and every draw may use
@@ -200,6 +223,7 @@ def _in_a_fork(worker: Worker, seeds: list[int], timeout: float | None, answers:
         os.close(read)
         status = 0
         with contextlib.suppress(BrokenPipeError), os.fdopen(write, "wb") as out:
+            confine_draw(*bounds)
             status = _draw_all(worker, seeds, out)
         os._exit(status)
     os.close(write)
@@ -262,7 +286,14 @@ def _explain(error: Exception) -> str:
         return _without_folders(str(error))
     where = traceback.extract_tb(error.__traceback__)[-1]
     words = _without_folders(f"{type(error).__name__}: {error}")
-    return f"{words} (in {Path(where.filename).name}, line {where.lineno})"
+    told = f"{words} (in {Path(where.filename).name}, line {where.lineno})"
+    if isinstance(error, PermissionError):
+        told += (
+            "; a draw may not read what is neither code nor development data, nor write outside "
+            "its temporary folder: devices, interpreters and models that it needs are registered "
+            "with allow = [...]"
+        )
+    return told
 
 
 _QUOTED = re.compile(r"""(['"])/(?:[^'"/]+/)*([^'"/]+)/?\1""")

@@ -179,6 +179,14 @@ class Drawn(DeclarationPart):
     seeds: Seeds | tuple[Seed, ...]
     prepare_seed: Seed = 0  # of what is done once, before any draw
     options: dict[Name, Any] = Field(default_factory=dict)
+    allow: tuple[Name, ...] = ()  # what draws may read besides code: devices, interpreters, models
+
+    @model_validator(mode="after")
+    def _whole_paths(self) -> Drawn:
+        for path in self.allow:
+            if not path.startswith(("/", "~/")) or path.strip("/~*") == "" or ".." in path:
+                raise ValueError(f"allow names whole paths, such as /dev/nvidia*; {path!r} is none")
+        return self
 
     @model_validator(mode="after")
     def _one_seed_a_draw(self) -> Drawn:

@@ -102,6 +102,7 @@ def _tables(
         *facts.picks_table(predicate),
         *facts.uncertified_tables(predicate),
         health.health_table(draws, predicate),
+        health.guard_table(draws, predicate, registry),
         health.times_table(sources.ledger),
         health.failure_table(predicate),
         health.unscored_table(predicate),

@@ -63,6 +63,35 @@ def health_table(draws: Mapping[str, Sequence[Mapping[str, Any]]], predicate: An
     )  # fmt: skip
 
 
+def guard_table(
+    draws: Mapping[str, Sequence[Mapping[str, Any]]],
+    predicate: Mapping[str, Any],
+    registry: Mapping[str, Any],
+) -> Table:
+    """Return what kept draws from reading the target, and what else they were allowed to read."""
+    claimed = registry["declaration"]
+    allowed = {
+        part["name"]: ", ".join(part.get("allow") or ())
+        for member in (claimed, *(claimed.get("candidate") or ()))
+        for part in member.get("mechanism") or ()
+    }
+    rows = []
+    for name in in_order(list(draws), predicate):
+        held = Counter(str(one["guard"]) for one in draws[name] if one.get("guard") is not None)
+        if held:
+            words = ", ".join(f"{count} by {guard}" for guard, count in sorted(held.items()))
+            rows.append((name, words, allowed.get(name.rpartition("/")[2], "")))
+    return Table(
+        title="What held the draws",
+        columns=("mechanism", "draws held", "registered to be read besides"),
+        rows=tuple(rows),
+        note="Landlock: the kernel let a draw read code, the development part and what is "
+        "registered, nothing else. Audit hook: Python refused the target's files, the ledger and "
+        "the keys; native code could have read them. The record is the author's.",
+        section="draws",
+    )
+
+
 STEPS = {
     "developed": "rules and pilots on development data",
     "registered": "registering the claim",

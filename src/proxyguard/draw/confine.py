@@ -1,0 +1,340 @@
+"""What a draw may read: interpreter, packages, the development part, scratch, what is registered.
+
+Where the kernel has Landlock it holds draws to this list. Elsewhere an audit hook refuses what
+Python itself is asked to open under the paths that hold the target, keys or scores; native code
+and other programs go around it. Which of the two held is part of every draw's record.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import importlib.util
+import os
+import re
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from proxyguard.draw import landlock
+from proxyguard.draw.catalog import code_path
+from proxyguard.draw.landlock import Rule, Use
+from proxyguard.errors import DrawError
+
+HOOK = "audit hook"
+_GUARD = re.compile(r"landlock ABI [1-9][0-9]*|audit hook")
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+SYSTEM = (
+    "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/usr", "/nix/store", "/proc", "/sys",
+    "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives",
+    "/etc/localtime", "/etc/timezone", "/etc/mime.types", "/etc/fonts", "/etc/passwd", "/etc/group",
+    "/etc/nsswitch.conf", "/etc/hosts", "/etc/resolv.conf", "/etc/ssl/certs",
+    "/etc/ca-certificates", "/etc/pki/tls/certs", "/etc/pki/ca-trust", "/etc/R",
+)  # fmt: skip
+"""What programs and libraries read wherever they run. /proc shows which processes there are, and
+with which words and environment they were started, which a draw inherits anyway; their memory,
+open files and folders the kernel refuses a restricted process."""
+_OF_A_PREFIX = ("bin", "lib", "lib64", "libexec", "include", "share", "etc", "pyvenv.cfg")
+_PACKAGES = ("site-packages", "dist-packages")
+_CODE = (".py", ".pyc", ".so", ".zip", ".egg", ".egg-info", ".dist-info", "__pycache__")
+
+
+def is_guard(text: object) -> bool:
+    """Return whether this is what a draw can record about what it was held by."""
+    return isinstance(text, str) and _GUARD.fullmatch(text) is not None
+
+
+def guard_here() -> str:
+    """Return what holds draws on this machine."""
+    known = landlock.version()
+    return f"landlock ABI {known}" if known else HOOK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """All that a draw may read, list or change."""
+
+    read: tuple[str, ...]
+    listed: tuple[str, ...]
+    changed: tuple[str, ...]
+
+    def rules(self) -> list[Rule]:
+        """Return the kernel's rules."""
+        uses = ((self.listed, Use.LIST), (self.read, Use.READ), (self.changed, Use.CHANGE))
+        return [Rule(path, use) for paths, use in uses for path in paths]
+
+    def check_apart(self, forbidden: Sequence[str]) -> None:
+        """Raise where something that no draw may read lies in what it may read."""
+        for path in (*self.read, *self.changed):
+            for secret in forbidden:
+                if _beneath(os.path.realpath(secret), (os.path.realpath(path),)):
+                    raise DrawError(
+                        f"draws may read {path}, and {secret}, which no draw may read, lies there; "
+                        "move it to a folder of its own"
+                    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What code that is not ours is run for, and what it must not see."""
+
+    forbidden: tuple[str, ...]
+    reads: tuple[str, ...]  # files and folders
+    lists: tuple[str, ...] = ()  # folders of which the names are enough
+    allow: tuple[str, ...] = ()  # patterns that a mechanism registered
+    code: tuple[str, ...] = ()  # import paths, module:attribute
+
+
+def needs_of(job: Mapping[str, Any]) -> Needs:
+    """Return what the draws of a job need."""
+    given = [job["source"], *([] if job["validation"] is None else [job["validation"]])]
+    library = (job["procedure"] or {}).get("library", ())
+    return Needs(
+        forbidden=tuple(job["forbidden"]),
+        reads=(*given, *job["reads"]),
+        lists=tuple(job["lists"]),
+        allow=tuple(job["allow"]),
+        code=(code_path(job["generator"]), *library, *_texts(job["options"])),
+    )
+
+
+def reach_of(needs: Needs, scratch: str) -> Reach:
+    """Return what a process may read; asked before any code of a stranger runs in it."""
+    read, listed = _code(needs.code)
+    registered = list(_registered(needs.allow))
+    devices = [path for path in registered if _beneath(path, ("/dev",))]
+    others = [path for path in registered if path not in devices]
+    return Reach(
+        read=tuple(dict.fromkeys([*SYSTEM, *read, *needs.reads, *others])),
+        listed=tuple(dict.fromkeys([*listed, *needs.lists])),
+        changed=(scratch, *DEVICES, *devices),
+    )
+
+
+def _registered(patterns: Iterable[str]) -> Iterator[str]:
+    """Yield the paths that a mechanism registered: devices, interpreters, caches of models."""
+    for pattern in patterns:
+        paths = sorted(glob.glob(os.path.expanduser(pattern)))
+        if not paths:
+            raise DrawError(f"allow = [{pattern!r}, ...] is registered, and nothing is there")
+        yield from paths
+
+
+def _code(names: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Return the code that can be imported, and folders of which names alone are seen.
+
+    A folder of packages is read as a whole. Any other folder that modules are looked for in,
+    such as the one that the command was started in, may hold data beside its modules: there
+    modules and packages are read.
+    """
+    read = [os.path.join(prefix, name) for name in _OF_A_PREFIX for prefix in
+            {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}]  # fmt: skip
+    read += [sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    read += [path for path in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if path]
+    listed = []
+    for entry in dict.fromkeys(os.path.abspath(path) for path in sys.path):
+        if _beneath(entry, (*read, *SYSTEM)):
+            continue
+        if os.path.basename(entry) in _PACKAGES or not os.path.isdir(entry):
+            read.append(entry)
+            continue
+        listed.append(entry)
+        with contextlib.suppress(PermissionError), os.scandir(entry) as parts:
+            read += [part.path for part in parts if _is_code(part)]
+    return [*read, *_named_code(names)], listed
+
+
+def _is_code(entry: os.DirEntry[str]) -> bool:
+    return entry.name.endswith(_CODE) or os.path.exists(os.path.join(entry.path, "__init__.py"))
+
+
+def _named_code(names: Iterable[str]) -> Iterator[str]:
+    """Yield where named modules lie, also those of packages without __init__."""
+    for top in {name.partition(":")[0].partition(".")[0] for name in names if ":" in name}:
+        spec = importlib.util.find_spec(top) if top.isidentifier() else None
+        if spec is not None:
+            yield from spec.submodule_search_locations or ([spec.origin] if spec.origin else [])
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, bytes | os.PathLike):
+        yield os.fsdecode(value)
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            yield from _texts(part)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _texts(part)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confined:
+    """What holds a process, and what it may read."""
+
+    guard: str
+    reach: Reach
+
+
+def confine(needs: Needs, scratch: str) -> Confined:
+    """Hold this process, and all that it starts, to what it needs; it cannot be undone."""
+    reach = reach_of(needs, scratch)
+    reach.check_apart(needs.forbidden)
+    use_scratch(scratch)
+    sys.dont_write_bytecode = True  # beside its modules, where nothing may be written
+    guard = guard_here()
+    if guard == HOOK:
+        forbid(needs.forbidden)
+    else:
+        landlock.restrict(reach.rules())
+    return Confined(guard=guard, reach=reach)
+
+
+def confine_draw(confined: Confined, scratch: str) -> None:
+    """Hold one draw to a scratch folder of its own, so that it leaves nothing for the next."""
+    use_scratch(scratch)
+    if confined.guard != HOOK:
+        landlock.restrict_changes([scratch, *confined.reach.changed[1:]])
+
+
+def use_scratch(folder: str) -> None:
+    """Let everything temporary, and what libraries keep beside settings, go here."""
+    os.environ.update(dict.fromkeys(("TMPDIR", "TMP", "TEMP", "MPLCONFIGDIR"), folder))
+    tempfile.tempdir = None  # it is looked up again
+
+
+class HardLinks:
+    """Other names of a file that no draw may read, in a folder that draws may read.
+
+    The kernel's list is of folders: a second name of the table that lies in one of them can
+    be opened by that name. A file knows how many names it has, so most often nothing is
+    searched, and after one search not before a name was added or moved.
+    """
+
+    def __init__(self, forbidden: Sequence[str], allowed: Sequence[str]) -> None:
+        self._forbidden, self._allowed = tuple(forbidden), tuple(allowed)
+        self._searched: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def check(self) -> None:
+        """Raise where a draw could read something by another name."""
+        linked: dict[tuple[int, int], str] = {}
+        state = {}
+        for path in _files(self._forbidden):
+            with contextlib.suppress(FileNotFoundError):
+                facts = os.stat(path)
+                if facts.st_nlink > 1:
+                    linked[_identity(facts)] = path
+                    state[_identity(facts)] = (facts.st_nlink, facts.st_ctime_ns)
+        if not linked or state == self._searched:
+            return
+        for path in self._allowed:
+            for name, identity in _identities(path, {device for device, _ in linked}):
+                if identity in linked:
+                    raise DrawError(
+                        f"{name} is a hard link to {linked[identity]}, which no draw may read, "
+                        "where draws may read; remove the link and draw again, what was drawn is "
+                        "kept"
+                    )
+        self._searched = state
+
+
+def _files(paths: Iterable[str]) -> Iterator[str]:
+    """Yield these files, and all files beneath these folders."""
+    for path in paths:
+        if not os.path.isdir(path):
+            yield path
+        for folder, _, names in os.walk(path):
+            yield from (os.path.join(folder, name) for name in names)
+
+
+def _identities(path: str, devices: set[int]) -> Iterator[tuple[str, tuple[int, int]]]:
+    """Yield a file, or all that is in a folder on these devices, with device and number."""
+    with contextlib.suppress(OSError):  # it is not here, or has just gone
+        facts = os.stat(path)
+        if not os.path.isdir(path):
+            yield path, _identity(facts)
+        elif facts.st_dev in devices:
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        yield from _identities(entry.path, devices)
+                    else:
+                        yield entry.path, (facts.st_dev, entry.inode())
+
+
+def _beneath(path: str, roots: Iterable[str]) -> bool:
+    return any(path == root or path.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
+
+
+_PATHS: dict[str, tuple[int, ...]] = {
+    "open": (0,), "os.listdir": (0,), "os.scandir": (0,), "os.truncate": (0,), "os.remove": (0,),
+    "os.rename": (0, 1), "os.link": (0, 1), "os.symlink": (0, 1), "sqlite3.connect": (0,),
+    "shutil.copyfile": (0, 1), "shutil.move": (0, 1), "shutil.copytree": (0, 1),
+}  # fmt: skip
+"""Where the paths stand among the arguments of what Python tells before it does it."""
+_PROGRAMS = ("subprocess.Popen", "os.exec", "os.posix_spawn", "os.system")
+
+
+def forbid(paths: Sequence[str]) -> None:
+    """Refuse, from here on, what Python is asked to open of these files and folders.
+
+    By path, and by device and number: a file that was renamed, linked or reached through an
+    open folder is still the same file.
+    """
+    sys.addaudithook(watcher(paths))
+
+
+def watcher(paths: Sequence[str]) -> Callable[[str, tuple[Any, ...]], None]:
+    """Return the audit hook that refuses these files and folders."""
+    roots = tuple(os.path.realpath(path) for path in paths)
+    known = set()
+    for path in _files(roots):
+        with contextlib.suppress(FileNotFoundError):
+            known.add(_identity(os.stat(path)))
+
+    def watch(event: str, arguments: tuple[Any, ...]) -> None:
+        if event in _PROGRAMS:
+            words = " ".join(_texts(list(arguments)))
+            for root in roots:
+                if root in words:
+                    raise PermissionError(f"a draw may not read {root}")
+        for index in _PATHS.get(event, ()):
+            text = _path_text(arguments[index])
+            if text is not None and (
+                _beneath(os.path.realpath(text), roots) or _leads_to(text, known)
+            ):
+                raise PermissionError(f"a draw may not read {text}")
+
+    return watch
+
+
+def _path_text(argument: Any) -> str | None:
+    """Return a path as text; an open file that is passed on was refused when it was opened."""
+    if not isinstance(argument, str | bytes | os.PathLike):
+        return None
+    text = os.fsdecode(argument)
+    return unquote(urlsplit(text).path) if text.startswith("file:") else text  # as sqlite has it
+
+
+def _leads_to(text: str, known: set[tuple[int, int]]) -> bool:
+    """Return whether a path leads to a known file from here or from any folder that is open.
+
+    Python does not tell which open folder a relative path starts from.
+    """
+    starts: list[int | None] = [None]
+    if not os.path.isabs(text):
+        starts += [int(name) for name in os.listdir("/dev/fd")]
+    for start in starts:
+        with contextlib.suppress(OSError, ValueError):
+            if _identity(os.stat(text, dir_fd=start)) in known:
+                return True
+    return False
+
+
+def _identity(facts: os.stat_result) -> tuple[int, int]:
+    return facts.st_dev, facts.st_ino
