@@ -136,7 +136,7 @@ def test_an_audit_goes_on_after_kill_9(
     with pytest.raises(SystemExit) as ended:
         main.main()
     said = capsys.readouterr().out
-    assert ended.value.code == show.DONE, said
+    assert ended.value.code == show.Exit.DONE, said
     assert "nothing vouches" not in said
 
 
@@ -164,13 +164,17 @@ def test_two_processes_at_one_step_record_it_once(
 ) -> None:
     audit = at(before)
     undisturbed = Audit(stages / "certified" / "audit")
-    done = show.DONE if verb == "draw" else show.verdict_code(undisturbed.certificate()["verdicts"])
+    done = (
+        show.Exit.DONE
+        if verb == "draw"
+        else show.verdict_code(undisturbed.certificate()["verdicts"])
+    )
     found = at_once(verb, audit)
     # The second finds the folder held, or the step done.
     assert done in [code for code, _ in found], found
     for code, complaint in found:
-        assert code in (done, show.ERROR), complaint
-        if code == show.ERROR:
+        assert code in (done, show.Exit.ERROR), complaint
+        if code == show.Exit.ERROR:
             assert "another process is working on" in complaint
     assert steps(audit)[after] == 1
     assert not (audit.folder / "draws").exists()
@@ -207,7 +211,7 @@ def test_a_folder_that_is_held_is_left_alone(
     monkeypatch.setattr(sys, "argv", arguments)
     with exclusive(audit.folder.path), pytest.raises(SystemExit) as ended:
         main.main()
-    assert ended.value.code == show.ERROR
+    assert ended.value.code == show.Exit.ERROR
     assert "another process is working on" in capsys.readouterr().err
     assert {p: p.read_bytes() for p in audit.folder.path.rglob("*") if p.is_file()} == before
 

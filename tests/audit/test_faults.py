@@ -232,7 +232,7 @@ def test_a_disk_that_fails_is_said_and_nothing_is_recorded(
     with monkeypatch.context() as broken:
         breaking(call, number, broken)
         code, said = command(verb, audit)
-    assert code == show.ERROR
+    assert code == show.Exit.ERROR
     assert words in said
     assert "mend the disk and run the step again" in said
     found = audit.folder / NAME
@@ -257,7 +257,7 @@ def test_a_disk_that_fills_while_evidence_is_written_opens_the_target_once(
     with monkeypatch.context() as broken:
         broken.setattr("proxyguard.audit.folder.write_atomic", full)
         code, said = command("open", audit)
-    assert (code, "evidence.json could not be written" in said) == (show.ERROR, True)
+    assert (code, "evidence.json could not be written" in said) == (show.Exit.ERROR, True)
     assert audit.journal().ledger.has(Stage.OPENED)
     assert audit.status().next == "open"
     monkeypatch.setattr(storage, "os", os)
@@ -273,7 +273,7 @@ def test_a_key_file_that_is_away_is_missed_before_the_target_is_opened(
     away = key.rename(key.with_suffix(".away"))
     with pytest.raises(KeyMissing, match="there is no key at"):
         audit.open()
-    assert command("open", audit)[0] == show.ERROR
+    assert command("open", audit)[0] == show.Exit.ERROR
     assert not audit.journal().ledger.has(Stage.OPENED)
     away.rename(key)
     finish(audit)
@@ -297,7 +297,7 @@ def test_a_wrong_key_file_opens_nothing_and_the_right_one_still_does(
     key.write_text(content)
     with pytest.raises(KeyMissing, match=r"does not open the target|is no key file"):
         audit.open()
-    assert command("open", audit)[0] == show.ERROR
+    assert command("open", audit)[0] == show.Exit.ERROR
     assert not (audit.folder / "evidence.json").exists()
     key.write_text(right)
     finish(audit)
@@ -312,13 +312,13 @@ def test_a_signing_key_that_is_away_or_another_stops_every_step(
     before = contents(audit)
     away = audit.home.signing_path.rename(audit.home.root / "signing.away")
     code, said = command(verb, audit)
-    assert (code, "there is no key at" in said) == (show.ERROR, True)
+    assert (code, "there is no key at" in said) == (show.Exit.ERROR, True)
     assert contents(audit) == before
     audit.home.make_signing_key()
     with pytest.raises(KeyMissing, match=r"this audit is signed by .*; use the key made at init"):
         getattr(audit, verb)()
     code, said = command(verb, audit)
-    assert (code, "use the key made at init" in said) == (show.ERROR, True)
+    assert (code, "use the key made at init" in said) == (show.Exit.ERROR, True)
     assert (audit.folder / NAME).read_bytes() == before[audit.folder / NAME]
     away.replace(audit.home.signing_path)
     getattr(audit, verb)()
@@ -332,7 +332,7 @@ def test_a_table_that_was_cut_is_refused_at_seal(make: Make, command: Command) -
     place.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(TableError, match=r"table\.parquet"):
         audit.seal()
-    assert command("seal", audit)[0] == show.ERROR
+    assert command("seal", audit)[0] == show.Exit.ERROR
     assert not (audit.folder / NAME).exists()
     place.write_bytes(whole)
     audit.seal()
@@ -354,7 +354,7 @@ def test_a_label_outside_the_domain_is_refused_at_seal(
     place.write_text("\n".join(lines) + "\n")
     with pytest.raises(TableError, match=f"{part}: 'label'.*perhaps"):
         audit.seal()
-    assert command("seal", audit)[0] == show.ERROR
+    assert command("seal", audit)[0] == show.Exit.ERROR
     assert not (audit.folder / NAME).exists()
     place.write_text(whole)
     audit.seal()
@@ -400,7 +400,7 @@ def test_one_bad_file_among_releases_stops_the_draw_and_names_it(
     for fault in ("cut", "column", "value"):
         words = spoil(bad, fault)
         code, said = command("draw", audit)
-        assert (code, words in said) == (show.ERROR, True), said
+        assert (code, words in said) == (show.Exit.ERROR, True), said
         assert not audit.journal().ledger.has(Stage.DRAWN)
         bad.write_bytes(whole)
     assert finish(audit)["failed"] == {}
@@ -421,7 +421,7 @@ def test_a_draw_whose_process_is_killed_loses_nothing(
     stored = {p: p.stat().st_mtime_ns for p in (audit.folder / "store").rglob("*") if p.is_file()}
     flag.unlink()
     code, _ = command("draw", audit)
-    assert code == show.DONE
+    assert code == show.Exit.DONE
     manifest = json.loads((audit.folder / "releases.json").read_bytes())
     first = manifest["members"]["target"]["odd"]["draws"][0]
     assert canonical_bytes(first) == kept["100.json"]
@@ -467,7 +467,10 @@ def test_a_draw_that_raises_stops_an_audit_that_says_so(
     audit.seal()
     audit.register()
     code, said = command("draw", audit)
-    assert (code, "odd, seed 101: RuntimeError: no luck today" in said) == (show.ERROR, True), said
+    assert (code, "odd, seed 101: RuntimeError: no luck today" in said) == (
+        show.Exit.ERROR,
+        True,
+    ), said
     assert not audit.journal().ledger.has(Stage.DRAWN)
     flag.unlink()
     assert finish(audit)["failed"] == {}
@@ -492,7 +495,7 @@ def test_a_generator_that_ignores_its_seed_is_noticed_unless_it_says_so(
     with pytest.raises(DrawError, match="seeds 100 and 101 gave the same release"):
         audit.draw()
     code, said = command("run", audit)  # the draws are kept, and are refused again
-    assert (code, "Does the generator use its seed?" in said) == (show.ERROR, True)
+    assert (code, "Does the generator use its seed?" in said) == (show.Exit.ERROR, True)
     assert not audit.journal().ledger.has(Stage.DRAWN)
     place = audit.folder / "audit.toml"
     place.write_text(place.read_text().replace("draws = 3\n", "draws = 3\ndeterministic = true\n"))
@@ -541,9 +544,9 @@ def test_a_ledger_of_another_format_is_refused(at: At, command: Command) -> None
     (audit.folder / NAME).write_bytes(canonical_bytes(value) + b"\n")
     with pytest.raises(SealError, match="ledger entry of format 3; this version reads 2"):
         audit.register()
-    assert command("register", audit)[0] == show.BROKEN
+    assert command("register", audit)[0] == show.Exit.BROKEN
     code, said = command("verify", audit)
-    assert (code, "ledger entry of format 3" in said) == (show.BROKEN, True)
+    assert (code, "ledger entry of format 3" in said) == (show.Exit.BROKEN, True)
 
 
 def test_a_registry_of_another_format_is_refused(at: At, command: Command) -> None:
@@ -560,9 +563,9 @@ def test_a_registry_of_another_format_is_refused(at: At, command: Command) -> No
     rewrite(audit, change)
     with pytest.raises(SealError, match=r"registry/0\.json has format 2; this version reads 1"):
         audit.draw()
-    assert command("draw", audit)[0] == show.BROKEN
+    assert command("draw", audit)[0] == show.Exit.BROKEN
     code, said = command("verify", audit)
-    assert (code, "registry/0.json has format 2" in said) == (show.BROKEN, True)
+    assert (code, "registry/0.json has format 2" in said) == (show.Exit.BROKEN, True)
 
 
 def test_releases_of_another_format_are_refused(at: At, command: Command) -> None:
@@ -577,7 +580,7 @@ def test_releases_of_another_format_are_refused(at: At, command: Command) -> Non
     rewrite(audit, change)
     with pytest.raises(SealError, match=r"releases\.json has format 2; this version reads 1"):
         audit.open()
-    assert command("open", audit)[0] == show.BROKEN
+    assert command("open", audit)[0] == show.Exit.BROKEN
     assert not audit.journal().ledger.has(Stage.OPENED)
 
 
@@ -596,7 +599,7 @@ def test_a_sealed_file_of_another_format_is_refused(at: At, command: Command) ->
     rewrite(audit, change)
     with pytest.raises(SealError, match=r"0\.sealed has format 2"):
         audit.open()
-    assert command("open", audit)[0] == show.BROKEN
+    assert command("open", audit)[0] == show.Exit.BROKEN
 
 
 def test_a_declaration_of_another_format_is_refused(at: At, command: Command) -> None:
@@ -607,7 +610,7 @@ def test_a_declaration_of_another_format_is_refused(at: At, command: Command) ->
     with pytest.raises(RegistryError, match="this version reads format = 1, found 2"):
         audit.seal()
     code, said = command("seal", audit)
-    assert (code, "found 2" in said) == (show.ERROR, True)
+    assert (code, "found 2" in said) == (show.Exit.ERROR, True)
     place.write_text(text)
     audit.seal()
 
@@ -626,7 +629,7 @@ def test_a_lineage_store_of_another_format_is_refused(at: At, command: Command) 
     with pytest.raises(SealError, match=r"lineage\.sqlite has format 1; this version reads 2"):
         audit.open()
     code, said = command("open", audit)
-    assert (code, "has format 1" in said) == (show.BROKEN, True)
+    assert (code, "has format 1" in said) == (show.Exit.BROKEN, True)
     assert not audit.journal().ledger.has(Stage.OPENED)
     say_format(lineage.FORMAT)
     finish(audit)
@@ -659,7 +662,7 @@ def test_a_lineage_store_that_cannot_be_written_is_a_fault_of_the_disk(
         with pytest.raises(DiskError, match=f"lineage.sqlite is not usable: {fault}"):
             getattr(audit, verb)()
         code, said = command(verb, audit)
-    assert (code, fault in said) == (show.ERROR, True)
+    assert (code, fault in said) == (show.Exit.ERROR, True)
     assert audit.journal().ledger.head == before
     getattr(audit, verb)()
     assert audit.journal().ledger.entries[-1].stage is RECORDED[verb]
@@ -673,7 +676,7 @@ def test_a_lineage_store_that_is_none_is_said_so(at: At, command: Command) -> No
     whole = path.read_bytes()
     path.write_bytes(b"no database" * 100)
     code, said = command("open", audit)
-    assert (code, "cannot be used: file is not a database" in said) == (show.BROKEN, True)
+    assert (code, "cannot be used: file is not a database" in said) == (show.Exit.BROKEN, True)
     assert not audit.journal().ledger.has(Stage.OPENED)
     path.write_bytes(whole)
     finish(audit)

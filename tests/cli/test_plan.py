@@ -266,7 +266,7 @@ def test_a_key_that_is_given_twice_is_refused() -> None:
 
 def test_a_hopeless_plan_ends_with_code_3_and_says_why() -> None:
     done = proxyguard("plan", *ASSUMED, "--records", 500, "--releases", 13)
-    assert done.exit_code == show.UNRESOLVED == 3
+    assert done.exit_code == show.Exit.UNRESOLVED == 3
     assert "This audit cannot succeed, because 13 draws cannot validate" in done.stdout
     assert "at least 14 are needed" in done.stdout  # .8^14 < .05 < .8^13
     assert "[claim]" not in done.stdout
@@ -277,7 +277,7 @@ def test_a_hopeless_plan_ends_with_code_3_and_says_why() -> None:
 def test_too_few_records_end_with_code_3() -> None:
     done = proxyguard("plan", *ASSUMED, "--records", 5, "--releases", 100)
     assert "cannot succeed" in done.stdout
-    assert done.exit_code == show.UNRESOLVED
+    assert done.exit_code == show.Exit.UNRESOLVED
 
 
 # In an audit folder.
@@ -503,7 +503,7 @@ def test_a_hopeless_plan_can_be_drawn(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     done = proxyguard("plan", *ASSUMED, "--records", 500, "--releases", 13, "--picture",
                       tmp_path / "power.png")  # fmt: skip
-    assert done.exit_code == show.UNRESOLVED, done.exception
+    assert done.exit_code == show.Exit.UNRESOLVED, done.exception
 
 
 def test_a_sealed_target_keeps_its_records_when_the_draws_are_fixed(make: Make) -> None:

@@ -350,7 +350,7 @@ def test_reproduce_ends_with_an_error_when_a_figure_differs(
     )
     monkeypatch.setattr(catalog, "STUDIES", {"release-planning": wrong})
     done = CliRunner().invoke(app, ["study", "reproduce", "--out", str(tmp_path)])
-    assert done.exit_code == show.ERROR
+    assert done.exit_code == show.Exit.ERROR
     assert "1 of 1 published figures differ" in done.output
     assert (tmp_path / "reproduction.md").is_file()
 
