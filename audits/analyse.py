@@ -14,7 +14,7 @@ from scipy.stats import fisher_exact
 from tables import ORDER
 
 import proxyguard as pg
-from proxyguard.audit.correct import correction_name
+from proxyguard.audit.correct import CORRECTION
 from proxyguard.audit.decide import groups_of, readings_of
 from proxyguard.audit.folder import CERTIFICATE, EVIDENCE, RELEASES
 from proxyguard.certificate.certify import certify_evidence, reading_of
@@ -179,7 +179,7 @@ def certified_bounds(audit: pg.Audit) -> dict[str, Bounds]:
 
 def corrected_bounds(audit: pg.Audit) -> dict[str, Bounds]:
     """Return what the corrective certificate says of each mechanism."""
-    correction = audit.folder.read_json(correction_name(0))
+    correction = audit.folder.read_json(CORRECTION)
     return {v["mechanism"]: bounds_of(v) for v in correction["verdicts"]}
 
 

@@ -116,18 +116,18 @@ def withdrawn(run: Run, published: Published) -> str:
         )  # fmt: skip
     columns = ("mechanism", "published original", "original certificate here",
                "corrective certificate here", "published correction")  # fmt: skip
-    same = after == certified_bounds(run.paper)
     words = (
         f"The original analysis, `audits/{name}`: the same records and draws, the target "
         "registered as an iid sample and tested by empirical Bernstein. Recorded after opening:\n\n"
         f"- deviation: {deviation.body['reason']}\n- correction: {correction.body['reason']}\n\n"
     )
-    if same:
-        words += (
-            "The corrective certificate has exactly the counts and bounds of the audit above, "
-            "which registered the strata from the start. It stands beside the original one and "
-            "does not replace it.\n\n"
-        )
+    words += (
+        "The corrective certificate takes the default tests of such strata: the registered one "
+        "does not cover them, and after the opening no other may be chosen. The paper's correction "
+        "took Chernoff's; the audit above registers it with the strata from the start. The "
+        "corrective certificate has no confidence level of its own; it stands beside the original "
+        "one and does not replace it.\n\n"
+    )
     return words + table(columns, rows)
 
 

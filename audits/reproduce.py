@@ -52,8 +52,8 @@ DEVIATION = (
     "sample, which it is not: the certificate rests on a theorem whose condition fails."
 )
 CORRECTION = (
-    "The design is fixed class strata with equal weights (Proposition 11), for which Chernoff's "
-    "test holds. No record, limit, mechanism or seed is changed."
+    "The design is fixed class strata with equal weights (Proposition 11), which empirical "
+    "Bernstein does not cover. No record, limit, mechanism or seed is changed."
 )
 
 
@@ -153,9 +153,7 @@ def correct(original: pg.Audit, paper: pg.Audit) -> None:
         declared = paper.folder.registry(paper.journal()).declaration
         assert declared.target is not None  # one target, not a family of candidates
         assert isinstance(declared.target.design, StratifiedDesign)
-        design = declared.target.design.model_dump(mode="json")
-        test = declared.claim.model_dump(mode="json")["test"]
-        original.correct(CORRECTION, design, test)
+        original.correct(CORRECTION, declared.target.design.model_dump(mode="json"))
     check(original)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -14,14 +15,9 @@ from typer.testing import CliRunner
 
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import CERTIFICATE, DECLARATION, EVIDENCE, RELEASES
+from proxyguard.certificate.wording import CHOSEN_AFTER_OPENING
 from proxyguard.cli.main import app
-from proxyguard.errors import (
-    DigestMismatch,
-    ProxyGuardError,
-    RegistryError,
-    StageError,
-    UnsupportedDesign,
-)
+from proxyguard.errors import DigestMismatch, ProxyGuardError, RegistryError, StageError
 from proxyguard.seal.canonical import digest
 from proxyguard.seal.ledger import Stage
 
@@ -326,7 +322,8 @@ def test_a_deviation_without_words_is_refused(at: At) -> None:
 def test_a_corrective_certificate_stands_beside_the_registered_one(at: At) -> None:
     audit = at("certified")
     before = snapshot(audit)
-    found = audit.correct("the records are a sample from a pool", {"pool": 700}, test="bentkus")
+    found = audit.correct("the records are a sample from a pool", {"pool": 700})
+    # The registered test, betting by default, does not cover a pool, and the default for one does.
     assert found["verdicts"][0]["tests"] == {"Brier transfer": "bentkus", "Brier risk": "bentkus"}
     assert found["corrects"] == audit.journal().ledger.declaration
     after = snapshot(audit)
@@ -335,6 +332,7 @@ def test_a_corrective_certificate_stands_beside_the_registered_one(at: At) -> No
     assert audit.folder.read_json("corrections/0.json") == json.loads(json.dumps(found))
     note = "Corrective certificate (the records are a sample from a pool), which does not replace"
     assert note in report(audit).replace("\\", "")
+    assert CHOSEN_AFTER_OPENING in report(audit).replace("\\", "")
     assert audit.journal().ledger.entries[-1].body["decisions"] == {
         "bootstrap": found["verdicts"][0]["decision"]
     }
@@ -343,16 +341,87 @@ def test_a_corrective_certificate_stands_beside_the_registered_one(at: At) -> No
     assert verified.unknown == []
 
 
-def test_corrections_are_numbered_and_all_kept(at: At) -> None:
+def test_a_second_correction_is_a_deviation_and_decides_nothing(
+    at: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
     audit = at("certified")
-    audit.correct("a pool of 700", {"pool": 700})
+    value = audit.correct("a pool of 700", {"pool": 700})
     first = (audit.folder / "corrections" / "0.json").read_bytes()
-    audit.correct("a pool of 5000, after all", {"pool": 5000})
+
+    def looked(*_: object) -> None:
+        raise AssertionError("the target was scored again")
+
+    monkeypatch.setattr("proxyguard.audit.open.Opener.rescore", looked)
+    found = audit.correct("a pool of 5000, after all", {"pool": 5000})
+    assert set(found) == {"deviation", "design"}
+    last = audit.journal().ledger.entries[-1]
+    assert last.stage is Stage.DEVIATED
+    assert set(last.body) == {"reason", "design", "time"}
+    assert "decides nothing: a pool of 5000, after all" in last.body["reason"]
+    assert [p.name for p in (audit.folder / "corrections").iterdir()] == ["0.json"]
     assert (audit.folder / "corrections" / "0.json").read_bytes() == first
-    assert audit.folder.read_json("corrections/1.json")["design"] == {"pool": 5000}
     assert "a pool of 700" in report(audit)
     assert "a pool of 5000" in report(audit)
+    assert "No guarantee remains: deviation recorded later" in report(audit).replace("\\", "")
     assert audit.verify().good
+    # The same design again is the same certificate: a repeated command records nothing.
+    before = snapshot(audit)
+    assert audit.correct("a pool of 700", {"pool": 700}) == json.loads(json.dumps(value))
+    assert snapshot(audit) == before
+
+
+@pytest.mark.parametrize("level", ["mechanism", "releases"])
+def test_a_correction_names_no_confidence_of_its_own(at: At, level: str) -> None:
+    audit = at("new")
+    edit(audit, 'limit = "0.10"', 'limit = "0.60"')
+    edit(audit, 'source_validation_plus = "0.10"', 'source_validation_plus = "0.60"')
+    if level == "releases":
+        edit(audit, 'reliability_target = "0.6"', 'level = "releases"')
+    audit.run()
+    registered = json.dumps(audit.certificate())
+    assert "95 % confidence" in registered
+    found = audit.correct("a pool of 700", {"pool": 700})
+    assert {v["decision"] for v in found["verdicts"]} == {"validated"}
+    for verdict in found["verdicts"]:
+        assert "chosen after the target was opened" in verdict["sentence"]
+    said = json.dumps({key: found[key] for key in ("verdicts", "text", "label", "reason")})
+    assert re.search(r"\d %|\d confidence", said) is None
+    assert audit.verify().good
+
+
+@pytest.mark.parametrize("registered", [None, "bentkus"])
+def test_a_correction_keeps_the_registered_test_where_that_covers_the_design(
+    at: At, registered: str | None
+) -> None:
+    audit = at("new")
+    test = "hoeffding" if registered is None else registered
+    place = audit.folder / DECLARATION
+    place.write_text(place.read_text() + f'test = "{test}"\n')
+    audit.run()
+    found = audit.correct("a pool of 700", {"pool": 700})
+    assert set(found["verdicts"][0]["tests"].values()) == {test}
+    assert audit.verify().good
+
+
+def test_the_registered_design_is_no_correction(at: At) -> None:
+    audit = at("new")
+    place = audit.folder / DECLARATION
+    text = place.read_text().replace("reserve = { rows = 300, seed = 11 }", 'file = "target.csv"')
+    rows = (audit.folder.path.parent / "data" / "table.csv").read_text().splitlines()
+    data = audit.folder.path.parent / "data"
+    (data / "target.csv").write_text("\n".join([rows[0], *rows[1:301]]) + "\n")
+    (data / "rest.csv").write_text("\n".join([rows[0], *rows[301:]]) + "\n")
+    text = text.replace('table = "table.csv"\n', "").replace(
+        "[development]", 'design = { pool = 700 }\n\n[development]\ntable = "rest.csv"'
+    )
+    place.write_text(text)
+    audit.run()
+    before = snapshot(audit)
+    with pytest.raises(RegistryError, match="that is not a correction"):
+        audit.correct("the pool, once more", {"pool": 700})
+    assert snapshot(audit) == before
+    with pytest.raises(TypeError):
+        audit.correct("a better test", {"pool": 800}, test="bentkus")  # type: ignore[call-arg]
 
 
 def test_a_byte_changed_in_a_correction_is_found(at: At) -> None:
@@ -368,21 +437,16 @@ def test_a_byte_changed_in_a_correction_is_found(at: At) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "design", "test"),
-    [
-        (UnsupportedDesign, {"pool": 700}, "empirical_bernstein"),
-        (RegistryError, {"poll": 700}, None),
-        (RegistryError, {"pool": "many"}, None),
-        (RegistryError, {"pool": 100}, None),  # the target has 300 records
-    ],
+    "design",
+    [{"poll": 700}, {"pool": "many"}, {"pool": 100}],  # the target has 300 records
 )
 def test_a_correction_that_no_theorem_covers_changes_nothing(
-    at: At, error: type[Exception], design: dict[str, object], test: str | None
+    at: At, design: dict[str, object]
 ) -> None:
     audit = at("certified")
     before = snapshot(audit)
-    with pytest.raises(error):
-        audit.correct("another design", design, test=test)
+    with pytest.raises(RegistryError):
+        audit.correct("another design", design)
     assert snapshot(audit) == before
 
 

@@ -21,7 +21,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from proxyguard.audit.audit import Audit
-from proxyguard.audit.folder import CERTIFICATE, DECLARATION, EVIDENCE, RELEASES
+from proxyguard.audit.correct import corrected_registry
+from proxyguard.audit.folder import CERTIFICATE, DECLARATION, EVIDENCE, RELEASES, Registry
 from proxyguard.audit.open import Opener
 from proxyguard.errors import RegistryError, SealError, StageError
 from proxyguard.seal.canonical import digest
@@ -439,6 +440,68 @@ def test_evidence_about_something_else_is_found(at: At, forge: Any, what: str) -
     assert "about another registry or other releases" in forge.found_by(audit)
 
 
+def test_two_corrective_certificates_are_found(at: At, forge: Any) -> None:
+    audit = at("certified")
+    audit.correct("a pool of 700", {"pool": 700})
+    chain = forge.steps(audit)
+    value = audit.folder.read_json("corrections/0.json")
+    other = {**value, "design": {"pool": 900}}
+    body = {
+        **chain[-1][1],
+        "design": {"pool": 900},
+        "correction": digest(other),
+        "files": {"corrections/1.json": audit.folder.write_json("corrections/1.json", other)},
+    }
+    forge.write_chain(audit, [*chain, (Stage.CORRECTED, body)], forge.author(audit))
+    assert "there is one correction already" in forge.found_by(audit)
+
+
+def test_a_deviation_that_brings_a_decision_is_found(at: At, forge: Any) -> None:
+    audit = at("certified")
+    audit.correct("a pool of 700", {"pool": 700})
+    audit.correct("a pool of 900", {"pool": 900})
+    forge.rewrite(audit, deviated=lambda body: body.update(decisions={"bootstrap": "validated"}))
+    assert "a deviation says what happened and decides nothing" in forge.found_by(audit)
+
+
+@pytest.mark.parametrize(
+    ("design", "test", "problem"),
+    [
+        ({"pool": 700}, "hoeffding", "by ['hoeffding', 'hoeffding'], registered were"),
+        ("iid", "bentkus", "that is not a correction"),
+    ],
+    ids=["another test", "the registered design"],
+)
+def test_a_correction_by_another_test_or_under_the_registered_design_is_found(
+    at: At,
+    forge: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    design: Value | str,
+    test: str,
+    problem: str,
+) -> None:
+    audit = at("certified")
+
+    def chosen(registry: Registry, _: Any, journal: Any) -> Registry:
+        declared = dict(registry.value["declaration"])
+        declared["target"] = {**declared["target"], "design": design}
+        declared["claim"] = {**declared["claim"], "test": test}
+        return Registry({**registry.value, "declaration": declared})
+
+    with monkeypatch.context() as patch:
+        patch.setattr("proxyguard.audit.correct.corrected_registry", chosen)
+        audit.correct("what comes out best", design)
+    if design != "iid":  # the evidence names the registry that it should be about
+        journal = audit.journal()
+        honest = corrected_registry(audit.folder.registry(journal), design, journal).digest
+        value = forge.edit_json(
+            audit, "corrections/0.json", lambda v: v["evidence"].update(registry=honest)
+        )
+        forge.rewrite(audit, corrected=lambda body: body.update(correction=digest(value)))
+        audit.report()
+    assert problem in forge.found_by(audit)
+
+
 def decided_otherwise(correction: Value) -> None:
     for verdict in correction["verdicts"]:
         verdict["decision"] = "violation"
@@ -461,7 +524,7 @@ def test_a_corrective_certificate_that_does_not_follow_is_found(
         audit, corrected=lambda body: body.update(decisions=decisions, correction=digest(value))
     )
     audit.report()
-    assert "corrections: " in forge.found_by(audit)
+    assert "corrections/0.json: " in forge.found_by(audit)
 
 
 # Sequential audits

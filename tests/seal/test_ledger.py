@@ -24,7 +24,7 @@ FIXED: list[tuple[Stage, dict[str, Any]]] = [
     (Stage.DRAWN, {"releases": A}),
     (Stage.OPENED, {}),
     (Stage.CERTIFIED, {"certificate": A}),
-    (Stage.DEVIATED, {"what": "the reserve was stratified"}),
+    (Stage.DEVIATED, {"reason": "the reserve was stratified"}),
     (Stage.CORRECTED, {"certificate": B}),
 ]
 SEQUENTIAL: list[tuple[Stage, dict[str, Any]]] = [
@@ -84,6 +84,8 @@ def test_a_whole_audit_is_recorded_in_order_and_reads_back(
         (6, Stage.AMENDED, {"declaration": A, "supersedes": B}, "opened; record a deviation"),
         (6, Stage.SCORED, {"release": A}, "fixed audit"),
         (6, Stage.CORRECTED, {}, "no certificate"),
+        (9, Stage.CORRECTED, {}, "there is one correction already"),
+        (9, Stage.DEVIATED, {"decisions": {"m": "validated"}}, "decides nothing"),
         (7, Stage.CERTIFIED, {}, "once"),
         (7, Stage.DRAWN, {}, "certified"),
     ],
@@ -213,10 +215,15 @@ def test_a_key_that_was_given_up_does_not_come_back() -> None:
         record.append(Stage.ROTATED, {"successor": AUTHOR[:64]}, HEIR[:64])
 
 
-@pytest.mark.parametrize("note", [Stage.DEVIATED, Stage.ROTATED])
-def test_a_note_between_a_committed_draw_and_its_score_keeps_them_together(note: Stage) -> None:
+@pytest.mark.parametrize(
+    ("note", "body"),
+    [(Stage.DEVIATED, {"reason": "a power cut"}), (Stage.ROTATED, {"successor": HEIR})],
+)
+def test_a_note_between_a_committed_draw_and_its_score_keeps_them_together(
+    note: Stage, body: dict[str, Any]
+) -> None:
     record = ledger(SEQUENTIAL[:4])
-    record.append(note, {"successor": HEIR}, KEY)
+    record.append(note, body, KEY)
     assert record.waiting is not None
     key = str(record.signer)
     with pytest.raises(StageError, match="not been scored"):

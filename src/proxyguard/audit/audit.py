@@ -163,15 +163,19 @@ class Audit:
     def correct(
         self,
         reason: str,
-        design: dict[str, Any],
-        test: str | None = None,
+        design: dict[str, Any] | str,
         *,
         key_file: Path | str | None = None,
         passphrase: str | None = None,
     ) -> dict[str, Any]:
-        """Add a corrective certificate under a corrected sampling design."""
+        """Add a corrective certificate under a changed sampling design, once.
+
+        Its test is the registered one where that covers the design, and the default for it
+        otherwise. It has no confidence level of its own: the design was chosen after opening. A
+        second one is recorded as a deviation, and what is returned then has no verdict.
+        """
         opener = Opener(self.place, self.home, key_file=_path(key_file), passphrase=passphrase)
-        found = correct(self.place, self.home, reason, design, opener, test)
+        found = correct(self.folder, self.home, reason, design, opener)
         self._rewrite_report()
         return found
 

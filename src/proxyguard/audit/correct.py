@@ -1,26 +1,36 @@
-"""After opening: deviations are recorded, corrections are added, nothing is replaced."""
+"""After opening: deviations are recorded, one correction is added, nothing is replaced.
+
+Whoever has opened the target knows what each test and each design would say. So a correction is
+for a sampling design that turned out to be another one, once; everything else about it follows
+from the registration, and what it says has no confidence level of its own.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from proxyguard.audit.decide import decide
 from proxyguard.audit.folder import RELEASES, AuditFolder, Registry
 from proxyguard.audit.home import Home
-from proxyguard.audit.measures import measures_of
+from proxyguard.audit.measures import design_of, measures_of
 from proxyguard.audit.open import Opener
 from proxyguard.audit.register import check_claim, check_sizes
-from proxyguard.audit.resolve import Workplace
+from proxyguard.certificate.wording import corrective_sentence
 from proxyguard.errors import RegistryError, StageError
+from proxyguard.registry.declaration import Declaration
 from proxyguard.seal.canonical import digest
 from proxyguard.seal.entropy import now
-from proxyguard.seal.journal import writing
+from proxyguard.seal.journal import Journal, writing
 from proxyguard.seal.ledger import Path as LedgerPath
 from proxyguard.seal.ledger import Stage
 
+CORRECTION = "corrections/0.json"
+"""The file of the corrective certificate, of which there is at most one."""
+
 BASIS = (
-    "a corrective certificate under a corrected sampling design, added after the target was "
-    "opened; it does not replace the registered one"
+    "a corrective certificate under a corrected sampling design, chosen after the target was "
+    "opened; it has no confidence level of its own and does not replace the registered one"
 )
 
 
@@ -33,67 +43,115 @@ def deviate(folder: AuditFolder, home: Home, reason: str) -> None:
 
 
 def correct(
-    place: Workplace,
-    home: Home,
-    reason: str,
-    design: dict[str, Any],
-    opener: Opener,
-    test: str | None = None,
+    folder: AuditFolder, home: Home, reason: str, design: dict[str, Any] | str, opener: Opener
 ) -> dict[str, Any]:
-    """Score again under a corrected design and record the result as a correction."""
-    folder = place.folder
+    """Score again under a changed design and record the result as the correction.
+
+    Where there is one already, the wish for another is recorded as a deviation, nothing is
+    scored, and what is returned has no verdict; the same design gives the recorded one.
+    """
     if not reason.strip():
         raise RegistryError("a correction says why; give a reason")
     with writing(folder.path) as journal:
         if not journal.ledger.has(Stage.CERTIFIED):
             raise StageError("corrected: there is no certificate to correct")
-        if journal.ledger.path is LedgerPath.SEQUENTIAL:
-            raise StageError("corrected: audits that draw after opening have no correction here")
         registry = folder.registry(journal)
-        corrected = corrected_registry(registry, design, test)
-        for member in corrected.declaration.members:
-            measures = measures_of(member, corrected.member(member.name)["requirements"])
-            check_sizes(member, journal.ledger.find(Stage.SEALED)[0].body["members"][member.name])
-            check_claim(corrected.declaration, [m.requirement for m in measures], member.name)
+        corrected = corrected_registry(registry, design, journal)
+        before = journal.ledger.find(Stage.CORRECTED)
+        if before:
+            if before[0].body["design"] == design:
+                recorded: dict[str, Any] = folder.read_json(CORRECTION)
+                return recorded
+            again = {
+                "reason": f"a second correction was asked for and decides nothing: {reason}",
+                "design": design,
+                "time": now(),
+            }
+            journal.record(Stage.DEVIATED, again, home.signing_key())
+            return {"deviation": again["reason"], "design": design}
         evidence = opener.rescore(journal, corrected)
-        decided = decide(corrected, folder.read_json(RELEASES), evidence, BASIS)
-        index = len(journal.ledger.find(Stage.CORRECTED))
-        value = {
-            "format": 1,
-            "reason": reason,
-            "design": design,
-            "test": test,
-            "label": BASIS,
-            "corrects": registry.digest,
-            "evidence": evidence,
-            **decided,
-        }
-        name = correction_name(index)
+        value = correction_of(folder, registry, corrected, design, reason, evidence)
         body = {
             "reason": reason,
             "design": design,
-            "decisions": {v["mechanism"]: v["decision"] for v in decided["verdicts"]},
+            "decisions": decisions_of(value),
             "correction": digest(value),
-            "files": {name: folder.write_json(name, value)},
+            "files": {CORRECTION: folder.write_json(CORRECTION, value)},
             "time": now(),
         }
         journal.record(Stage.CORRECTED, body, home.signing_key())
     return value
 
 
-def correction_name(index: int) -> str:
-    """Return the file of a correction."""
-    return f"corrections/{index}.json"
+def correction_of(
+    folder: AuditFolder,
+    registry: Registry,
+    corrected: Registry,
+    design: Mapping[str, Any] | str,
+    reason: str,
+    evidence: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the corrective certificate that follows from its evidence; verify makes it anew."""
+    decided = decide(corrected, folder.read_json(RELEASES), evidence, BASIS)
+    # A budget for choosing releases after looking was registered for the registered design.
+    decided.pop("picks", None)
+    decided["verdicts"] = [
+        {**verdict, "sentence": corrective_sentence(verdict), "joint_coverage": None}
+        for verdict in decided["verdicts"]
+    ]
+    decided["text"] = "\n".join(
+        f"{verdict['mechanism']}: {verdict['sentence']}" for verdict in decided["verdicts"]
+    )
+    return {
+        "format": 1,
+        "reason": reason,
+        "design": design,
+        "label": BASIS,
+        "corrects": registry.digest,
+        "evidence": dict(evidence),
+        **decided,
+    }
+
+
+def decisions_of(correction: Mapping[str, Any]) -> dict[str, str]:
+    """Return what a corrective certificate says of each mechanism or named release."""
+    return {verdict["mechanism"]: verdict["decision"] for verdict in correction["verdicts"]}
 
 
 def corrected_registry(
-    registry: Registry, design: dict[str, Any], test: str | None = None
+    registry: Registry, design: Mapping[str, Any] | str, journal: Journal
 ) -> Registry:
-    """Return the registry with another sampling design, and a test that it allows."""
-    declaration = {**registry.value["declaration"]}
-    if declaration["target"] is None:
+    """Return the registry with the changed design; raise where that is no correction.
+
+    The test stays the registered one where that covers the changed design, and is the default
+    for it otherwise: after the opening nobody may choose among tests.
+    """
+    if journal.ledger.path is LedgerPath.SEQUENTIAL:
+        raise StageError("corrected: audits that draw after opening have no correction here")
+    declared = registry.value["declaration"]
+    if declared["target"] is None:
         raise RegistryError("a family of candidates has a design for each; correct them apart")
-    declaration["target"] = {**declaration["target"], "design": design}
-    if test is not None:
-        declaration["claim"] = {**declaration["claim"], "test": test}
-    return Registry({**registry.value, "declaration": declaration})
+    declared = {**declared, "target": {**declared["target"], "design": design}}
+    corrected = Registry({**registry.value, "declaration": declared})
+    if _designs(corrected.declaration) == _designs(registry.declaration):
+        raise RegistryError(
+            "a correction is for a sampling design that turned out to be another one, and this is "
+            "the registered design: that is not a correction"
+        )
+    (member,) = corrected.declaration.members
+    requirements = [
+        m.requirement for m in measures_of(member, corrected.member(member.name)["requirements"])
+    ]
+    claim = corrected.declaration.claim.to_claim()
+    if not claim.covers(design_of(member), requirements):
+        declared = {**declared, "claim": {**declared["claim"], "test": None}}
+        corrected = Registry({**registry.value, "declaration": declared})
+    sealed = journal.ledger.find(Stage.SEALED)[0].body["members"][member.name]
+    check_sizes(member, sealed)
+    check_claim(corrected.declaration, requirements, member.name)
+    return corrected
+
+
+def _designs(declaration: Declaration) -> list[Any]:
+    """Return the designs as the tests see them, with the column that tells units apart."""
+    return [(design_of(m), m.target.design_column) for m in declaration.members]

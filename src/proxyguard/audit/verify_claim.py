@@ -10,9 +10,14 @@ from typing import TYPE_CHECKING, Any
 from proxyguard.audit.agree import agree
 from proxyguard.audit.amend import drawn_part, void_exclusions
 from proxyguard.audit.apart import describe_apart, rescore_apart, risks_apart, source_risks
-from proxyguard.audit.correct import BASIS, corrected_registry, correction_name
+from proxyguard.audit.correct import (
+    CORRECTION,
+    corrected_registry,
+    correction_of,
+    decisions_of,
+)
 from proxyguard.audit.data import DataFolders
-from proxyguard.audit.decide import decide, groups_of, readings_of, secondary_readings
+from proxyguard.audit.decide import groups_of, readings_of, secondary_readings
 from proxyguard.audit.envelope import open_envelope, statement
 from proxyguard.audit.folder import (
     CERTIFICATE,
@@ -91,8 +96,8 @@ def verify_claim(
         lambda: _check_certificate(result, folder, journal, registry, evidence, grant),
     )  # fmt: skip
     if ledger.has(Stage.CORRECTED):
-        step(result, "corrections", "corrections: decided anew",
-              lambda: _check_corrections(folder, journal, registry))  # fmt: skip
+        step(result, CORRECTION, "correction: decided anew",
+              lambda: _check_correction(folder, journal, registry))  # fmt: skip
     step(result, "report", "report: built anew, byte by byte",
           lambda: _check_report(folder, journal))  # fmt: skip
     if opener is not None:
@@ -341,20 +346,29 @@ def _check_certificate(
     result.stated = [one["about"] for one in predicate["stated_not_checked"]]
 
 
-def _check_corrections(folder: AuditFolder, journal: Journal, registry: Registry) -> None:
-    """See that every corrective certificate follows from its own evidence."""
+def _check_correction(folder: AuditFolder, journal: Journal, registry: Registry) -> None:
+    """See that the corrective certificate is one, and follows from its own evidence.
+
+    Its test and all it says follow from the registration and its design, so that nobody can
+    have tried several after the opening; the ledger admits one.
+    """
+    (entry,) = journal.ledger.find(Stage.CORRECTED)
+    value = folder.read_json(CORRECTION)
+    if digest(value) != entry.body["correction"] or set(entry.body["files"]) != {CORRECTION}:
+        raise SealError(f"{CORRECTION} is not the one that was recorded")
+    design, evidence = entry.body["design"], value["evidence"]
+    corrected = corrected_registry(registry, design, journal)
+    if evidence["registry"] != corrected.digest or evidence["releases"] != release_set(journal):
+        raise SealError(f"{CORRECTION} is about another registry or other releases")
     manifest = folder.read_json(RELEASES)
-    for index, entry in enumerate(journal.ledger.find(Stage.CORRECTED)):
-        value = folder.read_json(correction_name(index))
-        if digest(value) != entry.body["correction"] or value["corrects"] != registry.digest:
-            raise SealError(f"{correction_name(index)} is not the one that was recorded")
-        corrected = corrected_registry(registry, value["design"], value["test"])
-        check_derived(corrected, manifest, journal, value["evidence"])
-        decided = decide(corrected, manifest, value["evidence"], BASIS)
-        agree({key: value[key] for key in decided}, decided, correction_name(index))
-        decisions = {v["mechanism"]: v["decision"] for v in decided["verdicts"]}
-        if entry.body["decisions"] != decisions:
-            raise SealError("the ledger has other decisions than the correction")
+    check_derived(corrected, manifest, journal, evidence)
+    for group in groups_of(corrected, manifest):
+        check_answers(folder, group.measures, group.draws, evidence["groups"][group.name])
+    reason = str(entry.body["reason"])
+    again = correction_of(folder, registry, corrected, design, reason, evidence)
+    agree(value, again, CORRECTION)
+    if entry.body["decisions"] != decisions_of(again):
+        raise SealError("the ledger has other decisions than the correction")
 
 
 def _check_report(folder: AuditFolder, journal: Journal) -> None:

@@ -329,6 +329,26 @@ def release_sentence(
     )
 
 
+CHOSEN_AFTER_OPENING = (
+    "The design was chosen after the target was opened, so this has no confidence level of its own."
+)
+
+
+def corrective_sentence(verdict: Mapping[str, Any]) -> str:
+    """Return what a corrective certificate says of a mechanism or a named release.
+
+    It names no level: whoever chose the design knew what each choice would give.
+    """
+    subject = "release" if "release" in verdict else "mechanism"
+    would = {
+        Decision.VALIDATED.value: f"would validate this {subject}",
+        Decision.VIOLATION.value: f"would find a violation by this {subject}",
+        Decision.UNRESOLVED.value: f"would leave this {subject} unresolved, which is not evidence "
+        "of a violation",
+    }[verdict["decision"]]
+    return f"Under the corrected design the registered rule {would}. {CHOSEN_AFTER_OPENING}"
+
+
 def sequential_sentence(audit: SequentialAudit) -> str:
     """Return the verdict of a sequential audit so far."""
     plan = audit.plan

@@ -166,16 +166,17 @@ def correct(
     design: Annotated[
         str, typer.Option("--design", help="The corrected design, as an inline TOML table.")
     ],
-    test: Annotated[
-        str | None, typer.Option("--test", help="A component test that this design allows.")
-    ] = None,
     home: Home = None,
     data: Data = None,
     key_file: KeyFile = None,
     passphrase: AskPassphrase = False,
     json: Json = False,
 ) -> None:
-    """Add a corrective certificate under a corrected sampling design."""
+    """Add a corrective certificate under a changed sampling design, once.
+
+    Its test is the registered one where that covers the design, else the default for it. A second
+    one is recorded as a deviation and decides nothing.
+    """
     import tomllib
 
     try:
@@ -184,15 +185,19 @@ def correct(
         raise typer.BadParameter(f"--design is no TOML value: {error}") from None
     with show.bars(json) as progress:
         found = audit_of(folder, home, data, None, progress).correct(
-            reason, value, test, key_file=key_file, passphrase=ask_passphrase(passphrase)
+            reason, value, key_file=key_file, passphrase=ask_passphrase(passphrase)
         )
     if json:
         show.give(found)
+        return
+    if "deviation" in found:
+        show.say(f"Recorded as a deviation: {found['deviation']}")
         return
     show.say("Corrective certificate, which does not replace the registered one:")
     for verdict in found["verdicts"]:
         decision = verdict["decision"]
         show.say(f"{show.MARKS[decision]}: {verdict['mechanism']}", style=show.STYLES[decision])
+        show.say(f"    {verdict['sentence']}")
 
 
 def _finish(predicate: dict[str, Any] | None, folder: Path, json: bool) -> None:

@@ -229,6 +229,11 @@ class Claim:
             for r in requirements
         )
 
+    def covers(self, design: Design, requirements: Sequence[Requirement]) -> bool:
+        """Return whether the registered tests, or the defaults, cover requirements on a design."""
+        tests = self.tests(design, requirements)
+        return not any(t.objections(design, r) for t, r in zip(tests, requirements, strict=True))
+
     def supports(self, design: Design, requirements: Sequence[Requirement]) -> list[str]:
         """Return every reason why this claim is not covered on this design; empty if it is.
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import sqrt
 from typing import Any
 
+from proxyguard.certificate.wording import CHOSEN_AFTER_OPENING
 from proxyguard.report.parts import Table
 
 Ledger = Sequence[Mapping[str, Any]]
@@ -212,6 +213,7 @@ def notes_of(predicate: Mapping[str, Any], ledger: Ledger) -> list[str]:
             notes.append(
                 f"Corrective certificate ({body['reason']}), which does not replace the record: "
                 + "; ".join(f"{n} {d}" for n, d in body["decisions"].items())
+                + f". {CHOSEN_AFTER_OPENING}"
             )
     for name, releases in predicate.get("excluded", {}).items():
         notes.append(f"{name}: draws {', '.join(releases)} are descriptive, by amendment")

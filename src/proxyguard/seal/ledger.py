@@ -10,8 +10,8 @@ Rules
    one draws and scores in turn after it, each draw committed before its score
  * the target is opened once
  * the certificate is recorded once, and a fixed audit certifies what it opened
- * deviations are recorded after opening, corrective certificates after certification;
-   they add to the record and replace nothing
+ * deviations are recorded after opening and decide nothing; one corrective certificate may be
+   recorded after certification; they add to the record and replace nothing
  * each entry carries the digest of the entry before it
  * each entry names the key that signs it: the author's, whose identity the seal records, until
    a rotation, itself signed by the key before, names the next one
@@ -249,8 +249,15 @@ class Ledger:
             return self._score_objection(entry)
         if stage is Stage.CERTIFIED:
             return "a committed draw has not been scored" if self.waiting else None
+        if stage is Stage.DEVIATED:
+            more = sorted(set(entry.body) - {"reason", "design", "time"})
+            return (
+                f"a deviation says what happened and decides nothing, got {more}" if more else None
+            )
         if stage is Stage.CORRECTED and not has(Stage.CERTIFIED):
             return "there is no certificate to correct"
+        if stage is Stage.CORRECTED and has(Stage.CORRECTED):
+            return "there is one correction already; another decides nothing and is a deviation"
         return None
 
     def _amendment_objection(self, entry: Entry) -> str | None:
