@@ -79,10 +79,26 @@ draws = 4
 seeds = { first = 100 }
 
 """
-FIXED = '[claim]\nreliability_target = "0.3"\n'
-PILOT = '[[pilot]]\nname = "p"\ngenerator = "pg_endless:Endless"\ndraws = 4\nseeds = {first = 1}\n'
+FIXED = DECLARATION + '[claim]\nreliability_target = "0.3"\n'
+PILOTS = (
+    FIXED
+    + """
+[[pilot]]
+name = "p"
+generator = "pg_endless:Endless"
+draws = 4
+seeds = { first = 1 }
+"""
+)
 SEQUENTIAL = (
-    '[claim]\nmode = "sequential"\nreliability_target = "0.3"\nthreshold = "0.01"\nlooks = [3, 4]\n'
+    DECLARATION.replace("draws = 4", "options = { quick = 0 }\ndraws = 4")
+    + """
+[claim]
+mode = "sequential"
+reliability_target = "0.3"
+threshold = "0.01"
+looks = [3, 4]
+"""
 )
 
 
@@ -120,7 +136,7 @@ class Running:
     def assert_nothing_left(self) -> None:
         self._until(lambda: not self.commands(), "the end of all processes", 10.0)
 
-    def _until(self, reached: Callable[[], bool], what: str, patience: float = 60.0) -> None:
+    def _until(self, reached: Callable[[], bool], what: str, patience: float = 120.0) -> None:
         end = time.monotonic() + patience
         while not reached():
             assert time.monotonic() < end, f"waited for {what}: {self.commands()}"
@@ -148,7 +164,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, tuple[s
             (root / "code").mkdir()
             (root / "code" / "pg_endless.py").write_text(GENERATOR)
             audit = Audit(root / "audit", home=root / "home", data=[root / "data"])
-            audit.init(DECLARATION + words)
+            audit.init(words)
             with pytest.MonkeyPatch.context() as patch:
                 patch.syspath_prepend(root / "code")
                 for step in steps:
@@ -234,7 +250,7 @@ def test_a_draw_that_is_killed_leaves_no_descendant(start: Callable[..., Running
 def test_a_registration_that_is_interrupted_leaves_no_pilot_behind(
     start: Callable[..., Running],
 ) -> None:
-    running = start("register", PILOT + FIXED, "seal")
+    running = start("register", PILOTS, "seal")
     running.wait_for("sleep 302")
     said = ended(running, signal.SIGINT)
     assert "recorded and kept: sealed. To go on" in said

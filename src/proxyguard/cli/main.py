@@ -13,6 +13,8 @@ import signal
 import sys
 import traceback
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any, TextIO, cast
@@ -59,7 +61,8 @@ _ASKED_TO_END = [
 ]
 
 
-def _listen() -> None:
+@contextmanager
+def _listening() -> Iterator[None]:
     """Let a signal end the command as an error would: workers are ended on the way out."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
@@ -67,9 +70,15 @@ def _listen() -> None:
             signal.signal(known, signal.SIG_IGN)
         raise Interrupted(number)
 
-    for number in _ASKED_TO_END:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+    before = {number: signal.getsignal(number) for number in _ASKED_TO_END}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:  # as nohup has it
             signal.signal(number, interrupt)
+    try:
+        yield
+    finally:  # for whoever calls this from a program of their own
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _say_interrupted(interrupted: Interrupted) -> None:
@@ -103,10 +112,11 @@ def _say_warning(
 
 def main() -> None:
     """Run one command; an error is one clear message and its code, never a traceback."""
-    _listen()
     warnings.showwarning = _say_warning
     try:
-        sys.exit(app(standalone_mode=False))
+        with _listening():
+            code = app(standalone_mode=False)
+        sys.exit(code or show.Exit.DONE)
     except USAGE_ERROR as error:
         sys.exit(_show_usage(error))
     except typer.Abort:  # the input ended where a passphrase was asked for
