@@ -31,7 +31,8 @@ from proxyguard.exact.mean import (
 from proxyguard.exact.multiplicity import holm
 from proxyguard.exact.sharp import critical_count
 from proxyguard.losses.cell import Reading
-from proxyguard.registry.budget import direct_budget, exact, sharp_budget
+from proxyguard.registry.budget import direct_budget, sharp_budget
+from proxyguard.registry.numbers import exact
 from proxyguard.registry.test import ComponentTest
 
 pytestmark = pytest.mark.guarantee

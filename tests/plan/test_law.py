@@ -28,7 +28,7 @@ def pilots(means: list[float], n: int = 10) -> Array:
 
 def test_means_of_pilots_are_their_sample_means_on_the_unit_scale() -> None:
     losses = np.array([[[0.0, -1.0], [1.0, 3.0]], [[0.0, 0.0], [0.0, 1.0]]])  # (R 2, n 2, J 2)
-    law = pilot_law([ERROR, COST], losses)
+    law = pilot_law(losses, [ERROR, COST])
     # Unit scale of [-1, 3]: (x + 1)/4, so -1, 3, 0, 1 become 0, 1, .25, .5.
     np.testing.assert_allclose(law.means, [[0.5, 0.5], [0.0, 0.375]], rtol=1e-15)
     np.testing.assert_allclose(law.limits, [0.3, 0.5], rtol=1e-15)
@@ -40,7 +40,7 @@ def test_means_of_pilots_are_their_sample_means_on_the_unit_scale() -> None:
 def test_a_mean_exactly_at_the_limit_is_invalid(limit: float) -> None:
     requirement = replace(ERROR, limit=limit)
     at, below = limit, round(limit - 0.1, 1)
-    law = pilot_law([requirement], pilots([at, below]))
+    law = pilot_law(pilots([at, below]), [requirement])
     assert law.valid.tolist() == [False, below < limit]
     assert law.reliability == 0.5
 
@@ -78,7 +78,7 @@ def test_spread_releases_lie_evenly_around_the_margin() -> None:
 def test_another_reliability_changes_chances_and_nothing_else(
     tenths: list[int], reliability: float
 ) -> None:
-    law = pilot_law([ERROR], pilots([t / 10 for t in tenths]))
+    law = pilot_law(pilots([t / 10 for t in tenths]), [ERROR])
     if not law.valid.any():
         with pytest.raises(RegistryError, match="no kind of release in this law is valid"):
             law.with_reliability(reliability)
@@ -122,11 +122,11 @@ def test_invalid_releases_stay_invalid_and_two_valued_losses_two_valued(worse: f
 
 def test_a_joint_law_is_shifted_by_one_share_of_the_records() -> None:
     rng = np.random.default_rng(5)
-    law = pilot_law([COST], rng.uniform(-1, 1, size=(6, 40, 1)))
+    law = pilot_law(rng.uniform(-1, 1, size=(6, 40, 1)), [COST])
     other = law.shifted(0.03)
     weight = np.where(law.valid, law.releases, 0.0) / law.reliability
     assert weight @ (other.means - law.means)[:, 0] == pytest.approx(0.03, rel=1e-9)
-    two = pilot_law([COST, replace(COST, name="c2")], rng.uniform(-1, 1, size=(6, 40, 2)))
+    two = pilot_law(rng.uniform(-1, 1, size=(6, 40, 2)), [COST, replace(COST, name="c2")])
     moved = two.shifted(0.03)
     np.testing.assert_array_equal(moved.records[0], moved.records[1])
 
@@ -179,7 +179,7 @@ def test_without_a_stated_deviation_it_is_half_of_a_two_valued_loss() -> None:
 )  # fmt: skip
 def test_pilot_losses_of_another_shape_are_refused(shape: tuple[int, ...], words: str) -> None:
     with pytest.raises(RegistryError, match=words):
-        pilot_law([ERROR], np.zeros(shape))
+        pilot_law(np.zeros(shape), [ERROR])
 
 
 @pytest.mark.parametrize("wrong", [-0.001, 1.0000001, np.nan, np.inf])
@@ -187,11 +187,11 @@ def test_pilot_losses_outside_their_bounds_are_refused(wrong: float) -> None:
     losses = np.zeros((3, 4, 1))
     losses[1, 2, 0] = wrong
     with pytest.raises(RegistryError, match=r"error: pilot losses leave the bounds \[0, 1\]"):
-        pilot_law([ERROR], losses)
+        pilot_law(losses, [ERROR])
 
 
 def test_pilots_take_the_reliability_that_is_given_with_them() -> None:
-    law = pilot_law([ERROR], pilots([0.1, 0.1, 0.5]), reliability=0.97)
+    law = pilot_law(pilots([0.1, 0.1, 0.5]), [ERROR], reliability=0.97)
     assert law.reliability == pytest.approx(0.97, rel=1e-12)
 
 
@@ -210,13 +210,19 @@ def _law(**changes: Any) -> Law:
         (lambda: _law(releases=np.array([0.5])), "kinds of release"),
         (lambda: _law(releases=np.array([0.7, 0.5])), "at most 1"),
         (lambda: _law(releases=np.array([-0.1, 0.5])), "nonnegative"),
-        (lambda: _law().with_reliability(1.1), "reliability lies in"),
+        (lambda: _law().with_reliability(1.1), "reliability must be in"),
         (lambda: assumed_law([ERROR], margins=[], reliability=0.9), "as many margins"),
         (lambda: assumed_law([ERROR], margins=[0.3], reliability=0.9), "a margin lies above 0"),
         (lambda: assumed_law([ERROR], margins=[0.0], reliability=0.9), "a margin lies above 0"),
-        (lambda: assumed_law([ERROR], margins=[0.1], reliability=1.1), "reliability in"),
-        (lambda: assumed_law([ERROR], margins=[0.1], reliability=0.9, spread=1.0), "spread in"),
-        (lambda: assumed_law([ERROR], margins=[0.1], reliability=0.9, excess=-1.0), "excess of"),
+        (lambda: assumed_law([ERROR], margins=[0.1], reliability=1.1), "reliability must be in"),
+        (
+            lambda: assumed_law([ERROR], margins=[0.1], reliability=0.9, spread=1.0),
+            "spread is a share",
+        ),
+        (
+            lambda: assumed_law([ERROR], margins=[0.1], reliability=0.9, excess=-1.0),
+            "excess must be",
+        ),
         (
             lambda: assumed_law([ERROR], margins=[0.25], reliability=0.9, spread=0.9),
             "out of its bounds",

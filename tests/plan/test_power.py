@@ -75,7 +75,7 @@ def pilot_of_two() -> Law:
     errors = hard < risks[:, None]
     costs = np.clip(hard - 0.65 + 0.2 * rng.normal(size=(12, 150)), -1, 1)
     cost = Requirement(name="cost", low=-1, high=1, limit=0.0)
-    return pilot_law([ERROR, cost], np.stack([errors, costs], axis=2), reliability=0.95)
+    return pilot_law(np.stack([errors, costs], axis=2), [ERROR, cost], reliability=0.95)
 
 
 @dataclass(frozen=True)

@@ -244,7 +244,7 @@ def test_laws_that_are_not_reliable_enough_are_left_out(stressed: list[Stress]) 
 
 
 def test_perfect_pilots_can_be_stressed() -> None:
-    law = pilot_law([ERROR], np.zeros((3, 10, 1)), reliability=0.95)
+    law = pilot_law(np.zeros((3, 10, 1)), [ERROR], reliability=0.95)
     better = law.shifted(-0.01)  # as a margin factor above 1 asks for
     np.testing.assert_array_equal(better.means, 0.0)
 
@@ -621,7 +621,7 @@ def test_pilots_that_no_doubt_leaves_valid_are_planned_all_the_same() -> None:
     for pilot in range(6):
         losses[pilot, : (59, 20)[pilot % 2], 0] = 1.0  # means .295 and .10, limits .3
         losses[pilot, : (20, 59)[pilot % 2], 1] = 1.0
-    law = pilot_law([replace(ERROR, name=name) for name in ("one", "two")], losses)
+    law = pilot_law(losses, [replace(ERROR, name=name) for name in ("one", "two")])
     assert law.with_margins(DOUBTED_MARGIN).reliability == 0.0
     question = Question(**{**PLAIN, "reliability_target": "0.5"}, budget=20_000, release_cost=10.0)
     found = recommend(law, question, seed=1, repetitions=200)

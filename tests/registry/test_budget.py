@@ -10,7 +10,8 @@ import pytest
 
 from proxyguard.errors import BudgetOverspent, RegistryError
 from proxyguard.registry import budget as budgets
-from proxyguard.registry.budget import Budget, Part, exact, family_shares
+from proxyguard.registry.budget import Budget, Part, family_shares
+from proxyguard.registry.numbers import exact
 
 TWENTIETH = Fraction(1, 20)
 

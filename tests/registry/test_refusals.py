@@ -109,7 +109,11 @@ WRONG_TYPES: dict[str, tuple[Callable[[], Any], Any, str]] = {
         "number, got 'x'",
     ),
     "one stake": (lambda: certify(stakes=0.5), pg.RegistryError, "stakes must be a list"),
-    "text stake": (lambda: certify(stakes=["a"]), pg.RegistryError, "stakes must be a list"),
+    "text stake": (
+        lambda: certify(stakes=["a"]),
+        pg.RegistryError,
+        r"stakes\[0\] must be a number",
+    ),
     "one of thresholds": (
         lambda: certify(mode="count", thresholds=0.1),
         pg.RegistryError,

@@ -31,6 +31,7 @@ from proxyguard.audit.verify import Trust, Verification, verify
 from proxyguard.certificate.count import ValidCount
 from proxyguard.certificate.picks import read_picks
 from proxyguard.errors import RegistryError, StageError
+from proxyguard.registry.numbers import callback, listed, path, whole
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Path as LedgerPath
 from proxyguard.seal.ledger import Stage
@@ -60,10 +61,12 @@ class Audit:
         workers: int | None = None,
         progress: Progress | None = None,
     ) -> None:
-        self.folder = AuditFolder(Path(folder))
-        self.home = Home(default_home() if home is None else Path(home))
-        self._data = [Path(one) for one in data]
-        self._workers = workers or processors()
+        self.folder = AuditFolder(path(folder, "folder"))
+        self.home = Home(default_home() if home is None else path(home, "home"))
+        self._data = [path(one, "data") for one in listed(data, "data")]
+        self._workers = processors() if workers is None else whole(workers, "workers")
+        if progress is not None:
+            callback(progress, "progress")
         self._progress: Progress = progress or (lambda what, done, total: None)
 
     @property

@@ -94,7 +94,7 @@ def pilot_laws(
             np.stack([by_name[r.name] for r in requirements], axis=1)
             for _, by_name in sorted(by_seed.items())
         ]
-        law = pilot_law(requirements, np.stack(releases), reliability=reliability)
+        law = pilot_law(np.stack(releases), requirements, reliability=reliability)
         laws[name] = law if reliability is not None else cautious(law)
     return laws
 

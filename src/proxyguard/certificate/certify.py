@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from fractions import Fraction
-from operator import index
 from typing import Any, Unpack, overload
 
 import numpy as np
@@ -25,9 +22,10 @@ from proxyguard.losses.read import check_records
 from proxyguard.losses.records import Records, same_labels
 from proxyguard.registry.budget import family_shares
 from proxyguard.registry.claim import Choices, Claim, Mode
-from proxyguard.registry.design import DESIGNS, Design, Iid
+from proxyguard.registry.design import Design, as_design
 from proxyguard.registry.levels import Levels, local_levels, lower_budget, upper_budget
-from proxyguard.registry.requirement import Requirement
+from proxyguard.registry.numbers import as_seed
+from proxyguard.registry.requirement import Requirement, as_requirements
 
 AnyLosses = ArrayLike | Losses
 
@@ -187,41 +185,6 @@ def naming(member: str, *, family: bool = True) -> Iterator[None]:
         raise (error.within(member) if family else error) from None
     except LossMismatch as error:
         raise LossMismatch(f"{member}: {error}" if family else str(error)) from None
-
-
-def as_requirements(requirements: object) -> tuple[Requirement, ...]:
-    """Return the requirements on given losses, or say that they are none.
-
-    Losses do not tell which answer a release gave, so that a share is read as any other mean.
-    """
-    if isinstance(requirements, Sequence) and all(
-        isinstance(one, Requirement) for one in requirements
-    ):
-        return tuple(replace(one, indicator=False) for one in requirements)
-    raise RegistryError(f"requirements are a list of Requirement, got {requirements!r}")
-
-
-def as_design(design: object) -> Design:
-    """Return the declared design, iid where none is; anything else is refused."""
-    if design is None:
-        return Iid()
-    if isinstance(design, DESIGNS):
-        return design
-    names = ", ".join(f"{kind.__name__}(...)" for kind in DESIGNS)
-    raise RegistryError(f"design is one of {names}, got {design!r}")
-
-
-def as_seed(seed: object) -> int:
-    """Return the seed given, or one from the operating system."""
-    if seed is None:
-        return secrets.randbits(63)
-    try:
-        value = index(seed)  # type: ignore[arg-type]  # that is the question
-    except TypeError:
-        raise RegistryError(f"a seed is a whole number, got {seed!r}") from None
-    if value < 0:
-        raise RegistryError(f"a seed cannot be negative, got {value}")
-    return value
 
 
 def _gather(

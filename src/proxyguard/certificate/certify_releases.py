@@ -7,14 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Unpack
 
 from proxyguard.certificate import wording
-from proxyguard.certificate.certify import (
-    AnyLosses,
-    as_design,
-    as_requirements,
-    as_seed,
-    naming,
-    reading_of,
-)
+from proxyguard.certificate.certify import AnyLosses, naming, reading_of
 from proxyguard.certificate.decision import Decision
 from proxyguard.certificate.mechanism import evidence_frame
 from proxyguard.certificate.releases import ReleaseVerdict, decide_releases
@@ -25,9 +18,10 @@ from proxyguard.losses.read import check_records
 from proxyguard.losses.records import Records
 from proxyguard.pages import fragment_of, page_of
 from proxyguard.registry.claim import Choices, Claim, Mode
-from proxyguard.registry.design import Design, Iid
+from proxyguard.registry.design import Design, Iid, as_design
 from proxyguard.registry.levels import local_levels, lower_budget, upper_budget
-from proxyguard.registry.requirement import Requirement
+from proxyguard.registry.numbers import as_seed
+from proxyguard.registry.requirement import Requirement, as_requirements
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -123,8 +117,9 @@ def certify_releases(
     Paper Theorem 4: with probability at least ``1 - alpha`` every validated release meets
     all its requirements on its registered target, under any dependence.
     """
-    if choices.setdefault("mode", Mode.RELEASES) not in (Mode.RELEASES, Mode.RELEASES.value):
-        raise RegistryError(f"named releases have no mode {choices['mode']!r}; use certify")
+    mode = choices.setdefault("mode", Mode.RELEASES)
+    if not isinstance(mode, str | Mode) or mode not in (Mode.RELEASES, Mode.RELEASES.value):
+        raise RegistryError(f"named releases have no mode {mode!r}; use certify")
     claim = Claim.of(choices)
     _check_members(members)
     given, seed = seed is not None, as_seed(seed)

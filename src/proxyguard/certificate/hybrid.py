@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from proxyguard.certificate.decision import ReliabilityBound
-from proxyguard.registry.budget import Level, hybrid_budget
+from proxyguard.registry.budget import hybrid_budget
+from proxyguard.registry.numbers import Level
 
 
 def certify_hybrid(

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.certificate import wording
-from proxyguard.certificate.certify import as_design, as_requirements, as_seed
 from proxyguard.certificate.decision import Decision
 from proxyguard.certificate.direct import rescale
 from proxyguard.errors import LossMismatch, RegistryError
@@ -23,10 +23,20 @@ from proxyguard.losses.array import LossArray, as_array
 from proxyguard.losses.cell import Reading
 from proxyguard.losses.records import Records
 from proxyguard.pages import fragment_of
-from proxyguard.registry.budget import Budget, Level, direct_budget, exact, sharp_budget
+from proxyguard.registry.budget import Budget, direct_budget, sharp_budget
 from proxyguard.registry.claim import Bound, Claim, Mode
-from proxyguard.registry.design import Design
-from proxyguard.registry.requirement import Requirement
+from proxyguard.registry.design import Design, as_design
+from proxyguard.registry.numbers import (
+    Level,
+    as_seed,
+    flag,
+    look_numbers,
+    member,
+    real,
+    reals,
+    share,
+)
+from proxyguard.registry.requirement import Requirement, as_requirements
 from proxyguard.registry.test import ComponentTest
 
 
@@ -45,26 +55,28 @@ class SequentialPlan:
     looks: tuple[int, ...]
     reliability_target: float
     kappa: float
-    alpha: Fraction = Fraction(1, 20)
+    alpha: Fraction = Fraction(1, 20)  # levels and shares may be written as text or decimals
     bound: Bound = Bound.SHARP
     target_share: Fraction = Fraction(9, 10)  # alpha_Z/alpha of the rescaled form
     levels: tuple[float, ...] = ()
     futility: bool = True
 
     def __post_init__(self) -> None:
-        try:
-            object.__setattr__(self, "bound", Bound(self.bound))
-        except ValueError:
-            raise RegistryError(f"bound is 'sharp' or 'rescaled', got {self.bound!r}") from None
-        if not self.looks or list(self.looks) != sorted(set(self.looks)) or self.looks[0] < 1:
-            raise RegistryError(f"looks must be increasing numbers of draws, got {self.looks}")
-        if not 0.0 < self.reliability_target < 1.0 or not 0.0 <= self.kappa < 1.0:
-            raise RegistryError(
-                "need a reliability target in (0, 1) and kappa in [0, 1), got "
-                f"{self.reliability_target} and {self.kappa}"
-            )
+        def put(name: str, value: object) -> None:
+            object.__setattr__(self, name, value)
+
+        put("bound", member(Bound, self.bound, "bound"))
+        put("looks", look_numbers(self.looks))
+        put("reliability_target", float(share(self.reliability_target, "reliability_target")))
+        put("kappa", real(self.kappa, "kappa", low=0.0, high=1.0))
+        put("alpha", share(self.alpha, "alpha"))
+        put("target_share", share(self.target_share, "target_share"))
+        put("levels", reals(self.levels, "levels"))
+        put("futility", flag(self.futility, "futility"))
+        if self.kappa == 1.0:
+            raise RegistryError("kappa must lie below 1: every invalid release would score")
         ladder = (self.reliability_target, *self.levels)
-        if list(ladder) != sorted(set(ladder)) or ladder[-1] >= 1.0:
+        if any(a >= b for a, b in pairwise(ladder)) or ladder[-1] >= 1.0:
             raise RegistryError(
                 f"levels must increase from the target {self.reliability_target}, got {self.levels}"
             )
@@ -111,9 +123,7 @@ class FavorableScore:
         test: ComponentTest | str | None = None,
         seed: int | None = None,
     ) -> None:
-        level = float(exact(threshold))
-        if not 0.0 < level < 1.0:
-            raise RegistryError(f"threshold must lie in (0, 1), got {threshold!r}")
+        level = float(share(threshold, "threshold"))
         claim = Claim.of({"mode": Mode.RELEASES, "test": test, "beta": None})
         design, requirements = as_design(design), as_requirements(requirements)
         claim.require_support(design, requirements)
@@ -169,6 +179,10 @@ class SequentialAudit:
     """
 
     def __init__(self, plan: SequentialPlan, score: FavorableScore | None = None) -> None:
+        if not isinstance(plan, SequentialPlan):
+            raise RegistryError(f"a sequential audit needs a SequentialPlan, got {plan!r}")
+        if score is not None and not isinstance(score, FavorableScore):
+            raise RegistryError(f"score is a FavorableScore or left out, got {score!r}")
         if score is not None and score.threshold > plan.kappa:
             raise RegistryError(
                 f"the plan was made for a score ceiling kappa of {plan.kappa:g}, and this score "
@@ -195,7 +209,10 @@ class SequentialAudit:
 
     def add(self, favorable: ArrayLike | bool) -> Decision:
         """Record the next scores, in the order of the draws, and return the decision so far."""
-        scores: NDArray[np.bool_] = np.atleast_1d(np.asarray(favorable))
+        try:
+            scores: NDArray[np.bool_] = np.atleast_1d(np.asarray(favorable))
+        except ValueError as error:
+            raise RegistryError(f"scores are booleans in one row, one a draw: {error}") from None
         if scores.dtype != np.bool_ or scores.ndim != 1:
             raise RegistryError(
                 f"scores are booleans in one row, one a draw, got {scores.dtype} of shape "

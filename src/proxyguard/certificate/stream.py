@@ -10,7 +10,6 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from proxyguard.certificate import wording
-from proxyguard.certificate.certify import as_design, as_requirements, as_seed
 from proxyguard.certificate.decision import Decision
 from proxyguard.errors import LossMismatch, TargetReused, UnsupportedDesign
 from proxyguard.evidence.releases import gather_evidence
@@ -19,10 +18,10 @@ from proxyguard.losses.array import LossArray, as_array
 from proxyguard.losses.cell import Reading
 from proxyguard.losses.records import Records, check_labels
 from proxyguard.pages import fragment_of
-from proxyguard.registry.budget import Level, exact
 from proxyguard.registry.claim import Claim, Mode
-from proxyguard.registry.design import Design, WithoutReplacement
-from proxyguard.registry.requirement import Requirement
+from proxyguard.registry.design import Design, WithoutReplacement, as_design
+from proxyguard.registry.numbers import Level, as_seed, exact
+from proxyguard.registry.requirement import Requirement, as_requirements
 from proxyguard.registry.test import ComponentTest
 
 

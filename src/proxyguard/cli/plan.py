@@ -225,7 +225,7 @@ def _law(
                 f"the losses are about {list(given.requirements)}, not {names}"
             )
         order = [given.requirements.index(name) for name in names]
-        law = pilot_law(requirements, given.values[:, :, order], reliability=reliability)
+        law = pilot_law(given.values[:, :, order], requirements, reliability=reliability)
         return law if reliability is not None else cautious(law)
     if reliability is None:
         raise typer.BadParameter("assumed margins need --reliability, the share of valid releases")

@@ -11,8 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.errors import LossMismatch
 from proxyguard.losses.records import Records
+from proxyguard.registry.numbers import is_whole
 
 Array = NDArray[np.float64]
+MOST_RECORDS = 2**53
+"""Larger numbers of records are no doubles."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +72,13 @@ class LossStream:
     def __post_init__(self) -> None:
         for name in ("n_releases", "n_records", "n_requirements"):
             size = getattr(self, name)
-            if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
+            if not is_whole(size) or size < 1:
                 raise LossMismatch(f"{name} must be a whole number of at least 1, got {size!r}")
+            object.__setattr__(self, name, int(size))
+        if not isinstance(self.chunks, Iterable) or isinstance(self.chunks, str | bytes):
+            raise LossMismatch(f"chunks are arrays one after the other, got {self.chunks!r}")
+        if not isinstance(self.random_order, bool | np.bool_):
+            raise LossMismatch(f"random_order is True or False, got {self.random_order!r}")
         object.__setattr__(self, "releases", release_names(self.releases, self.n_releases))
 
     @property
@@ -113,8 +121,8 @@ class Moments:
         mean = _numbers(self.mean, "means")
         if mean.ndim != 2 or mean.size == 0:
             raise LossMismatch(f"means must be releases x requirements, got shape {mean.shape}")
-        n = np.asarray(self.n)
-        if n.dtype.kind not in "iu" or n.ndim > 1 or np.any(n < 0):
+        n = as_array(self.n)
+        if n.dtype.kind not in "iu" or n.ndim > 1 or np.any(n < 0) or np.any(n > MOST_RECORDS):
             raise LossMismatch(f"n must be whole numbers of records, got {self.n!r}")
         if n.ndim == 1 and n.shape != mean.shape[1:]:
             raise LossMismatch(f"{n.size} sample sizes for {mean.shape[1]} requirements")
@@ -148,7 +156,7 @@ class LossBatches:
     batches: Sequence[LossArray]
 
     def __post_init__(self) -> None:
-        batches = tuple(self.batches)
+        batches = tuple(self.batches) if isinstance(self.batches, Iterable) else ()
         if not batches or any(not isinstance(b, LossArray) or b.shape[0] != 1 for b in batches):
             raise LossMismatch("each batch scores one release: shape (1, records, requirements)")
         if len({b.shape[2] for b in batches}) > 1:
@@ -194,7 +202,7 @@ def as_losses(losses: ArrayLike | Losses, records: Records | None = None) -> Los
         if records is not None:
             raise LossMismatch("give the records with the losses or beside them, not both")
         return losses
-    return LossArray(as_array(losses), records or Records())
+    return LossArray(as_array(losses), Records() if records is None else records)
 
 
 def as_array(values: object) -> NDArray[Any]:
@@ -221,6 +229,9 @@ def release_names(names: Sequence[str] | None, n_releases: int) -> tuple[str, ..
     """Return the releases' names, ``0, 1, ...`` where none are given."""
     if names is None:
         return tuple(str(r) for r in range(n_releases))
-    if len(names) != n_releases or len(set(names)) != n_releases:
-        raise LossMismatch(f"need {n_releases} different release names, got {len(set(names))}")
-    return tuple(str(name) for name in names)
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise LossMismatch(f"release names are a list, got {names!r}")
+    texts = tuple(str(name) for name in names)
+    if len(texts) != n_releases or len(set(texts)) != n_releases:
+        raise LossMismatch(f"need {n_releases} different release names, got {len(set(texts))}")
+    return texts

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.errors import RegistryError
 from proxyguard.exact.special import special
+from proxyguard.registry.numbers import Level, exact, flag, listed, real, real_array, reals
 from proxyguard.registry.requirement import Requirement
 
 Array = NDArray[np.float64]
@@ -45,12 +46,32 @@ class Law:
     origin: str
 
     def __post_init__(self) -> None:
+        def put(name: str, value: object) -> None:
+            object.__setattr__(self, name, value)
+
+        put("requirements", _different(self.requirements))
+        for name in ("losses", "records"):
+            put(name, tuple(real_array(one, name) for one in listed(getattr(self, name), name)))
+        put("releases", real_array(self.releases, "chances of releases"))
+        put("joint", flag(self.joint, "joint"))
+        if not isinstance(self.origin, str):
+            raise RegistryError(f"origin says in words where a law is from, got {self.origin!r}")
         if not len(self.requirements) == len(self.losses) == len(self.records) > 0:
             raise RegistryError("a law needs losses and record chances for every requirement")
-        kinds = {len(table) for table in self.losses}
-        if kinds != {self.releases.size}:
-            raise RegistryError(f"{self.releases.size} kinds of release, and losses of {kinds}")
-        if not np.all(self.releases >= 0.0) or self.releases.sum() > 1.0 + 1e-9:
+        for table, chance in zip(self.losses, self.records, strict=True):
+            if self.releases.ndim != 1 or table.shape != (self.releases.size, chance.size):
+                raise RegistryError(
+                    f"{self.releases.size} kinds of release and {chance.size} of record, and "
+                    f"losses of shape {table.shape}"
+                )
+            # Scaled losses are rounded; a plan is no claim, so that a last digit may be over.
+            if not np.all((table >= -1e-9) & (table <= 1.0 + 1e-9)):
+                raise RegistryError("losses of a law lie in [0, 1], the unit scale")
+            if not np.all(chance >= 0.0) or abs(chance.sum() - 1.0) > 1e-9:
+                raise RegistryError("chances of records must be nonnegative and sum to 1")
+        if self.joint and len({chance.size for chance in self.records}) > 1:
+            raise RegistryError("a joint law has one kind of record for all requirements")
+        if not np.all(self.releases >= 0.0) or not self.releases.sum() <= 1.0 + 1e-9:
             raise RegistryError("chances of releases must be nonnegative and sum to at most 1")
 
     @property
@@ -97,8 +118,7 @@ class Law:
         Where the law has no invalid kind, the rest never scores; where it has no valid kind,
         there is nothing to be reliable.
         """
-        if not 0.0 <= reliability <= 1.0:
-            raise RegistryError(f"a reliability lies in [0, 1], got {reliability}")
+        reliability = real(reliability, "reliability", low=0.0, high=1.0)
         valid = self.valid
         have = float(self.releases[valid].sum())
         if have == 0.0 and reliability > 0.0:
@@ -140,14 +160,14 @@ class Law:
 
 
 def pilot_law(
-    requirements: Sequence[Requirement], losses: ArrayLike, *, reliability: float | None = None
+    losses: ArrayLike, requirements: Sequence[Requirement], *, reliability: Level | None = None
 ) -> Law:
     """Return the law of pilot releases on pilot records, ``losses`` of shape (R, n, J).
 
     A fresh release is one of the pilots, a fresh record one of theirs. A few pilots say
     little about rare failures: ``reliability`` replaces their share of valid releases.
     """
-    values = np.asarray(losses, dtype=np.float64)
+    requirements, values = _different(requirements), real_array(losses, "pilot losses")
     if values.ndim != 3 or 0 in values.shape or values.shape[2] != len(requirements):
         raise RegistryError(
             "pilot losses have three axes, releases x records x requirements "
@@ -171,7 +191,16 @@ def pilot_law(
         joint=True,
         origin=f"{count} pilot releases on {n} records",
     )
-    return law if reliability is None else law.with_reliability(reliability)
+    return law if reliability is None else law.with_reliability(float(exact(reliability)))
+
+
+def _different(requirements: object) -> tuple[Requirement, ...]:
+    """Return requirements with a name each, or say that they are none."""
+    given = listed(requirements, "requirements")
+    read = tuple(one for one in given if isinstance(one, Requirement))
+    if len(read) != len(given) or not read or len({r.name for r in read}) < len(read):
+        raise RegistryError(f"requirements are Requirement(...) of different names, got {given!r}")
+    return read
 
 
 def cautious(law: Law) -> Law:
@@ -223,11 +252,11 @@ def estimated_law(
 def assumed_law(
     requirements: Sequence[Requirement],
     *,
-    margins: Sequence[float],
-    deviations: Sequence[float | None] | None = None,
-    reliability: float,
-    spread: float = 0.0,
-    excess: float = 0.0,
+    margins: Sequence[Level],
+    deviations: Sequence[Level | None] | None = None,
+    reliability: Level,
+    spread: Level = 0.0,
+    excess: Level = 0.0,
 ) -> Law:
     """Return the law of valid releases ``margins`` below their limits, and of invalid ones.
 
@@ -238,14 +267,20 @@ def assumed_law(
     the requirement says so, else of a beta law with standard deviation ``deviations[j]``
     (registered scale; default: half of what two-valued losses with this mean would have).
     """
-    if len(margins) != len(requirements):
+    requirements, distances = _different(requirements), reals(margins, "margins")
+    if len(distances) != len(requirements):
         raise RegistryError(f"{len(requirements)} requirements need as many margins")
-    if not 0.0 <= reliability <= 1.0 or not 0.0 <= spread < 1.0 or excess < 0.0:
-        raise RegistryError(
-            "need a reliability in [0, 1], a spread in [0, 1) and an excess of at least 0, got "
-            f"{reliability}, {spread}, {excess}"
-        )
-    if deviations is not None and len(deviations) != len(requirements):
+    reliability = real(reliability, "reliability", low=0.0, high=1.0)
+    spread, excess = real(spread, "spread", low=0.0), real(excess, "excess", low=0.0)
+    if spread >= 1.0:
+        raise RegistryError(f"spread is a share of the margin, below 1, got {spread:g}")
+    spreads: list[float | None] = [None] * len(requirements)
+    if deviations is not None:
+        spreads = [
+            None if value is None else real(value, "deviations")
+            for value in listed(deviations, "deviations")
+        ]
+    if len(spreads) != len(requirements):
         raise RegistryError(f"{len(requirements)} requirements need as many deviations")
     stretch = np.array([1.0])
     if spread > 0.0:
@@ -253,7 +288,7 @@ def assumed_law(
     count = len(requirements)
     failing = np.arange(count) if reliability < 1.0 else np.arange(0)
     losses, records = [], []
-    for j, (requirement, margin) in enumerate(zip(requirements, margins, strict=True)):
+    for j, (requirement, margin) in enumerate(zip(requirements, distances, strict=True)):
         unit = margin / requirement.width
         limit = requirement.unit_limit
         if not 0.0 < unit < limit:
@@ -267,16 +302,15 @@ def assumed_law(
             raise RegistryError(
                 f"{requirement.name}: spread or excess moves a mean out of its bounds"
             )
-        deviation = None if deviations is None else deviations[j]
         table, chance = (
             _two_valued(means) if requirement.two_valued
-            else _beta(means, requirement, deviation)
+            else _beta(means, requirement, spreads[j])
         )  # fmt: skip
         losses.append(table)
         records.append(chance)
     valid = np.full(stretch.size, reliability / stretch.size)
     invalid = np.full(failing.size, (1.0 - reliability) / count)
-    words = ", ".join(f"{r.name} {m:g}" for r, m in zip(requirements, margins, strict=True))
+    words = ", ".join(f"{r.name} {m:g}" for r, m in zip(requirements, distances, strict=True))
     return Law(
         requirements=tuple(requirements),
         losses=tuple(losses),

@@ -10,9 +10,9 @@ import numpy as np
 
 from proxyguard.errors import RegistryError
 from proxyguard.plan.limits import least_releases_sharp
-from proxyguard.registry.budget import Level, exact
 from proxyguard.registry.claim import Mode
-from proxyguard.registry.design import Design, Iid, Sampling
+from proxyguard.registry.design import Design, Iid, Sampling, as_design
+from proxyguard.registry.numbers import Level, members, real, share, whole
 from proxyguard.registry.test import ComponentTest
 
 SIZES = 9
@@ -20,6 +20,9 @@ SIZES = 9
 
 MOST_RECORDS, MOST_RELEASES = 20_000, 2_000
 """Largest sizes that a search tries where nothing else limits them."""
+
+PLANNED = (Mode.DIRECT, Mode.NAMED, Mode.COUNT, Mode.HYBRID, Mode.SMOOTH, Mode.BLOCK)
+"""Modes whose chance of validation can be predicted, the plainest first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,25 +46,34 @@ class Question:
     budget: float | None = None
     power: float | None = None
     design: Design = field(default_factory=Iid)
-    modes: tuple[Mode, ...] = (
-        Mode.DIRECT, Mode.NAMED, Mode.COUNT, Mode.HYBRID, Mode.SMOOTH, Mode.BLOCK,
-    )  # fmt: skip
+    modes: tuple[Mode, ...] = PLANNED  # or their names
     tests: tuple[ComponentTest, ...] = tuple(ComponentTest)
 
     def __post_init__(self) -> None:
-        for name in ("reliability_target", "alpha"):
-            value = exact(getattr(self, name))
+        def put(name: str, value: object) -> None:
             object.__setattr__(self, name, value)
-            if not 0 < value < 1:
-                raise RegistryError(f"{name} must lie in (0, 1), got {float(value):g}")
-        for name in ("n", "releases", "most_records", "most_releases", "mechanisms"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise RegistryError(f"{name} must be at least 1, got {value}")
-        if self.record_cost < 0.0 or self.release_cost < 0.0:
-            raise RegistryError("costs cannot be negative")
-        if self.power is not None and not 0.0 < self.power < 1.0:
-            raise RegistryError(f"a power lies in (0, 1), got {self.power}")
+
+        for name in ("reliability_target", "alpha"):
+            put(name, share(getattr(self, name), name))
+        put("mechanisms", whole(self.mechanisms, "mechanisms"))
+        for name in ("n", "releases", "most_records", "most_releases"):
+            if getattr(self, name) is not None:
+                put(name, whole(getattr(self, name), name))
+        for name in ("record_cost", "release_cost"):
+            put(name, real(getattr(self, name), name, low=0.0))
+        if self.budget is not None:
+            put("budget", real(self.budget, "budget", low=0.0))
+        if self.power is not None:
+            put("power", float(share(self.power, "power")))
+        put("design", as_design(self.design))
+        put("modes", members(Mode, self.modes, "modes"))
+        put("tests", members(ComponentTest, self.tests, "tests"))
+        unplanned = [mode.value for mode in self.modes if mode not in PLANNED]
+        if unplanned:
+            raise RegistryError(
+                f"modes has {unplanned}, which cannot be planned; there are "
+                f"{[mode.value for mode in PLANNED]}"
+            )
         if self.budget is not None and not self.sizes():
             raise RegistryError(
                 f"no size is within the budget {self.budget:g}: validating a reliability above "

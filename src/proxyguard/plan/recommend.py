@@ -33,6 +33,7 @@ from proxyguard.plan.search import (
 )
 from proxyguard.plan.ways import Way, ways
 from proxyguard.registry.claim import Mode
+from proxyguard.registry.numbers import callback, whole
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest
 
@@ -100,6 +101,11 @@ def recommend(
     progress: Progress = lambda what, done, total: None,
 ) -> Recommendation:
     """Return the most powerful plan within the question's limits, or the cheapest good one."""
+    if not isinstance(law, Law) or not isinstance(question, Question):
+        raise RegistryError(f"recommend takes a Law and a Question, got {law!r} and {question!r}")
+    seed = whole(seed, "seed", least=0)
+    repetitions = whole(repetitions, "repetitions")
+    callback(progress, "progress")
     if law.reliability <= question.target + 1e-9:  # a sum of chances is rounded
         raise RegistryError(
             f"the law is reliable in {law.reliability:.3g} of all releases, not above the target "

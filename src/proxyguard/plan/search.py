@@ -12,7 +12,7 @@ from proxyguard.exact.binomial import upper_tail
 from proxyguard.exact.sharp import critical_count, default_threshold
 from proxyguard.plan.law import Law
 from proxyguard.plan.power import AuditPlan, Power, exact_power, power_on
-from proxyguard.plan.question import Question
+from proxyguard.plan.question import PLANNED, Question
 from proxyguard.plan.targets import Targets
 from proxyguard.plan.ways import Way, settings
 from proxyguard.registry.claim import Mode
@@ -68,8 +68,7 @@ class Option:
 
 def plainness(way: Way) -> int:
     """Order ways by how plain they are: the default certificate first, a slack score last."""
-    modes = [Mode.DIRECT, Mode.NAMED, Mode.COUNT, Mode.HYBRID, Mode.SMOOTH, Mode.BLOCK]
-    return -2 * modes.index(way.mode) - (way.score == "slack")
+    return -2 * PLANNED.index(way.mode) - (way.score == "slack")
 
 
 class Pool:

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from proxyguard.errors import RegistryError
 from proxyguard.exact.sequential import Boundary, sharp_boundary, stopping
 from proxyguard.plan.law import Law
 from proxyguard.plan.power import AuditPlan, exact_score_rates, score_rates
 from proxyguard.plan.targets import Targets
 from proxyguard.registry.claim import Bound, Mode, Score
+from proxyguard.registry.numbers import look_numbers, whole
 
 Array = NDArray[np.float64]
 
@@ -83,9 +85,11 @@ def forecast(
 
     The plan is a sharp direct one with a p-value score; its threshold is the ceiling.
     """
+    repetitions, seed = whole(repetitions, "repetitions"), whole(seed, "seed", least=0)
+    looks = look_numbers(looks)
     claim = plan.claim
     if (claim.mode, claim.bound, claim.score) != (Mode.DIRECT, Bound.SHARP, Score.PVALUE):
-        raise ValueError("a sequential audit scores by p-values under the sharp bound")
+        raise RegistryError("a sequential audit scores by p-values under the sharp bound")
     kappa = float(plan.levels(law.requirements).threshold)
     boundary = sharp_boundary(
         looks, target=claim.target, kappa=kappa, alpha=float(claim.alpha) / plan.mechanisms

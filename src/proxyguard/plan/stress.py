@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from proxyguard.errors import RegistryError
 from proxyguard.plan.law import Law
 from proxyguard.plan.power import exact_power, power_on
 from proxyguard.plan.recommend import Recommendation
 from proxyguard.plan.search import Option, Progress
 from proxyguard.plan.targets import Targets
+from proxyguard.registry.numbers import callback, reals, whole
 
 RELIABILITY_ERRORS = (-0.10, -0.05, -0.02, 0.0, 0.02, 0.05)
 MARGIN_FACTORS = (0.7, 0.85, 1.0, 1.15)
@@ -64,14 +66,22 @@ def stress(
     every tuned way at the chosen one. Laws that are no longer reliable enough are left out:
     there a validation would be false.
     """
+    if not isinstance(found, Recommendation):
+        raise RegistryError(f"stress takes what recommend returned, got {found!r}")
+    errors, factors = (
+        reals(reliability_errors, "reliability_errors"),
+        reals(margin_factors, "margin_factors"),
+    )
+    repetitions, seed = whole(repetitions, "repetitions"), whole(seed, "seed", least=0)
+    callback(progress, "progress")
     law, question = found.law, found.question
     rivals = _rivals(found)
-    cells = list(product(reliability_errors, margin_factors))
+    cells = list(product(errors, factors))
     results = []
-    for done, factor in enumerate(margin_factors, start=1):
+    for done, factor in enumerate(factors, start=1):
         other = law.with_margins(factor)
         targets: dict[int, Targets] = {}
-        for error in reliability_errors:
+        for error in errors:
             reliability = round(law.reliability + error, 10)
             if not question.target < reliability <= 1.0 or not np.any(other.valid):
                 continue
@@ -86,7 +96,7 @@ def stress(
                     f"R {rivals[best].plan.releases}",
                 )
             )  # fmt: skip
-        progress("stress", done * len(reliability_errors), len(cells))
+        progress("stress", done * len(errors), len(cells))
     return results
 
 

@@ -12,20 +12,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from proxyguard.errors import BudgetOverspent, RegistryError
-
-Level = Fraction | float | int | str
-
-
-def exact(level: Level) -> Fraction:
-    """Read a level as it was written: ``Fraction(1, 20)`` for ``0.05`` or ``"0.05"``.
-
-    >>> exact(0.05)
-    Fraction(1, 20)
-    """
-    try:
-        return Fraction(str(level)) if isinstance(level, float) else Fraction(level)
-    except (ValueError, TypeError, ZeroDivisionError, OverflowError) as error:
-        raise RegistryError(f"a level must be a number, got {level!r}") from error
+from proxyguard.registry.numbers import Level, exact
+from proxyguard.registry.numbers import share as read_share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,8 +174,6 @@ def family_shares(
     """Return each mechanism's share of the family budgets; equal unless registered otherwise."""
     if shares is None:
         return {name: Fraction(1, len(names)) for name in names}
-    if not isinstance(shares, Mapping):
-        raise RegistryError(f"shares map names of mechanisms to shares, got {shares!r}")
     given = {name: exact(share) for name, share in shares.items()}
     if set(given) != set(names):
         raise RegistryError(
@@ -203,8 +189,5 @@ def family_shares(
     return given
 
 
-def _share(share: Level) -> Fraction:
-    value = exact(share)
-    if not 0 < value < 1:
-        raise RegistryError(f"a share of the error budget must lie in (0, 1), got {share!r}")
-    return value
+def _share(value: Level) -> Fraction:
+    return read_share(value, "a share of the error budget")

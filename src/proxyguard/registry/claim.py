@@ -12,8 +12,8 @@ from typing import TypedDict
 from proxyguard.errors import RegistryError, UnsupportedDesign
 from proxyguard.exact.betting import STAKES
 from proxyguard.exact.multiplicity import Dependence
-from proxyguard.registry.budget import Level, exact
-from proxyguard.registry.design import Clustered, Design, Iid, Sampling, is_whole
+from proxyguard.registry.design import Clustered, Design, Iid, Sampling
+from proxyguard.registry.numbers import Level, exact, flag, listed, member, reals, whole
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest, default_test
 
@@ -88,6 +88,7 @@ _LEVELS = (
     "release_share", "target_share", "named_share", "bounds_level",
 )  # fmt: skip
 
+_OPTIONAL = ("beta", "threshold", "violation_threshold", "reliability_target", "bounds_level")
 
 COUNTED = frozenset({Mode.NAMED, Mode.COLLECTIVE, Mode.HYBRID})
 """Modes that count recognized releases, and detect violations by Holm."""
@@ -173,10 +174,9 @@ class Claim:
             ("combination", ("simes", "fisher")),
             ("calibrator", ("threshold", "capital")),
         ):
-            if getattr(self, name) not in options:
+            value = getattr(self, name)
+            if not isinstance(value, str) or value not in options:
                 raise RegistryError(f"{name} is one of {options}, got {getattr(self, name)!r}")
-        if self.block_size is not None and (not is_whole(self.block_size) or self.block_size < 1):
-            raise RegistryError(f"block_size is a whole number of records, got {self.block_size!r}")
         if self.mode is Mode.BLOCK and self.block_size is None:
             raise RegistryError("block mode needs block_size")
 
@@ -187,19 +187,24 @@ class Claim:
             object.__setattr__(self, name, value)
 
         for key, kind in _ENUMS.items():
-            put(key, _member(kind, key, getattr(self, key)))
+            put(key, member(kind, getattr(self, key), key))
         for key in _LEVELS:
-            if getattr(self, key) is not None:
-                put(key, exact(getattr(self, key)))
-        for key, convert in (("thresholds", exact), ("stakes", float)):
-            try:
-                put(key, tuple(convert(one) for one in getattr(self, key)))
-            except (TypeError, ValueError) as error:
-                raise RegistryError(f"{key} must be a list of numbers: {error}") from None
+            if key not in _OPTIONAL or getattr(self, key) is not None:
+                put(key, exact(getattr(self, key), key))
+        put(
+            "thresholds",
+            tuple(exact(t, "thresholds") for t in listed(self.thresholds, "thresholds")),
+        )
+        put("stakes", reals(self.stakes, "stakes"))
+        put("pooled_violations", flag(self.pooled_violations, "pooled_violations"))
+        if self.shares is not None and not isinstance(self.shares, Mapping):
+            raise RegistryError(f"shares map names of mechanisms to shares, got {self.shares!r}")
+        if self.block_size is not None:
+            put("block_size", whole(self.block_size, "block_size"))
         if isinstance(self.test, Mapping):
-            put("test", {k: _member(ComponentTest, "test", v) for k, v in self.test.items()})
+            put("test", {k: member(ComponentTest, v, "test") for k, v in self.test.items()})
         elif self.test is not None:
-            put("test", _member(ComponentTest, "test", self.test))
+            put("test", member(ComponentTest, self.test, "test"))
 
     @property
     def target(self) -> float:
@@ -332,13 +337,3 @@ def _requirement_objections(design: Design, requirements: Sequence[Requirement])
             f"covered for iid records; the design is {type(design).__name__}"
         )
     return reasons
-
-
-def _member(kind: type[Enum], key: str, value: object) -> Enum:
-    if isinstance(value, kind):
-        return value
-    try:
-        return kind(value)
-    except ValueError:
-        options = ", ".join(repr(member.value) for member in kind)
-        raise RegistryError(f"{key} is one of {options}; got {value!r}") from None

@@ -17,17 +17,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
-from numbers import Integral
 from typing import Any
 
 from proxyguard.errors import RegistryError
-from proxyguard.registry.budget import exact
+from proxyguard.registry.numbers import exact, flag, is_whole, whole
 from proxyguard.registry.value import canonical_label
-
-
-def is_whole(value: object) -> bool:
-    """Return whether a value is a whole number, numpy's included and truth values not."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 class Sampling(Enum):
@@ -48,6 +42,11 @@ class Iid:
 
     with_replacement: bool = False
     sampling = Sampling.IID
+
+    def __post_init__(self) -> None:
+        object.__setattr__(
+            self, "with_replacement", flag(self.with_replacement, "with_replacement")
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +69,7 @@ class WithoutReplacement:
     sampling = Sampling.INDEPENDENT
 
     def __post_init__(self) -> None:
-        if not is_whole(self.pool) or self.pool < 1:
-            raise RegistryError(f"the pool is a whole number of records, got {self.pool!r}")
+        object.__setattr__(self, "pool", whole(self.pool, "pool"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,10 +158,10 @@ class Clustered:
     sampling = Sampling.IID
 
     def __post_init__(self) -> None:
-        if self.weighting not in ("cluster", "record"):
+        if not isinstance(self.weighting, str) or self.weighting not in ("cluster", "record"):
             raise RegistryError(f'weighting is "cluster" or "record", got {self.weighting!r}')
-        if self.max_size is not None and (not is_whole(self.max_size) or self.max_size < 1):
-            raise RegistryError(f"max_size is a whole number of records, got {self.max_size!r}")
+        if self.max_size is not None:
+            object.__setattr__(self, "max_size", whole(self.max_size, "max_size"))
         if self.weighting == "record" and self.max_size is None:
             raise RegistryError(
                 "a record-weighted claim over clusters needs max_size, a bound on the size of "
@@ -173,3 +171,13 @@ class Clustered:
 
 Design = Iid | Independent | WithoutReplacement | Stratified | Clustered
 DESIGNS = (Iid, Independent, WithoutReplacement, Stratified, Clustered)
+
+
+def as_design(design: object) -> Design:
+    """Return the declared design, iid where none is; anything else is refused."""
+    if design is None:
+        return Iid()
+    if isinstance(design, DESIGNS):
+        return design
+    names = ", ".join(f"{kind.__name__}(...)" for kind in DESIGNS)
+    raise RegistryError(f"design is one of {names}, got {design!r}")

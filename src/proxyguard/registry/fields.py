@@ -7,11 +7,14 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
+from proxyguard.errors import RegistryError
+from proxyguard.registry.numbers import exact
+
 
 def _decimal(text: str) -> str:
     try:
-        float(Fraction(text))
-    except (ValueError, ZeroDivisionError, OverflowError):
+        exact(text)
+    except RegistryError:
         raise ValueError(
             f'expected a number written as text, such as "0.05", got {text!r}'
         ) from None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
@@ -205,3 +206,15 @@ class Requirement:
 def _written(value: float) -> Fraction:
     """Read a number as it was written: ``Fraction(1, 10)`` for ``0.1``."""
     return Fraction(repr(float(value)))
+
+
+def as_requirements(requirements: object) -> tuple[Requirement, ...]:
+    """Return the requirements on given losses, or say that they are none.
+
+    Losses do not tell which answer a release gave, so that a share is read as any other mean.
+    """
+    if isinstance(requirements, Sequence) and all(
+        isinstance(one, Requirement) for one in requirements
+    ):
+        return tuple(replace(one, indicator=False) for one in requirements)
+    raise RegistryError(f"requirements are a list of Requirement, got {requirements!r}")

@@ -19,7 +19,8 @@ from proxyguard.exact.contamination import chernoff_ceiling, markov_allowance
 from proxyguard.exact.sharp import critical_count, largest_threshold
 from proxyguard.exact.special import special
 from proxyguard.plan.counts import least_counted
-from proxyguard.registry.budget import direct_budget, exact
+from proxyguard.registry.budget import direct_budget
+from proxyguard.registry.numbers import exact
 from proxyguard.studies.count_tests import count_pvalues
 from proxyguard.studies.counts import Array
 from proxyguard.studies.loss_families import (

@@ -1,0 +1,172 @@
+"""How numbers, choices, flags and paths of a caller are read: one way for every public call.
+
+Numbers of numpy, fractions, decimals and decimal text come in; what is none is a
+`RegistryError` that names the argument and the value seen, never another exception later.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
+from itertools import pairwise
+from numbers import Integral
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proxyguard.errors import RegistryError
+
+Level = Fraction | Decimal | float | int | str
+Kind = TypeVar("Kind", bound=Enum)
+
+_EXPONENT = re.compile(r"[eE][+-]?0*([0-9_]+)")
+
+
+def exact(value: object, name: str = "a level") -> Fraction:
+    """Read a number as it was written: ``Fraction(1, 20)`` for ``0.05`` or ``"0.05"``.
+
+    >>> exact(0.05)
+    Fraction(1, 20)
+    """
+    try:
+        text = _text(value)
+        # A huge exponent would take all memory before it could be refused.
+        if any(len(digits) > 3 for digits in _EXPONENT.findall(text)):
+            raise OverflowError("the exponent is too large")
+        read = Fraction(text)
+        float(read)  # beyond doubles is beyond what can be computed with
+    except (ValueError, TypeError, ZeroDivisionError, OverflowError) as error:
+        raise RegistryError(f"{name} must be a number, got {value!r}") from error
+    return read
+
+
+def _text(value: object) -> str:
+    """Return a number as it is written: 0.1 is a tenth, and no double near it."""
+    if isinstance(value, bool | np.bool_):
+        raise TypeError("a truth value is no number")
+    if isinstance(value, Integral):
+        return str(int(value))
+    if isinstance(value, str | float | np.floating | Decimal | Fraction):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} is no number")
+
+
+def real(value: object, name: str, *, low: float | None = None, high: float | None = None) -> float:
+    """Read a number as the nearest double, in ``[low, high]`` where these are given."""
+    number = float(exact(value, name))
+    if (low is not None and number < low) or (high is not None and number > high):
+        wanted = f"at least {low:g}" if high is None else f"in [{low:g}, {high:g}]"
+        raise RegistryError(f"{name} must be {wanted}, got {value!r}")
+    return number
+
+
+def share(value: object, name: str) -> Fraction:
+    """Read a number strictly between 0 and 1."""
+    number = exact(value, name)
+    if not 0 < number < 1:
+        raise RegistryError(f"{name} must lie in (0, 1), got {value!r}")
+    return number
+
+
+def reals(values: object, name: str) -> tuple[float, ...]:
+    """Read a list of numbers."""
+    return tuple(real(value, f"{name}[{i}]") for i, value in enumerate(listed(values, name)))
+
+
+def listed(values: object, name: str) -> list[object]:
+    """Return the members of a list; text, mappings and single values are none."""
+    if isinstance(values, str | bytes | Mapping | Enum) or not isinstance(values, Iterable):
+        raise RegistryError(f"{name} must be a list, got {values!r}")
+    if isinstance(values, np.ndarray) and values.ndim != 1:
+        raise RegistryError(f"{name} must be a list, got an array of shape {values.shape}")
+    return list(values)
+
+
+def is_whole(value: object) -> bool:
+    """Return whether a value is a whole number, numpy's included and truth values not."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def whole(value: object, name: str, *, least: int = 1) -> int:
+    """Read a whole number; 2.0 is none, because a size is counted and not measured."""
+    if not is_whole(value) or value < least:  # type: ignore[operator]  # whole, so comparable
+        raise RegistryError(f"{name} must be a whole number of at least {least}, got {value!r}")
+    return int(value)  # type: ignore[call-overload,no-any-return]  # whole
+
+
+def flag(value: object, name: str) -> bool:
+    """Read True or False; ``"no"`` is neither, and would count as True."""
+    if not isinstance(value, bool | np.bool_):
+        raise RegistryError(f"{name} is True or False, got {value!r}")
+    return bool(value)
+
+
+def member(kind: type[Kind], value: object, name: str) -> Kind:
+    """Read one of a closed choice, by its name or as itself."""
+    if isinstance(value, kind):
+        return value
+    try:
+        return kind(value)
+    except (ValueError, TypeError):
+        options = ", ".join(repr(one.value) for one in kind)
+        raise RegistryError(f"{name} is one of {options}; got {value!r}") from None
+
+
+def members(kind: type[Kind], values: object, name: str) -> tuple[Kind, ...]:
+    """Read several of a closed choice, each once."""
+    read = tuple(member(kind, value, name) for value in listed(values, name))
+    if not read or len(set(read)) < len(read):
+        raise RegistryError(f"{name} names one or more, each once, got {values!r}")
+    return read
+
+
+def look_numbers(looks: object) -> tuple[int, ...]:
+    """Read the numbers of draws at which scores may be looked at: whole and increasing."""
+    read = tuple(whole(look, "looks") for look in listed(looks, "looks"))
+    if not read or any(a >= b for a, b in pairwise(read)):
+        raise RegistryError(f"looks must be increasing numbers of draws, got {looks!r}")
+    return read
+
+
+def real_array(values: object, name: str) -> NDArray[np.float64]:
+    """Read an array of numbers; a mask, ragged rows and text are refused."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise RegistryError(f"{name} are a masked array, whose mask would be lost")
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise RegistryError(f"{name} are no rectangular array: {error}") from None
+    if array.dtype.kind not in "fiub":
+        raise RegistryError(f"{name} must be real numbers, got {array.dtype} values")
+    return array.astype(np.float64)
+
+
+def path(value: object, name: str) -> Path:
+    """Read a path, as text or as a path object."""
+    if not isinstance(value, str | PathLike) or not isinstance(fspath(value), str):
+        raise RegistryError(f"{name} is a path, got {value!r}")
+    return Path(value)
+
+
+def callback(value: object, name: str) -> None:
+    """Refuse what cannot be called, before the work that it would interrupt."""
+    if not callable(value):
+        raise RegistryError(f"{name} is a function, got {value!r}")
+
+
+def as_seed(seed: object) -> int:
+    """Return the seed given, or one from the operating system."""
+    if seed is None:
+        return secrets.randbits(63)
+    if isinstance(seed, Integral) and seed < 0:
+        raise RegistryError(f"a seed cannot be negative, got {seed!r}")
+    if not is_whole(seed):
+        raise RegistryError(f"a seed is a whole number, got {seed!r}")
+    return whole(seed, "seed", least=0)
