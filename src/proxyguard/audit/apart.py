@@ -10,6 +10,7 @@ it answers is as good as the code.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
@@ -18,14 +19,17 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Any
 
 import pyarrow as pa
 
+from proxyguard.adapters.worker import make_learner
 from proxyguard.audit.data import DataFolders
-from proxyguard.audit.folder import CERTIFICATE, EVIDENCE, REPORTS, AuditFolder, Registry
+from proxyguard.audit.draw import Task, tasks
+from proxyguard.audit.folder import CERTIFICATE, EVIDENCE, RELEASES, REPORTS, AuditFolder, Registry
 from proxyguard.audit.home import Home, default_home
 from proxyguard.audit.measures import measures_of
 from proxyguard.audit.open import Opener
@@ -39,9 +43,11 @@ from proxyguard.audit.resolve import (
 from proxyguard.audit.sequential import SequentialOpener
 from proxyguard.audit.target import OpenTarget
 from proxyguard.draw.catalog import load_generator
-from proxyguard.draw.confine import Needs, confine
+from proxyguard.draw.confine import Needs, confine, needs_of
 from proxyguard.draw.pool import THREADS, import_path
 from proxyguard.draw.processes import LINUX, end_with_parent, prctl
+from proxyguard.draw.protocol import Seed
+from proxyguard.draw.worker import Worker
 from proxyguard.errors import SealError, UntrustedCode
 from proxyguard.registry.declaration import Member
 from proxyguard.seal.journal import NAME, Journal
@@ -82,6 +88,24 @@ def describe_apart(
     found: dict[str, Any] = run_apart(folder, job, ())
     if not isinstance(found, dict) or set(found) != {"describe", "origin", "batch"}:
         raise UntrustedCode(f"{generator} did not describe itself", names=())
+    return found
+
+
+def redraw_apart(
+    folder: AuditFolder, member: str, mechanism: str, seed: int, data: Sequence[Path]
+) -> dict[str, Any]:
+    """Draw one registered seed again; return its record, with the model in base64."""
+    job = {
+        "task": "redraw",
+        "member": member,
+        "mechanism": mechanism,
+        "seed": seed,
+        "data": [str(path.resolve()) for path in data],
+    }
+    # What was stored would tell a generator what it is expected to draw.
+    found: dict[str, Any] = run_apart(folder, job, (folder / "store", folder / RELEASES))
+    if not isinstance(found, dict) or found.get("status") not in ("drawn", "failed"):
+        raise UntrustedCode(f"{mechanism}, seed {seed} was not drawn again", names=())
     return found
 
 
@@ -213,10 +237,12 @@ class _Job:
         self._journal = self._folder.journal()
         self._registry = self._folder.registry(self._journal)
         self._sealed = self._journal.ledger.find(Stage.SEALED)[0].body["members"]
-        nowhere = Path.home()  # the scratch folder
         self._place = Workplace(
-            folder=self._folder, data=DataFolders((nowhere,)), home=str(nowhere)
+            folder=self._folder,
+            data=DataFolders((Path.home(),)),  # the scratch folder, in which nothing is
+            home=str(job["forbidden"][0]),
         )
+        self._task = self._find_task() if job["task"] == "redraw" else None
         self._targets: dict[str, OpenTarget] = {}
         if job["task"] == "evidence":
             self._targets = {
@@ -224,9 +250,24 @@ class _Job:
                 for member in self._registry.declaration.members
             }
 
+    def _find_task(self) -> Task:
+        """Return the mechanism that is drawn again, as whoever drew it first had it."""
+        roots = tuple(Path(path) for path in self._job["data"])
+        place = replace(self._place, data=DataFolders((*roots, Path.home())))
+        wanted = (self._job["member"], self._job["mechanism"])
+        return next(
+            task
+            for task in tasks(place, self._registry, self._journal)
+            if (task.member, task.mechanism) == wanted
+        )
+
     def needs(self) -> Needs:
         """Return what the named code may see: the folder without keys, target and verdict."""
         forbidden = tuple(self._job["forbidden"])
+        if self._task is not None:
+            # What the folder registered to be allowed is its author's wish, not the verifier's.
+            own = needs_of(self._task.job)
+            return replace(own, forbidden=(*forbidden, *own.forbidden), allow=())
         parts = (str(path) for path in self._folder.path.iterdir())
         named = [
             name
@@ -246,8 +287,26 @@ class _Job:
 
     def run(self) -> Any:
         """Return the answer."""
-        tasks = {"evidence": self._evidence, "risks": self._risks, "describe": self._describe}
-        return tasks[self._job["task"]]()
+        return {
+            "evidence": self._evidence,
+            "risks": self._risks,
+            "describe": self._describe,
+            "redraw": self._redraw,
+        }[self._job["task"]]()
+
+    def _redraw(self) -> dict[str, Any]:
+        assert self._task is not None  # of this job there is one
+        job = self._task.job
+        worker = Worker(job, make_learner(job))
+        try:
+            record, _, model = worker.draw(Seed(self._job["seed"]))
+        except Exception as error:  # of a generator or procedure: a failed draw, as it was then
+            return {"status": "failed", "error": f"{type(error).__name__}: {error}"}
+        return {
+            **record,
+            "prepared_at_random": worker.prepared_at_random,
+            "model": base64.b64encode(model).decode(),
+        }
 
     def _describe(self) -> dict[str, Any]:
         made = load_generator(self._job["generator"], self._job["options"])

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import platform
-import sys
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +22,10 @@ from proxyguard.audit.report import figures_of, write_report
 from proxyguard.audit.resolve import Progress, Workplace
 from proxyguard.audit.seal import Keeper
 from proxyguard.audit.sequential import SequentialOpener
+from proxyguard.audit.stated import software_versions
 from proxyguard.audit.status import Status, status_of
 from proxyguard.audit.template import TEMPLATE
-from proxyguard.audit.verify import Trust, Verification, verify
+from proxyguard.audit.verify import Scope, Verification, verify
 from proxyguard.certificate.count import ValidCount
 from proxyguard.certificate.picks import read_picks
 from proxyguard.errors import RegistryError, StageError
@@ -39,8 +37,6 @@ from proxyguard.seal.storage import exclusive, write_atomic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-PACKAGES = ("proxyguard", "numpy", "scipy", "pandas", "pyarrow", "scikit-learn", "skops")
 
 
 class Audit:
@@ -220,13 +216,15 @@ class Audit:
         steward_key: Path | str | None = None,
         trust: Sequence[str] = (),
         run_named_code: bool = False,
+        redraw: int = 0,
     ) -> Verification:
         """Check the folder offline; with the target's key, compute the losses again too.
 
         That key is the author's, or the steward's own (``steward_key``). Stored models may
         contain our own types and those of ``trust``, whatever the folder says. Code that the
         folder names is run with ``run_named_code`` only, in a process without keys; what would
-        need it is in ``not_checked`` otherwise.
+        need it is in ``not_checked`` otherwise. ``redraw`` draws so many registered seeds again,
+        chosen at random, and compares what they give with what was stored.
         """
         opener: Opener | None = None
         if with_target:
@@ -236,7 +234,11 @@ class Audit:
                 self.place, self.home, key_file=_path(key_file), passphrase=passphrase,
                 steward_key=_path(steward_key), trusted=tuple(trust),
             )  # fmt: skip
-        return verify(self.folder, opener, Trust(types=tuple(trust), run_named_code=run_named_code))
+        scope = Scope(
+            types=tuple(trust), run_named_code=run_named_code, redraw=redraw,
+            data=self.place.data.roots,
+        )  # fmt: skip
+        return verify(self.folder, opener, scope)
 
     def status(self) -> Status:
         """Say where the audit stands and what comes next."""
@@ -294,14 +296,3 @@ class Audit:
 
 def _path(given: Path | str | None) -> Path | None:
     return None if given is None else Path(given)
-
-
-def software_versions() -> dict[str, str]:
-    """Return the versions that an audit was made with."""
-    found = {"python": platform.python_version(), "platform": sys.platform}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = "not installed as a package"
-    return found

@@ -14,7 +14,7 @@ from proxyguard.seal.storage import exclusive, write_atomic
 
 def examine(home: Path | None) -> dict[str, Any]:
     """Return facts about this machine, and what would stand in an audit's way."""
-    from proxyguard.audit.audit import software_versions
+    from proxyguard.audit.stated import software_versions
 
     place = Home(default_home() if home is None else home)
     facts: dict[str, str] = {f"version of {k}": v for k, v in software_versions().items()}

@@ -6,6 +6,8 @@ computed again, here; the rest is listed in the certificate under *stated, not c
 
 from __future__ import annotations
 
+import platform
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -25,6 +27,15 @@ from proxyguard.seal.sealed_file import SealedFile
 
 Records = Sequence[Mapping[str, Any]]
 GIVEN = "whatever made the losses, which were computed elsewhere"
+
+
+PACKAGES = ("proxyguard", "numpy", "scipy", "pandas", "pyarrow", "scikit-learn", "skops")
+
+
+def software_versions() -> dict[str, str]:
+    """Return the versions that an audit is made with."""
+    found = {"python": platform.python_version(), "platform": sys.platform}
+    return found | {name: _installed(name) or "not installed as a package" for name in PACKAGES}
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from proxyguard.audit.folder import CERTIFICATE, DECLARATION, EVIDENCE, AuditFolder
@@ -39,11 +40,13 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trust:
-    """What whoever verifies will run beside this package; the folder has no say in it."""
+class Scope:
+    """What whoever verifies asks for and will run; the folder has no say in it."""
 
-    types: tuple[str, ...] = ()  # that stored models may contain
+    types: tuple[str, ...] = ()  # that stored models may contain beside our own
     run_named_code: bool = False  # in a process that has no key and no home
+    redraw: int = 0  # how many seeds to draw again
+    data: tuple[Path, ...] = ()  # where delivered files are, for drawing them again
 
 
 @dataclass(slots=True, kw_only=True)
@@ -87,14 +90,14 @@ class Verification:
 
 
 def verify(
-    folder: AuditFolder, opener: Opener | None = None, trust: Trust | None = None
+    folder: AuditFolder, opener: Opener | None = None, scope: Scope | None = None
 ) -> Verification:
     """Check everything that can be checked here; with an ``opener``, the losses too."""
     with only_our_code():
-        return _verify(folder, opener, trust or Trust())
+        return _verify(folder, opener, scope or Scope())
 
 
-def _verify(folder: AuditFolder, opener: Opener | None, trust: Trust) -> Verification:
+def _verify(folder: AuditFolder, opener: Opener | None, scope: Scope) -> Verification:
     result = Verification()
     journal = step(result, NAME, "ledger: chain and signatures", folder.journal)
     if journal is None:
@@ -108,7 +111,7 @@ def _verify(folder: AuditFolder, opener: Opener | None, trust: Trust) -> Verific
     if journal.ledger.has(Stage.REGISTERED):
         from proxyguard.audit.verify_claim import verify_claim
 
-        verify_claim(result, folder, journal, opener, trust)
+        verify_claim(result, folder, journal, opener, scope)
     return result
 
 

@@ -40,7 +40,7 @@ from proxyguard.audit.resolve import Workplace
 from proxyguard.audit.score_shares import check_answers
 from proxyguard.audit.sequential_claim import check_sequential, sequential_predicate
 from proxyguard.audit.stated import doubts
-from proxyguard.audit.verify import Trust, Verification, step
+from proxyguard.audit.verify import Scope, Verification, step
 from proxyguard.errors import SealError, UntrustedCode
 from proxyguard.evidence.record import check_counts, derived_record, read_evidence
 from proxyguard.losses.cell import Reading
@@ -60,7 +60,7 @@ def verify_claim(
     folder: AuditFolder,
     journal: Journal,
     opener: Opener | None,
-    trust: Trust,
+    scope: Scope,
 ) -> None:
     """Check what was registered, drawn, granted, scored, decided and reported."""
     registry = step(
@@ -69,13 +69,15 @@ def verify_claim(
     )  # fmt: skip
     if registry is None:
         return
-    _verify_statements(result, folder, journal, registry, trust)
-    _verify_risks(result, folder, journal, registry, trust)
+    _verify_statements(result, folder, journal, registry, scope)
+    _verify_risks(result, folder, journal, registry, scope)
     ledger = journal.ledger
     sequential = ledger.path is LedgerPath.SEQUENTIAL
     if ledger.has(Stage.DRAWN) and not sequential:
         step(result, RELEASES, "releases: the registered seeds, each once",
               lambda: check_manifest(folder, registry, journal))  # fmt: skip
+    if scope.redraw:
+        _verify_redraws(result, folder, journal, registry, scope)
     if not ledger.has(Stage.OPENED):
         return
     grant = None
@@ -102,15 +104,15 @@ def verify_claim(
           lambda: _check_report(folder, journal))  # fmt: skip
     if opener is not None:
         step(result, EVIDENCE, "losses: computed again from the target",
-              lambda: _check_losses(opener, journal, registry, evidence, trust))  # fmt: skip
+              lambda: _check_losses(opener, journal, registry, evidence, scope))  # fmt: skip
 
 
 def _check_losses(
-    opener: Opener, journal: Journal, registry: Registry, evidence: Mapping[str, Any], trust: Trust
+    opener: Opener, journal: Journal, registry: Registry, evidence: Mapping[str, Any], scope: Scope
 ) -> None:
     """See that whoever has the target's key finds the same statistics."""
     again = _ours_or_apart(
-        registry, trust,
+        registry, scope,
         here=lambda: opener.rescore(journal, registry),
         apart=lambda: rescore_apart(opener, journal, registry),
     )  # fmt: skip
@@ -118,14 +120,14 @@ def _check_losses(
 
 
 def _ours_or_apart(
-    registry: Registry, trust: Trust, *, here: Callable[[], Any], apart: Callable[[], Any]
+    registry: Registry, scope: Scope, *, here: Callable[[], Any], apart: Callable[[], Any]
 ) -> Any:
     """Return what our own code finds; what needs other code is run apart, if that was asked for."""
     try:
         return here()  # `verify` lets nothing but our own code run in this process
     except UntrustedCode as error:
         _check_declared(error, registry)
-        if not trust.run_named_code:
+        if not scope.run_named_code:
             raise UntrustedCode(
                 f"{error}. Run it with --run-named-code, in a process without keys, or name types "
                 "that you trust with --trust TYPE",
@@ -145,15 +147,27 @@ def _check_declared(error: UntrustedCode, registry: Registry) -> None:
         raise SealError(f"{error}; its own declaration does not name {beyond} either") from error
 
 
+def _verify_redraws(
+    result: Verification, folder: AuditFolder, journal: Journal, registry: Registry, scope: Scope
+) -> None:
+    """Draw some seeds again, of releases that hold so far."""
+    if not journal.ledger.has(Stage.DRAWN):
+        result.not_checked.append("redraw: nothing is drawn yet")
+    elif result.good:
+        from proxyguard.audit.redraw import redraw  # it needs all that draws need
+
+        redraw(result, folder, journal, registry, scope)
+
+
 def _verify_statements(
-    result: Verification, folder: AuditFolder, journal: Journal, registry: Registry, trust: Trust
+    result: Verification, folder: AuditFolder, journal: Journal, registry: Registry, scope: Scope
 ) -> None:
     """Let generators, procedures and sealed files say again what the record says of them."""
     name = "statements: of generators, procedures and sealed files on themselves"
 
     def check() -> None:
         sealed = journal.ledger.find(Stage.SEALED)[0].body
-        describe = partial(describe_apart, folder) if trust.run_named_code else None
+        describe = partial(describe_apart, folder) if scope.run_named_code else None
         broken = []
         for doubt in doubts(folder, registry, sealed, describe):
             if doubt.broken:
@@ -167,7 +181,7 @@ def _verify_statements(
 
 
 def _verify_risks(
-    result: Verification, folder: AuditFolder, journal: Journal, registry: Registry, trust: Trust
+    result: Verification, folder: AuditFolder, journal: Journal, registry: Registry, scope: Scope
 ) -> None:
     """Compute the source's validation risks again."""
     made, here = registry.value["software"].get("scikit-learn"), _version("scikit-learn")
@@ -178,18 +192,18 @@ def _verify_risks(
         if made != here:
             result.not_checked.append(f"{name}: made with scikit-learn {made}, here is {here}")
         else:
-            check = partial(_check_risks, folder, journal, registry, member, trust)
+            check = partial(_check_risks, folder, journal, registry, member, scope)
             step(result, "registry", name, check)
 
 
 def _check_risks(
-    folder: AuditFolder, journal: Journal, registry: Registry, member: Member, trust: Trust
+    folder: AuditFolder, journal: Journal, registry: Registry, member: Member, scope: Scope
 ) -> None:
     sealed = journal.ledger.find(Stage.SEALED)[0].body["members"][member.name]
     place = Workplace(folder=folder, data=DataFolders((folder.path,)), home="")
     again = _ours_or_apart(
-        registry, trust,
-        here=lambda: source_risks(place, registry, member, sealed, trust.types),
+        registry, scope,
+        here=lambda: source_risks(place, registry, member, sealed, scope.types),
         apart=lambda: risks_apart(folder, member),
     )  # fmt: skip
     facts = registry.member(member.name)["facts"]

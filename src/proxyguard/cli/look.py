@@ -76,6 +76,16 @@ def verify(
             "without keys. With --with-target that code sees the target's records.",
         ),
     ] = False,
+    redraw: Annotated[
+        int,
+        typer.Option(
+            "--redraw",
+            metavar="K",
+            min=0,
+            help="Draw K registered seeds again, chosen at random, and compare them with the "
+            "stored releases and models.",
+        ),
+    ] = 0,
     json: Json = False,
 ) -> None:
     """Check everything that can be checked, offline.
@@ -84,18 +94,20 @@ def verify(
     be checked, 0 if everything holds.
     """
     from proxyguard.audit.folder import AuditFolder
-    from proxyguard.audit.verify import Trust
+    from proxyguard.audit.verify import Scope
     from proxyguard.audit.verify import verify as check
 
-    if with_target:
+    if with_target or redraw:
+        words = ask_passphrase(passphrase) if with_target else None
         with show.bars(json) as progress:
             found = audit_of(folder, home, data, None, progress).verify(
-                with_target=True, key_file=key_file, passphrase=ask_passphrase(passphrase),
+                with_target=with_target, key_file=key_file, passphrase=words,
                 steward_key=steward_key, trust=trust or (), run_named_code=run_named_code,
+                redraw=redraw,
             )  # fmt: skip
     else:
-        own = Trust(types=tuple(trust or ()), run_named_code=run_named_code)
-        found = check(AuditFolder(folder), trust=own)
+        own = Scope(types=tuple(trust or ()), run_named_code=run_named_code)
+        found = check(AuditFolder(folder), scope=own)
     if json:
         show.give(found.to_dict())
     else:

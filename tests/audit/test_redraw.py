@@ -1,0 +1,198 @@
+"""Whoever verifies can draw registered seeds again and finds releases that were exchanged."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from proxyguard.audit.apart import redraw_apart
+from proxyguard.audit.audit import Audit
+from proxyguard.audit.folder import DECLARATION, RELEASES
+from proxyguard.cli.main import app
+
+At = Callable[[str], Audit]
+Value = dict[str, Any]
+
+
+def few_draws(stages: Path, root: Path, *changes: tuple[str, str]) -> Audit:
+    """Return the small audit with two draws, registered."""
+    shutil.copytree(stages / "new", root)
+    audit = Audit(root / "audit", home=root / "home", data=[root / "data"], workers=1)
+    place = audit.folder / DECLARATION
+    text = place.read_text().replace("draws = 8", "draws = 2").replace('"0.6"', '"0.1"')
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new, 1)
+    place.write_text(text)
+    audit.seal()
+    audit.register()
+    return audit
+
+
+@pytest.fixture(scope="module")
+def kept(
+    stages: Path, tmp_path_factory: pytest.TempPathFactory, draw_here: Callable[..., None]
+) -> Path:
+    root = tmp_path_factory.mktemp("kept") / "work"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("proxyguard.audit.draw.draw_all", draw_here)
+        few_draws(stages, root).draw()
+    return root
+
+
+@pytest.fixture(scope="module")
+def answers() -> dict[int, Value]:
+    """What each seed gave when it was drawn again."""
+    return {}
+
+
+@pytest.fixture
+def once(answers: dict[int, Value], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw each seed again once for all tests: what differs between them is what was stored."""
+
+    def remembered(folder: Any, member: str, mechanism: str, seed: int, data: Any) -> Value:
+        if seed not in answers:
+            answers[seed] = redraw_apart(folder, member, mechanism, seed, data)
+        return answers[seed]
+
+    monkeypatch.setattr("proxyguard.audit.redraw.redraw_apart", remembered)
+
+
+@pytest.fixture
+def drawn(kept: Path, tmp_path: Path) -> Audit:
+    root = tmp_path / "work"
+    shutil.copytree(kept, root)
+    return Audit(root / "audit", home=root / "home", data=[root / "data"], workers=1)
+
+
+def test_registered_seeds_drawn_again_give_the_stored_releases(drawn: Audit) -> None:
+    shown = CliRunner().invoke(app, ["verify", str(drawn.folder.path), "--redraw", "1"])
+    assert shown.exit_code == 0, shown.output
+    lines = [line for line in shown.output.splitlines() if "redraw: target/bootstrap" in line]
+    assert len(lines) == 1
+    assert lines[0].split("seed ")[1].split(":")[0] in ("100", "101")
+
+
+def another_release(forge: Any, manifest: Value) -> None:
+    """Store what seed 101 gave as the draw of seed 100, and the reverse."""
+    draws = forge.draws_of(manifest)
+    draws[0], draws[1] = {**draws[1], "seed": 100}, {**draws[0], "seed": 101}
+
+
+def another_model(forge: Any, manifest: Value) -> None:
+    draws = forge.draws_of(manifest)
+    draws[0]["model"], draws[1]["model"] = draws[1]["model"], draws[0]["model"]
+
+
+def another_threshold(forge: Any, manifest: Value) -> None:
+    for draw in forge.draws_of(manifest):
+        draw["threshold"] = "0.99"
+
+
+def invented_stages(forge: Any, manifest: Value) -> None:
+    for draw in forge.draws_of(manifest):
+        draw["stages"] = ["everything there is"]
+
+
+def invented_random_preparation(forge: Any, manifest: Value) -> None:
+    for draw in forge.draws_of(manifest):
+        draw["prepared_at_random"] = True
+
+
+def invented_failures(forge: Any, manifest: Value) -> None:
+    draws = forge.draws_of(manifest)
+    for i, draw in enumerate(draws):
+        draws[i] = {"format": 1, "seed": draw["seed"], "status": "failed", "error": "no luck",
+                    "prepared_at_random": False, "guard": draw["guard"]}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("lie", "words"),
+    [
+        (another_release, "another content"),
+        (another_model, "another model"),
+        (another_threshold, "another threshold"),
+        (invented_stages, "another stages"),
+        (invented_random_preparation, "another prepared at random"),
+        (invented_failures, "another status (failed, now drawn)"),
+    ],
+)
+def test_a_draw_that_its_seed_does_not_give_is_found(
+    drawn: Audit, once: None, forge: Any, lie: Callable[[Any, Value], None], words: str
+) -> None:
+    forge.manifest(drawn, lambda manifest: lie(forge, manifest))
+    assert drawn.verify().good  # nobody can tell without drawing again
+    found = drawn.verify(redraw=1)
+    assert [finding.place for finding in found.findings] == [RELEASES]
+    assert words in found.findings[0].problem
+
+
+def test_with_other_versions_a_difference_is_not_checked_and_no_lie(
+    drawn: Audit, once: None, forge: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forge.manifest(drawn, lambda manifest: another_threshold(forge, manifest))
+    monkeypatch.setattr("proxyguard.audit.redraw.software_versions", lambda: {"numpy": "99.0"})
+    found = drawn.verify(redraw=1)
+    assert found.good
+    assert any("numpy" in words and "99.0 here" in words for words in found.not_checked)
+
+
+FOREIGN = """\
+class Rows:
+    def describe(self):
+        return {}
+
+    def prepare(self, source, rng):
+        self.source = source
+
+    def draw(self, seed):
+        return self.source.sample(frac=1.0, replace=True, random_state=seed.take("rows"))
+"""
+NOISE = """\
+class Noise:
+    def describe(self):
+        return {"privacy": {"epsilon": "1", "delta": "0", "unit": "one row", "fits": "once"}}
+
+    def prepare(self, source, rng):
+        self.source = source
+
+    def draw(self, seed):
+        return self.source.sample(frac=1.0, replace=True, random_state=seed.take("rows"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (FOREIGN, "it runs code that is not ours"),
+        (NOISE, "not repeatable: its noise comes from the system"),
+    ],
+    ids=["foreign", "noise"],
+)
+def test_what_cannot_be_drawn_again_is_said(
+    stages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    draw_here: Callable[..., None], text: str, words: str,
+) -> None:  # fmt: skip
+    name = "Rows" if text is FOREIGN else "Noise"
+    (tmp_path / "pg_redrawn.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "pg_redrawn", raising=False)
+    monkeypatch.setattr("proxyguard.audit.draw.draw_all", draw_here)
+    change = ('generator = "bootstrap"', f'generator = "pg_redrawn:{name}"')
+    audit = few_draws(stages, tmp_path / "work", change)
+    audit.draw()
+    found = audit.verify(redraw=1)
+    assert found.good, found.findings
+    assert any(words in one for one in found.not_checked)
+    assert not any(one.startswith("redraw: ") for one in found.checked)
+    if text is FOREIGN:
+        found = audit.verify(redraw=1, run_named_code=True)
+        assert found.good, found.findings
+        assert found.complete
+        assert any(one.startswith("redraw: target/bootstrap, seed") for one in found.checked)
