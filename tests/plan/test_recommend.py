@@ -155,9 +155,9 @@ def test_a_law_exactly_at_the_target_is_refused() -> None:
     [
         ({"reliability_target": "1.2"}, "reliability_target"),
         ({"alpha": "0"}, "alpha"),
-        ({"n": 0}, "n must be at least 1"),
+        ({"n": 0}, "n must be a whole number of at least 1"),
         ({"mechanisms": 0}, "mechanisms"),
-        ({"release_cost": -1.0}, "negative"),
+        ({"release_cost": -1.0}, "release_cost must be at least 0"),
         ({"power": 1.0}, "power"),
         ({"budget": 10.0}, "at least 14 draws"),
         ({"budget": 100.0, "n": 95}, "no size is within the budget"),
