@@ -414,3 +414,14 @@ def test_a_tie_is_included_wherever_a_range_with_a_slack_may_lie(low: int) -> No
 def test_a_slack_is_refused_where_doubles_cannot_tell_a_tie() -> None:
     with pytest.raises(pg.RegistryError, match="cannot be told from one above"):
         pg.Requirement(name="far", low=1000, high=1001, limit=1000.3, slack=0.1)
+
+
+@pytest.mark.parametrize(("terms", "limit"), TIES.values(), ids=TIES)
+def test_an_estimate_on_its_limit_is_that_limit_in_every_order(
+    terms: list[float], limit: float
+) -> None:
+    low = -1 if min(terms) < 0 else 0
+    on = pg.Requirement(name="tie", low=low, high=1, limit=limit)
+    orders = np.array(list(permutations(terms))[:720])[:, :, None]
+    estimates = certify(orders, on, test="bentkus").evidence.estimates
+    assert np.all(estimates == limit)  # a reader who counts estimates below the limit finds none

@@ -12,6 +12,7 @@ from proxyguard.exact import mean as exact_mean
 from proxyguard.exact.rounding import (
     MEAN_GUARD,
     TINY,
+    at_most,
     pvalue_from_log,
     round_down,
     round_up,
@@ -180,15 +181,18 @@ def requirement_bounds(
     return np.stack(lows, axis=1), np.stack(highs, axis=1), tuple(names)
 
 
-def estimated_mean(column: Column, requirement: Requirement) -> Array:
-    """Return the estimate of each release's mean on the unit scale.
+def estimated_means(column: Column, requirement: Requirement) -> Array:
+    """Return the estimate of each release's mean on the registered scale.
 
     Record-weighted clusters were tested through ``v + (m_c/m_max)(mean_c - v)``; the mean
-    over records is the mass of their losses over the mass of their sizes.
+    over records is the mass of their losses over the mass of their sizes. A mean on its limit is
+    that very limit, so that no reader counts it as below.
     """
-    if column.size_share is None:
-        return column.mean
-    return np.clip(_mass(column, requirement) / column.size_share, 0.0, 1.0)
+    mean, v = column.mean, requirement.unit_limit
+    if column.size_share is not None:
+        mean = np.clip(_mass(column, requirement) / column.size_share, 0.0, 1.0)
+    on = at_most(mean, v) & at_most(v, mean)
+    return np.where(on, requirement.limit, requirement.from_unit(mean))
 
 
 def _mass(column: Column, requirement: Requirement) -> Array:

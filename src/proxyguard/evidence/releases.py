@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.evidence.component import component_pvalues, estimated_mean, requirement_bounds
+from proxyguard.evidence.component import component_pvalues, estimated_means, requirement_bounds
 from proxyguard.evidence.disclosure import publish
 from proxyguard.exact.multiplicity import intersection_union
 from proxyguard.exact.rounding import round_pvalue
@@ -124,7 +124,7 @@ def evidence_of(
         low, high, names = requirement_bounds(
             (column,), (requirement,), reading.design, delta=bounds_level, digits=digits
         )
-        mean = requirement.from_unit(estimated_mean(column, requirement))
+        mean = estimated_means(column, requirement)
         for whole, part in zip(
             (pvalues, violation_pvalues, estimates, lower, upper),
             (*pair, mean, low[:, 0], high[:, 0]),

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.exact.binomial import upper_tail
+from proxyguard.exact.rounding import at_most
 from proxyguard.exact.sharp import critical_count
 from proxyguard.plan.law import Law, estimated_law
 from proxyguard.plan.limits import least_releases_sharp
@@ -86,7 +87,7 @@ class Unsettled:
     def valid(self) -> NDArray[np.bool_]:
         """Which releases have all their estimates below the limits."""
         limits = np.array([r.unit_limit for r in self.requirements])
-        return np.asarray(np.all(self.means < limits, axis=1))
+        return np.asarray(~np.any(at_most(limits, self.means), axis=1))  # on a limit is not below
 
     @property
     def reliability(self) -> float:
