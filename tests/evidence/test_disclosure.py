@@ -86,6 +86,14 @@ def test_rounding_moves_to_a_multiple_on_its_side_and_stays_there(x: float, digi
     assert float(round_up(up, digits)) == float(round_down(up, digits)) == up
 
 
+def test_a_rounded_zero_has_one_spelling_and_infinities_stay() -> None:
+    for rounding in (round_up, round_down):
+        assert repr(rounding([0.0, -0.0], 3).tolist()) == "[0.0, 0.0]"
+        assert rounding([np.inf, -np.inf], 3).tolist() == [np.inf, -np.inf]
+    assert repr(round_down([1e-9, -1e-9], 3).tolist()) == "[0.0, -0.001]"
+    assert repr(round_up([1e-9, -1e-9], 3).tolist()) == "[0.001, 0.0]"
+
+
 @given(st.integers(1, 3000), st.data(), st.integers(1, 6))
 def test_counts_round_to_the_extreme_ones_that_look_alike(
     n: int, data: st.DataObject, digits: int

@@ -83,7 +83,8 @@ def round_up(values: ArrayLike, digits: int) -> NDArray[np.float64]:
     What lies on a multiple but for four last places stays there, so that rounding twice is
     rounding once; the guards of means and of logarithms are far wider than that.
     """
-    return -round_down(-np.asarray(values, dtype=np.float64), digits)
+    # 0.0 - x and not -x: a zero has one spelling in the record.
+    return np.asarray(0.0 - round_down(-np.asarray(values, dtype=np.float64), digits))
 
 
 def round_down(values: ArrayLike, digits: int) -> NDArray[np.float64]:
