@@ -17,7 +17,7 @@ import proxyguard as pg
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.home import load_key_file
 from proxyguard.audit.score import Scorer
-from proxyguard.audit.target import Chunk, OpenTarget
+from proxyguard.audit.target import Chunk, OpeningSeed, OpenTarget
 from proxyguard.draw.models import load_model
 from proxyguard.errors import DrawError, RegistryError, SealError, StageError
 from proxyguard.seal.canonical import digest
@@ -126,6 +126,10 @@ def whole_target(audit: Audit) -> tuple[Chunk, OpenTarget]:
     return target.whole(), target
 
 
+def seed_of(audit: Audit, target: OpenTarget) -> int:
+    return OpeningSeed.of(audit.journal(), {"target": target.nonce}).value
+
+
 def losses_by_hand(audit: Audit, chunk: Chunk) -> Array:
     """Return the Brier losses, (draws, records), of every committed draw."""
     x = chunk.frame[["first", "second"]].to_numpy(dtype=np.float64)
@@ -204,7 +208,7 @@ def test_scores_are_those_of_the_public_sequential_audit(tmp_path: Path) -> None
     losses = losses_by_hand(audit, chunk)
     risk = pg.Requirement(name="risk", low=0, high=1, limit=0.17)
     plan = pg.SequentialPlan(looks=(3, 6), reliability_target=0.3, kappa=0.01)
-    score = pg.FavorableScore([risk], threshold="0.01", seed=target.seed())
+    score = pg.FavorableScore([risk], threshold="0.01", seed=seed_of(audit, target))
     by_hand = pg.SequentialAudit(plan, score)
     favorable = []
     for row in losses:
@@ -381,7 +385,7 @@ def test_a_stream_judges_each_candidate_on_records_of_its_own(tmp_path: Path) ->
     chunk, target = whole_target(audit)
     losses = losses_by_hand(audit, chunk)
     risk = pg.Requirement(name="risk", low=0, high=1, limit=0.28)
-    stream = pg.CandidateStream([risk], seed=target.seed())
+    stream = pg.CandidateStream([risk], seed=seed_of(audit, target))
     for t, entry in enumerate(audit.journal().ledger.find(Stage.SCORED)):
         batch = slice(60 * t, 60 * (t + 1))  # records 0 to 59 of the sealed order, then 60 to 119
         ((estimate,),) = entry.body["statistics"]["derived"]["estimates"]

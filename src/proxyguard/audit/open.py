@@ -42,7 +42,7 @@ from proxyguard.audit.report import advice_record, write_report
 from proxyguard.audit.resolve import Workplace, recorded_privacy
 from proxyguard.audit.score import Scored, Scorer
 from proxyguard.audit.stated import stated_not_checked
-from proxyguard.audit.target import OpenTarget
+from proxyguard.audit.target import OpeningSeed, OpenTarget
 from proxyguard.errors import SealError, StageError
 from proxyguard.evidence.record import evidence_record
 from proxyguard.evidence.releases import evidence_of
@@ -217,13 +217,13 @@ class Opener:
         manifest = self.folder.read_json(RELEASES)
         groups = groups_of(registry, manifest)
         targets = {m.name: self.target(journal, m, grant) for m in registry.declaration.members}
-        seed = targets[groups[0].member.name].seed()
-        readings = readings_of(registry, groups, seed)
+        seed = OpeningSeed.of(journal, {name: one.nonce for name, one in targets.items()})
+        readings = readings_of(registry, groups, seed.value)
         found: dict[str, Any] = {
             "format": 1,
             "registry": registry.digest,
             "releases": release_set(journal),
-            "seed": str(seed),
+            **seed.to_dict(),
             "groups": {},
             "excluded": {},
             "secondary": {spec.name: {} for spec in registry.declaration.secondary},

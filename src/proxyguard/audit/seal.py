@@ -163,6 +163,7 @@ def seal_member(
         "index": index,
         "records": len(parts.target),
         "commitment": sealed.commitment,
+        "nonce_digest": sealed.nonce_digest,
         "kinds": [[name, kind] for name, kind in kinds.items()],  # in the order of the table
         "negative": negative_of(member.target, development),
         "estimand": member.target.estimand,
@@ -249,6 +250,7 @@ def _seal_losses(
         "index": index,
         "records": n,
         "commitment": sealed.commitment,
+        "nonce_digest": sealed.nonce_digest,
         "kinds": [],
         "negative": None,
         "estimand": target.estimand,

@@ -25,7 +25,7 @@ from proxyguard.audit.sequential_claim import (
     together,
 )
 from proxyguard.audit.sequential_step import Batch, Step
-from proxyguard.audit.target import OpenTarget
+from proxyguard.audit.target import OpeningSeed, OpenTarget
 from proxyguard.certificate.sequential import SequentialAudit
 from proxyguard.errors import RegistryError, StageError
 from proxyguard.evidence.record import evidence_record
@@ -117,11 +117,11 @@ class SequentialOpener(Opener):
             "format": 1,
             "registry": registry.digest,
             "releases": release_set(journal),
-            "seed": str(target.seed()),
+            **step.seed.to_dict(),
             "scores": [],
         }
         for count, entry in enumerate(journal.ledger.find(Stage.DRAWN), start=1):
-            level, seed = level_and_seed(registry, found, count)
+            level, seed = level_and_seed(registry, found, count, entry.body["release"])
             reading = reading_for(registry, seed, level)
             stream = registry.declaration.claim.mode == "stream"
             size = int(registry.declaration.claim.batch or 1)
@@ -150,7 +150,9 @@ class SequentialOpener(Opener):
             "format": 1,
             "registry": registry.digest,
             "releases": release_set(journal),
-            "seed": str(target.seed()),
+            **OpeningSeed.of(
+                journal, {registry.declaration.members[0].name: target.nonce}
+            ).to_dict(),
             "groups": {},
             "scores": [
                 {"release": e.body["release"], "statistics": e.body["statistics"]}

@@ -15,6 +15,7 @@ from proxyguard.audit.open import frame_of
 from proxyguard.audit.register import sequential_plan
 from proxyguard.audit.score_shares import check_answers
 from proxyguard.audit.stated import redrawn
+from proxyguard.audit.target import check_seed, round_seed
 from proxyguard.certificate.decision import Decision
 from proxyguard.certificate.sequential import SequentialAudit, SequentialPlan
 from proxyguard.certificate.wording import not_claimed
@@ -59,13 +60,13 @@ def reading_for(registry: Registry, seed: int, level: float) -> Reading:
 
 
 def level_and_seed(
-    registry: Registry, evidence: Mapping[str, Any], count: int
+    registry: Registry, evidence: Mapping[str, Any], count: int, release: str
 ) -> tuple[float, int]:
     """Return at which level a release was read, and with which seed."""
     claim = registry.declaration.claim
     if claim.mode == "stream":
         level = spending_level(count, alpha=number(claim.alpha))
-        return level, int(evidence["seed"]) + count
+        return level, round_seed(int(evidence["seed"]), release)
     return number(str(claim.threshold)), int(evidence["seed"])
 
 
@@ -97,6 +98,7 @@ def check_sequential(
         raise SealError("the evidence is about other releases or another registry than the ledger")
     if evidence["releases"] != release_set(journal):
         raise SealError("the evidence is about other releases than the ledger")
+    check_seed(journal, evidence)
     agree(evidence["groups"], together(registry, evidence), "the statistics of all releases")
     _check_committed(folder, registry, journal)
     member = registry.declaration.members[0]
@@ -105,7 +107,7 @@ def check_sequential(
     measures = measures_of(member, registry.member(member.name)["requirements"])
     drawn = [dict(e.body["record"]) for e in journal.ledger.find(Stage.DRAWN)]
     for count, (entry, draw) in enumerate(zip(entries, drawn, strict=True), start=1):
-        level, seed = level_and_seed(registry, evidence, count)
+        level, seed = level_and_seed(registry, evidence, count, entry.body["release"])
         reading = reading_for(registry, seed, level)
         again = read_evidence(entry.body["statistics"], reading)
         check_answers(folder, measures, [draw], entry.body["statistics"])

@@ -16,7 +16,7 @@ from proxyguard.audit.open import Opener
 from proxyguard.audit.resolve import MemberDevelopment, Workplace
 from proxyguard.audit.score import slice_chunk
 from proxyguard.audit.sequential_claim import committed_records, reading_for
-from proxyguard.audit.target import OpenTarget
+from proxyguard.audit.target import OpeningSeed, OpenTarget, round_seed
 from proxyguard.certificate.decision import Decision
 from proxyguard.draw.pool import draw_all
 from proxyguard.errors import DrawError, LossMismatch
@@ -48,6 +48,7 @@ class Step:
         self._opener, self.journal, self._registry = opener, journal, registry
         self._member, self._target, self._author = member, target, author
         self._folder = opener.folder
+        self.seed = OpeningSeed.of(journal, {member.name: target.nonce})
         self._committed: list[dict[str, Any]] | None = None
 
     def commit(self, seed: int) -> dict[str, Any]:
@@ -128,7 +129,7 @@ class Step:
     def score(self, record: dict[str, Any], index: int) -> bool:
         """Score a committed draw on the whole target, record it, and say if it is favorable."""
         threshold = number(str(self._registry.declaration.claim.threshold))
-        reading = reading_for(self._registry, self._target.seed(), threshold)
+        reading = reading_for(self._registry, self.seed.value, threshold)
         evidence = self.read(record, reading, self._target)
         favorable = bool(evidence.release_pvalues[0] <= threshold)
         self._record_score(record, evidence, {"favorable": favorable})
@@ -139,7 +140,7 @@ class Step:
         claim = self._registry.declaration.claim
         count = len(self.journal.ledger.find(Stage.SCORED)) + 1
         level = spending_level(count, alpha=number(claim.alpha))
-        reading = reading_for(self._registry, self._target.seed() + count, level)
+        reading = reading_for(self._registry, round_seed(self.seed.value, digest(record)), level)
         evidence = self.read(record, reading, self.next_batch())
         pvalue = float(evidence.release_pvalues[0])
         decision = Decision.VALIDATED if pvalue <= level else Decision.UNRESOLVED

@@ -15,13 +15,17 @@ from numpy.typing import NDArray
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.seal import LOSSES, POSITION
 from proxyguard.draw.outcome import outcomes
+from proxyguard.errors import SealError
 from proxyguard.losses.measure import group_name
 from proxyguard.losses.query import CodedRecords
 from proxyguard.losses.records import Records
 from proxyguard.registry.declaration import Member
 from proxyguard.registry.target import ClusteredDesign, StratifiedDesign
+from proxyguard.seal.canonical import digest
 from proxyguard.seal.fingerprint import canonical_value
-from proxyguard.seal.sealed_file import ROWS, SealedFile
+from proxyguard.seal.journal import Journal
+from proxyguard.seal.ledger import Stage
+from proxyguard.seal.sealed_file import ROWS, SealedFile, nonce_of
 from proxyguard.seal.table import to_frame, typed
 
 if TYPE_CHECKING:
@@ -39,6 +43,70 @@ class Chunk:
     y: Array | None
     records: Records
     given: Array | None = None  # (R, m, J) losses computed elsewhere
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpeningSeed:
+    """The seed of uniforms, blocks and orders of clusters in one opening (theory section 1).
+
+    It hashes what the target was opened for, the registry and the frozen releases, and the
+    nonces of all targets. So nobody could choose a claim or a release by it, one sealed target
+    gives every claim another seed, and whoever has the folder can compute it again.
+    """
+
+    value: int
+    nonces: dict[str, str]  # by member, as revealed
+
+    @classmethod
+    def of(cls, journal: Journal, nonces: Mapping[str, str]) -> OpeningSeed:
+        """Return the seed of the recorded opening."""
+        # From the opening and not from the registry at hand: a correction, made when the nonces
+        # are known, must not get a seed by its design.
+        opened = journal.ledger.find(Stage.OPENED)[0].body
+        value = _seed(
+            {
+                "registry": opened["registry"],
+                "releases": opened["releases"],
+                "nonces": dict(nonces),
+            }
+        )
+        return cls(value=value, nonces=dict(nonces))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the evidence says of it."""
+        return {"seed": str(self.value), "nonces": self.nonces}
+
+
+def round_seed(seed: int, release: str) -> int:
+    """Return the seed of one round of a stream, by the digest that was committed before it.
+
+    A candidate comes after the opening, when the nonce is known: its own digest is what was
+    frozen before its round.
+    """
+    return _seed({"seed": str(seed), "release": release})
+
+
+def _seed(about: Mapping[str, Any]) -> int:
+    """Return 48 bits of a digest, a number that JSON holds exactly."""
+    return int(digest({"purpose": "proxyguard seed", **about})[:12], 16)
+
+
+def check_seed(journal: Journal, evidence: Mapping[str, Any]) -> None:
+    """Raise unless the seed on record is that of the opening and of the sealed nonces."""
+    sealed = journal.ledger.find(Stage.SEALED)[0].body["members"]
+    nonces = evidence["nonces"]
+    published = {name: member["nonce_digest"] for name, member in sealed.items()}
+    found = {
+        name: hashlib.sha256(bytes.fromhex(nonce)).hexdigest() for name, nonce in nonces.items()
+    }
+    if found != published:
+        raise SealError("the nonces of the evidence are not those that were sealed")
+    expected = OpeningSeed.of(journal, nonces).to_dict()["seed"]
+    if evidence["seed"] != expected:
+        raise SealError(
+            f"the evidence was made with seed {evidence['seed']}; registry, releases and nonces "
+            f"give {expected}"
+        )
 
 
 class OpenTarget:
@@ -76,9 +144,10 @@ class OpenTarget:
         draw = self._member.target.draw
         return self.rows if draw is None else draw.size
 
-    def seed(self) -> int:
-        """The seed of orders and uniforms, which nobody knew before the target was opened."""
-        return int.from_bytes(hashlib.sha256(b"proxyguard seed" + self.salt).digest()[:6])
+    @property
+    def nonce(self) -> str:
+        """What the opening reveals for the seed, which nobody knew before."""
+        return nonce_of(self.salt).hex()
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield the records in the sealed, random order."""

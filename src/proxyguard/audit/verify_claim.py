@@ -40,6 +40,7 @@ from proxyguard.audit.resolve import Workplace
 from proxyguard.audit.score_shares import check_answers
 from proxyguard.audit.sequential_claim import check_sequential, sequential_predicate
 from proxyguard.audit.stated import doubts
+from proxyguard.audit.target import check_seed
 from proxyguard.audit.verify import Scope, Verification, step
 from proxyguard.errors import SealError, UntrustedCode
 from proxyguard.evidence.record import check_counts, derived_record, read_evidence
@@ -312,6 +313,7 @@ def check_derived(
     evidence: Mapping[str, Any],
 ) -> None:
     """See that every derived number of the evidence follows from its statistics."""
+    check_seed(journal, evidence)
     groups = groups_of(registry, manifest)
     readings = readings_of(registry, groups, int(evidence["seed"]))
     if set(evidence["groups"]) != {g.name for g in groups}:

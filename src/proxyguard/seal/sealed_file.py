@@ -36,6 +36,20 @@ class Sealed:
     key: bytes
     salt: bytes
 
+    @property
+    def nonce_digest(self) -> str:
+        """What is published of the nonce, so that nobody can bring another one later."""
+        return hashlib.sha256(nonce_of(self.salt)).hexdigest()
+
+
+def nonce_of(salt: bytes) -> bytes:
+    """Return the part of the salt that is revealed at opening, for the seed of all randomness.
+
+    The salt itself stays secret: with it, the commitment could be tried against guesses of the
+    records. One is not found from the other.
+    """
+    return hashlib.sha256(b"proxyguard nonce" + salt).digest()
+
 
 def seal_table(table: pa.Table, holders: Sequence[Holder], *, rows: int = ROWS) -> Sealed:
     """Encrypt a table, in the order of its rows, for these holders."""
