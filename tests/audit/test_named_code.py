@@ -22,7 +22,13 @@ from typer.testing import CliRunner
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import DECLARATION, EVIDENCE, RELEASES
 from proxyguard.cli.main import app
-from proxyguard.draw.catalog import load_attribute, load_generator, only_our_code
+from proxyguard.draw.catalog import (
+    is_ours,
+    load_attribute,
+    load_generator,
+    load_ours,
+    only_our_code,
+)
 from proxyguard.draw.models import load_model, skops_bytes
 from proxyguard.errors import UntrustedCode
 
@@ -317,3 +323,52 @@ def test_a_file_in_the_audit_folder_is_never_imported(
     )  # fmt: skip
     assert not (tmp_path / "imported").exists()
     assert done.returncode == 0, done.stderr
+
+
+def test_a_generator_of_an_installed_package_is_not_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An entry point is code that somebody installed, and that the folder asks for by name."""
+    package = tmp_path / "pg_gold-1.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: pg-gold\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text(
+        "[proxyguard.generators]\ngold = pg_gold:Gold\nbootstrap = pg_gold:Gold\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with only_our_code(), pytest.raises(UntrustedCode, match="pg_gold:Gold is code that"):
+        load_generator("gold", {})
+    assert not is_ours("gold")
+    assert load_ours("bootstrap", {}).describe()["rows"] is None  # claimed by another, and ours
+
+
+def test_a_sequential_audit_runs_named_code_apart_too(
+    trap: Path, stages: Path, draw_here: Callable[..., None]
+) -> None:
+    work = trap / "work"
+    shutil.rmtree(work, ignore_errors=True)
+    shutil.copytree(stages / "new", work)
+    audit = audit_in(work)
+    text = (audit.folder / DECLARATION).read_text().replace(*LOSS)
+    text = text.replace(
+        'reliability_target = "0.6"',
+        'reliability_target = "0.5"\nmode = "sequential"\nthreshold = "0.01"\nlooks = [8]',
+    )
+    start, end = text.index("[[secondary]]"), text.index("[claim]")
+    (audit.folder / DECLARATION).write_text(text[:start] + text[end:])
+    audit.seal()
+    audit.register()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("proxyguard.audit.sequential_step.draw_all", draw_here)
+        audit.open()
+    (work / "sprung.json").unlink()
+    found = audit.verify(with_target=True)
+    assert found.good, found.findings
+    assert sprung(work) is None
+    assert len(found.not_checked) == 2
+    found = audit.verify(with_target=True, run_named_code=True)
+    assert found.good, found.findings
+    assert found.complete
+    seen = sprung(work)
+    assert seen is not None
+    assert seen["process"] != os.getpid()

@@ -60,6 +60,10 @@ def other_pipeline(value: Value) -> None:
     pipelines["fixed_logistic"]["path"] = "gold:standard"
 
 
+def another_pilot(value: Value) -> None:
+    mechanism_of(value)["pilot"] = "the best of twenty"
+
+
 def fewer_features(value: Value) -> None:
     value["members"]["target"]["features"] = ["first"]
 
@@ -74,6 +78,7 @@ def fewer_features(value: Value) -> None:
         (larger_batches, "batch is registered as 8"),
         (other_procedure, "the procedure is registered otherwise than declared"),
         (other_pipeline, "the procedure is registered otherwise than declared"),
+        (another_pilot, "was given to pilot 'the best of twenty' by no rule"),
         (fewer_features, "the features are registered as ['first']"),
     ],
 )
@@ -141,6 +146,13 @@ def test_a_certificate_that_states_more_than_the_record_is_found(
     audit = at("certified")
     forge.certificate(audit, predicate=lie)
     assert "certificate.json: " in forge.found_by(audit)
+
+
+def test_diagnostics_that_are_called_certified_are_found(at: At, forge: Any) -> None:
+    audit = at("certified")
+    label = {"label": "certified by the whole audit"}
+    forge.certificate(audit, evidence=lambda evidence: evidence["diagnostics"].update(label))
+    assert "the diagnostics are labelled 'certified by" in forge.found_by(audit)
 
 
 def test_what_is_redrawn_is_not_taken_from_the_manifest(at: At, forge: Any) -> None:

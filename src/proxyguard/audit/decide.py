@@ -28,6 +28,7 @@ from proxyguard.registry.fields import number
 from proxyguard.registry.levels import Levels, local_levels
 from proxyguard.registry.requirement import Requirement
 
+EXCLUDED = "descriptive: excluded by an amendment before any outcome"
 NOT_CERTIFIED = "not certified: computed on the same target, decides nothing"
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from proxyguard.adapters.library import Library
 from proxyguard.audit.claim_status import claim_status
 from proxyguard.audit.decide import (
+    EXCLUDED,
     NOT_CERTIFIED,
     Group,
     all_not_claimed,
@@ -246,7 +247,7 @@ class Opener:
                 extra = scorer.score(f"{group.name}, excluded", group.excluded, [reading])
                 names = tuple(str(d.get("name", d["seed"])) for d in group.excluded)
                 found["excluded"][group.name] = {
-                    "label": "descriptive: excluded by an amendment before any outcome",
+                    "label": EXCLUDED,
                     **evidence_record(evidence_of(
                         extra.columns[0], reading, releases=names, bounds_level=levels.bounds)),
                 }  # fmt: skip

@@ -119,6 +119,9 @@ def stated_not_checked(registry: Registry) -> list[Statement]:
             "verify --with-target",
         ),
     ]
+    if declaration.claim.level == "mechanism":
+        words = "the sizes that are suggested where a verdict is unresolved"
+        found.append(Statement("advice", words))
     if any(member.target.losses is None for member in declaration.members):
         found += _about_draws(declaration)
     if declaration.pilot:

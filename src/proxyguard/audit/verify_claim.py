@@ -17,7 +17,13 @@ from proxyguard.audit.correct import (
     decisions_of,
 )
 from proxyguard.audit.data import DataFolders
-from proxyguard.audit.decide import groups_of, readings_of, secondary_readings
+from proxyguard.audit.decide import (
+    EXCLUDED,
+    NOT_CERTIFIED,
+    groups_of,
+    readings_of,
+    secondary_readings,
+)
 from proxyguard.audit.envelope import open_envelope, statement
 from proxyguard.audit.folder import (
     CERTIFICATE,
@@ -293,6 +299,10 @@ def _check_mechanism(
         generator, options = pilot.generator, pilot.options
     if found["generator"] != generator or found["options"] != options:
         raise SealError(f"{name}: {mechanism.name!r} has another generator than was declared")
+    if generator != "losses" and found["pilot"] != roles.get(mechanism.role or ""):
+        raise SealError(
+            f"{name}: {mechanism.name!r} was given to pilot {found['pilot']!r} by no rule"
+        )
 
 
 def _check_evidence(
@@ -300,6 +310,12 @@ def _check_evidence(
 ) -> None:
     if evidence["registry"] != registry.digest or evidence["releases"] != release_set(journal):
         raise SealError("the evidence is about another registry or other releases")
+    # What decides nothing says so wherever it is shown, whoever wrote it.
+    if evidence["diagnostics"]["label"] != NOT_CERTIFIED:
+        raise SealError(f"the diagnostics are labelled {evidence['diagnostics']['label']!r}")
+    for name, extra in evidence["excluded"].items():
+        if extra["label"] != EXCLUDED:
+            raise SealError(f"the excluded draws of {name} are labelled {extra['label']!r}")
     manifest = folder.read_json(RELEASES)
     check_derived(registry, manifest, journal, evidence)
     for group in groups_of(registry, manifest):

@@ -28,6 +28,7 @@ from proxyguard.report.printable import printable
 app = typer.Typer(
     name="proxyguard",
     help="Does work done on a substitute table hold on the real one? Sealed audits.",
+    epilog=show.Exit.words(),
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

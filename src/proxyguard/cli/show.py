@@ -51,6 +51,21 @@ class Exit(IntEnum):
     PARTLY = 6  # it holds as far as it was checked
     UNGUARANTEED = 7  # validated, and no guarantee remains
 
+    @classmethod
+    def words(cls) -> str:
+        """Return what every code means, for the help."""
+        meant = {
+            cls.DONE: "done, validated, or everything holds",
+            cls.ERROR: "an error that can be mended",
+            cls.USAGE: "wrong usage",
+            cls.UNRESOLVED: "unresolved",
+            cls.VIOLATION: "violation",
+            cls.BROKEN: "the record is broken",
+            cls.PARTLY: "it holds as far as it was checked",
+            cls.UNGUARANTEED: "validated, but no guarantee remains",
+        }
+        return "Exit codes: " + "; ".join(f"{int(code)} {meant[code]}" for code in cls) + "."
+
 
 MARKS = {"validated": "✓ VALIDATED", "unresolved": "? UNRESOLVED", "violation": "✗ VIOLATION"}
 STYLES = {"validated": "1;32", "unresolved": "1;33", "violation": "1;31"}
