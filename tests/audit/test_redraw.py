@@ -196,3 +196,26 @@ def test_what_cannot_be_drawn_again_is_said(
         assert found.good, found.findings
         assert found.complete
         assert any(one.startswith("redraw: target/bootstrap, seed") for one in found.checked)
+
+
+def test_delivered_files_are_read_again_where_the_verifier_has_them(
+    stages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, draw_here: Callable[..., None]
+) -> None:
+    root = tmp_path / "work"
+    rows = (stages / "new" / "data" / "table.csv").read_text().splitlines()
+    (tmp_path / "given" / "drawn").mkdir(parents=True)
+    for index in range(2):
+        part = rows[1 + 100 * index : 400 + 100 * index]
+        (tmp_path / "given" / "drawn" / f"{index}.csv").write_text("\n".join([rows[0], *part]))
+    monkeypatch.setattr("proxyguard.audit.draw.draw_all", draw_here)
+    monkeypatch.setenv("PROXYGUARD_DATA", str(tmp_path / "given"))
+    files = 'generator = "files"\noptions = { folder = "drawn", first = 100 }'
+    audit = few_draws(stages, root, ('generator = "bootstrap"', files))
+    audit.draw()
+    found = audit.verify(redraw=1)
+    assert found.good, found.findings
+    assert found.complete, found.not_checked
+    monkeypatch.delenv("PROXYGUARD_DATA")
+    found = audit.verify(redraw=1)
+    assert found.good, found.findings
+    assert any("could not be run here" in one for one in found.not_checked)

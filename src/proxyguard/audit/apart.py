@@ -166,9 +166,7 @@ def _answer(content: bytes) -> Any:
         return answer["value"]
     if answer.get("broken"):
         raise SealError(str(answer.get("error")))
-    raise UntrustedCode(
-        f"code that the folder names could not be run here: {answer.get('error')}", names=()
-    )
+    raise UntrustedCode(f"it could not be run here: {answer.get('error')}", names=())
 
 
 def _verdicts(folder: AuditFolder) -> list[Path]:
