@@ -391,7 +391,8 @@ def only() -> Callable[[str], Recommendation]:
             requirement, more = FORCED[mode]
             # Named as well: a search needs a direct or a named way.
             question = Question(
-                reliability_target="0.8", n=800, releases=100, modes=(Mode(mode), Mode.NAMED),
+                reliability_target="0.8", n=800, releases=100,
+                modes=tuple(dict.fromkeys((Mode(mode), Mode.NAMED))),
                 tests=(ComponentTest.BINOMIAL, ComponentTest.BENTKUS), **more,
             )  # fmt: skip
             found = recommend(law_of(requirement), question, repetitions=50)
