@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import DECLARATION, EVIDENCE, RELEASES
 from proxyguard.cli.main import app
+from proxyguard.draw import landlock
 from proxyguard.draw.catalog import (
     is_ours,
     load_attribute,
@@ -58,6 +59,8 @@ def spring():
         "key": reads(ROOT / "home" / "signing.pem"),
         "evidence": reads(ROOT / "audit" / "evidence.json"),
         "target": reads(ROOT / "audit" / "target" / "0.sealed"),
+        "other file": reads(ROOT / "private.txt"),
+        "link to it": reads(ROOT / "audit" / "link.txt"),
     }}
     # Through a socket: where this runs apart it can write nothing that anybody finds.
     with socket.create_connection(("127.0.0.1", {port})) as line:
@@ -217,6 +220,8 @@ def test_the_verifiers_own_list_of_types_is_trusted(certify: Certified) -> None:
 
 def test_named_code_that_was_asked_for_runs_without_key_and_home(certify: Certified) -> None:
     root = certify("model")
+    (root / "private.txt").write_text("of the verifier")
+    (root / "audit" / "link.txt").symlink_to(root / "private.txt")
     shown = verify_command(root, "--with-target", "--run-named-code")
     assert shown.exit_code == 0, shown.output
     seen = sprung(root)
@@ -226,6 +231,8 @@ def test_named_code_that_was_asked_for_runs_without_key_and_home(certify: Certif
     assert not Path(seen["home"]).exists()  # it was a scratch folder
     for secret in ("key", "evidence", "target"):
         assert seen[secret] == "PermissionError"
+    if landlock.version():  # the hook knows what is forbidden, and no list of what is allowed
+        assert (seen["other file"], seen["link to it"]) == ("PermissionError", "PermissionError")
 
 
 def test_a_model_that_not_even_the_folder_trusts_is_a_finding(certify: Certified) -> None:

@@ -266,7 +266,9 @@ class _Job:
             # What the folder registered to be allowed is its author's wish, not the verifier's.
             own = needs_of(self._task.job)
             return replace(own, forbidden=(*forbidden, *own.forbidden), allow=())
-        parts = (str(path) for path in self._folder.path.iterdir())
+        hidden = {os.path.realpath(path) for path in forbidden}
+        # A rule follows links: one in a stranger's folder could name any file of the verifier's.
+        parts = [path for path in self._folder.path.iterdir() if not path.is_symlink()]
         named = [
             name
             for member in self._registry.declaration.members
@@ -278,7 +280,7 @@ class _Job:
         ]
         return Needs(
             forbidden=forbidden,
-            reads=tuple(path for path in parts if path not in forbidden),
+            reads=tuple(str(path) for path in parts if os.path.realpath(path) not in hidden),
             lists=(str(self._folder.path),),
             code=tuple(named),
         )

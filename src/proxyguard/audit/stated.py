@@ -142,7 +142,7 @@ def _about_draws(declaration: Declaration) -> Iterator[Statement]:
     yield Statement(
         "draws",
         "that each stored release is what its registered seed gives, which stages took that seed, "
-        "and why a draw failed; verify --redraw K draws some of them again",
+        "what held the draw, and why one failed; verify --redraw K draws some of them again",
     )
     if any(member.procedure is not None for member in declaration.members):
         yield Statement(

@@ -69,9 +69,11 @@ class Reach:
 
     def check_apart(self, forbidden: Sequence[str]) -> None:
         """Raise where something that no draw may read lies in what it may read."""
+        secrets = {os.path.realpath(secret): secret for secret in forbidden}
         for path in (*self.read, *self.changed):
-            for secret in forbidden:
-                if _beneath(os.path.realpath(secret), (os.path.realpath(path),)):
+            whole = (os.path.realpath(path),)
+            for place, secret in secrets.items():
+                if _beneath(place, whole):
                     raise DrawError(
                         f"draws may read {path}, and {secret}, which no draw may read, lies there; "
                         "move it to a folder of its own"
