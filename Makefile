@@ -3,10 +3,13 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # the installs share one .venv
-.PHONY: help demo test test-adapters check bench reproduce audits clean
+.PHONY: help demo test test-adapters check bench reproduce audits constraints clean
 
 PYTHON ?=
 ARGS ?=
+# A file of exact versions, as CI has it: CONSTRAINTS=constraints.txt. Without one, the newest
+# versions that pyproject.toml allows are installed.
+CONSTRAINTS ?=
 
 # One thread, so that timings and the last digits do not depend on the machine's cores.
 PINS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMEXPR_NUM_THREADS=1
@@ -42,42 +45,51 @@ reproduce: .venv/.plots ## run every study and write docs/reproduction.md with i
 audits: .venv/.audits ## run the paper's real-data audits and write docs/audits.md; ARGS="NAME" selects
 	@$(PINS) .venv/bin/python audits/reproduce.py $(ARGS)
 
+# A fresh environment, so that nothing that happens to be installed gets in; what it finds newest
+# is what CI installs from then on. A few hundred megabytes are loaded.
+constraints: ## write constraints.txt anew: the newest versions that pyproject.toml allows
+	@set -e; $(find-python); folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
+	"$$python" -m venv "$$folder/venv"; \
+	"$$folder/venv/bin/python" -m pip install --quiet --disable-pip-version-check -e ".[dev]"; \
+	{ echo "# Exact versions of all that .[dev] installs, as CI has them; made by: make constraints"; \
+	  echo "# with Python $$("$$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')"; \
+	  "$$folder/venv/bin/python" -m pip freeze --exclude-editable --disable-pip-version-check; \
+	} >"$$folder/constraints.txt"; \
+	mv "$$folder/constraints.txt" constraints.txt; echo "constraints.txt: $$(grep -c == constraints.txt) packages"
+
 clean: ## remove .venv, caches and built files
 	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps say which extras are installed: .core none, .plots and .audits one each, .dev all.
-.venv/.core: pyproject.toml
+.venv/.core: pyproject.toml $(CONSTRAINTS)
 	@$(call install,.,.venv/.core)
 
-.venv/.plots: pyproject.toml
+.venv/.plots: pyproject.toml $(CONSTRAINTS)
 	@$(call install,.[plots],.venv/.core .venv/.plots)
 
 # The agency's audit draws noise that is meant to be private.
-.venv/.audits: pyproject.toml
+.venv/.audits: pyproject.toml $(CONSTRAINTS)
 	@$(call install,.[dp],.venv/.core .venv/.audits)
 
-.venv/.dev: pyproject.toml
+.venv/.dev: pyproject.toml $(CONSTRAINTS)
 	@$(call install,.[dev],.venv/.core .venv/.plots .venv/.audits .venv/.dev)
 
 # A stamp is not enough: an install may have been cut short (.installing is still there), the
-# interpreter replaced, the checkout moved, or another PYTHON asked for. Then start over.
+# interpreter replaced, the checkout moved, or another PYTHON or other CONSTRAINTS asked for. Then
+# start over.
 probe := import importlib.util as u, os, sys; \
   s = u.find_spec("proxyguard"); \
   sys.exit(not (s and os.path.samefile(list(s.submodule_search_locations)[0], "src/proxyguard")))
 usable := { test ! -e .venv/.installing && .venv/bin/python -I -c '$(probe)' && \
-  { test -z "$(PYTHON)" || test "$$(cat .venv/.python)" = "$(PYTHON)"; }; } >/dev/null 2>&1
+  { test -z "$(PYTHON)" || test "$$(cat .venv/.python)" = "$(PYTHON)"; } && \
+  { test -z "$(CONSTRAINTS)" || cmp "$(CONSTRAINTS)" .venv/.constraints; }; } >/dev/null 2>&1
 $(shell $(usable) || rm -f .venv/.core .venv/.plots .venv/.audits .venv/.dev)
 
 recent := import sys; sys.exit(sys.version_info < (3, 11))
 candidates := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python)
 
-# $(call install,REQUIREMENT,STAMPS): install this checkout, editable, into .venv. The log is
-# shown only on failure. A second make waits for the first and then finds nothing to do.
-define install
-set -e; \
-if command -v flock >/dev/null; then exec 9<pyproject.toml; flock 9; fi; \
-if $(usable) && test $@ -nt pyproject.toml; then exit 0; fi; \
+define find-python
 python=; for name in $(candidates); do \
   if "$$name" -c '$(recent)' >/dev/null 2>&1; then python=$$name; break; fi; \
 done; \
@@ -85,19 +97,30 @@ if test -z "$$python"; then \
   echo "ProxyGuard needs Python 3.11 or newer; tried: $(candidates)." >&2; \
   echo "Name one with: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; \
   exit 1; \
-fi; \
+fi
+endef
+
+# $(call install,REQUIREMENT,STAMPS): install this checkout, editable, into .venv. The log is
+# shown only on failure. A second make waits for the first and then finds nothing to do.
+define install
+set -e; \
+if command -v flock >/dev/null; then exec 9<pyproject.toml; flock 9; fi; \
+if $(usable) && test $@ -nt pyproject.toml; then exit 0; fi; \
+$(find-python); \
 echo "installing proxyguard into .venv (once)"; \
 $(usable) || rm -rf .venv; \
 log=$$(mktemp); \
 if command -v uv >/dev/null; then \
   { test -d .venv || uv venv --python "$$python" .venv; } && touch .venv/.installing && \
-  uv pip install --python .venv/bin/python -e "$(1)"; \
+  uv pip install --python .venv/bin/python $(addprefix -c ,$(CONSTRAINTS)) -e "$(1)"; \
 else \
   { test -d .venv || "$$python" -m venv .venv; } && touch .venv/.installing && \
   { .venv/bin/python -m pip --version || .venv/bin/python -m ensurepip; } && \
-  .venv/bin/python -m pip install --disable-pip-version-check -e "$(1)"; \
+  .venv/bin/python -m pip install --disable-pip-version-check \
+    $(addprefix -c ,$(CONSTRAINTS)) -e "$(1)"; \
 fi >"$$log" 2>&1 || { cat "$$log" >&2; rm -f "$$log"; exit 1; }; \
 rm -f "$$log"; \
 test -e .venv/.python || echo "$$python" >.venv/.python; \
+$(if $(CONSTRAINTS),cp "$(CONSTRAINTS)" .venv/.constraints; )\
 touch $(2); rm .venv/.installing
 endef
