@@ -238,7 +238,8 @@ def test_a_failed_draw_that_is_said_to_have_passed_is_found(
 
     def fail(manifest: dict[str, Any]) -> None:
         draws = manifest["members"]["target"]["m"]["draws"]
-        draws[0] = {"seed": draws[0]["seed"], "status": "failed", "error": "no memory"}
+        kept = {key: draws[0][key] for key in ("seed", "guard")}
+        draws[0] = {**kept, "status": "failed", "error": "no memory"}
 
     forge.manifest(audit, fail)
     audit.open()
