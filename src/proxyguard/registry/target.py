@@ -219,7 +219,8 @@ class Target(DeclarationPart):
     def estimand(self) -> str:
         """What the means of this audit are means over, in words."""
         if isinstance(self.design, StratifiedDesign):
-            weights = ", ".join(f"{name} {w}" for name, w in self.design.weights.items())
+            # Sorted: a registry's mapping has no order, and verify compares these words.
+            weights = ", ".join(f"{name} {w}" for name, w in sorted(self.design.weights.items()))
             equal = len(set(self.design.weights.values())) == 1
             kind = "an equal mixture" if equal else "the registered mixture"
             return f"{kind} of the strata of {self.design.by!r} (weights {weights})"
