@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from proxyguard.certificate.sequential import FavorableScore, SequentialAudit, SequentialPlan
     from proxyguard.certificate.stream import CandidateStream
     from proxyguard.errors import (
+        BrokenTable,
         BudgetOverspent,
         Busy,
         DigestMismatch,
@@ -72,6 +73,7 @@ drawn_by(_drawer)
 # Loaded when first named, so that the command line starts without what it does not use.
 _HOME = {
     "Audit": "proxyguard.audit.audit",
+    "BrokenTable": "proxyguard.errors",
     "BudgetOverspent": "proxyguard.errors",
     "Busy": "proxyguard.errors",
     "CandidateStream": "proxyguard.certificate.stream",
@@ -126,6 +128,7 @@ _HOME = {
 
 __all__ = [
     "Audit",
+    "BrokenTable",
     "BudgetOverspent",
     "Busy",
     "CandidateStream",

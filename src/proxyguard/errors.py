@@ -16,6 +16,7 @@ ProxyGuardError
     KeyExists              a key would have replaced another one
     Busy                   another process is working on the audit
     DiskError              a file could not be written; nothing was changed
+    BrokenTable            a stored table is none that an audit writes (also TableError)
     UntrustedCode          the record asks for code that nobody here asked to be run
     Unprotected            a secret lies where others can reach it, and cannot be closed here
   TargetReused           a target record was offered a second time where it must be fresh
@@ -115,6 +116,10 @@ class DigestMismatch(SealError):
             f"{what} was sealed with digest {sealed[:16]}..., found {found[:16]}...; "
             "restore the sealed value, nothing else can repair this"
         )
+
+
+class BrokenTable(SealError, TableError):
+    """A stored table is none that an audit writes: broken, nested, or larger than it says."""
 
 
 class StageError(SealError):

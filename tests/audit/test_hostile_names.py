@@ -78,7 +78,6 @@ def proxyguard(*arguments: str) -> int:
     """Run a command here and return its code."""
     with pytest.MonkeyPatch.context() as here:
         here.setattr(sys, "argv", ["proxyguard", *arguments])
-        here.setattr("proxyguard.cli.main._listen", lambda: None)  # pytest keeps its signals
         here.setattr(warnings, "showwarning", warnings.showwarning)
         with pytest.raises(SystemExit) as ended:
             main()

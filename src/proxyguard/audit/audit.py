@@ -204,7 +204,7 @@ class Audit:
         return figures_of(self.folder, self.journal(), scheme)
 
     def _rewrite_report(self) -> None:
-        if any((self.folder / name).exists() for name in REPORTS):
+        if any(self.folder.has(name) for name in REPORTS):
             self.report()
 
     def verify(
@@ -256,17 +256,16 @@ class Audit:
         if self.journal().ledger.path is LedgerPath.FIXED:
             self.draw()
         if ledger.has(Stage.CERTIFIED):
-            if not all((self.folder / name).exists() for name in REPORTS):
+            if not all(self.folder.has(name) for name in REPORTS):
                 self.report()
             return self.certificate()
         return self.open(key_file=key_file, passphrase=passphrase)
 
     def certificate(self) -> dict[str, Any]:
         """Return what the certificate says."""
-        place = self.folder / CERTIFICATE
-        if not place.exists():
+        if not self.folder.has(CERTIFICATE):
             raise StageError("there is no certificate yet; run proxyguard open")
-        value, _ = open_envelope(place.read_bytes())
+        value, _ = open_envelope(self.folder.read(CERTIFICATE))
         found: dict[str, Any] = value["predicate"]
         return found
 

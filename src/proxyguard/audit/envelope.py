@@ -51,14 +51,15 @@ def open_envelope(content: bytes) -> tuple[dict[str, Any], str]:
         (signature,) = envelope["signatures"]
         signer, given = signature["keyid"], base64.b64decode(signature["sig"], validate=True)
         value = json.loads(payload)
-    except (ValueError, KeyError, TypeError) as error:
+        again = canonical_bytes(envelope), canonical_bytes(value)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise SealError(f"the certificate is no DSSE envelope: {error}") from error
     if envelope.get("payloadType") != PAYLOAD_TYPE:
         raise SealError(f"the certificate's payload is {envelope.get('payloadType')!r}")
     spelt = [base64.b64encode(part).decode() for part in (payload, given)]
     if spelt != [envelope["payload"], signature["sig"]]:
         raise SealError("the certificate's base64 is not in canonical form; it was edited")
-    if canonical_bytes(envelope) != content or canonical_bytes(value) != payload:
+    if again != (content, payload):
         raise SealError("the certificate is not in canonical form; it was edited")
     if not signed_by(signer, given.hex(), preauthenticate(payload)):
         raise SealError("the certificate's signature does not fit its content")

@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import hashlib
-import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from proxyguard.draw.store import Store
 from proxyguard.errors import DigestMismatch, RegistryError, SealError, StageError
 from proxyguard.seal.canonical import canonical_bytes, digest
+from proxyguard.seal.inside import (
+    DOCUMENT,
+    check_name,
+    is_address,
+    open_inside,
+    parse_canonical,
+    read_inside,
+    sha256_inside,
+)
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Entry, Stage
 from proxyguard.seal.storage import write_atomic
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from proxyguard.registry.declaration import Declaration
+    from proxyguard.seal.sealed_file import SealedFile
 
 FORMAT = 1
 DECLARATION = "audit.toml"
@@ -50,7 +64,7 @@ class AuditFolder:
     def declaration_text(self) -> str:
         """Return the text of `audit.toml`."""
         try:
-            return (self / DECLARATION).read_text(encoding="utf-8")
+            return read_inside(self.path, DECLARATION).decode("utf-8")
         except FileNotFoundError:
             raise RegistryError(
                 f"there is no {DECLARATION} in {self.path}; proxyguard init writes one"
@@ -64,26 +78,55 @@ class AuditFolder:
             raise RegistryError(f"there is no audit folder at {self.path}")
         return Journal(self.path)
 
+    def has(self, name: str) -> bool:
+        """Return whether something of this name is here, be it a file or not."""
+        return os.path.lexists(self / name)
+
+    def read(self, name: str, *, most: int = DOCUMENT) -> bytes:
+        """Return the bytes of a file, which must be a plain one of this folder."""
+        try:
+            return read_inside(self.path, name, most=most)
+        except FileNotFoundError:
+            raise SealError(f"{name} is missing from {self.path}") from None
+
+    def text(self, name: str) -> str:
+        """Return the text of a file."""
+        try:
+            return self.read(name).decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise SealError(f"{name} is no UTF-8 text: {error}") from error
+
+    def stored_table(self, address: str, what: str) -> pd.DataFrame:
+        """Return a stored table; an error names its file beside what it is."""
+        from proxyguard.seal.table import read_table_bytes
+
+        return read_table_bytes(self.store.get(address), f"{what} ({self.store.name(address)})")
+
+    def sealed_target(self, sealed: Mapping[str, Any]) -> SealedFile:
+        """Return the encrypted records of a member, by what the ledger says of it."""
+        # Here and not above: status and log read no tables.
+        from proxyguard.seal.sealed_file import SealedFile
+
+        index = sealed["index"]
+        if type(index) is not int or index < 0:
+            raise SealError(f"a sealed target has a number, the ledger has {str(index)[:80]!r}")
+        name = f"target/{index}.sealed"
+        with suppress(FileNotFoundError):  # which SealedFile says in its own words
+            open_inside(self.path, name).close()
+        return SealedFile(self / name)
+
     def write_json(self, name: str, value: Any) -> str:
         """Write a value in canonical form and return the digest of its bytes."""
         content = canonical_bytes(value)
         place = self / name
         place.parent.mkdir(parents=True, exist_ok=True)
-        if not place.exists() or place.read_bytes() != content:
+        if not self.has(name) or self.read(name) != content:
             write_atomic(place, content)
         return hashlib.sha256(content).hexdigest()
 
     def read_json(self, name: str) -> Any:
         """Read a value whose file must be in canonical form and of a format known here."""
-        try:
-            content = (self / name).read_bytes()
-            value = json.loads(content)
-        except FileNotFoundError:
-            raise SealError(f"{name} is missing from {self.path}") from None
-        except ValueError:
-            raise SealError(f"{name} is no JSON; it was edited") from None
-        if canonical_bytes(value) != content:
-            raise SealError(f"{name} is not in canonical form; it was edited")
+        value = parse_canonical(self.read(name), name)
         if not isinstance(value, dict) or value.get("format") != FORMAT:
             found = value.get("format") if isinstance(value, dict) else None
             raise SealError(f"{name} has format {found!r}; this version reads {FORMAT}")
@@ -99,8 +142,7 @@ class AuditFolder:
     def sha256(self, name: str) -> str:
         """Return the digest of a file's bytes as they are now."""
         try:
-            with open(self / name, "rb") as file:
-                return hashlib.file_digest(file, "sha256").hexdigest()
+            return sha256_inside(self.path, name)
         except FileNotFoundError:
             raise SealError(f"{name} is missing from {self.path}") from None
 
@@ -165,5 +207,12 @@ def recorded_files(entries: tuple[Entry, ...]) -> dict[str, str]:
     """Return the files that the ledger vouches for; a later step replaces an earlier one."""
     files: dict[str, str] = {}
     for entry in entries:
-        files.update(entry.body.get("files", {}))
+        listed = entry.body.get("files", {})
+        if not isinstance(listed, Mapping) or not all(is_address(d) for d in listed.values()):
+            raise SealError(
+                f"entry {entry.index} of the ledger does not list its files by their digests"
+            )
+        for name in listed:
+            check_name(name)  # a ledger that vouches for /etc/passwd vouches for nothing here
+        files.update(listed)
     return files

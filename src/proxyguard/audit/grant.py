@@ -19,7 +19,6 @@ from proxyguard.seal.keys import SigningKey, signed_by
 from proxyguard.seal.ledger import Path as LedgerPath
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.lineage import LineageStore
-from proxyguard.seal.sealed_file import SealedFile
 from proxyguard.seal.storage import exclusive, write_atomic
 
 
@@ -41,13 +40,13 @@ def grant(folder: AuditFolder, steward_key: Path, memory: LineageStore) -> dict[
             raise SealError("this target was not sealed for the steward whose key was given")
         author = str(journal.ledger.author)
         check_steward(steward.identity, author)
-        if (folder / GRANT).exists():
+        if folder.has(GRANT):
             raise StageError("granted already; a grant is given once")
         if journal.ledger.has(Stage.OPENED):
             raise StageError("the target has been opened")
         recipient = Recipient(author[64:])
         keys = {
-            name: recipient.wrap(_file(folder, member).unwrap(Person(steward.exchange)))
+            name: recipient.wrap(folder.sealed_target(member).unwrap(Person(steward.exchange)))
             for name, member in sealed["members"].items()
         }
         statement: dict[str, Any] = {
@@ -84,20 +83,21 @@ def read_grant(folder: AuditFolder, journal: Journal) -> dict[str, Any] | None:
     if sealed["steward"] is not None and sealed["steward"][:64] in journal.signers:
         raise SealError("the steward is the author, so nobody else granted the opening")
     if sealed["steward"] is None:
-        if (folder / GRANT).exists():
+        if folder.has(GRANT):
             raise SealError(f"{GRANT} is here, and no steward was named when the target was sealed")
         return None
-    if not (folder / GRANT).exists():
+    if not folder.has(GRANT):
         raise StageError(
             "the target was sealed for a steward; ask them to run: proxyguard grant DIR --key KEY"
         )
-    content = (folder / GRANT).read_bytes()
+    content = folder.read(GRANT)
     try:
         value = json.loads(content)
         statement, signature = dict(value["grant"]), str(value["signature"])
-    except (ValueError, KeyError, TypeError):
+        again = canonical_bytes(value)
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise SealError(f"{GRANT} is no grant; it was edited") from None
-    if canonical_bytes(value) != content or statement.get("format") != 1:
+    if again != content or statement.get("format") != 1:
         raise SealError(f"{GRANT} is not in a form that this version reads; it was edited")
     if not signed_by(sealed["steward"][:64], signature, canonical_bytes(statement)):
         raise SealError(f"{GRANT} does not carry the steward's signature")
@@ -142,7 +142,3 @@ def _sealed(journal: Journal) -> dict[str, Any]:
     if not journal.ledger.has(Stage.SEALED):
         raise StageError("the target is not sealed")
     return dict(journal.ledger.find(Stage.SEALED)[0].body)
-
-
-def _file(folder: AuditFolder, member: dict[str, Any]) -> SealedFile:
-    return SealedFile(folder / f"target/{member['index']}.sealed")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +14,7 @@ from proxyguard.audit.folder import (
     recorded_files,
 )
 from proxyguard.errors import SealError
+from proxyguard.seal.inside import entries_inside, sha256_inside
 from proxyguard.seal.journal import NAME, Journal
 from proxyguard.seal.ledger import Stage
 
@@ -28,37 +28,42 @@ def check_folder(folder: AuditFolder, journal: Journal) -> None:
 def problems(folder: AuditFolder, journal: Journal) -> Iterator[tuple[str, str]]:
     """Yield every recorded file that is missing or changed."""
     for name, recorded in sorted(vouched_files(folder, journal).items()):
-        place = folder / name
-        if not place.is_file():
+        try:
+            found = sha256_inside(folder.path, name)
+        except FileNotFoundError:
             yield name, "is missing"
-        else:
-            found = _digest(place)
-            if found != recorded:
-                yield (
-                    name,
-                    f"was changed: recorded with digest {recorded[:16]}..., found {found[:16]}...",
-                )
+            continue
+        except SealError as error:
+            yield name, str(error)
+            continue
+        if found != recorded:
+            yield (
+                name,
+                f"was changed: recorded with digest {recorded[:16]}..., found {found[:16]}...",
+            )
 
 
 def vouched_files(folder: AuditFolder, journal: Journal) -> dict[str, str]:
     """Return every file that the ledger vouches for, directly or through the manifest."""
     files = recorded_files(journal.ledger.entries)
-    listed = RELEASES in files and (folder / RELEASES).is_file()
+    listed = RELEASES in files and folder.has(RELEASES)
     if listed and folder.sha256(RELEASES) == files[RELEASES]:
         for address in stored_objects(folder.read_json(RELEASES)):
-            files[folder.store.path(address).relative_to(folder.path).as_posix()] = address
+            files[folder.store.name(address)] = address
     return files
 
 
-def stored_objects(manifest: dict[str, Any]) -> Iterator[str]:
-    """Yield the addresses that a manifest refers to."""
-    yield from manifest.get("sources", {}).values()
-    for mechanisms in manifest["members"].values():
-        for content in mechanisms.values():
-            for draw in content["draws"]:
-                for key in ("release", "model"):
-                    if draw.get(key):
-                        yield draw[key]
+def stored_objects(manifest: dict[str, Any]) -> list[str]:
+    """Return the addresses that a manifest refers to."""
+    try:
+        addresses = list(manifest.get("sources", {}).values())
+        for mechanisms in manifest["members"].values():
+            for content in mechanisms.values():
+                for draw in content["draws"]:
+                    addresses += [draw[key] for key in ("release", "model") if draw.get(key)]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise SealError(f"{RELEASES} is no manifest of ours: {error!r}; it was edited") from error
+    return addresses
 
 
 def unknown_files(folder: AuditFolder, journal: Journal) -> list[str]:
@@ -73,22 +78,23 @@ def unknown_files(folder: AuditFolder, journal: Journal) -> list[str]:
     if certified:
         known |= set(REPORTS)
     found = []
-    for place in sorted(folder.path.rglob("*")):
-        if not place.is_file():
-            continue
-        name = place.relative_to(folder.path).as_posix()
+    for name, odd in entries_inside(folder.path):
+        if odd is not None:
+            continue  # a problem, whoever vouches for it
         if name in known or (not certified and _unfinished(name, ledger.has(Stage.DRAWN))):
             continue
         found.append(name)
-    return found
+    return sorted(found)
+
+
+def odd_entries(folder: AuditFolder) -> Iterator[tuple[str, str]]:
+    """Yield what is neither a plain file nor a folder: audits write nothing else."""
+    for name, odd in entries_inside(folder.path):
+        if odd is not None:
+            yield name, f"is {odd}, and an audit's folder holds plain files alone"
 
 
 def _unfinished(name: str, drawn: bool) -> bool:
     """Return whether a file belongs to a step that is still going on."""
     return not drawn and name.split("/")[0] in ("store", "draws", "registry", "development",
                                                 "target", RELEASES)  # fmt: skip
-
-
-def _digest(place: Any) -> str:
-    with open(place, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -16,7 +16,6 @@ from proxyguard.errors import DrawError, SealError
 from proxyguard.registry.declaration import Member
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Stage
-from proxyguard.seal.table import read_table_bytes
 
 FAILED = ("failed", "timeout")
 """Draws that gave no release: every loss of theirs counts as its upper bound."""
@@ -137,7 +136,7 @@ def with_content(
         )
     if schema is None or status in FAILED:
         return {**record, "content": None}
-    frame = read_table_bytes(folder.store.get(record["release"]), where)
+    frame = folder.stored_table(record["release"], where)
     content = schema.content(frame)
     stated = record.get("content")
     if stated is None:

@@ -56,7 +56,6 @@ from proxyguard.seal.journal import Journal, writing
 from proxyguard.seal.keys import SigningKey
 from proxyguard.seal.ledger import Ledger, Stage
 from proxyguard.seal.ledger import Path as LedgerPath
-from proxyguard.seal.sealed_file import SealedFile
 
 SELF_ATTESTED = "self-attested: no second party granted the opening"
 
@@ -164,7 +163,7 @@ class Opener:
             return self._targets[member.name]
         sealed = journal.ledger.find(Stage.SEALED)[0].body["members"][member.name]
         if member.name not in self._unwrapped:
-            file = SealedFile(self.folder / f"target/{sealed['index']}.sealed")
+            file = self.folder.sealed_target(sealed)
             if self._steward_key is not None:
                 steward = Person(SigningKey.load(self._steward_key).exchange)
                 self._unwrapped[member.name] = file.unwrap(steward)
@@ -288,7 +287,7 @@ class Opener:
         done = journal.ledger.find(Stage.CERTIFIED)
         if done:
             before = dict(done[0].body["files"])
-            recorded, _ = open_envelope((self.folder / CERTIFICATE).read_bytes())
+            recorded, _ = open_envelope(self.folder.read(CERTIFICATE))
             # The statement and not its bytes: the author may have handed over to another key.
             if before[EVIDENCE] != name or recorded != open_envelope(content)[0]:
                 raise SealError(
@@ -304,7 +303,7 @@ class Opener:
         found = advice()
         if found is not None:
             files[ADVICE] = self.folder.write_json(ADVICE, found)
-        if (self.folder / RECORDS).exists():
+        if self.folder.has(RECORDS):
             files[RECORDS] = self.folder.sha256(RECORDS)
         journal.record(Stage.CERTIFIED, {"files": files, "time": now()}, author)
 

@@ -59,9 +59,9 @@ def sources_of(folder: AuditFolder, journal: Journal) -> Sources:
     if not journal.ledger.has(Stage.CERTIFIED):
         raise StageError("there is no certificate yet; run proxyguard open")
     check_folder(folder, journal)
-    value, signer = open_envelope((folder / CERTIFICATE).read_bytes())
+    value, signer = open_envelope(folder.read(CERTIFICATE))
     evidence: dict[str, Any] = folder.read_json(EVIDENCE)
-    fixed = (folder / RELEASES).exists()
+    fixed = folder.has(RELEASES)
     registry = folder.registry(journal)
     advised = ADVICE in recorded_files(journal.ledger.entries)
     return Sources(

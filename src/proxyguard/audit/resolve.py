@@ -29,6 +29,7 @@ from proxyguard.registry.fields import number
 from proxyguard.registry.parts import Drawn
 from proxyguard.registry.target import Outcome
 from proxyguard.seal.fingerprint import canonical_value
+from proxyguard.seal.inside import OBJECT
 from proxyguard.seal.table import as_text, read_table_bytes
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ class MemberDevelopment:
         return self._read(self.validation_name)
 
     def _read(self, name: str) -> pd.DataFrame:
-        return read_table_bytes((self.place.folder / name).read_bytes(), name)
+        return read_table_bytes(self.place.folder.read(name, most=OBJECT), name)
 
     def learner(self) -> Library | None:
         """Return the registered procedure."""

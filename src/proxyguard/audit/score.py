@@ -32,7 +32,6 @@ from proxyguard.registry.declaration import Member
 from proxyguard.registry.design import Clustered
 from proxyguard.registry.requirement import Form
 from proxyguard.registry.target import Outcome
-from proxyguard.seal.table import read_table_bytes
 
 Array = NDArray[np.float64]
 
@@ -171,7 +170,7 @@ class Scorer:
             release.fitted = load_fitted(self.folder, record, self.trusted)
         queries = [m for m in self.measures if m.query is not None]
         if record.get("model") is None or queries:
-            frame = read_table_bytes(self.folder.store.get(record["release"]), release.name)
+            frame = self.folder.stored_table(record["release"], release.name)
             coded = CodedRecords(frame)
             for measure in queries:
                 assert measure.query is not None  # selected above
@@ -184,9 +183,7 @@ class Scorer:
         if self.source is None:
             return None
         if "predictions" in self.source:
-            frame = read_table_bytes(
-                self.folder.store.get(self.source["predictions"]), "the source's predictions"
-            )
+            frame = self.folder.stored_table(self.source["predictions"], "the source's predictions")
             return stored_predictions(frame, "source")
         return load_fitted(self.folder, self.source, self.trusted)
 

@@ -22,7 +22,6 @@ from proxyguard.losses.measure import Measure
 from proxyguard.losses.query import BoundedQuery, CodedRecords, Workload
 from proxyguard.losses.records import check_ids, check_size, check_strata, stratum_counts
 from proxyguard.registry.design import Clustered, Design, Sampling, Stratified
-from proxyguard.seal.table import read_table_bytes
 
 Array = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -210,7 +209,7 @@ def _is_worst(column: Mapping[str, Any], pvalue: float, r: int) -> bool:
 
 def _coded(folder: AuditFolder, draw: Mapping[str, Any]) -> CodedRecords:
     name = str(draw.get("name", draw["seed"]))
-    return CodedRecords(read_table_bytes(folder.store.get(draw["release"]), name))
+    return CodedRecords(folder.stored_table(draw["release"], name))
 
 
 def _answers(coded: CodedRecords | None, asked: Sequence[_Asked]) -> list[Array]:

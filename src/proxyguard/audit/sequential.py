@@ -172,7 +172,7 @@ class SequentialOpener(Opener):
         return predicate
 
     def _certified(self, journal: Journal, registry: Registry) -> dict[str, Any]:
-        value, _ = open_envelope((self.folder / CERTIFICATE).read_bytes())
+        value, _ = open_envelope(self.folder.read(CERTIFICATE))
         found: dict[str, Any] = value["predicate"]
         return found
 

@@ -23,7 +23,6 @@ from proxyguard.errors import RegistryError
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.parts import MechanismPart
 from proxyguard.seal.canonical import digest
-from proxyguard.seal.sealed_file import SealedFile
 
 Records = Sequence[Mapping[str, Any]]
 GIVEN = "whatever made the losses, which were computed elsewhere"
@@ -213,7 +212,7 @@ def _sealed_problems(
     folder: AuditFolder, member: Member, sealed: Mapping[str, Any], development: MemberDevelopment
 ) -> Iterator[str]:
     """Yield what the ledger says of a sealed target that its files do not."""
-    file = SealedFile(folder / f"target/{sealed['index']}.sealed")
+    file = folder.sealed_target(sealed)
     file.check_shape()
     if file.rows != sealed["records"]:
         yield f"{sealed['records']} records are recorded, the sealed file has {file.rows}"

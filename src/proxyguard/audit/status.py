@@ -55,7 +55,7 @@ def status_of(folder: AuditFolder) -> Status:
     ledger = journal.ledger
     sealed = ledger.find(Stage.SEALED)
     report: Report | None = None
-    if ledger.has(Stage.CERTIFIED) and all((folder / n).exists() for n in (CERTIFICATE, EVIDENCE)):
+    if ledger.has(Stage.CERTIFIED) and all(folder.has(n) for n in (CERTIFICATE, EVIDENCE)):
         from proxyguard.audit.report import report_of
 
         report = report_of(folder, journal)
@@ -103,7 +103,7 @@ def _verdicts(report: Report) -> tuple[dict[str, Any], ...]:
 
 def _next(folder: AuditFolder, journal: Any) -> str:
     ledger = journal.ledger
-    if not (folder / DECLARATION).exists():
+    if not folder.has(DECLARATION):
         return "init"
     if not ledger.has(Stage.SEALED):
         return "seal"
@@ -113,7 +113,7 @@ def _next(folder: AuditFolder, journal: Any) -> str:
     if fixed and not ledger.has(Stage.DRAWN):
         return "draw"
     steward = ledger.find(Stage.SEALED)[0].body["steward"]
-    if steward is not None and not (folder / GRANT).exists():
+    if steward is not None and not folder.has(GRANT):
         return "grant (by the steward)"
     return "verify" if ledger.has(Stage.CERTIFIED) else "open"
 

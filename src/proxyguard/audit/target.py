@@ -25,7 +25,7 @@ from proxyguard.seal.canonical import digest
 from proxyguard.seal.fingerprint import canonical_value
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Stage
-from proxyguard.seal.sealed_file import ROWS, SealedFile, nonce_of
+from proxyguard.seal.sealed_file import ROWS, nonce_of
 from proxyguard.seal.table import to_frame, typed
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class OpenTarget:
     def __init__(
         self, folder: AuditFolder, member: Member, sealed: Mapping[str, Any], key: bytes
     ) -> None:
-        file = SealedFile(folder / f"target/{sealed['index']}.sealed")
+        file = folder.sealed_target(sealed)
         file.check(key, sealed["commitment"])
         self._member, self._sealed = member, sealed
         self.rows, self.salt = file.rows, file.salt(key)

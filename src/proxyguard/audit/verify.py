@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from proxyguard.audit.folder import CERTIFICATE, DECLARATION, EVIDENCE, AuditFolder
-from proxyguard.audit.integrity import problems, unknown_files
+from proxyguard.audit.integrity import odd_entries, problems, unknown_files
 from proxyguard.draw.catalog import only_our_code
 from proxyguard.errors import KeyMissing, ProxyGuardError, UntrustedCode
+from proxyguard.seal.inside import ours_to_mend
 from proxyguard.seal.journal import NAME, Journal
 from proxyguard.seal.ledger import Stage
 
@@ -104,15 +105,24 @@ def _verify(folder: AuditFolder, opener: Opener | None, scope: Scope) -> Verific
         return result
     result.signers, result.head = journal.signers, journal.ledger.head
     result.certified = journal.ledger.has(Stage.CERTIFIED)
-    result.findings += [Finding(place=p, problem=why) for p, why in problems(folder, journal)]
-    result.findings += [Finding(place=p, problem=why) for p, why in _unrecorded(folder, journal)]
-    result.checked.append("files: every recorded byte")
-    result.unknown = unknown_files(folder, journal)
+    step(result, "files", "files: every recorded byte",
+         lambda: _check_files(result, folder, journal))  # fmt: skip
     if journal.ledger.has(Stage.REGISTERED):
         from proxyguard.audit.verify_claim import verify_claim
 
-        verify_claim(result, folder, journal, opener, scope)
+        _attempt(result, "the claim", "the claim",
+                 lambda: verify_claim(result, folder, journal, opener, scope))  # fmt: skip
     return result
+
+
+def _check_files(result: Verification, folder: AuditFolder, journal: Journal) -> None:
+    for listed in (problems(folder, journal), _unrecorded(folder, journal)):
+        result.findings += [Finding(place=name, problem=why) for name, why in listed]
+    known = {finding.place for finding in result.findings}
+    result.findings += [
+        Finding(place=name, problem=why) for name, why in odd_entries(folder) if name not in known
+    ]
+    result.unknown = unknown_files(folder, journal)
 
 
 def _unrecorded(folder: AuditFolder, journal: Journal) -> Iterator[tuple[str, str]]:
@@ -122,7 +132,7 @@ def _unrecorded(folder: AuditFolder, journal: Journal) -> Iterator[tuple[str, st
         if others:
             yield NAME, f"is missing or empty, and {others[0].name} is here"
     for name in (EVIDENCE, CERTIFICATE):
-        if (folder / name).exists() and not journal.ledger.has(Stage.CERTIFIED):
+        if folder.has(name) and not journal.ledger.has(Stage.CERTIFIED):
             yield (
                 name,
                 "is here, and the ledger records no certificate: opening was interrupted (run "
@@ -132,16 +142,25 @@ def _unrecorded(folder: AuditFolder, journal: Journal) -> Iterator[tuple[str, st
 
 def step(result: Verification, place: str, name: str, check: Callable[[], Any]) -> Any:
     """Run one check; what it raises is a finding, or says why nothing was checked."""
+    done, found = _attempt(result, place, name, check)
+    if done:
+        result.checked.append(name)
+    return found
+
+
+def _attempt(
+    result: Verification, place: str, name: str, check: Callable[[], Any]
+) -> tuple[bool, Any]:
+    """Run a check; return whether it came to its end, and what it gave."""
     try:
-        found = check()
+        return True, check()
     except KeyMissing:
         raise  # says nothing about the folder
     except UntrustedCode as error:
         result.not_checked.append(f"{name}: {error}")
-        return None
     except _BROKEN as error:
+        if isinstance(error, OSError) and ours_to_mend(error):
+            raise  # nor does this: the machine lacks rights, handles or a sound disk
         text = str(error) if isinstance(error, ProxyGuardError) else f"cannot be read: {error!r}"
         result.findings.append(Finding(place=place, problem=text))
-        return None
-    result.checked.append(name)
-    return found
+    return False, None

@@ -235,7 +235,7 @@ def _check_registry(folder: AuditFolder, journal: Journal) -> Registry:
         value = folder.read_json(name)
         if digest(value) != entry.body["declaration"]:
             raise SealError(f"{name} is not the one that was recorded")
-        text = (folder / snapshot_name(index)).read_text(encoding="utf-8")
+        text = folder.text(snapshot_name(index))
         _check_resolved(Registry(value), read_declaration(text), journal, name)
         drawn = any(e.index < entry.index for e in ledger.find(Stage.DRAWN))
         if before is not None and drawn and drawn_part(value) != drawn_part(before):
@@ -245,7 +245,7 @@ def _check_registry(folder: AuditFolder, journal: Journal) -> Registry:
         ):
             raise SealError(f"{name}: the ledger names other exclusions that it made void")
         before = value
-    if (folder / DECLARATION).read_text(encoding="utf-8") != text:
+    if folder.text(DECLARATION) != text:
         raise SealError(f"{DECLARATION} is not the declaration that is in force")
     registry = folder.registry(journal)
     if path_of(registry.declaration) is not ledger.path:
@@ -367,7 +367,7 @@ def _check_certificate(
     evidence: Mapping[str, Any],
     grant: dict[str, Any] | None,
 ) -> None:
-    value, signer = open_envelope((folder / CERTIFICATE).read_bytes())
+    value, signer = open_envelope(folder.read(CERTIFICATE))
     if signer != journal.ledger.find(Stage.CERTIFIED)[0].signer:
         raise SealError("the certificate was signed by another key than the ledger")
     make = sequential_predicate if journal.ledger.path is LedgerPath.SEQUENTIAL else predicate_of
@@ -405,8 +405,7 @@ def _check_correction(folder: AuditFolder, journal: Journal, registry: Registry)
 
 def _check_report(folder: AuditFolder, journal: Journal) -> None:
     for name, content in report_bytes(folder, journal).items():
-        place = folder / name
-        if not place.exists():
+        if not folder.has(name):
             continue  # a report can be written at any time; one that is there must be this one
-        if place.read_bytes() != content:
+        if folder.read(name) != content:
             raise SealError(f"{name} is not the report of this audit; write it anew with report")

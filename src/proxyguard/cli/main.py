@@ -126,6 +126,12 @@ def main() -> None:
     except ProxyGuardError as error:
         show.complain(str(error))
         sys.exit(show.exit_code(error))
+    except MemoryError:
+        show.complain(
+            "this machine has too little memory for that; nothing was found about the folder, what "
+            "was recorded is kept, and the step can be run again where there is more"
+        )
+        sys.exit(show.Exit.ERROR)
     except OSError as error:
         show.complain(str(error))
         sys.exit(show.Exit.ERROR)

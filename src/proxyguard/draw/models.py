@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import zipfile
 from collections.abc import Sequence
 from typing import Any
@@ -28,6 +29,8 @@ TRUSTED = (
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
 )
 """Types that our own pipelines contain and skops does not trust by itself."""
+UNPACKED = 2**30
+"""Bytes of a stored model, unpacked."""
 ADDRESS = "_stop_words_id"
 """What scikit-learn's vectorizers call the memory address of the stop words they checked last;
 one without it checks them again."""
@@ -63,6 +66,8 @@ def load_model(content: bytes, name: str, trusted: Sequence[str] = ()) -> Any:
     try:
         if content.startswith(MAGIC):
             return plain_model(content)
+    except MemoryError:
+        raise  # says nothing about the model
     except Exception as error:  # a forged file may break its reader in any way
         raise SealError(f"{name} is no stored model: {error}") from error
     return _load_skops(content, name, {*TRUSTED, *trusted})
@@ -72,6 +77,7 @@ def _load_skops(content: bytes, name: str, allowed: set[str]) -> Any:
     import skops.io
 
     try:
+        _check_sizes(content)
         found = set(skops.io.get_untrusted_types(data=content))
         if found - allowed:
             beyond = tuple(sorted(found - allowed))
@@ -81,10 +87,33 @@ def _load_skops(content: bytes, name: str, allowed: set[str]) -> Any:
                 names=beyond,
             )
         return skops.io.loads(content, trusted=sorted(found))
-    except SealError:
+    except (SealError, MemoryError):
         raise
     except Exception as error:  # a forged file may break its reader in any way
         raise SealError(f"{name} is no stored model: {error!r}") from error
+
+
+def _check_sizes(content: bytes) -> None:
+    """Refuse an archive that unpacks to more than a model, or whose arrays are not what they say.
+
+    A deflated megabyte is a gigabyte of zeros, and numpy makes an array before it reads it.
+    """
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        unpacked = sum(info.file_size for info in archive.infolist())
+        if unpacked > UNPACKED:
+            raise SealError(f"it unpacks to {unpacked:,} bytes; a model has at most {UNPACKED:,}")
+        for info in archive.infolist():
+            if not info.filename.endswith(".npy"):
+                continue
+            with archive.open(info) as file:
+                version = np.lib.format.read_magic(file)
+                read = {
+                    (1, 0): np.lib.format.read_array_header_1_0,
+                    (2, 0): np.lib.format.read_array_header_2_0,
+                }[version]
+                shape, _, kind = read(file)
+                if math.prod(shape) * kind.itemsize > info.file_size:
+                    raise SealError(f"its array {info.filename} is longer than its file")
 
 
 def _address(member: str) -> str:

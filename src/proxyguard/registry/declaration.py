@@ -318,7 +318,7 @@ def read_declaration(text: str) -> Declaration:
     """Read `audit.toml`; an error names every key, what was expected and what was found."""
     try:
         value = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # numbers of a thousand digits, deep tables
         raise RegistryError(f"the declaration is no TOML: {error}") from error
     return as_declaration(value)
 

@@ -7,7 +7,6 @@ happen.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,11 +14,14 @@ from typing import Any
 
 from proxyguard.errors import KeyMissing, SealError, StageError
 from proxyguard.seal.canonical import canonical_bytes
+from proxyguard.seal.inside import parse_canonical, read_inside
 from proxyguard.seal.keys import SigningKey, signed_by
 from proxyguard.seal.ledger import Entry, Ledger, Stage
 from proxyguard.seal.storage import exclusive, write_atomic
 
 NAME = "ledger.jsonl"
+LARGEST = 64 * 2**20
+"""Bytes of a ledger: some ten thousand draws and scores, with their statistics."""
 
 
 class Journal:
@@ -27,7 +29,10 @@ class Journal:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / NAME
-        content = self._path.read_bytes() if self._path.exists() else b""
+        try:
+            content = read_inside(folder, NAME, most=LARGEST)
+        except FileNotFoundError:
+            content = b""
         if content and not content.endswith(b"\n"):
             raise SealError(f"{self._path} does not end with a whole line; it was cut or edited")
         self._lines = content.split(b"\n")[:-1]
@@ -93,15 +98,10 @@ def _consent(head: str, successor: str) -> bytes:
 
 def _read_line(line: bytes, index: int, path: Path) -> Entry:
     place = f"{path.name}, line {index + 1}"
-    try:
-        value = json.loads(line)
-    except ValueError:
-        raise SealError(f"{place} is no JSON; it was edited") from None
+    value = parse_canonical(line, place)
     if not isinstance(value, dict) or set(value) != {"entry", "signature"}:
         raise SealError(f"{place} is no signed entry of a format that this version reads")
     entry = Entry.from_dict(value["entry"])
-    if canonical_bytes(value) != line:
-        raise SealError(f"{place} is not in canonical form; it was edited")
     if not signed_by(entry.signer, str(value["signature"]), entry.to_bytes()):
         raise SealError(f"{place} does not carry a valid signature of {entry.signer[:16]}...")
     if entry.stage is Stage.ROTATED:

@@ -127,7 +127,13 @@ class Ledger:
     """The audit's steps so far; appending checks the rules above."""
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        # Kept as entries come: a ledger of a hundred thousand is not walked for each of them.
         self._entries: list[Entry] = []
+        self._stages: dict[Stage, list[Entry]] = {stage: [] for stage in Stage}
+        self._authors: list[str] = []  # in force after each entry
+        self._known: set[str] = set()  # every key that was in force
+        self._head = ORIGIN
+        self._last: Entry | None = None  # that is no note
         for entry in entries:
             self._admit(entry)
 
@@ -139,26 +145,26 @@ class Ledger:
     @property
     def head(self) -> str:
         """The digest of the last entry, to be signed or published."""
-        return self._entries[-1].digest if self._entries else ORIGIN
+        return self._head
 
     def find(self, stage: Stage) -> tuple[Entry, ...]:
         """Return the entries of one step, in order."""
-        return tuple(entry for entry in self._entries if entry.stage is stage)
+        return tuple(self._stages[stage])
 
     def has(self, stage: Stage) -> bool:
         """Return whether a step was recorded."""
-        return bool(self.find(stage))
+        return bool(self._stages[stage])
 
     @property
     def path(self) -> Path:
         """Fixed unless the registration said otherwise."""
-        registered = self.find(Stage.REGISTERED)
+        registered = self._stages[Stage.REGISTERED]
         return Path(registered[0].body.get("path", "fixed")) if registered else Path.FIXED
 
     @property
     def declaration(self) -> str | None:
         """The digest of the declaration in force: registered, or the last amendment's."""
-        steps = [e for e in self._entries if e.stage in (Stage.REGISTERED, Stage.AMENDED)]
+        steps = self._stages[Stage.AMENDED] or self._stages[Stage.REGISTERED]
         return str(steps[-1].body["declaration"]) if steps else None
 
     @property
@@ -168,13 +174,7 @@ class Ledger:
 
     def author_after(self, index: int) -> str | None:
         """Return the identity in force once the entry of this number was recorded."""
-        author = None
-        for entry in self._entries[: index + 1]:
-            if entry.stage is Stage.SEALED:
-                author = str(entry.body["author"])
-            elif entry.stage is Stage.ROTATED:
-                author = str(entry.body["successor"])
-        return author
+        return self._authors[index] if 0 <= index < len(self._authors) else None
 
     @property
     def signer(self) -> str | None:
@@ -184,9 +184,9 @@ class Ledger:
     @property
     def waiting(self) -> Entry | None:
         """The committed draw of a sequential audit that has no score yet."""
-        steps = [entry for entry in self._entries if entry.stage not in NOTES]
-        last = steps[-1] if steps and self.path is Path.SEQUENTIAL else None
-        return last if last is not None and last.stage is Stage.DRAWN else None
+        last = self._last
+        drawn = last is not None and last.stage is Stage.DRAWN and self.path is Path.SEQUENTIAL
+        return last if drawn else None
 
     def append(self, stage: Stage, body: Mapping[str, Any], signer: str) -> Entry:
         """Record the next step and return its entry."""
@@ -212,6 +212,13 @@ class Ledger:
             raise StageError(f"{entry.stage.value}: {objection}")
         canonical_bytes(entry.to_dict())  # what cannot be sealed is refused before it is recorded
         self._entries.append(entry)
+        self._stages[entry.stage].append(entry)
+        self._head = entry.digest
+        heir = {Stage.SEALED: "author", Stage.ROTATED: "successor"}.get(entry.stage)
+        self._authors.append(self._authors[-1] if heir is None else str(entry.body[heir]))
+        self._known.add(self._authors[-1][:64])
+        if entry.stage not in NOTES:
+            self._last = entry
 
     def _objection(self, entry: Entry) -> str | None:
         """Return why this entry may not come next, or nothing."""
@@ -228,11 +235,12 @@ class Ledger:
                 f"{str(self.signer)[:16]}..., which has not handed over to it"
             )
         if stage is Stage.ROTATED:
-            known = {e.signer for e in self._entries}
-            return _rotation_objection(entry, known)
+            return _rotation_objection(entry, self._known)
         if stage is Stage.DEVELOPED:
             return "development ends with registration" if has(Stage.REGISTERED) else None
         if stage is Stage.REGISTERED:
+            if entry.body.get("path", "fixed") not in [path.value for path in Path]:
+                return f"there is no path {entry.body['path']!r}"
             return _missing(entry.body, "declaration")
         if not has(Stage.REGISTERED):
             return "the claim must be registered first"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +22,11 @@ from proxyguard.errors import DigestMismatch, SealError
 from proxyguard.seal.canonical import canonical_bytes
 from proxyguard.seal.crypto import Holder, decrypt, encrypt, unwrap_any
 from proxyguard.seal.entropy import random_bytes
+from proxyguard.seal.inside import open_inside
 
 FORMAT = 1
+HEADER = 2**20
+"""Bytes of a header: wraps for some hundred holders."""
 ROWS = 4096
 """Records a chunk: what a pass over the target holds in memory at once."""
 
@@ -77,13 +81,13 @@ class SealedFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            with open(path, "rb") as file:
-                line = file.readline()
+            with open_inside(path.parent, path.name) as file:
+                line = file.readline(HEADER)
         except FileNotFoundError:
             raise SealError(f"the sealed file {path.name} is missing") from None
         try:
             self.header: dict[str, Any] = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise SealError(f"{path.name} has no header that this version reads") from None
         found = self.header.get("format") if isinstance(self.header, dict) else None
         if found != FORMAT:
@@ -129,15 +133,17 @@ class SealedFile:
                 f"{self._path.name} says that it has {rows} records in {chunks} chunks, which "
                 f"hold {ROWS} each after the first"
             )
-        with open(self._path, "rb") as file:
+        with open_inside(self._path.parent, self._path.name) as file:
+            size = os.fstat(file.fileno()).st_size
             file.readline()
-            for _ in range(chunks):
+            # Before counting them: a header may name more chunks than anybody can wait for.
+            for _ in range(chunks if 4 * chunks <= size else 0):
                 file.seek(int.from_bytes(file.read(4), "big"), 1)
-            if file.tell() != self._path.stat().st_size:
+            if file.tell() != size:
                 raise SealError(f"{self._path.name} does not end with its last chunk")
 
     def _plain(self, key: bytes) -> Iterator[bytes]:
-        with open(self._path, "rb") as file:
+        with open_inside(self._path.parent, self._path.name) as file:
             file.readline()
             for index in range(int(self.header["chunks"])):
                 size = int.from_bytes(file.read(4), "big")

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from proxyguard.errors import Busy, DiskError, StoodOpen, Unprotected
 from proxyguard.seal.entropy import random_bytes
+from proxyguard.seal.inside import entries_inside
 
 LEFTOVER = ".part"
 """Suffix of a file that is being written."""
@@ -28,7 +29,8 @@ LEFTOVER = ".part"
 def write_flushed(path: Path, content: bytes, *, private: bool) -> None:
     """Write a file through to the disk, readable by its owner alone if it is private."""
     mode = 0o600 if private else 0o666
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    # A folder from elsewhere may hold a link of this name, which would be written through.
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode)
     with os.fdopen(handle, "wb") as file:
         file.write(content)
         file.flush()
@@ -164,8 +166,9 @@ def sync_folder(folder: Path) -> None:
 
 def sweep(folder: Path) -> None:
     """Remove what killed writes left behind; the caller holds the folder's lock."""
-    for part in folder.rglob(f"*{LEFTOVER}"):
-        part.unlink()
+    for name, _ in entries_inside(folder):
+        if name.endswith(LEFTOVER):
+            (folder / name).unlink()
 
 
 @contextmanager

@@ -21,13 +21,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from proxyguard.errors import TableError
+from proxyguard.errors import BrokenTable, TableError
 from proxyguard.registry.target import Reading
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Positions = NDArray[np.int64]
+CELLS = 50_000_000
+"""Cells of a table, 400 MB as doubles: what a file of a megabyte must not exceed unseen."""
+TEXT = 2**31
+"""Bytes of a table's text, and of a Parquet file's columns, unpacked."""
+BATCH = 2**16
+"""Rows that are unpacked at once."""
 
 
 class RawTable:
@@ -109,7 +115,13 @@ def _read_text(path: Path) -> bytes:
     try:
         content = path.read_bytes()
         if path.suffix == ".gz":
-            content = gzip.decompress(content)
+            with gzip.open(io.BytesIO(content)) as file:
+                content = file.read(TEXT + 1)
+        if len(content) > TEXT:
+            raise TableError(
+                f"{path.name} has more than {TEXT:,} bytes of text; write the table as Parquet, or "
+                "as several"
+            )
         content = content.removeprefix(codecs.BOM_UTF8)
     except FileNotFoundError:
         raise TableError(f"there is no table at {path}") from None
@@ -120,11 +132,49 @@ def _read_text(path: Path) -> bytes:
 
 def _read_parquet(path: Path) -> pa.Table:
     try:
-        return pq.read_table(path, use_threads=False)
+        return _arrow(path, path.name)
     except FileNotFoundError:
         raise TableError(f"there is no table at {path}") from None
+
+
+def _arrow(source: Path | io.BytesIO, name: str) -> pa.Table:
+    """Return a Parquet file as a table, once it is known how much that is.
+
+    Compressed columns take a byte for ten thousand values, and a text that every record repeats
+    is stored once. So cells are counted before they are made, text stays coded, and what the
+    pages hold is counted as they are read: their sizes are written by whoever made the file.
+    """
+    try:
+        with pq.ParquetFile(source) as file:
+            cells = file.metadata.num_rows * max(1, file.metadata.num_columns)
+            schema = file.schema_arrow
+        nested = [field.name for field in schema if pa.types.is_nested(field.type)]
+        if nested:
+            raise TableError(f"{name}: column {nested[0]!r} holds lists or tables, and no values")
+        if cells > CELLS:
+            raise TableError(f"{name} has {cells:,} cells; a table here has at most {CELLS:,}")
+        texts = [field.name for field in schema if _is_text(field.type)]
+        if isinstance(source, io.BytesIO):
+            source.seek(0)
+        batches, held = [], 0
+        with pq.ParquetFile(source, read_dictionary=texts) as file:
+            schema = file.schema_arrow
+            for batch in file.iter_batches(batch_size=BATCH, use_threads=False):
+                held += batch.nbytes
+                if held > TEXT:
+                    raise TableError(f"{name} has more than {TEXT:,} bytes, unpacked")
+                batches.append(batch)
+        return pa.Table.from_batches(batches, schema).unify_dictionaries()
+    except (MemoryError, FileNotFoundError):
+        raise  # of which the first says nothing about the table
     except (OSError, pa.ArrowException) as error:
-        raise TableError(f"{path.name} is no whole Parquet file: {error}") from error
+        raise TableError(f"{name} is no whole Parquet file: {error}") from error
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind)
+    )
 
 
 def _fields(line: bytes, reading: Reading) -> list[str]:
@@ -261,6 +311,8 @@ def to_arrow(frame: pd.DataFrame) -> pa.Table:
 
 def table_bytes(frame: pd.DataFrame) -> bytes:
     """Return a frame as Parquet, the same bytes for the same values."""
+    if frame.size > CELLS:  # nobody could read it back
+        raise TableError(f"a table of {frame.size:,} cells; a table here has at most {CELLS:,}")
     sink = io.BytesIO()
     pq.write_table(to_arrow(frame), sink, compression="zstd")
     return sink.getvalue()
@@ -269,9 +321,11 @@ def table_bytes(frame: pd.DataFrame) -> bytes:
 def read_table_bytes(content: bytes, name: str) -> pd.DataFrame:
     """Return the frame that `table_bytes` wrote."""
     try:
-        return to_frame(pq.read_table(io.BytesIO(content), use_threads=False))
-    except (OSError, pa.ArrowException) as error:
-        raise TableError(f"{name} is no whole Parquet file: {error}") from error
+        return to_frame(_arrow(io.BytesIO(content), name))
+    except MemoryError:
+        raise
+    except TableError as error:
+        raise BrokenTable(str(error)) from error
 
 
 def read_table(path: Path, reading: Reading) -> pd.DataFrame:

@@ -1,0 +1,180 @@
+"""Every file of an audit's folder is opened here, for the folder may come from anybody.
+
+Rules
+ * a name is relative and made of names: no absolute path, no ``..``
+ * no part of it is a link, so that nothing outside the folder stands for a file of it
+ * a file is a plain file: FIFOs, devices and sockets are never waited for, folders never read
+ * a file is no larger, JSON no deeper and no folder fuller than audits make them
+
+What breaks a rule is a `SealError` that names the file, before anything of it is in memory.
+Want of memory, of rights or of file handles says nothing about the folder and is raised as it is.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator
+from io import BufferedReader
+from pathlib import Path
+from typing import Any
+
+from proxyguard.errors import SealError
+from proxyguard.seal.canonical import canonical_bytes
+
+LARGEST = 8 * 2**30
+"""Bytes of any file; a sealed target is read chunk by chunk, and may be larger than memory."""
+OBJECT = 2**30
+"""Bytes of a stored table or model, which is read as a whole."""
+DOCUMENT = 256 * 2**20
+"""Bytes of a manifest, a registry, evidence."""
+VALUES = 20_000_000
+"""Values of a document: a file of brackets takes twenty times its size in memory."""
+FILES = 250_000
+"""Files of a folder; a draw has three."""
+DEPTH = 32
+"""Folders within folders."""
+_ADDRESS = re.compile("[0-9a-f]{64}")
+_OURS = frozenset(
+    (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE)
+)
+"""What an open fails with for a reason that lies on this machine and not in the folder."""
+
+
+def is_address(value: object) -> bool:
+    """Return whether a value is a SHA-256 as we write it; as a path another could lead anywhere."""
+    return isinstance(value, str) and _ADDRESS.fullmatch(value) is not None
+
+
+def ours_to_mend(error: OSError) -> bool:
+    """Return whether an error is about this machine, and says nothing about the folder."""
+    return error.errno in _OURS
+
+
+def open_inside(folder: Path, name: str, *, most: int = LARGEST) -> BufferedReader:
+    """Open a plain file of the folder; a missing one is a `FileNotFoundError`."""
+    parts = check_name(name)
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for k, part in enumerate(parts):
+            last = k == len(parts) - 1
+            # Without waiting: a FIFO has no writer. Without following: a link leads out.
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+            within = os.open(part, flags if last else flags | os.O_DIRECTORY, dir_fd=handle)
+            os.close(handle)
+            handle = within
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise SealError(f"{name} is {_kind(found.st_mode)} and no file; it was put there")
+        if found.st_size > most:
+            raise SealError(
+                f"{name} has {found.st_size:,} bytes, and an audit writes at most {most:,}; it "
+                "was put there"
+            )
+        file = os.fdopen(handle, "rb")
+    except OSError as error:
+        os.close(handle)
+        if isinstance(error, FileNotFoundError) or ours_to_mend(error):
+            raise
+        raise SealError(f"{name} is {_what_failed(error)}; it was put there") from error
+    except SealError:
+        os.close(handle)
+        raise
+    return file
+
+
+def read_inside(folder: Path, name: str, *, most: int = DOCUMENT) -> bytes:
+    """Return the bytes of a plain file of the folder."""
+    with open_inside(folder, name, most=most) as file:
+        return file.read(most)  # and no more, should it grow
+
+
+def sha256_inside(folder: Path, name: str) -> str:
+    """Return the digest of a plain file of the folder."""
+    with open_inside(folder, name) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_name(name: str) -> list[str]:
+    """Return the parts of a file's name; one that could lead out of the folder is refused."""
+    parts = name.split("/")
+    odd = any(part in ("", ".", "..") or "\0" in part or len(part) > 255 for part in parts)
+    if odd or len(parts) > DEPTH:
+        raise SealError(f"{_short(name)} is no name of a file in an audit's folder")
+    return parts
+
+
+def entries_inside(folder: Path) -> Iterator[tuple[str, str | None]]:
+    """Yield every entry below a folder: its name, and what it is where it is no plain file.
+
+    Links are named and not followed.
+    """
+    count = 0
+    waiting = [""]
+    while waiting:
+        prefix = waiting.pop()
+        below: list[str] = []
+        with os.scandir(folder / prefix if prefix else folder) as entries:
+            for entry in entries:
+                count += 1
+                name = f"{prefix}{entry.name}"
+                if count > FILES:
+                    raise SealError(
+                        f"{folder.name} holds more than {FILES:,} files, {_short(name)} among "
+                        "them; no audit does"
+                    )
+                try:
+                    mode = entry.stat(follow_symlinks=False).st_mode
+                except FileNotFoundError:  # another process has just removed it
+                    continue
+                if stat.S_ISDIR(mode):
+                    if name.count("/") + 1 >= DEPTH:
+                        raise SealError(f"{_short(name)} lies deeper than an audit's folders")
+                    below.append(f"{name}/")
+                else:
+                    yield name, None if stat.S_ISREG(mode) else _kind(mode)
+        waiting += sorted(below, reverse=True)
+
+
+def parse_canonical(content: bytes, name: str) -> Any:
+    """Return the value of a JSON document, which must be in canonical form."""
+    if sum(content.count(sign) for sign in (b",", b"[", b"{")) > VALUES:
+        raise SealError(f"{name} has more than {VALUES:,} values; no document of an audit has")
+    try:
+        value = json.loads(content)
+        again = canonical_bytes(value)
+    except RecursionError:
+        raise SealError(f"{name} is nested deeper than a document of ours; it was edited") from None
+    except ValueError:
+        raise SealError(f"{name} is no JSON; it was edited") from None
+    except SealError as error:
+        raise SealError(f"{name}: {error}") from error
+    if again != content:
+        raise SealError(f"{name} is not in canonical form; it was edited")
+    return value
+
+
+def _kind(mode: int) -> str:
+    kinds = {
+        stat.S_IFLNK: "a link", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket",
+        stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFDIR: "a folder",
+    }  # fmt: skip
+    return kinds.get(stat.S_IFMT(mode), "something odd")
+
+
+def _what_failed(error: OSError) -> str:
+    if error.errno == errno.ELOOP:
+        return "a link"
+    if error.errno == errno.ENOTDIR:
+        return "below a link, or below something that is no folder"
+    if error.errno == errno.ENXIO:
+        return "a socket or a device"
+    return f"nothing that can be opened ({error.strerror})"
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 120 else f"{name[:117]}..."
