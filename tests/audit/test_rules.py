@@ -77,12 +77,18 @@ def put(frame: pd.DataFrame, path: Path) -> None:
     frame.to_csv(path, index=False)
 
 
-def sealed_audit(root: Path, *parts: str, name: str = "first") -> Audit:
-    """Seal an audit of the table in ``root``; several of them share one home."""
+def new_audit(root: Path, *parts: str, name: str = "first") -> Audit:
+    """Begin an audit of the table in ``root``; several of them share one home."""
     if not (root / "data" / "table.csv").exists():
         put(table(), root / "data" / "table.csv")
     audit = Audit(root / name, home=root / "home", data=[root / "data"], workers=1)
     audit.init(HEAD.replace("{name}", name) + "".join(parts))
+    return audit
+
+
+def sealed_audit(root: Path, *parts: str, name: str = "first") -> Audit:
+    """Begin an audit and seal its target."""
+    audit = new_audit(root, *parts, name=name)
     audit.seal()
     return audit
 
@@ -590,23 +596,94 @@ def test_target_records_in_another_development_file_are_a_leak(
     leaked = pd.concat([table(150, seed=6), target.iloc[:60]])
     put(target, tmp_path / "data" / "target.csv")
     put(leaked.sample(frac=1.0, random_state=1), tmp_path / "data" / "development.csv")
-    audit = sealed_audit(tmp_path, APART.replace("{coincidence}", coincidence), *WHOLE[1:])
+    parts = (APART.replace("{coincidence}", coincidence), *WHOLE[1:])
+    audit = new_audit(tmp_path, *parts)
     if coincidence:
+        audit.seal()
         audit.register()
-        lineage = finish(audit)["claim_status"]["lineage"]
-        found = re.findall(r"(\d+) target records have value twins in (\w+) of this audit", lineage)
+        status = finish(audit)["claim_status"]
+        found = re.findall(
+            r"(\d+) target records have value twins in (\w+) of this audit", status["lineage"]
+        )
         assert {role for _, role in found} == {"training", "validation"}
         assert sum(int(number) for number, _ in found) == 60
+        # Registered on the author's word, which the guarantee then rests on.
+        assert status["guarantee"].startswith("no: ")
+        assert (
+            "which coincidence does not explain; the declaration says: values are rounded"
+            in (status["guarantee"])
+        )
         return
-    with pytest.raises(TargetReused, match="records of the target have the values of a training"):
+    leak = "records of the target have the values of a training"
+    assert any(leak in problem for problem in audit.check().problems)
+    with pytest.raises(TargetReused, match=leak):
+        audit.seal()
+    assert not audit.journal().ledger.has(Stage.SEALED)
+    assert not (audit.home.root / "targets").exists()
+    assert not (audit.folder / "target").exists()
+
+
+@pytest.mark.parametrize("copies", [2, 7])
+def test_repeating_the_development_rows_does_not_hide_that_the_target_is_among_them(
+    tmp_path: Path, copies: int
+) -> None:
+    target = table(200, seed=5)
+    put(target, tmp_path / "data" / "target.csv")
+    put(pd.concat([target] * copies), tmp_path / "data" / "development.csv")
+    audit = new_audit(tmp_path, APART.replace("{coincidence}", ""), *WHOLE[1:])
+    leak = (
+        r"\d+ records of the target have the values of a training record \(all columns\), about 0"
+    )
+    with pytest.raises(TargetReused, match=leak):
+        audit.seal()
+    assert any(re.match(leak, problem) for problem in audit.check().problems)
+
+
+CHANGED: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
+    "a row less": lambda t: t.iloc[1:],
+    "a column more": lambda t: t.assign(third=np.sqrt(np.arange(len(t)) + 0.5)),
+    "a column renamed": lambda t: t.rename(columns={"second": "other"}),
+}
+
+
+@pytest.mark.parametrize("change", CHANGED)
+def test_an_opened_target_is_no_fresh_one_with_a_row_less_or_a_column_changed(
+    tmp_path: Path, change: str
+) -> None:
+    first = sealed_audit(tmp_path, *WHOLE)
+    first.register()
+    assert finish(first)["claim_status"]["guarantee"] == "yes"
+    put(CHANGED[change](table().sample(frac=1.0, random_state=3)), tmp_path / "data" / "again.csv")
+    other = [part.replace('"table.csv"', '"again.csv"') for part in WHOLE]
+    second = new_audit(tmp_path, *other, name="second")
+    would = "the certificate would say: guarantee no: "
+    assert any(warning.startswith(would) for warning in second.check().warnings)
+    assert any(warning.startswith(would) for warning in second.seal()["warnings"])
+    assert any(warning.startswith(would) for warning in second.check().warnings)
+    second.register()
+    status = finish(second)["claim_status"]
+    assert "which coincidence does not explain" in status["guarantee"]
+    assert re.search(r"no: \d+ target records have the values of records in", status["guarantee"])
+    assert status["evidence"] == "same-table sensitivity: target records had a role before"
+    assert second.verify().good
+
+
+def test_a_fresh_target_beside_a_development_table_that_was_used_before_is_fresh(
+    tmp_path: Path,
+) -> None:
+    put(table(200, seed=6), tmp_path / "data" / "development.csv")
+    for number, name in enumerate(("first", "second")):
+        put(table(200, seed=20 + number), tmp_path / "data" / "target.csv")
+        audit = sealed_audit(tmp_path, APART.replace("{coincidence}", ""), *WHOLE[1:], name=name)
+        assert not any("guarantee" in warning for warning in audit.check().warnings)
         audit.register()
-    assert not audit.journal().ledger.has(Stage.REGISTERED)
+        assert finish(audit)["claim_status"]["guarantee"] == "yes"
 
 
 def test_a_target_that_is_the_development_file_is_a_leak(tmp_path: Path) -> None:
     put(table(200, seed=5), tmp_path / "data" / "target.csv")
     put(table(200, seed=5), tmp_path / "data" / "development.csv")
     declared = APART.replace("{coincidence}", 'coincidence = "none"')
-    audit = sealed_audit(tmp_path, declared, *WHOLE[1:])
+    audit = new_audit(tmp_path, declared, *WHOLE[1:])
     with pytest.raises(TargetReused, match="150 records of the target are also in training"):
-        audit.register()
+        audit.seal()

@@ -296,12 +296,17 @@ table = "development.csv"
 """
 
 
-def apart(tmp_path: Path, source: str, design: str = "") -> Audit:
-    """Certify on a target that lies in a file of its own."""
+def declared_apart(tmp_path: Path, source: str, design: str = "") -> str:
+    """Write a target that lies in a file of its own, and return its declaration."""
     put(table(260, seed=2), tmp_path / "data" / "target.csv")
     put(table(240, seed=3), tmp_path / "data" / "development.csv")
     text = APART.replace("{source}", source).replace("{design}", design)
-    return certified(tmp_path, HEAD + text + PROCEDURE + BRIER + BOOTSTRAP + CLAIM)
+    return HEAD + text + PROCEDURE + BRIER + BOOTSTRAP + CLAIM
+
+
+def apart(tmp_path: Path, source: str, design: str = "") -> Audit:
+    """Certify on a target that lies in a file of its own."""
+    return certified(tmp_path, declared_apart(tmp_path, source, design))
 
 
 @pytest.mark.parametrize(
@@ -322,8 +327,10 @@ def apart(tmp_path: Path, source: str, design: str = "") -> Audit:
 def test_a_design_that_the_records_do_not_have_is_refused_before_they_are_sealed(
     tmp_path: Path, source: str, message: str
 ) -> None:
+    audit = audit_of(tmp_path, declared_apart(tmp_path, source))
+    assert any(message in problem for problem in audit.check().problems)
     with pytest.raises(TableError, match=message):
-        apart(tmp_path, source)
+        audit.seal()
     assert not (tmp_path / "audit" / "ledger.jsonl").exists()
 
 

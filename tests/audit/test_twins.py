@@ -10,21 +10,20 @@ from proxyguard.report.provenance import lineage_table
 def opened(**changes: Any) -> list[dict[str, Any]]:
     one = {"audit": "first", "member": "target", "role": "target", "same_table": False,
            "records": 1000, "shared": 0, "twins": 0, "expected_twins": "0.0",
-           "same_audit": False, "opened": True, "reused": False, **changes}  # fmt: skip
+           "excess": False, "columns": "all columns", "same_audit": False,
+           "opened": True, "reused": False, **changes}  # fmt: skip
     return [{"stage": "opened", "body": {"lineage": [one]}}]
 
 
 def test_more_twins_than_coincidence_explains_may_be_the_same_records() -> None:
     # The case of a target that comes again in a file of its own: 0 shared, 1000 twins, 0 expected.
-    note = lineage_table(opened(twins=1000)).note
+    note = lineage_table(opened(twins=1000, excess=True, reused=True)).note
     assert "Those in target of first" in note
-    assert "may be the same records under another coding" in note
+    assert "taken for the same records under another coding" in note
 
 
 def test_twins_by_coincidence_are_not_called_so() -> None:
-    # 85 twins with 70 expected lie below 70 + 5 sqrt(70) + 10 = 121.8; 122 do not.
     assert "another coding" not in lineage_table(opened(twins=85, expected_twins="70.0")).note
-    assert "another coding" in lineage_table(opened(twins=122, expected_twins="70.0")).note
 
 
 def test_within_one_table_it_is_known_which_records_are_the_same() -> None:

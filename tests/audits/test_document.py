@@ -153,11 +153,12 @@ def test_the_rank_of_a_published_figure_gives_its_pvalue() -> None:
 def test_lineage_shows_twins_where_they_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     def met(audit: str, **changes: Any) -> dict[str, Any]:
         return {"audit": audit, "role": "target", "same_audit": False, "same_table": False,
-                "shared": 0, "twins": 0, "expected_twins": "0.0", **changes}  # fmt: skip
+                "shared": 0, "twins": 0, "expected_twins": "0.0", "excess": False,
+                **changes}  # fmt: skip
 
     found = [
         met("the same table", same_table=True, shared=7, twins=7),
-        met("recoded", twins=1000),
+        met("recoded", twins=1000, excess=True),
         met("by chance", twins=3),
         met("itself", same_audit=True, twins=1000),
     ]

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from proxyguard.registry.target import Reading
-from proxyguard.seal.fingerprint import RecordSet, expected_twins, fingerprints, identify
+from proxyguard.seal.fingerprint import Table, expected_twins
 from proxyguard.seal.table import RawTable
+from proxyguard.seal.twins import meet
 
 DATA = os.environ.get("PROXYGUARD_DATA")
 TABLE = Path(str(DATA)) / "secondary_mushroom" / "secondary_data.csv.gz"
@@ -28,13 +29,15 @@ NUMERIC = {"cap-diameter", "stem-height", "stem-width"}
 def test_value_twins_are_as_many_as_coincidence_explains_and_no_reuse() -> None:
     raw = RawTable(TABLE, Reading(separator=";"))
     columns = [name for name in raw.columns if name not in NUMERIC]
-    prints = fingerprints(raw.take(np.arange(len(raw)))[columns], b"k" * 32)
-    identity, occurrences = identify(prints, columns)
+    table = Table(raw.take(np.arange(len(raw)))[columns], b"k" * 32)
     rng = np.random.default_rng(8480201)
     chosen = np.sort(rng.choice(len(raw), size=10_000, replace=False))
     rest = np.setdiff1d(np.arange(len(raw)), chosen)
-    target = RecordSet(identity, prints[chosen], occurrences[chosen])
-    development = RecordSet(identity, prints[rest], occurrences[rest])
+    target, development = table.records(chosen), table.records(rest)
     assert target.twins_in(development) == 9788
     assert target.shared_with(development) == 0
-    assert expected_twins(prints, 10_000) == pytest.approx(9788, abs=50)
+    assert expected_twins(table.prints, 10_000) == pytest.approx(9788, abs=50)
+    # The same judgement where nothing says that both parts are of one table.
+    meeting = meet(target.views, development.views)
+    assert not meeting.excess
+    assert meeting.expected == pytest.approx(9788, rel=0.05)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from proxyguard.seal.fingerprint import (
     SIZE,
     RecordSet,
+    Table,
     canonical_value,
     expected_twins,
     fingerprints,
@@ -144,9 +145,7 @@ def test_equal_records_are_numbered_in_the_order_of_the_table(
 
 
 def record_set(frame: pd.DataFrame, chosen: list[int]) -> RecordSet:
-    prints = fingerprints(frame, KEY)
-    identity, occurrences = identify(prints, list(frame.columns))
-    return RecordSet(identity, prints[chosen], occurrences[chosen])
+    return Table(frame, KEY).records(chosen)
 
 
 def test_shared_records_are_those_of_one_table_and_twins_those_of_equal_values() -> None:
@@ -160,13 +159,6 @@ def test_shared_records_are_those_of_one_table_and_twins_those_of_equal_values()
     longer = record_set(frame_of([("1", "a"), ("2", "b"), ("9", "z")]), [0, 1, 2])
     assert first.shared_with(longer) == 0
     assert first.twins_in(longer) == 2
-
-
-def test_the_share_of_records_with_a_twin_counts_every_copy() -> None:
-    frame = frame_of([("1", "a"), ("1", "a"), ("1", "a"), ("2", "b"), ("3", "c")])
-    assert record_set(frame, [0, 1, 2, 3, 4]).twinned() == 3 / 5
-    assert record_set(frame, [3, 4]).twinned() == 0.0
-    assert record_set(frame, []).twinned() == 0.0
 
 
 @pytest.mark.parametrize("table", ["aaabbcd", "aaaaaaa", "abcdefg", "aabbccd", "aab", "a"])

@@ -6,7 +6,8 @@ from typing import Any
 
 from proxyguard.audit.folder import Registry
 from proxyguard.audit.home import Home
-from proxyguard.audit.register import build_registry, check_lineage, path_of, write_registry
+from proxyguard.audit.lineage import check_lineage
+from proxyguard.audit.register import build_registry, path_of, write_registry
 from proxyguard.audit.resolve import Workplace
 from proxyguard.errors import RegistryError, StageError
 from proxyguard.seal.canonical import digest

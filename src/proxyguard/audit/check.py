@@ -4,25 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+from proxyguard.audit.claim_status import lineage_warnings, lineage_words
 from proxyguard.audit.disclosure import count_requirements, group_warnings, mean_warnings
 from proxyguard.audit.divide import check_columns, divide
 from proxyguard.audit.folder import DECLARATION
+from proxyguard.audit.home import Home
 from proxyguard.audit.limits import planned_records, resolve_limits
+from proxyguard.audit.lineage import check_lineage, refuse_leaks
 from proxyguard.audit.loss_file import read_loss_file
 from proxyguard.audit.measures import design_of, measures_of
 from proxyguard.audit.plan import MANY, declared_records, obstacles
 from proxyguard.audit.register import claim_reasons
 from proxyguard.audit.resolve import MemberDevelopment, Workplace, develop, reference_policies
-from proxyguard.audit.seal import kinds_of_member
+from proxyguard.audit.seal import kinds_of_member, overlaps_of, prepare_member
 from proxyguard.draw.catalog import find_pipeline, load_attribute, load_generator
-from proxyguard.errors import ProxyGuardError, TableError
+from proxyguard.errors import ProxyGuardError, TableError, TargetReused
 from proxyguard.losses.measure import Measure
 from proxyguard.losses.query import CodedRecords
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.parts import SlackRule
 from proxyguard.registry.requirement import Form, Requirement
+from proxyguard.seal.entropy import random_bytes
+from proxyguard.seal.fingerprint import Table
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.table import RawTable
 
@@ -81,6 +88,7 @@ def check(place: Workplace) -> Check:
         _check_claim_before_sealing(result, declaration)
         for member in declaration.members if result.good else ():
             _check_disclosure(result, declaration, member, place)
+    _check_lineage(result, place, declaration)
     return result
 
 
@@ -104,6 +112,36 @@ def _check_disclosure(
         result.problems.append(str(error))
         return
     result.warnings += mean_warnings(declaration, member, requirements=means, n=n)
+
+
+def _check_lineage(result: Check, place: Workplace, declaration: Declaration) -> None:
+    """Say what opening will say of the target's records: seen before, or in development."""
+    home = Home(Path(place.home))
+    journal = place.folder.journal()
+    if all(m.target.losses is not None for m in declaration.members):
+        return
+    try:
+        if journal.ledger.has(Stage.SEALED):
+            overlaps = check_lineage(place.folder, journal, home)
+        else:
+            store = home.lineage if home.lineage_path.exists() else None
+            key = random_bytes(32)  # without a store, for this one comparison
+            ready = [
+                prepare_member(
+                    member, place.data, partial(Table, key=key) if store is None else store.table
+                )
+                for member in declaration.members
+            ]
+            known = [] if store is None else store.known()
+            overlaps = overlaps_of("", declaration, ready, known)
+            refuse_leaks(declaration, overlaps)
+    except (TableError, TargetReused) as error:
+        if str(error) not in result.problems:  # a file that is missing was named already
+            result.problems.append(str(error))
+        return
+    recorded = [overlap.to_dict() for overlap in overlaps]
+    result.facts.append(lineage_words(recorded))
+    result.warnings += lineage_warnings(declaration, recorded)
 
 
 def _check_files(result: Check, place: Workplace, member: Member) -> None:

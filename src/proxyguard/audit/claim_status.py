@@ -22,9 +22,7 @@ def claim_status(declaration: Declaration, ledger: Ledger) -> dict[str, str]:
         evidence = "registered audit of records that were analysed before"
     if deviations:
         evidence += f"; {len(deviations)} recorded deviations"
-    reasons = []
-    if reused:
-        reasons.append("target records shaped something before this audit")
+    reasons = lineage_reasons(declaration, lineage)
     if prior:
         reasons.append(f"the declaration says: {'; '.join(prior)}")
     reasons += _late_amendments(declaration, ledger)
@@ -38,7 +36,7 @@ def claim_status(declaration: Declaration, ledger: Ledger) -> dict[str, str]:
         )
     return {
         "evidence": evidence,
-        "lineage": _lineage_words(lineage),
+        "lineage": lineage_words(lineage),
         "registered": "yes"
         + (f"; amended {amendments} times before opening" if amendments else ""),
         "guarantee": "yes" if not reasons else "no: " + "; ".join(reasons),
@@ -69,10 +67,42 @@ def _overlaps(ledger: Ledger) -> list[dict[str, Any]]:
     return [dict(one) for one in entry.body.get("lineage", [])]
 
 
-def _lineage_words(lineage: list[dict[str, Any]]) -> str:
+def lineage_reasons(declaration: Declaration, lineage: list[dict[str, Any]]) -> list[str]:
+    """Return why what the target's records met costs the guarantee."""
+    reasons = []
+    if any(one["reused"] and one["shared"] for one in lineage):
+        reasons.append("target records shaped something before this audit")
+    said = {member.name: member.target.coincidence for member in declaration.members}
+    for one in lineage:
+        leaked = one["same_audit"] and one["role"] != "target"
+        if not one["excess"] or not (one["reused"] or leaked):
+            continue
+        word = f"; the declaration says: {said[one['member']]}" if leaked else ""
+        reasons.append(
+            f"{one['twins']} target records have the values of records in {_where(one)} "
+            f"({one['columns']}), {one['expected_twins']} expected, which coincidence does not "
+            f"explain{word}"
+        )
+    return reasons
+
+
+def lineage_warnings(declaration: Declaration, lineage: list[dict[str, Any]]) -> list[str]:
+    """Return the same before the target is opened, when it can still be exchanged."""
+    return [
+        f"the certificate would say: guarantee no: {reason}"
+        for reason in lineage_reasons(declaration, lineage)
+    ]
+
+
+def _where(one: dict[str, Any]) -> str:
+    return f"{one['role']} of {'this audit' if one['same_audit'] else repr(one['audit'])}"
+
+
+def lineage_words(lineage: list[dict[str, Any]]) -> str:
+    """Return where the target's records, or records with their values, were met."""
     parts = []
     for one in lineage:
-        where = f"{one['role']} of {'this audit' if one['same_audit'] else repr(one['audit'])}"
+        where = _where(one)
         if one["shared"]:
             unopened = one["role"] == "target" and not one["opened"]
             parts.append(

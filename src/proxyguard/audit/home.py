@@ -112,7 +112,12 @@ class Home:
     def lineage(self) -> LineageStore:
         """The store that remembers records between audits."""
         private_folder(self.root, KNOWN)
-        return LineageStore(self.root / "lineage.sqlite")
+        return LineageStore(self.lineage_path)
+
+    @property
+    def lineage_path(self) -> Path:
+        """Where that store lies."""
+        return self.root / "lineage.sqlite"
 
     def target_key_path(self, audit: str) -> Path:
         """Where the key file of an audit's targets lies."""

@@ -36,9 +36,9 @@ from proxyguard.audit.folder import (
 from proxyguard.audit.grant import granted_key, read_grant, release_set
 from proxyguard.audit.home import Home, load_key_file
 from proxyguard.audit.integrity import check_folder
+from proxyguard.audit.lineage import check_lineage
 from proxyguard.audit.manifest import check_manifest
 from proxyguard.audit.records import RecordWriter
-from proxyguard.audit.register import check_lineage
 from proxyguard.audit.report import advice_record, write_report
 from proxyguard.audit.resolve import Workplace, recorded_privacy
 from proxyguard.audit.score import Scored, Scorer

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from math import sqrt
 from typing import Any
 
 from proxyguard.audit.folder import (
@@ -17,6 +16,7 @@ from proxyguard.audit.folder import (
 )
 from proxyguard.audit.home import Home
 from proxyguard.audit.limits import planned_records, resolve_limits
+from proxyguard.audit.lineage import check_lineage
 from proxyguard.audit.measures import design_of, measures_of
 from proxyguard.audit.resolve import MemberDevelopment, Workplace, develop, resolve_mechanisms
 from proxyguard.audit.seal import check_sealed_part
@@ -25,7 +25,6 @@ from proxyguard.errors import (
     LossMismatch,
     RegistryError,
     StageError,
-    TargetReused,
     UnsupportedDesign,
 )
 from proxyguard.losses.measure import Measure
@@ -42,7 +41,6 @@ from proxyguard.seal.entropy import now
 from proxyguard.seal.journal import Journal, writing
 from proxyguard.seal.ledger import Path as LedgerPath
 from proxyguard.seal.ledger import Stage
-from proxyguard.seal.lineage import Overlap
 
 
 def register(place: Workplace, home: Home, software: dict[str, str]) -> dict[str, Any]:
@@ -199,41 +197,6 @@ def write_registry(
         snapshot_name(index): folder.write(snapshot_name(index), content),
         DECLARATION: folder.sha256(DECLARATION),
     }
-
-
-def check_lineage(folder: AuditFolder, journal: Journal, home: Home) -> list[Overlap]:
-    """Return where target records were met before; a leak into development is an error."""
-    sealed = journal.ledger.find(Stage.SEALED)[0].body
-    audit = str(sealed["audit"])
-    store = home.lineage
-    store.confirm(audit)
-    expected = {
-        (name, role): float(number)
-        for name, member in sealed["members"].items()
-        for role, number in member["expected_twins"].items()
-    }
-    overlaps = store.overlaps(audit, expected)
-    declaration = folder.declaration()
-    targets = {m.name: m.target for m in declaration.members}
-    for overlap in overlaps:
-        if not overlap.same_audit or overlap.role == "target":
-            continue
-        if overlap.shared:
-            raise TargetReused(
-                f"{overlap.shared} records of the target are also in {overlap.role} of this audit"
-            )
-        many = overlap.expected_twins + 5.0 * sqrt(overlap.expected_twins) + 10.0
-        if (
-            not overlap.same_table
-            and overlap.twins > many
-            and targets[overlap.member].coincidence is None
-        ):
-            raise TargetReused(
-                f"{overlap.twins} records of the target have the values of a {overlap.role} "
-                f"record, about {overlap.expected_twins:.0f} would by coincidence; take them out "
-                "of development, or say in target.coincidence why they are other records"
-            )
-    return overlaps
 
 
 def _check_pool(member: Member) -> None:

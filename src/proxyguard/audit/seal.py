@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from proxyguard.audit.check_target import check_target, negative_of
+from proxyguard.audit.claim_status import lineage_warnings
 from proxyguard.audit.data import DataFolders
 from proxyguard.audit.disclosure import count_requirements, group_warnings, mean_warnings
 from proxyguard.audit.divide import Parts, divide, split_development
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.home import Home
 from proxyguard.audit.limits import planned_records
+from proxyguard.audit.lineage import Fingerprinted, fingerprint_parts, refuse_leaks
 from proxyguard.audit.loss_file import check_bounds, read_loss_file
 from proxyguard.errors import RegistryError, StageError, TableError
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.seal.canonical import digest
 from proxyguard.seal.crypto import Holder, Passphrase, Recipient
 from proxyguard.seal.entropy import now, random_bytes
-from proxyguard.seal.fingerprint import RecordSet, expected_twins
+from proxyguard.seal.fingerprint import RecordSet, Table
 from proxyguard.seal.journal import writing
 from proxyguard.seal.ledger import Stage
-from proxyguard.seal.lineage import LineageStore
+from proxyguard.seal.lineage import Known, Overlap, find_overlaps
 from proxyguard.seal.sealed_file import seal_table
 from proxyguard.seal.table import kinds_of, table_bytes, to_arrow, typed
 
@@ -56,17 +59,25 @@ def seal(
             raise StageError("sealed: the target is sealed already, and it is sealed once")
         check_steward(keeper.steward, key.identity)
         audit = random_bytes(16).hex()
-        holder = _holder(home, audit, keeper)
-        members, files, warnings = {}, {}, []
-        for index, member in enumerate(declaration.members):
+        for member in declaration.members:
             _refuse_inside(folder, member, data)
-            sealed = seal_member(folder, member, index, data, holder, home.lineage, audit,
-                                 declaration.name)  # fmt: skip
-            members[member.name] = sealed
+        store = home.lineage
+        ready = [prepare_member(member, data, store.table) for member in declaration.members]
+        # Before a key or a file is made: a target that was seen in development is not sealed.
+        overlaps = overlaps_of(audit, declaration, ready, store.known())
+        refuse_leaks(declaration, overlaps)
+        store.remember(audit, declaration.name, all_roles(ready))
+        holder = _holder(home, audit, keeper)
+        members, files = {}, {}
+        recorded = [overlap.to_dict() for overlap in overlaps]
+        warnings = lineage_warnings(declaration, recorded)
+        for index, one in enumerate(ready):
+            sealed = seal_member(folder, one, index, data, holder)
+            members[one.member.name] = sealed
             files.update(sealed.pop("files"))
             warnings += mean_warnings(
-                declaration, member, requirements=sealed.pop("means"),
-                n=planned_records(member, sealed),
+                declaration, one.member, requirements=sealed.pop("means"),
+                n=planned_records(one.member, sealed),
             )  # fmt: skip
             warnings += sealed.pop("warnings")
         body = {
@@ -74,6 +85,7 @@ def seal(
             "name": declaration.name,
             "declaration": digest(declaration.sealed_part()),
             "members": members,
+            "lineage": recorded,
             "files": files,
             "author": key.identity,
             "steward": keeper.steward,
@@ -127,23 +139,55 @@ def _holder(home: Home, audit: str, keeper: Keeper) -> Holder:
     return home.make_target_key(audit)
 
 
-def seal_member(
-    folder: AuditFolder,
-    member: Member,
-    index: int,
-    data: DataFolders,
-    holder: Holder,
-    lineage: LineageStore,
-    audit: str,
-    name: str,
-) -> dict[str, Any]:
-    """Seal one target; return what the ledger says of it."""
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Ready:
+    """A member whose target could be sealed: its parts, read and fingerprinted."""
+
+    member: Member
+    parts: Parts | None = None  # of given losses, nothing
+    kinds: dict[str, str] = field(default_factory=dict)
+    development: pd.DataFrame | None = None
+    prints: Fingerprinted = field(default_factory=Fingerprinted)
+
+
+def prepare_member(
+    member: Member, data: DataFolders, table: Callable[[pd.DataFrame], Table]
+) -> Ready:
+    """Read and fingerprint a member's target and development part; nothing is written."""
     if member.target.losses is not None:
-        return _seal_losses(folder, member, index, data, holder)
+        return Ready(member=member)
     parts = divide(member, data)
     kinds = kinds_of_member(member, parts.development)
     development = typed(parts.development, kinds, member.target.read.missing)
     check_target(member, parts.target, kinds, development)
+    prints = fingerprint_parts(member, parts, development, table)
+    return Ready(member=member, parts=parts, kinds=kinds, development=development, prints=prints)
+
+
+def all_roles(ready: Sequence[Ready]) -> dict[tuple[str, str], RecordSet]:
+    """Return the sets of records of all members."""
+    return {name: records for one in ready for name, records in one.prints.roles.items()}
+
+
+def overlaps_of(
+    audit: str, declaration: Declaration, ready: Sequence[Ready], known: Iterable[Known]
+) -> list[Overlap]:
+    """Return where the targets' records were met before, as opening will say it."""
+    expected = {
+        (one.member.name, role): number
+        for one in ready
+        for role, number in one.prints.expected.items()
+    }
+    return find_overlaps(audit, declaration.name, all_roles(ready), known, expected)
+
+
+def seal_member(
+    folder: AuditFolder, ready: Ready, index: int, data: DataFolders, holder: Holder
+) -> dict[str, Any]:
+    """Seal one target; return what the ledger says of it."""
+    member, parts, kinds, development = ready.member, ready.parts, ready.kinds, ready.development
+    if parts is None or development is None:
+        return _seal_losses(folder, member, index, data, holder)
     order = np.random.default_rng(int.from_bytes(random_bytes(32))).permutation(len(parts.target))
     if member.target.draw is not None:
         order = np.arange(len(parts.target))  # the registered draw is random by itself
@@ -158,7 +202,6 @@ def seal_member(
         if part is not None:
             path = f"development/{index}.{role}.parquet"
             files[path] = folder.write(path, table_bytes(part))
-    expected = _remember(member, parts, development, lineage, audit, name)
     return {
         "index": index,
         "records": len(parts.target),
@@ -168,7 +211,7 @@ def seal_member(
         "negative": negative_of(member.target, development),
         "estimand": member.target.estimand,
         "development": {role: len(part) for role, part in roles.items() if part is not None},
-        "expected_twins": {role: f"{number:.1f}" for role, number in expected.items()},
+        "expected_twins": {role: f"{number:.1f}" for role, number in ready.prints.expected.items()},
         "files": files,
         "means": count_requirements(member, kinds, training),
         "warnings": group_warnings(member, parts.target),
@@ -182,49 +225,6 @@ def kinds_of_member(member: Member, development: pd.DataFrame) -> dict[str, str]
     if target.design_column is not None:
         text.append(target.design_column)
     return kinds_of(development, target.read.missing, text)
-
-
-def _remember(
-    member: Member,
-    parts: Parts,
-    development: pd.DataFrame,
-    lineage: LineageStore,
-    audit: str,
-    name: str,
-) -> dict[str, float]:
-    """Tell the lineage store which records have which role; return the twins to be expected."""
-    import pandas as pd
-
-    tagged = parts.development.reset_index(drop=True)
-    rows = pd.DataFrame({"row": np.arange(len(tagged))})
-    for column in (member.target.outcome, member.target.design_column):
-        if column is not None:
-            rows[column] = development[column].to_numpy()
-    training, validation = split_development(member, rows)
-    whole = None
-    if parts.rest is not None and parts.whole is not None:
-        # In the order of the file: which of two equal records is which must not depend on roles.
-        identity, whole, occurrences = lineage.records(parts.whole)
-        target = RecordSet(identity, whole[parts.positions], occurrences[parts.positions])
-        rest = RecordSet(identity, whole[parts.rest], occurrences[parts.rest])
-    else:
-        target = RecordSet(*lineage.records(parts.target))
-        rest = RecordSet(*lineage.records(tagged))
-    expected = {}
-    roles = {(member.name, "target"): target}
-    for role, chosen in (("training", training), ("validation", validation)):
-        if chosen is not None:
-            where = chosen["row"].to_numpy()
-            expected[role] = (
-                len(target) * rest.twinned()
-                if whole is None
-                else expected_twins(whole, len(target), len(where))
-            )
-            roles[member.name, role] = RecordSet(
-                rest.table, rest.prints[where], rest.occurrences[where]
-            )
-    lineage.remember(audit, name, roles)
-    return expected
 
 
 def _seal_losses(

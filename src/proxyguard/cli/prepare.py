@@ -89,6 +89,9 @@ def seal(
         )
         show.say(f"    Means are over {member['estimand']}.")
         show.say(f"    Commitment {member['commitment']}")
+    from proxyguard.audit.claim_status import lineage_words
+
+    show.say(f"Lineage: {lineage_words(body['lineage'])}.")
     for line in body["warnings"]:
         show.say(f"warning: {line}")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import sqrt
 from typing import Any
 
 from proxyguard.certificate.wording import CHOSEN_AFTER_OPENING
@@ -63,21 +62,14 @@ def _twin_words(met: Sequence[Mapping[str, Any]]) -> str:
     if not many:
         return f"{words} They are no more than coincidence explains, and are not counted as reuse."
     return (
-        f"{words} Those in {', '.join(many)} are more than coincidence explains: they may be the "
-        "same records under another coding."
+        f"{words} Those in {', '.join(many)} are more than coincidence explains: they are "
+        "taken for the same records under another coding."
     )
 
 
 def more_twins_than_expected(one: Mapping[str, Any]) -> bool:
-    """Return whether records of another table have too many twins to be by coincidence.
-
-    Five standard deviations of a Poisson count and ten more, as registration asks within an
-    audit. Within one table it is known which records are the same.
-    """
-    if one["same_table"]:
-        return False
-    expected = float(one["expected_twins"])
-    return int(one["twins"]) - int(one["shared"]) > expected + 5.0 * sqrt(expected) + 10.0
+    """Return whether records of another table have too many twins to be by coincidence."""
+    return bool(one["excess"])
 
 
 def ledger_table(ledger: Ledger) -> Table:

@@ -2,53 +2,315 @@
 
 A record's fingerprint is keyed, so that a store of fingerprints tells nothing about records
 to whoever lacks the key. A table's identity is that of its multiset of records.
+
+Every cell has a keyed digest, and a record's fingerprint is that of the sum of its cells'
+digests. So one pass over the columns gives the fingerprints over many sets of columns: the
+sum less one cell is the record without that column. These *views* are what finds a record
+again after a column was added, dropped, renamed or written otherwise; `proxyguard.seal.twins`
+judges what they find.
 """
 
 from __future__ import annotations
 
 import hashlib
-import hmac
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from math import lgamma
-from typing import TYPE_CHECKING
+from itertools import combinations
+from math import inf, lgamma
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from proxyguard.registry.value import canonical_value as canonical_value  # and from here
-from proxyguard.seal.table import as_text
+from proxyguard.seal.table import as_texts
+from proxyguard.seal.twins import View, view_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SIZE = 16
-"""Bytes of a fingerprint: enough that no two of a billion records collide by chance."""
+"""Bytes of a record's fingerprint: enough that no two of a billion records collide by chance."""
+KEPT = 2**20
+"""Fingerprints that are kept for all views of one set of records without a column together."""
+BLOCKS = 4
+"""Groups of columns, by name; the views over any two of them survive two changed columns."""
+SAMPLE = 2048
+"""Records on which it is judged whether one column says what another one is."""
 
 Prints = NDArray[np.bytes_]
+Lanes = NDArray[np.uint64]  # (n, 2): 16 bytes a row, added without carry between the halves
+Positions = NDArray[np.int64]
+
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?")  # as `canonical_value` writes them
+_PLAIN = r"^-?[0-9]{1,18}(\.[0-9]+)?([eE][+-]?[0-9]{1,2})?$"  # which no double overflows
+
+
+@dataclass(frozen=True, slots=True)
+class _Secrets:
+    """The keys of the four steps from a value to a fingerprint."""
+
+    key: bytes
+
+    def derive(self, step: str) -> bytes:
+        return hashlib.blake2b(step.encode(), key=self.key, digest_size=32).digest()
+
+    def encrypt(self, step: str, blocks: Lanes) -> Lanes:
+        """Return every row's image under a permutation that only the key tells."""
+        # ECB is what is wanted here: equal rows must have equal images, one by one.
+        cipher = Cipher(algorithms.AES(self.derive(step)), modes.ECB()).encryptor()
+        plain = np.ascontiguousarray(blocks).astype("<u8", copy=False).tobytes()
+        return np.frombuffer(cipher.update(plain), dtype="<u8").reshape(-1, 2)
+
+    def text(self, step: str, text: str) -> Lanes:
+        content = text.encode("utf-8", "surrogatepass")
+        found = hashlib.blake2b(content, key=self.derive(step), digest_size=SIZE).digest()
+        return np.frombuffer(found, dtype="<u8")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Column:
+    """One column: which of its distinct values each record has, and their keyed digests."""
+
+    name: str
+    codes: NDArray[np.int64]  # (n,)
+    cells: Lanes  # (u, 2), whatever the column is called
+    named: Lanes  # (u, 2), of the value in a column of this name
+    room: float  # how many values lie in its range, where they are on a grid
+
+    @property
+    def distinct(self) -> int:
+        return int(self.cells.shape[0])
+
+    @property
+    def counter(self) -> bool:
+        """Whether it only numbers the records: such a column tells none from another's."""
+        return self.distinct == self.codes.size > 1 and self.room <= 2.0 * self.codes.size
+
+
+class Table:
+    """The fingerprints of a table's records, over all columns and over the views."""
+
+    def __init__(self, frame: pd.DataFrame, key: bytes) -> None:
+        secrets = _Secrets(key)
+        self._secrets = secrets
+        names = sorted(str(name) for name in frame.columns)
+        by_name = {str(name): name for name in frame.columns}
+        self._columns = [_column(frame[by_name[name]], name, secrets) for name in names]
+        self._telling = _telling(self._columns)
+        head = np.tile(secrets.text("columns", "\x1f".join(names)), (len(frame), 1))
+        whole = secrets.encrypt("record", head + _sum(self._columns, len(frame), "named"))
+        self.prints: Prints = np.frombuffer(whole.tobytes(), dtype=f"V{SIZE}")
+        self.identity, self.occurrences = identify(self.prints, names)
+
+    def __len__(self) -> int:
+        return int(self.prints.size)
+
+    def records(self, rows: Positions | Sequence[int] | None = None) -> RecordSet:
+        """Return some of the records, by position, or all of them."""
+        at = np.arange(len(self)) if rows is None else np.asarray(rows, dtype=np.int64)
+        return RecordSet(
+            self.identity, self.prints[at], self.occurrences[at], tuple(self._views(at))
+        )
+
+    def _views(self, rows: Positions) -> Iterable[View]:
+        # Every record once: copies of one row, added to a seen table, would raise the chance.
+        _, first = np.unique(self.prints[rows], return_index=True)
+        chance = _Chance(self._columns, rows[np.sort(first)])
+        everything = range(len(self._columns))
+        yield self._view("named", rows, everything, chance, "all columns")
+        telling = self._telling
+        thin = _thinning(2 * rows.size * len(telling))
+        for how, word in (("named", ""), ("free", ", whatever the columns are called")):
+            whole = _sum([self._columns[j] for j in telling], rows, how)
+            if how == "free" or len(telling) < len(self._columns):
+                yield self._of_sum(whole, chance.of(telling), f"all columns{word}")
+            if len(telling) < 2:
+                continue
+            for j in telling:
+                column = self._columns[j]
+                cells = column.named if how == "named" else column.cells
+                rest = [i for i in telling if i != j]
+                yield self._of_sum(
+                    whole - cells[column.codes[rows]],
+                    chance.of(rest),
+                    f"all columns but one{word}",
+                    thin,
+                )
+        yield from self._block_views(rows, chance)
+
+    def _block_views(self, rows: Positions, chance: _Chance) -> Iterable[View]:
+        if len(self._telling) < 2 * BLOCKS:
+            return
+        blocks: list[list[int]] = [[] for _ in range(BLOCKS)]
+        for j in self._telling:
+            # By the name's digest, so that a column that is added moves no other one.
+            blocks[int(self._secrets.text("block", self._columns[j].name)[0]) % BLOCKS].append(j)
+        for pair in combinations(blocks, 2):
+            chosen = [j for block in pair for j in block]
+            if len(chosen) > 1:
+                yield self._view("named", rows, chosen, chance, "half of the columns")
+
+    def _view(
+        self, how: str, rows: Positions, columns: Sequence[int], chance: _Chance, words: str
+    ) -> View:
+        total = _sum([self._columns[j] for j in columns], rows, how)
+        return self._of_sum(total, chance.of(columns), words)
+
+    def _of_sum(self, total: Lanes, chance: float, words: str, thin: int = 1) -> View:
+        prints = self._secrets.encrypt("view", total)[:, 0]
+        return view_of(prints, chance=chance, words=words, thin=thin)
 
 
 def fingerprints(frame: pd.DataFrame, key: bytes) -> Prints:
     """Return the keyed fingerprint of every record; columns are taken by name."""
+    return Table(frame, key).prints
+
+
+def _sum(columns: Iterable[_Column], rows: Positions | int, how: str) -> Lanes:
+    at: Any = slice(None) if isinstance(rows, int) else rows
+    total = np.zeros((rows if isinstance(rows, int) else rows.size, 2), dtype=np.uint64)
+    for column in columns:
+        total += (column.named if how == "named" else column.cells)[column.codes[at]]
+    return total
+
+
+def _column(values: pd.Series[Any], name: str, secrets: _Secrets) -> _Column:
     import pandas as pd
 
-    names = sorted(str(name) for name in frame.columns)
-    head = hashlib.blake2b("\x1f".join(names).encode(), digest_size=SIZE).digest()
-    blocks = []
-    for name in names:
-        codes, values = pd.factorize(frame[name].map(as_text), use_na_sentinel=False)
-        digests = np.frombuffer(
-            b"".join(
-                hashlib.blake2b(canonical_value(str(v)).encode(), digest_size=SIZE).digest()
-                for v in values
-            ),
-            dtype=f"S{SIZE}",
-        )
-        # Through integers: a bytes array drops trailing zeros, which a digest may have.
-        table = digests.view(np.uint8).reshape(-1, SIZE) if values.size else np.zeros((0, SIZE))
-        blocks.append(np.asarray(table, dtype=np.uint8)[codes])
-    rows = np.ascontiguousarray(np.concatenate(blocks, axis=1))
-    out = b"".join(hmac.digest(key, head + row.tobytes(), "sha256")[:SIZE] for row in rows)
-    return np.frombuffer(out, dtype=f"V{SIZE}")
+    if values.dtype.kind not in "fiu" or _beyond_doubles(values):
+        values = as_texts(values)
+    codes, distinct = pd.factorize(values, use_na_sentinel=False)
+    numbers, texts = _canonical(np.asarray(distinct))
+    blocks = np.zeros((numbers.size, 2), dtype=np.uint64)
+    blocks[:, 0] = (numbers + 0.0).view(np.uint64)  # -0.0 + 0.0 is 0.0
+    cells = secrets.encrypt("number", blocks).copy()
+    for i, text in texts.items():
+        cells[i] = secrets.text("text", text)
+    # Spellings of one value, 1 and 1.0, were two distinct values until here.
+    _, first, again = np.unique(
+        np.frombuffer(cells.tobytes(), dtype=f"V{SIZE}"), return_index=True, return_inverse=True
+    )
+    cells = cells[first]
+    named = secrets.encrypt("named", cells ^ secrets.text("name", name))
+    room = _room(numbers, texts, all_differ=first.size == codes.size)
+    return _Column(name, again.reshape(-1)[codes], cells, named, room)
+
+
+def _beyond_doubles(values: pd.Series[Any]) -> bool:
+    """Return whether whole numbers are so large that doubles would merge them."""
+    return values.dtype.kind in "iu" and len(values) > 0 and bool((abs(values) >= 2**53).any())
+
+
+def _canonical(distinct: NDArray[Any]) -> tuple[NDArray[np.float64], dict[int, str]]:
+    """Return values as numbers, and those that are none as canonical texts by their place."""
+    numbers = np.zeros(distinct.size)
+    if distinct.dtype.kind in "fiu":
+        numbers = distinct.astype(np.float64)
+        texts = {int(i): "" for i in np.flatnonzero(np.isnan(numbers))}  # as a text table has it
+        texts |= {int(i): canonical_value(repr(float(numbers[i])))
+                  for i in np.flatnonzero(np.abs(numbers) >= 2.0**53)}  # fmt: skip
+        numbers[list(texts)] = 0.0
+        return numbers, texts
+    try:
+        column = pa.array(distinct, type=pa.string())
+    except UnicodeEncodeError:  # half a character, which is in no number
+        column = pa.array([text.encode("ascii", "replace") for text in distinct]).cast(pa.string())
+    plain = pc.match_substring_regex(column, _PLAIN).to_numpy(zero_copy_only=False)
+    numbers[plain] = column.filter(pa.array(plain)).cast(pa.float64()).to_numpy()
+    slow = np.flatnonzero(~plain | ~(np.abs(numbers) < 2.0**53)).tolist()
+    texts = {}
+    for i in slow:
+        text = canonical_value(str(distinct[i]))
+        number = float(text) if _NUMBER.fullmatch(text) else inf
+        if abs(number) < 2.0**53:
+            numbers[i] = number
+        else:
+            numbers[i], texts[i] = 0.0, text
+    return numbers, texts
+
+
+def _room(numbers: NDArray[np.float64], texts: dict[int, str], *, all_differ: bool) -> float:
+    """Return how many values the range of a column has room for; infinity where it is no grid.
+
+    Numbers lie on a grid of up to six decimals. Texts do if all differ and they differ in
+    their digits alone, as labels of records and dates do.
+    """
+    known = np.setdiff1d(np.arange(numbers.size), np.array([*texts], dtype=np.int64))
+    if not texts or (len(texts) == 1 and "" in texts.values()):
+        values = numbers[known]
+        for decimals in range(7 if values.size else 0):
+            scaled = values * 10.0**decimals
+            if np.all(np.abs(scaled - np.round(scaled)) <= 1e-9 * np.maximum(1.0, np.abs(scaled))):
+                return float(np.ptp(scaled)) + 1.0
+        return inf
+    if not all_differ or len(texts) < numbers.size:
+        return inf
+    if len({re.sub(r"[0-9]+", "#", text) for text in texts.values()}) > 1:
+        return inf
+    digits = [int(re.sub(r"[^0-9]", "", text)[:300] or "0") for text in texts.values()]
+    return float(max(digits) - min(digits)) + 1.0
+
+
+def _telling(columns: Sequence[_Column]) -> list[int]:
+    """Return the columns that tell records apart: no constants, counters or second copies.
+
+    Whoever adds such columns to a table that was seen before changes no view.
+    """
+    kept, seen = [], set()
+    for j, column in enumerate(columns):
+        content = hashlib.blake2b(column.cells[column.codes].tobytes(), digest_size=SIZE).digest()
+        if column.distinct > 1 and not column.counter and content not in seen:
+            kept.append(j)
+        seen.add(content)
+    return kept
+
+
+class _Chance:
+    """How many pairs of records would be equal if columns were independent of each other.
+
+    A column that another one determines, as a shop its region, is no further evidence.
+    """
+
+    def __init__(self, columns: Sequence[_Column], rows: Positions) -> None:
+        self._pairs = rows.size * (rows.size - 1) / 2.0
+        self._logs = []
+        for column in columns:
+            counts = np.bincount(column.codes[rows], minlength=1).astype(np.float64)
+            equal = float((counts * (counts - 1.0)).sum()) / max(1.0, 2.0 * self._pairs)
+            rate = max(equal, 1.0 / column.room)
+            self._logs.append(np.log(rate) if rate > 0 else -inf)
+        self._by = _determined(columns, rows[:: max(1, rows.size // SAMPLE)])
+
+    def of(self, columns: Sequence[int]) -> float:
+        """Return that number for some of the columns."""
+        chosen = set(columns)
+        total = sum(self._logs[j] for j in chosen if not self._by[j] & chosen)
+        return float(self._pairs * np.exp(min(0.0, total)))
+
+
+def _determined(columns: Sequence[_Column], rows: Positions) -> list[set[int]]:
+    """Return, for every column, those that determine it among some records."""
+    codes = [np.unique(c.codes[rows], return_inverse=True)[1].reshape(-1) for c in columns]
+    sizes = [int(code.max()) + 1 if code.size else 0 for code in codes]
+    found: list[set[int]] = [set() for _ in columns]
+    for i, j in combinations(range(len(columns)), 2):
+        # Where nearly all values differ they determine everything, which says nothing.
+        few, many = (i, j) if (sizes[i], j) < (sizes[j], i) else (j, i)
+        if sizes[few] > 1 and 4 * sizes[many] <= rows.size:
+            together = np.unique(codes[many] * sizes[few] + codes[few]).size
+            if together == sizes[many]:
+                found[few].add(many)
+    return found
+
+
+def _thinning(prints: int) -> int:
+    """Return the power of two that leaves no more than `KEPT` of so many fingerprints."""
+    return 1 << max(0, (-(-prints // KEPT) - 1).bit_length())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +320,7 @@ class RecordSet:
     table: str  # identity of the table
     prints: Prints  # (n,)
     occurrences: NDArray[np.int64]  # (n,) 0 for the first record of these values, and so on
+    views: tuple[View, ...] = ()
 
     def __len__(self) -> int:
         return int(self.prints.size)
@@ -73,11 +336,6 @@ class RecordSet:
     def twins_in(self, other: RecordSet) -> int:
         """Return how many of these records have the values of some record of ``other``."""
         return int(np.isin(self.prints, other.prints).sum())
-
-    def twinned(self) -> float:
-        """Return the share of these records with a twin among themselves."""
-        _, counts = np.unique(self.prints, return_counts=True)
-        return float(counts[counts > 1].sum() / max(1, len(self)))
 
 
 def identify(prints: Prints, columns: list[str]) -> tuple[str, NDArray[np.int64]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +20,9 @@ import numpy as np
 
 from proxyguard.errors import DiskError, KeyMissing, SealError, TargetReused
 from proxyguard.seal.entropy import random_bytes
-from proxyguard.seal.fingerprint import SIZE, RecordSet, fingerprints, identify
+from proxyguard.seal.fingerprint import SIZE, RecordSet, Table
 from proxyguard.seal.storage import private_file, private_folder, read_private, write_once
+from proxyguard.seal.twins import View, meet
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,12 +36,33 @@ create table if not exists roles (
   audit text not null, name text not null, member text not null, role text not null,
   identity text not null, prints blob not null, occurrences blob not null,
   primary key (audit, member, role));
+create table if not exists views (
+  audit text not null, member text not null, role text not null, place integer not null,
+  words text not null, size integer not null, chance real not null, thin integer not null,
+  prints blob not null, counts blob not null,
+  primary key (audit, member, role, place));
 create table if not exists audits (audit text primary key, sealed integer not null);
 create table if not exists grants (
   target text primary key, registry text not null, releases text not null);
 create table if not exists openings (
   target text primary key, audit text not null, registry text not null, releases text not null);
 """
+
+
+Roles = Mapping[tuple[str, str], RecordSet]
+"""Sets of records by member and role."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A set of records that the store knows."""
+
+    audit: str  # its number
+    name: str
+    member: str
+    role: str
+    records: RecordSet
+    opened: bool  # whether a target of that audit had been opened, or its key granted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,15 +76,26 @@ class Overlap:
     records: int  # of that role
     shared: int  # the very records of this target
     twins: int  # records of this target with the values of one of those
-    expected_twins: float  # by coincidence
+    expected_twins: float  # about, by coincidence
+    excess: bool  # more twins than coincidence explains
+    columns: str  # over which columns the twins agree
     same_audit: bool
     opened: bool  # whether the target of that audit had been opened
 
     @property
     def reused(self) -> bool:
-        """Whether records of this target shaped something in another audit before."""
+        """Whether records of this target shaped something in another audit before.
+
+        Twins beyond coincidence count as the same records: a row less or a column more must
+        not make a fresh target of one that was seen.
+        """
         seen = self.role != "target" or self.opened
-        return not self.same_audit and self.shared > 0 and seen
+        return not self.same_audit and (self.shared > 0 or self.excess) and seen
+
+    @property
+    def leaked(self) -> bool:
+        """Whether records of this target are, it seems, in the same audit's development part."""
+        return self.same_audit and self.role != "target" and (self.shared > 0 or self.excess)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values; the expected number to one decimal."""
@@ -75,10 +108,63 @@ class Overlap:
             "shared": self.shared,
             "twins": self.twins,
             "expected_twins": f"{self.expected_twins:.1f}",
+            "excess": self.excess,
+            "columns": self.columns,
             "same_audit": self.same_audit,
             "opened": self.opened,
             "reused": self.reused,
         }
+
+
+def find_overlaps(
+    audit: str,
+    name: str,
+    roles: Roles,
+    known: Iterable[Known],
+    expected: Mapping[tuple[str, str], float],
+) -> list[Overlap]:
+    """Return how each target among an audit's roles meets the others, and what else is known.
+
+    ``expected`` is the number of twins by coincidence between a member's target and a role
+    in its own table; for other tables it is estimated from how often records repeat.
+    """
+    others = [
+        Known(audit=audit, name=name, member=member, role=role, records=records, opened=False)
+        for (member, role), records in roles.items()
+    ]
+    others += [one for one in known if one.audit != audit]
+    overlaps = []
+    for (member, role), target in roles.items():
+        if role != "target":
+            continue
+        for other in others:
+            own = other.audit == audit
+            if own and (other.member, other.role) == (member, role):
+                continue
+            same = other.records.table == target.table
+            meeting = meet(target.views, other.records.views)
+            shared, twins = target.shared_with(other.records), target.twins_in(other.records)
+            number = meeting.expected
+            if own and other.member == member and same:
+                number = expected.get((member, other.role), number)
+            overlap = Overlap(
+                audit=other.name,
+                member=other.member,
+                role=other.role,
+                same_table=same,
+                records=len(other.records),
+                shared=shared,
+                twins=twins if same else max(twins, meeting.twins if meeting.excess else 0),
+                expected_twins=number,
+                # Of one table it is known which records are the same, and which only equal.
+                excess=meeting.excess and not same,
+                columns=meeting.columns if meeting.excess else "all columns",
+                same_audit=own,
+                opened=not own and other.opened,
+            )
+            if overlap.shared or overlap.twins or overlap.same_audit:
+                overlaps.append(overlap)
+    return overlaps
 
 
 class LineageStore:
@@ -160,33 +246,19 @@ class LineageStore:
                 f"the lineage store {self._path} is not usable: {error.strerror or error}"
             ) from error
 
-    def records(self, frame: pd.DataFrame) -> tuple[str, Any, Any]:
-        """Return a table's identity, and every record's fingerprint and occurrence."""
-        prints = fingerprints(frame, self._key)
-        identity, occurrences = identify(prints, [str(c) for c in frame.columns])
-        return identity, prints, occurrences
+    def table(self, frame: pd.DataFrame) -> Table:
+        """Return the fingerprints of a table's records."""
+        return Table(frame, self._key)
 
-    def remember(self, audit: str, name: str, roles: Mapping[tuple[str, str], RecordSet]) -> None:
-        """Record the roles, by member and role, of an audit that is about to be sealed.
+    def remember(self, audit: str, name: str, roles: Roles) -> None:
+        """Record the roles of an audit that is about to be sealed.
 
         They count from `confirm` on: a seal that was killed before it was recorded has
         opened nothing.
         """
         with self._connect() as base:
             base.execute("insert or ignore into audits values (?, 0)", (audit,))
-            for (member, role), one in roles.items():
-                base.execute(
-                    "insert or replace into roles values (?, ?, ?, ?, ?, ?, ?)",
-                    (
-                        audit,
-                        name,
-                        member,
-                        role,
-                        one.table,
-                        one.prints.tobytes(),
-                        one.occurrences.astype("<i8").tobytes(),
-                    ),
-                )
+            _insert(base, audit, name, roles)
 
     def confirm(self, audit: str) -> None:
         """Let an audit's records count; its seal is in the ledger."""
@@ -194,53 +266,36 @@ class LineageStore:
             base.execute("update audits set sealed = 1 where audit = ?", (audit,))
 
     def overlaps(self, audit: str, expected: Mapping[tuple[str, str], float]) -> list[Overlap]:
-        """Return how each target of this audit meets every other known set of records.
+        """Return how each target of a sealed audit meets every other known set of records."""
+        known = self.known()
+        roles = {(one.member, one.role): one.records for one in known if one.audit == audit}
+        name = next((one.name for one in known if one.audit == audit), "")
+        return find_overlaps(audit, name, roles, known, expected)
 
-        ``expected`` is the number of twins by coincidence between a member's target and a
-        role in its own table; for other tables it is estimated from how often the records
-        there have twins among themselves.
-        """
-        known, opened = self._known(), self._opened()
-        found = []
-        for (own, _, member, role), target in known.items():
-            if own != audit or role != "target":
-                continue
-            for (other, name, theirs, what), records in known.items():
-                if (other, theirs, what) == (own, member, role):
-                    continue
-                same = records.table == target.table
-                within = other == audit and theirs == member
-                guess = len(target) * records.twinned()
-                overlap = Overlap(
-                    audit=name,
-                    member=theirs,
-                    role=what,
-                    same_table=same,
-                    records=len(records),
-                    shared=target.shared_with(records),
-                    twins=target.twins_in(records),
-                    expected_twins=expected.get((member, what), guess) if within else guess,
-                    same_audit=other == audit,
-                    opened=other != audit and other in opened,
-                )
-                if overlap.shared or overlap.twins or overlap.same_audit:
-                    found.append(overlap)
-        return found
-
-    def _known(self) -> dict[tuple[str, str, str, str], RecordSet]:
+    def known(self) -> list[Known]:
+        """Return every set of records of the audits that were sealed."""
+        opened = self._opened()
         with self._connect() as base:
             rows = base.execute(
                 "select audit, name, member, role, identity, prints, occurrences from roles "
                 "where audit in (select audit from audits where sealed = 1) order by rowid"
             ).fetchall()
-        return {
-            (audit, name, member, role): RecordSet(
-                identity,
-                np.frombuffer(prints, dtype=f"V{SIZE}"),
-                np.frombuffer(occurrences, dtype="<i8").astype(np.int64),
-            )
-            for audit, name, member, role, identity, prints, occurrences in rows
-        }
+            return [
+                Known(
+                    audit=audit,
+                    name=name,
+                    member=member,
+                    role=role,
+                    records=RecordSet(
+                        identity,
+                        np.frombuffer(prints, dtype=f"V{SIZE}"),
+                        np.frombuffer(occurrences, dtype="<i8").astype(np.int64),
+                        _views(base, audit, member, role),
+                    ),
+                    opened=audit in opened,
+                )
+                for audit, name, member, role, identity, prints, occurrences in rows
+            ]
 
     def _opened(self) -> set[str]:
         with self._connect() as base:
@@ -289,3 +344,59 @@ class LineageStore:
 def _digest(key: bytes) -> str:
     """Return what tells one key from another and nothing about it."""
     return hashlib.sha256(b"proxyguard lineage key" + key).hexdigest()
+
+
+def _insert(base: sqlite3.Connection, audit: str, name: str, roles: Roles) -> None:
+    for (member, role), one in roles.items():
+        base.execute(
+            "insert or replace into roles values (?, ?, ?, ?, ?, ?, ?)",
+            (
+                audit,
+                name,
+                member,
+                role,
+                one.table,
+                one.prints.tobytes(),
+                one.occurrences.astype("<i8").tobytes(),
+            ),
+        )
+        base.execute(
+            "delete from views where audit = ? and member = ? and role = ?", (audit, member, role)
+        )
+        base.executemany(
+            "insert into views values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                (
+                    audit,
+                    member,
+                    role,
+                    place,
+                    view.words,
+                    view.size,
+                    view.chance,
+                    view.thin,
+                    view.values.astype("<u8").tobytes(),
+                    view.counts.astype("<u4").tobytes(),
+                )
+                for place, view in enumerate(one.views)
+            ),
+        )
+
+
+def _views(base: sqlite3.Connection, audit: str, member: str, role: str) -> tuple[View, ...]:
+    rows = base.execute(
+        "select prints, counts, size, chance, words, thin from views "
+        "where audit = ? and member = ? and role = ? order by place",
+        (audit, member, role),
+    )
+    return tuple(
+        View(
+            np.frombuffer(prints, dtype="<u8"),
+            np.frombuffer(counts, dtype="<u4").astype(np.int64),
+            size,
+            chance,
+            words,
+            thin,
+        )
+        for prints, counts, size, chance, words, thin in rows.fetchall()
+    )
