@@ -2,21 +2,39 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import shutil
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import GRANT
-from proxyguard.audit.grant import read_grant
+from proxyguard.audit.grant import grant, read_grant
 from proxyguard.audit.home import Home
-from proxyguard.errors import KeyMissing, SealError, StageError
+from proxyguard.errors import (
+    DigestMismatch,
+    KeyMissing,
+    RegistryError,
+    SealError,
+    StageError,
+    TargetReused,
+)
+from proxyguard.seal.crypto import Person, encrypt
 from proxyguard.seal.journal import writing
 from proxyguard.seal.keys import SigningKey
 from proxyguard.seal.ledger import Stage
+from proxyguard.seal.lineage import LineageStore
+from proxyguard.seal.sealed_file import SealedFile
 
 At = Callable[[str], Audit]
 Copy = Callable[[str], Audit]
@@ -382,3 +400,176 @@ def test_the_passphrase_is_written_nowhere(locked: Audit) -> None:
     for place in locked.home.root.parent.rglob("*"):
         if place.is_file():
             assert b"battery staple" not in place.read_bytes(), place
+
+
+# Records that were granted before
+
+
+CHANGED: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
+    "the same table": lambda t: t,
+    "in another order": lambda t: t.sample(frac=1.0, random_state=4),
+    "a row less": lambda t: t.iloc[1:],
+    "a column more": lambda t: t.assign(third=np.sqrt(np.arange(len(t)) + 0.5)),
+    "a column renamed": lambda t: t.rename(columns={"second": "other"}),
+}
+
+
+@pytest.fixture
+def sealed_anew(
+    after: Copy, monkeypatch: pytest.MonkeyPatch, draw_here: Callable[..., None]
+) -> Callable[[pd.DataFrame | None, str], Audit]:
+    """Return what an author asks next of the steward who granted the small audit."""
+    monkeypatch.setattr("proxyguard.audit.draw.draw_all", draw_here)
+    first = after("granted")
+    root = first.folder.path.parent
+
+    def make(table: pd.DataFrame | None, name: str = "anew") -> Audit:
+        if table is not None:
+            table.to_csv(root / "data" / "next.csv", index=False)
+        text = (first.folder / "audit.toml").read_text()
+        text = text.replace('name = "small"', f'name = "{name}"')
+        text = text.replace('"table.csv"', '"next.csv"' if table is not None else '"table.csv"')
+        # The author's own store would say so too; an author can delete it.
+        audit = Audit(root / name, home=root / f"{name} home", data=[root / "data"], workers=1)
+        audit.init(text)
+        audit.seal(steward=SigningKey.load(steward_key(first)).identity)
+        audit.register()
+        audit.draw()
+        return audit
+
+    return make
+
+
+def memory_of(audit: Audit) -> LineageStore:
+    """Return the store of the steward, who granted the small audit from this home."""
+    return Home(audit.folder.path.parent / "home").lineage
+
+
+def ask(audit: Audit, again: str | None = None) -> dict[str, Any]:
+    key = audit.folder.path.parent / "steward.pem"
+    return grant(audit.folder, key, memory_of(audit), again)
+
+
+def table_of(audit_root: Path) -> pd.DataFrame:
+    return pd.read_csv(audit_root / "drawn" / "data" / "table.csv", dtype=str)
+
+
+@pytest.mark.parametrize("change", CHANGED)
+def test_records_that_were_granted_are_not_granted_again_in_another_seal(
+    kept: Path, sealed_anew: Callable[..., Audit], change: str
+) -> None:
+    table = None if change == "the same table" else CHANGED[change](table_of(kept))
+    audit = sealed_anew(table)
+    before = snapshot(audit)
+    with pytest.raises(TargetReused, match=r"\d+ in target of 'small', granted before.*--again"):
+        ask(audit)
+    assert snapshot(audit) == before
+    with pytest.raises(TargetReused, match="seen before"):  # a refusal remembers no request
+        ask(audit)
+
+
+def test_granted_again_on_purpose_the_certificate_says_why_and_has_no_guarantee(
+    sealed_anew: Callable[..., Audit],
+) -> None:
+    audit = sealed_anew(None)
+    with pytest.raises(RegistryError, match="needs a reason"):
+        ask(audit, " ")
+    statement = ask(audit, "the first folder was lost in a fire")
+    assert statement["again"]["reason"] == "the first folder was lost in a fire"
+    assert "300 in target of 'small', granted before" in statement["again"]["met"]
+    predicate = audit.open()
+    assert predicate is not None
+    words = "records were granted again (the first folder was lost in a fire): 300 in target"
+    assert words in predicate["attestation"]["words"]
+    assert words in predicate["claim_status"]["guarantee"]
+    assert predicate["claim_status"]["guarantee"].startswith("no: ")
+    assert words in (audit.folder / "report.md").read_text().replace("\\", "")
+    found = audit.verify()
+    assert found.good, found.findings
+    assert words in str(found.attestation)
+
+
+def test_a_target_that_stood_in_clear_in_a_granted_audit_s_development_is_not_granted(
+    kept: Path, sealed_anew: Callable[..., Audit]
+) -> None:
+    clear = pd.read_parquet(kept / "granted" / "audit" / "development" / "0.training.parquet")
+    fresh = pd.DataFrame(
+        {"first": np.random.default_rng(8).normal(size=400).round(4),
+         "second": np.random.default_rng(9).normal(size=400).round(4),
+         "label": ["yes", "no"] * 200}
+    )  # fmt: skip
+    audit = sealed_anew(pd.concat([clear, fresh], ignore_index=True))
+    with pytest.raises(TargetReused, match=r"in training of 'small', granted before"):
+        ask(audit)
+
+
+def test_a_fresh_target_of_the_same_population_is_granted(
+    sealed_anew: Callable[..., Audit],
+) -> None:
+    rng = np.random.default_rng(99)
+    x = rng.normal(size=(700, 2)).round(4)
+    label = np.where(x.sum(axis=1) + 0.7 * rng.normal(size=700) > 0, "yes", "no")
+    audit = sealed_anew(pd.DataFrame({"first": x[:, 0], "second": x[:, 1], "label": label}))
+    assert ask(audit)["again"] is None
+    predicate = audit.open()
+    assert predicate is not None
+    assert predicate["claim_status"]["guarantee"] == "yes"
+
+
+def test_a_grant_killed_before_it_is_written_is_given_when_it_is_asked_for_again(
+    after: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audit = after("drawn")
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as killed:
+        killed.setattr("proxyguard.audit.grant.write_atomic", die)
+        with pytest.raises(KeyboardInterrupt):
+            audit.grant(steward_key(audit))
+    assert not (audit.folder / GRANT).exists()
+    # The records are remembered, so no other seal of them is granted meanwhile.
+    assert [one.role for one in granted_sets(audit)] == ["target", "training", "validation"]
+    assert audit.grant(steward_key(audit))["again"] is None
+    assert len(granted_sets(audit)) == 3
+    audit.open()
+    assert audit.verify().good
+
+
+def granted_sets(audit: Audit) -> list[Any]:
+    base = sqlite3.connect(audit.home.root / "lineage.sqlite")
+    rows = base.execute(
+        "select role from roles where audit in (select audit from grants) order by role"
+    ).fetchall()
+    base.close()
+    return [SimpleNamespace(role=role) for (role,) in rows]
+
+
+def test_a_sealed_file_that_is_not_what_was_committed_to_is_not_granted(
+    after: Copy, forge: Any
+) -> None:
+    # The author seals other records under the commitment, so that the store learns those.
+    audit = after("drawn")
+    content = (audit.folder / "target" / "0.sealed").read_bytes()
+    key = SealedFile(audit.folder / "target" / "0.sealed").unwrap(
+        Person(SigningKey.load(steward_key(audit)).exchange)
+    )
+    header = content.split(b"\n", 1)[0]
+    about = hashlib.sha256(header).digest()
+    chunks = list(SealedFile(audit.folder / "target" / "0.sealed")._plain(key))
+    other = pa.table({"first": [0.0] * 300, "second": [0.0] * 300, "label": ["yes"] * 300,
+                      "__position__": list(range(300))})  # fmt: skip
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, other.schema) as writer:
+        writer.write_table(other)
+    chunks[1] = sink.getvalue()
+    sealed = header + b"\n"
+    for index, chunk in enumerate(chunks):
+        cipher = encrypt(key, index, chunk, about)
+        sealed += len(cipher).to_bytes(4, "big") + cipher
+    (audit.folder / "target" / "0.sealed").write_bytes(sealed)
+    forge.rewrite(audit)
+    with pytest.raises(DigestMismatch, match=r"0\.sealed was sealed with digest"):
+        audit.grant(steward_key(audit))
+    assert not (audit.folder / GRANT).exists()

@@ -110,9 +110,13 @@ class Audit:
         """Draw every registered release and freeze them."""
         return drawing.draw(self.place, self.home)
 
-    def grant(self, steward_key: Path | str) -> dict[str, Any]:
-        """Release the target's key for what is registered and frozen now: the steward's step."""
-        return granting.grant(self.folder, Path(steward_key), self.home.lineage)
+    def grant(self, steward_key: Path | str, *, again: str | None = None) -> dict[str, Any]:
+        """Release the target's key for what is registered and frozen now: the steward's step.
+
+        Records that were granted before are refused, unless ``again`` says why not; the
+        certificate repeats that, and has no guarantee.
+        """
+        return granting.grant(self.folder, Path(steward_key), self.home.lineage, again)
 
     def open(
         self,

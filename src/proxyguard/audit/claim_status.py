@@ -8,21 +8,28 @@ from proxyguard.registry.declaration import Declaration
 from proxyguard.seal.ledger import Ledger, Stage
 
 
-def claim_status(declaration: Declaration, ledger: Ledger) -> dict[str, str]:
-    """Return evidence, lineage, registered and guarantee, in words."""
+def claim_status(
+    declaration: Declaration, ledger: Ledger, granted_again: str | None = None
+) -> dict[str, str]:
+    """Return evidence, lineage, registered and guarantee, in words.
+
+    ``granted_again`` is what a steward said who granted records that were seen before.
+    """
     lineage = _overlaps(ledger)
     reused = [one for one in lineage if one["reused"]]
     prior = [m.target.prior_use for m in declaration.members if m.target.prior_use is not None]
     deviations = ledger.find(Stage.DEVIATED)
     amendments = len(ledger.find(Stage.AMENDED))
     evidence = "prospective audit of a sealed target"
-    if reused:
+    if reused or granted_again is not None:
         evidence = "same-table sensitivity: target records had a role before"
     elif prior:
         evidence = "registered audit of records that were analysed before"
     if deviations:
         evidence += f"; {len(deviations)} recorded deviations"
     reasons = lineage_reasons(declaration, lineage)
+    if granted_again is not None:
+        reasons.append(granted_again)
     if prior:
         reasons.append(f"the declaration says: {'; '.join(prior)}")
     reasons += _late_amendments(declaration, ledger)

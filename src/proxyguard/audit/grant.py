@@ -3,32 +3,49 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from proxyguard.audit.folder import GRANT, RELEASES, AuditFolder
+import pyarrow as pa
+
+from proxyguard.audit.folder import GRANT, RELEASES, AuditFolder, Registry
 from proxyguard.audit.integrity import check_folder
 from proxyguard.audit.manifest import check_manifest
-from proxyguard.audit.seal import check_steward
-from proxyguard.errors import SealError, StageError
+from proxyguard.audit.seal import LOSSES, POSITION, check_steward
+from proxyguard.errors import RegistryError, SealError, StageError
+from proxyguard.registry.declaration import Member
 from proxyguard.seal.canonical import canonical_bytes, digest
 from proxyguard.seal.crypto import Person, Recipient
 from proxyguard.seal.entropy import now
+from proxyguard.seal.fingerprint import RecordSet
+from proxyguard.seal.inside import OBJECT
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.keys import SigningKey, signed_by
 from proxyguard.seal.ledger import Path as LedgerPath
 from proxyguard.seal.ledger import Stage
-from proxyguard.seal.lineage import LineageStore
+from proxyguard.seal.lineage import LineageStore, Request, met_words
 from proxyguard.seal.storage import exclusive, write_atomic
+from proxyguard.seal.table import read_table_bytes, to_frame, typed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMAT = 2
 
 
-def grant(folder: AuditFolder, steward_key: Path, memory: LineageStore) -> dict[str, Any]:
+def grant(
+    folder: AuditFolder, steward_key: Path, memory: LineageStore, again: str | None = None
+) -> dict[str, Any]:
     """Release the target's key for what is registered and frozen now, and for nothing else.
 
     The steward checks the whole folder first. The key is encrypted to the audit's author.
     ``memory`` is the steward's own store: a target is granted once, whatever became of the
-    folder.
+    folder, and so are its records, in whatever seal, order or columns they come. ``again``
+    says why records that were seen before are granted all the same.
     """
+    if again is not None and not again.strip():
+        raise RegistryError("to grant records again needs a reason; give one")
     steward = SigningKey.load(steward_key)
     with exclusive(folder.path):
         journal = folder.journal()
@@ -45,26 +62,67 @@ def grant(folder: AuditFolder, steward_key: Path, memory: LineageStore) -> dict[
         if journal.ledger.has(Stage.OPENED):
             raise StageError("the target has been opened")
         recipient = Recipient(author[64:])
-        keys = {
-            name: recipient.wrap(folder.sealed_target(member).unwrap(Person(steward.exchange)))
+        unwrapped = {
+            name: folder.sealed_target(member).unwrap(Person(steward.exchange))
             for name, member in sealed["members"].items()
         }
+        registry = folder.registry(journal)
+        request = Request(
+            name=str(sealed["name"]),
+            targets=tuple(m["commitment"] for m in sealed["members"].values()),
+            registry=registry.digest,
+            releases=release_set(journal),
+            roles=_roles(folder, registry, sealed, unwrapped, memory),
+        )
+        # In the store before the grant is written: a kill in between loses no record, and the
+        # same grant is given when it is asked for again.
+        met = memory.grant(request, again=again is not None)
         statement: dict[str, Any] = {
-            "format": 1,
-            "registry": folder.registry(journal).digest,
-            "releases": release_set(journal),
+            "format": FORMAT,
+            "registry": request.registry,
+            "releases": request.releases,
             "targets": {name: m["commitment"] for name, m in sealed["members"].items()},
             "head": journal.ledger.head,
-            "keys": keys,
+            "keys": {name: recipient.wrap(key) for name, key in unwrapped.items()},
             "author": author,
             "steward": steward.identity,
+            "again": {"reason": again, "met": met_words(met)} if met else None,
             "time": now(),
         }
-        for commitment in statement["targets"].values():
-            memory.grant(commitment, statement["registry"], statement["releases"])
         value = {"grant": statement, "signature": steward.sign(canonical_bytes(statement))}
         write_atomic(folder / GRANT, canonical_bytes(value))
     return statement
+
+
+def _roles(
+    folder: AuditFolder,
+    registry: Registry,
+    sealed: Mapping[str, Any],
+    keys: Mapping[str, bytes],
+    memory: LineageStore,
+) -> dict[tuple[str, str], RecordSet]:
+    """Return the records of every target, decrypted and as committed to, and of development."""
+    roles = {}
+    for member in registry.declaration.members:
+        body = sealed["members"][member.name]
+        file = folder.sealed_target(body)
+        file.check(keys[member.name], body["commitment"])
+        table = pa.concat_tables(list(file.tables(keys[member.name]))).drop_columns([POSITION])
+        roles[member.name, "target"] = memory.table(_frame(member, body, table)).records()
+        for role in body["development"]:
+            name = f"development/{body['index']}.{role}.parquet"
+            part = read_table_bytes(folder.read(name, most=OBJECT), name)
+            roles[member.name, role] = memory.table(part).records()
+    return roles
+
+
+def _frame(member: Member, body: Mapping[str, Any], table: pa.Table) -> pd.DataFrame:
+    """Return target records with the types of the development part; losses as one value each."""
+    if member.target.losses is None:
+        return typed(to_frame(table), dict(body["kinds"]), member.target.read.missing)
+    import pandas as pd
+
+    return pd.DataFrame({LOSSES: [row.as_py().hex() for row in table.column(LOSSES)]})
 
 
 def release_set(journal: Journal) -> str:
@@ -97,7 +155,7 @@ def read_grant(folder: AuditFolder, journal: Journal) -> dict[str, Any] | None:
         again = canonical_bytes(value)
     except (ValueError, KeyError, TypeError, RecursionError):
         raise SealError(f"{GRANT} is no grant; it was edited") from None
-    if again != content or statement.get("format") != 1:
+    if again != content or statement.get("format") != FORMAT:
         raise SealError(f"{GRANT} is not in a form that this version reads; it was edited")
     if not signed_by(sealed["steward"][:64], signature, canonical_bytes(statement)):
         raise SealError(f"{GRANT} does not carry the steward's signature")
@@ -119,6 +177,9 @@ def _check_grant(statement: dict[str, Any], folder: AuditFolder, journal: Journa
             raise SealError(
                 f"the grant does not cover the {name} of this audit; it covers exactly one set"
             )
+    again = statement["again"]
+    if again is not None and not (str(again["reason"]).strip() and str(again["met"])):
+        raise SealError(f"{GRANT} grants records again and does not say why; it was edited")
     if statement["head"] not in heads:
         raise SealError("the ledger was rolled back behind the grant, or is another one")
     # Whose key was in force when the steward looked; later ones are linked by rotations.
@@ -128,6 +189,14 @@ def _check_grant(statement: dict[str, Any], folder: AuditFolder, journal: Journa
             f"the grant is for author {str(statement['author'])[:16]}..., and the ledger was "
             f"signed by {author[:16]}... when it was given"
         )
+
+
+def granted_again(statement: Mapping[str, Any] | None) -> str | None:
+    """Return in words that the steward granted records that were seen before, and why."""
+    if statement is None or statement["again"] is None:
+        return None
+    again = statement["again"]
+    return f"records were granted again ({again['reason']}): {again['met']}"
 
 
 def granted_key(statement: dict[str, Any], member: str, author: SigningKey) -> bytes:

@@ -33,7 +33,7 @@ from proxyguard.audit.folder import (
     AuditFolder,
     Registry,
 )
-from proxyguard.audit.grant import granted_key, read_grant, release_set
+from proxyguard.audit.grant import granted_again, granted_key, read_grant, release_set
 from proxyguard.audit.home import Home, load_key_file
 from proxyguard.audit.integrity import check_folder
 from proxyguard.audit.lineage import check_lineage
@@ -383,7 +383,7 @@ def frame_of(journal: Journal, registry: Registry, grant: dict[str, Any] | None)
         "name": declaration.name,
         "purpose": declaration.purpose,
         "estimand": {m.name: m.target.estimand for m in declaration.members},
-        "claim_status": claim_status(declaration, until_certified(journal)),
+        "claim_status": claim_status(declaration, until_certified(journal), granted_again(grant)),
         "attestation": attestation(grant),
         "ledger": opened.digest,
         "software": registry.value["software"],
@@ -419,7 +419,7 @@ def attestation(grant: dict[str, Any] | None) -> dict[str, Any]:
     return {
         "kind": "granted",
         "words": f"opening granted by steward {grant['steward'][:16]}... for this registry and "
-        "these releases",
+        "these releases" + (f"; {granted_again(grant)}" if granted_again(grant) else ""),
         "steward": grant["steward"],
         "grant": grant["head"],
     }

@@ -57,10 +57,22 @@ def grant(
     make_key: Annotated[
         bool, typer.Option("--make-key", help="Make that key first, and print its identity.")
     ] = False,
+    again: Annotated[
+        str | None,
+        typer.Option(
+            "--again",
+            metavar="REASON",
+            help="Why records are granted that were granted or seen before; the certificate "
+            "repeats it and has no guarantee.",
+        ),
+    ] = None,
     home: Home = None,
     json: Json = False,
 ) -> None:
-    """As steward: release the target's key for what is registered and frozen now."""
+    """As steward: release the target's key for what is registered and frozen now.
+
+    The target's records are fingerprinted into your own home, and refused if they are known.
+    """
     from proxyguard.seal.keys import SigningKey
 
     if make_key:
@@ -78,12 +90,15 @@ def grant(
     from proxyguard.audit.home import default_home
 
     memory = Keep(default_home() if home is None else home).lineage
-    statement = give_grant(AuditFolder(folder), key, memory)
+    statement = give_grant(AuditFolder(folder), key, memory, again)
     if json:
         show.give(statement)
         return
     show.say(f"Granted for registry {statement['registry'][:16]}... and releases "
              f"{statement['releases'][:16]}..., and for nothing else.")  # fmt: skip
+    if statement["again"] is not None:
+        show.say(f"Granted again ({statement['again']['reason']}): records of this target were "
+                 f"seen before, {statement['again']['met']}.")  # fmt: skip
     show.say(f"Granted to author {statement['author'][:64]}: see that this is who asked you.")
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +43,7 @@ create table if not exists views (
   primary key (audit, member, role, place));
 create table if not exists audits (audit text primary key, sealed integer not null);
 create table if not exists grants (
-  target text primary key, registry text not null, releases text not null);
+  target text primary key, audit text not null, registry text not null, releases text not null);
 create table if not exists openings (
   target text primary key, audit text not null, registry text not null, releases text not null);
 """
@@ -63,6 +63,22 @@ class Known:
     role: str
     records: RecordSet
     opened: bool  # whether a target of that audit had been opened, or its key granted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a steward is asked to grant: the targets of one audit, for one claim."""
+
+    name: str  # of the audit
+    targets: tuple[str, ...]  # commitments
+    registry: str
+    releases: str
+    roles: Roles  # what the sealed files and the development parts hold
+
+    @property
+    def number(self) -> str:
+        """Under which the store keeps it: by the commitments, for an audit's number is chosen."""
+        return "granted " + hashlib.sha256("".join(sorted(self.targets)).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -276,45 +292,59 @@ class LineageStore:
         """Return every set of records of the audits that were sealed."""
         opened = self._opened()
         with self._connect() as base:
-            rows = base.execute(
-                "select audit, name, member, role, identity, prints, occurrences from roles "
-                "where audit in (select audit from audits where sealed = 1) order by rowid"
-            ).fetchall()
             return [
-                Known(
-                    audit=audit,
-                    name=name,
-                    member=member,
-                    role=role,
-                    records=RecordSet(
-                        identity,
-                        np.frombuffer(prints, dtype=f"V{SIZE}"),
-                        np.frombuffer(occurrences, dtype="<i8").astype(np.int64),
-                        _views(base, audit, member, role),
-                    ),
-                    opened=audit in opened,
+                replace(one, opened=one.audit in opened)
+                for one in _known(
+                    base, "where audit in (select audit from audits where sealed = 1)", ()
                 )
-                for audit, name, member, role, identity, prints, occurrences in rows
             ]
 
     def _opened(self) -> set[str]:
         with self._connect() as base:
             return {row[0] for row in base.execute("select audit from openings").fetchall()}
 
-    def grant(self, target: str, registry: str, releases: str) -> None:
-        """Record that a target's key is released; for another claim it is refused."""
+    def grant(self, request: Request, *, again: bool) -> list[Overlap]:
+        """Record that the keys of an audit's targets are released; return what speaks against it.
+
+        A target is granted once: for another registry or other releases it is refused. Records
+        that were granted before, or stood in clear in the development part of what was, are
+        refused in whatever seal they come, unless this is done ``again`` on purpose. All of it
+        is one transaction, so that of two grants at once one sees the other, and a kill leaves
+        everything or nothing; asked again, the same request is granted again.
+        """
         with self._connect() as base:
             base.execute("begin immediate")
-            found = base.execute(
-                "select registry, releases from grants where target = ?", (target,)
-            ).fetchone()
-            if found is None:
-                base.execute("insert into grants values (?, ?, ?)", (target, registry, releases))
-            elif found != (registry, releases):
-                raise TargetReused(
-                    "this target's key was granted before, for another registry or other releases; "
-                    "a target is granted once"
+            for target in request.targets:
+                row = base.execute(
+                    "select registry, releases from grants where target = ?", (target,)
+                ).fetchone()
+                if row is not None and row != (request.registry, request.releases):
+                    raise TargetReused(
+                        "this target's key was granted before, for another registry or other "
+                        "releases; a target is granted once"
+                    )
+            known = [
+                replace(one, opened=True)
+                for one in _known(
+                    base,
+                    "where audit in (select audit from grants) and audit != ?",
+                    (request.number,),
                 )
+            ]
+            overlaps = find_overlaps(request.number, request.name, request.roles, known, {})
+            met = [one for one in overlaps if one.reused or one.leaked]
+            if met and not again:
+                raise TargetReused(
+                    f"records of this target were seen before: {met_words(met)}. Ask for a fresh "
+                    "target, or grant it --again REASON, which the grant and the certificate "
+                    "repeat"
+                )
+            _insert(base, request.number, request.name, request.roles)
+            base.executemany(
+                "insert or ignore into grants values (?, ?, ?, ?)",
+                [(t, request.number, request.registry, request.releases) for t in request.targets],
+            )
+        return met
 
     def was_opened(self, target: str) -> bool:
         """Return whether the opening of a sealed target was begun."""
@@ -344,6 +374,39 @@ class LineageStore:
 def _digest(key: bytes) -> str:
     """Return what tells one key from another and nothing about it."""
     return hashlib.sha256(b"proxyguard lineage key" + key).hexdigest()
+
+
+def _known(base: sqlite3.Connection, where: str, values: tuple[str, ...]) -> list[Known]:
+    rows = base.execute(
+        "select audit, name, member, role, identity, prints, occurrences from roles "
+        f"{where} order by rowid",
+        values,
+    ).fetchall()
+    return [
+        Known(
+            audit=audit,
+            name=name,
+            member=member,
+            role=role,
+            records=RecordSet(
+                identity,
+                np.frombuffer(prints, dtype=f"V{SIZE}"),
+                np.frombuffer(occurrences, dtype="<i8").astype(np.int64),
+                _views(base, audit, member, role),
+            ),
+            opened=False,
+        )
+        for audit, name, member, role, identity, prints, occurrences in rows
+    ]
+
+
+def met_words(met: Sequence[Overlap]) -> str:
+    """Return how many records were met where."""
+    return ", ".join(
+        f"{max(one.shared, one.twins)} in {one.role} of "
+        + ("this audit" if one.same_audit else f"{one.audit!r}, granted before")
+        for one in met
+    )
 
 
 def _insert(base: sqlite3.Connection, audit: str, name: str, roles: Roles) -> None:
