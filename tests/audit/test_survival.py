@@ -20,8 +20,8 @@ import numpy as np
 import pytest
 
 from proxyguard.adapters.worker import make_learner
-from proxyguard.audit import audit as whole_audit
 from proxyguard.audit import draw as drawing
+from proxyguard.audit import stated
 from proxyguard.audit.audit import Audit
 from proxyguard.draw import pool
 from proxyguard.draw.confine import guard_here
@@ -280,7 +280,7 @@ def trap() -> Iterator[Trap]:
                         patch.setattr(module, own, still[getattr(module, own)])
         patch.setattr(drawing, "draw_all", draw_here)
         # This reads the metadata of a dozen installed packages, each time.
-        patch.setattr(whole_audit, "version", cache(whole_audit.version))
+        patch.setattr(stated, "version", cache(stated.version))
         watch_storage(patch, found)
         watch_removals(patch, found)
         watch_lineage(patch, found)
