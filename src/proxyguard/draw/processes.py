@@ -19,8 +19,8 @@ from subprocess import Popen
 from typing import Any
 
 LINUX = sys.platform.startswith("linux")
-PATIENCE = 5.0
-"""Seconds in which a worker that is told to end should have ended its family."""
+PATIENCE = 20.0
+"""Seconds in which a worker that is told to end should have ended its family, on a busy machine."""
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
