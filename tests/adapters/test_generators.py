@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from conformance.generator import GeneratorConformance, source
 from proxyguard.adapters.bootstrap import RowBootstrap
 from proxyguard.adapters.callable import Callable
 from proxyguard.adapters.files import FileFolder, NamedFile, StoredPredictions
+from proxyguard.draw.content import Schema
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import RegistryError, TableError
 
@@ -135,11 +137,30 @@ class TestFileFolder(GeneratorConformance):
             self.prepared().draw(seed)
         assert seed.taken == []
 
-    def test_a_file_that_lacks_a_column_is_named_before_any_is_used(self) -> None:
+    def test_a_file_that_lacks_a_column_fails_its_own_draw_and_no_other(self) -> None:
         generator = self.make()
         (self.folder / "releases" / "2.csv").write_text("x,z\n1,2\n")
+        generator.prepare(source(), np.random.default_rng(0))
         with pytest.raises(TableError, match=r"releases/2\.csv lacks the columns \['y'\]"):
-            generator.prepare(source(), np.random.default_rng(0))
+            generator.draw(Seed(52))
+        assert len(generator.draw(Seed(51))) == 4
+
+    def test_a_draw_remembers_the_digest_of_the_bytes_that_it_read(self) -> None:
+        seed = Seed(51)
+        self.prepared().draw(seed)
+        content = (self.folder / "releases" / "1.csv").read_bytes()
+        assert seed.files == {"releases/1.csv": hashlib.sha256(content).hexdigest()}
+
+    def test_every_file_is_surveyed_and_what_is_wrong_with_it_is_said(self) -> None:
+        generator = self.prepared()
+        (self.folder / "releases" / "2.csv").write_text("x,z\n1,2\n")
+        schema = Schema(kinds={"x": "number", "y": "text"})
+        first, second, third = generator.survey((50, 51, 52), schema)
+        assert first.content is not None
+        assert first.content != second.content
+        assert third.content is None
+        assert third.sha256 is not None
+        assert third.problem == "releases/2.csv lacks the columns ['y'] of the source"
 
     def test_a_folder_that_is_not_there_is_named(self) -> None:
         generator = FileFolder("absent")
@@ -217,8 +238,9 @@ class TestStoredPredictions(GeneratorConformance):
         generator = self.make()
         values = ",".join("1" for _ in columns.split(","))
         (self.folder / "predictions" / "r1.csv").write_text(f"{columns}\n{values}\n")
+        generator.prepare(source(), np.random.default_rng(0))
         with pytest.raises(TableError, match=r"predictions/r1\.csv needs the columns position"):
-            generator.prepare(source(), np.random.default_rng(0))
+            generator.draw(Seed(1))
 
     def test_one_column_a_class_will_do(self) -> None:
         generator = self.make()

@@ -139,8 +139,7 @@ def draw_in_this_process(
     for seed in seeds:
         assert worker is not None
         record, release, model = worker.draw(Seed(seed))
-        stated = {"prepared_at_random": worker.prepared_at_random, "guard": guard_here()}
-        keep({**record, **stated}, release, model)
+        keep({**record, **worker.prepared, "guard": guard_here()}, release, model)
 
 
 def draw_groups_in_this_process(groups: Sequence[Draws], **settings: Any) -> None:

@@ -386,7 +386,7 @@ def spoil(place: Path, fault: str) -> str:
     frame["first"] = frame["first"].astype(str)
     frame.loc[3, "first"] = "much"
     frame.to_parquet(place, index=False)
-    return "seed 101: column 'first' holds numbers, and row 3 has 'much'"
+    return "1.parquet: column 'first' holds numbers, and row 3 has 'much'"
 
 
 def test_one_bad_file_among_releases_stops_the_draw_and_names_it(
@@ -400,9 +400,13 @@ def test_one_bad_file_among_releases_stops_the_draw_and_names_it(
     for fault in ("cut", "column", "value"):
         words = spoil(bad, fault)
         code, said = command("draw", audit)
+        assert (code, "1.parquet has digest" in said) == (show.Exit.ERROR, True), said
+        audit.amend("the file as it is now")
+        code, said = command("draw", audit)
         assert (code, words in said) == (show.Exit.ERROR, True), said
         assert not audit.journal().ledger.has(Stage.DRAWN)
         bad.write_bytes(whole)
+    audit.amend("the file as it was")
     assert finish(audit)["failed"] == {}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from math import pi
 from pathlib import Path
@@ -344,17 +345,35 @@ def test_a_sequential_audit_has_no_draw_of_its_own(tmp_path: Path) -> None:
         audit.submit(tmp_path / "data" / "table.csv")
 
 
-def test_a_draw_that_is_a_copy_of_an_earlier_one_stops_the_audit(tmp_path: Path) -> None:
+def test_a_draw_that_is_a_copy_of_an_earlier_one_stops_the_audit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pg_repeating.py").write_text(
+        "def resample(source, rng):\n"
+        "    return source.sample(60, replace=True, random_state=int(rng.integers(2)))\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
+    function = 'generator = "callable"\noptions = { function = "pg_repeating:resample" }'
+    audit = registered(tmp_path, MECHANISM.replace('generator = "bootstrap"', function), SEQUENTIAL)
+    with pytest.raises(DrawError, match=r"bootstrap/10\d is the same release as bootstrap/10\d"):
+        audit.open()
+    assert stages(audit)[4:] in (["drawn", "scored"], ["drawn", "scored"] * 2)
+
+
+def test_files_that_are_copies_are_named_before_the_target_is_opened(tmp_path: Path) -> None:
     for i in range(6):
-        put(table(150, seed=min(i, 1)), tmp_path / "data" / "drawn" / f"{i}.csv")
+        put(table(150, seed=i), tmp_path / "data" / "drawn" / f"{i}.csv")
     files = MECHANISM.replace(
         'generator = "bootstrap"',
         'generator = "files"\noptions = { folder = "drawn", first = 100 }',
     )
     audit = registered(tmp_path, files, SEQUENTIAL)
-    with pytest.raises(DrawError, match="bootstrap/102 is the same release as bootstrap/101"):
+    put(table(150, seed=1), tmp_path / "data" / "drawn" / "2.csv")
+    audit.amend("a better file")
+    with pytest.raises(DrawError, match=r"drawn/1\.csv \(seed 101\) and drawn/2\.csv"):
         audit.open()
-    assert stages(audit)[4:] == ["drawn", "scored"] * 2
+    assert not audit.journal().ledger.has(Stage.OPENED)
 
 
 def candidates(folder: Path) -> list[Path]:

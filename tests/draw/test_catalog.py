@@ -13,12 +13,12 @@ from proxyguard.adapters.bootstrap import RowBootstrap
 from proxyguard.draw.catalog import (
     GENERATORS,
     PROCEDURES,
-    _distributions,
     find_pipeline,
     load_attribute,
     load_generator,
     origin,
 )
+from proxyguard.draw.code import _distributions, code_digests
 from proxyguard.draw.protocol import Generator
 from proxyguard.errors import RegistryError
 
@@ -141,7 +141,7 @@ def test_an_entry_point_is_found_by_its_name(
     install(tmp_path, monkeypatch, "pg_catalog_entry", points)
     assert load_generator("made", {"size": 2}).size == 2
     assert find_pipeline("learned")(0) == "unfitted"
-    assert origin("made") == {"path": "pg_catalog_entry:Maker", "version": "2.5"}
+    assert (origin("made")["path"], origin("made")["version"]) == ("pg_catalog_entry:Maker", "2.5")
     assert origin("learned", "procedure")["path"] == "pg_catalog_entry:pipeline"
     with pytest.raises(RegistryError, match="no procedure 'made'"):
         find_pipeline("made")
@@ -187,7 +187,7 @@ def test_the_origin_of_an_entry_point_tells_the_version_of_its_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(tmp_path, monkeypatch, "pg_origin", "[proxyguard.generators]\nmade = pg_origin:Maker\n")
-    assert origin("made") == {"path": "pg_origin:Maker", "version": "2.5"}
+    assert (origin("made")["path"], origin("made")["version"]) == ("pg_origin:Maker", "2.5")
 
 
 @pytest.mark.usefixtures("distributions_anew")
@@ -200,7 +200,7 @@ def test_the_installed_packages_are_read_once(
         calls.append(1)
         return {"sklearn": ["scikit-learn"]}
 
-    monkeypatch.setattr("proxyguard.draw.catalog.packages_distributions", distributions)
+    monkeypatch.setattr("proxyguard.draw.code.packages_distributions", distributions)
     for _ in range(3):
         found = origin("sklearn.linear_model:Ridge", "procedure")
         assert found["version"] == metadata.version("scikit-learn")
@@ -208,9 +208,35 @@ def test_the_installed_packages_are_read_once(
 
 
 def test_the_origin_of_a_name_tells_the_version_of_its_package() -> None:
-    assert origin("sklearn.linear_model:Ridge", "procedure") == {
-        "path": "sklearn.linear_model:Ridge",
-        "version": metadata.version("scikit-learn"),
-    }
-    assert origin("math:sqrt") == {"path": "math:sqrt", "version": "not packaged"}
+    found = origin("sklearn.linear_model:Ridge", "procedure")
+    assert found["path"] == "sklearn.linear_model:Ridge"
+    assert found["version"] == metadata.version("scikit-learn")
+    assert list(found["code"]) == ["sklearn.linear_model"]  # the version stands for the others
+    assert origin("math:sqrt")["version"] == "not packaged"
     assert origin("bootstrap")["path"] == GENERATORS["bootstrap"]
+
+
+def test_code_that_no_version_stands_for_is_followed_through_its_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "pg_followed"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "start.py").write_text(
+        "import json\nimport numpy as np\nfrom . import near\nfrom pg_followed_beside import deep\n"
+    )
+    (package / "near.py").write_text("from .start import something\n")  # a circle ends
+    (package / "unused.py").write_text("")
+    (tmp_path / "pg_followed_beside.py").write_text("def deep():\n    import pg_followed.near\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = code_digests("pg_followed.start")
+    assert list(found) == [
+        "pg_followed", "pg_followed.near", "pg_followed.start", "pg_followed_beside",
+    ]  # fmt: skip
+    (package / "near.py").write_text("# another text\n")
+    again = code_digests("pg_followed.start")
+    assert {name for name in found if found[name] != again[name]} == {"pg_followed.near"}
+
+
+def test_a_module_without_a_file_has_no_text() -> None:
+    assert code_digests("sys") == {}

@@ -20,6 +20,7 @@ class Callable:
     def __init__(self, function: str, **options: Any) -> None:
         self._path, self._options = function, options
         self._function = load_attribute(function)
+        self.code = (function,)
         self._source: pd.DataFrame | None = None
 
     def describe(self) -> Mapping[str, Any]:

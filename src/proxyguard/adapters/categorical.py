@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.adapters.private_tables import KeptFit
+from proxyguard.adapters.private_tables import FILE, KeptFit
 from proxyguard.adapters.settings import exact
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import RegistryError, TableError
@@ -107,6 +107,7 @@ class CategoricalSampler:
         self._kind: Any = np.int8 if widest <= np.iinfo(np.int8).max else np.int16
         self._columns: tuple[str, ...] = ()
         self._stage = "records of the release"
+        self.prepared_from: dict[str, str] = {}
         self._shares: list[Array] = []
         self._labels: dict[str, Any] = {}
 
@@ -188,6 +189,7 @@ class CategoricalSampler:
             kept = KeptFit(self.root / str(self._folder), self._fit_settings(), self._columns)
             noisy, digest = kept.tables(source, counts, self._epsilon)
             self._stage = f"records of the release, from the private fit with digest {digest}"
+            self.prepared_from = {f"{self._folder}/{FILE}": digest}
         self._shares = [_shares(table, float(self._pseudocount)) for table in noisy]
         self._labels = {str(name): self._release_values(source, str(name)) for name in source}
 

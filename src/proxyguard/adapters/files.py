@@ -1,17 +1,23 @@
-"""Releases that exist already: a folder of tables, or of predictions made elsewhere."""
+"""Releases that exist already: a folder of files, stored predictions, named tables.
+
+A file that is no release (it lacks a column, is empty or cannot be read) is the failure of its
+own draw and of no other. What such draws count as is the mechanism's ``on_failure``.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from proxyguard.draw.protocol import Seed
+from proxyguard.draw.content import Schema, is_prediction
+from proxyguard.draw.protocol import ReleaseFile, Seed
 from proxyguard.errors import RegistryError, TableError
 from proxyguard.registry.target import Reading
-from proxyguard.seal.table import RawTable, read_table
+from proxyguard.seal.table import RawTable, read_file, read_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,6 +52,7 @@ class FileFolder:
     def __init__(self, folder: str, pattern: str = "*", first: int = 0, **reading: Any) -> None:
         self._folder, self._pattern, self._first = folder, pattern, first
         self._reading = Reading.model_validate(reading)
+        self._columns: tuple[str, ...] = ()
 
     def describe(self) -> Mapping[str, Any]:
         """Return the settings."""
@@ -57,15 +64,40 @@ class FileFolder:
             "read": self._reading.model_dump(mode="json"),
         }
 
+    def survey(self, seeds: Sequence[int], schema: Schema | None) -> list[ReleaseFile]:
+        """Return the file of every seed as it is now; without a schema, its digest alone."""
+        files = self._files()
+        without = [s for s in seeds if not 0 <= s - self._first < len(files)]
+        if without:
+            raise RegistryError(
+                f"seeds {_some(without)} stand for no file of {self._folder!r}, which has "
+                f"{len(files)}; register first = {self._first} and as many draws as files"
+            )
+        return [self._state(files[seed - self._first], seed, schema) for seed in seeds]
+
+    def _state(self, path: Path, seed: int, schema: Schema | None) -> ReleaseFile:
+        name = self._name(path)
+        try:
+            content = read_file(path)
+        except TableError as error:
+            return ReleaseFile(name=name, seed=seed, sha256=None, problem=str(error))
+        digest = hashlib.sha256(content).hexdigest()
+        if schema is None:
+            return ReleaseFile(name=name, seed=seed, sha256=digest)
+        try:
+            frame = self._table(path, content, list(schema.kinds))
+            records = schema.content(frame)
+            if len(frame) == 0:
+                raise TableError(f"{name} has no record")
+        except TableError as error:
+            problem = str(error) if path.name in str(error) else f"{name}: {error}"
+            return ReleaseFile(name=name, seed=seed, sha256=digest, problem=problem)
+        return ReleaseFile(name=name, seed=seed, sha256=digest, content=records)
+
     def prepare(self, source: pd.DataFrame, rng: np.random.Generator) -> None:
-        """Check that every file has the source's columns, before any is used."""
-        wanted = {str(name) for name in source.columns}
-        for path in self._files():
-            missing = wanted - set(RawTable(path, self._reading).columns)
-            if missing:
-                raise TableError(
-                    f"{self._folder}/{path.name} lacks the columns {sorted(missing)} of the source"
-                )
+        """See that there is a folder; what is wrong with one of its files fails one draw."""
+        self._files()
+        self._columns = tuple(str(name) for name in source.columns)
 
     def draw(self, seed: Seed) -> pd.DataFrame:
         """Return the file of this seed."""
@@ -76,8 +108,24 @@ class FileFolder:
                 f"seed {int(seed)} stands for file {place} of {self._folder!r}, which has "
                 f"{len(files)}; register first = {self._first} and as many draws as files"
             )
+        path = files[place]
+        table = self._table(path, seed.read(self._name(path), path), self._columns)
         seed.take(f"the file in {self._folder}, drawn by whoever made it")
-        return read_table(files[place], self._reading)
+        return table
+
+    def _table(self, path: Path, content: bytes, columns: Sequence[str]) -> pd.DataFrame:
+        """Return a file's table; an error that names it where it lacks a column."""
+        raw = RawTable(path, self._reading, content)
+        self._check_columns(self._name(path), raw.columns, columns)
+        return raw.take(np.arange(len(raw)))
+
+    def _check_columns(self, name: str, present: Sequence[str], wanted: Sequence[str]) -> None:
+        missing = set(wanted) - set(present)
+        if missing:
+            raise TableError(f"{name} lacks the columns {sorted(missing)} of the source")
+
+    def _name(self, path: Path) -> str:
+        return f"{self._folder}/{path.name}"
 
     def _files(self) -> list[Path]:
         folder = self.root / self._folder
@@ -98,17 +146,27 @@ class StoredPredictions(FileFolder):
         super().__init__(folder, **options)
         self.source = source
 
-    def prepare(self, source: pd.DataFrame, rng: np.random.Generator) -> None:
-        """Check that every file has positions and predictions."""
-        for path in self._files():
-            columns = RawTable(path, self._reading).columns
-            if "position" not in columns or not any(
-                c == "prediction" or c.startswith("class ") for c in columns
-            ):
-                raise TableError(
-                    f"{self._folder}/{path.name} needs the columns position and prediction (or "
-                    f"class 0, class 1, ...); it has {columns}"
+    def survey(self, seeds: Sequence[int], schema: Schema | None) -> list[ReleaseFile]:
+        """Return the files of the draws, and that of the source's predictions."""
+        found = super().survey(seeds, schema)
+        if self.source is not None:
+            content = read_file(self.root / self._folder / self.source)
+            found.append(
+                ReleaseFile(
+                    name=f"{self._folder}/{self.source}",
+                    seed=None,
+                    sha256=hashlib.sha256(content).hexdigest(),
                 )
+            )
+        return found
+
+    def _check_columns(self, name: str, present: Sequence[str], wanted: Sequence[str]) -> None:
+        """See that a file has positions and predictions."""
+        if "position" not in present or sum(map(is_prediction, present)) < 2:
+            raise TableError(
+                f"{name} needs the columns position and prediction (or class 0, class 1, ...); it "
+                f"has {list(present)}"
+            )
 
     def describe(self) -> Mapping[str, Any]:
         """Return the settings."""
@@ -150,4 +208,9 @@ class NamedFile:
     def draw(self, seed: Seed) -> pd.DataFrame:
         """Return the table."""
         seed.take("the stand-in table, made by whoever gave it")
-        return read_table(self._path, self._reading)
+        return read_table(self._path, self._reading, seed.read(self._path.name, self._path))
+
+
+def _some(numbers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, numbers[:5]))
+    return shown if len(numbers) <= 5 else f"{shown} and {len(numbers) - 5} more"

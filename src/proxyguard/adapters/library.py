@@ -43,10 +43,7 @@ class Library:
         """Return the settings and where each pipeline comes from."""
         return {
             "procedure": self._declared.model_dump(mode="json"),
-            "pipelines": {
-                name: origin(name, "procedure") if ":" not in name else {"path": name}
-                for name in self._declared.library
-            },
+            "pipelines": {name: origin(name, "procedure") for name in self._declared.library},
             "features": list(self._features),
         }
 

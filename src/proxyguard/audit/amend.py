@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from proxyguard.audit.folder import Registry
+from proxyguard.audit.folder import PENDING, Registry
 from proxyguard.audit.home import Home
 from proxyguard.audit.lineage import check_lineage
 from proxyguard.audit.register import build_registry, path_of, write_registry
@@ -52,7 +52,8 @@ def amend(
         if path_of(declaration) is not journal.ledger.path:
             raise RegistryError("an amendment cannot turn a fixed audit into a sequential one")
         check_lineage(folder, journal, home)
-        value, _ = build_registry(place, declaration, journal, software)
+        drawn = before if journal.ledger.has(Stage.DRAWN) else None
+        value, _ = build_registry(place, declaration, journal, software, drawn)
         value["excluded"] = _plain(set(exclude))
         _check_excluded(value)
         if journal.ledger.has(Stage.DRAWN) and drawn_part(value) != drawn_part(before.value):
@@ -65,6 +66,7 @@ def amend(
             "supersedes": before.digest,
             "reason": reason,
             "void": void_exclusions(before, Registry(value)),
+            "pending": sum(1 for _ in (folder / PENDING).glob("*/*.json")),
             "files": write_registry(folder, index, value, text),
             "time": now(),
         }
@@ -105,6 +107,6 @@ def drawn_part(value: dict[str, Any]) -> Any:
         declaration["mechanism"], declaration["release"], declaration["procedure"],
         [[c["name"], c["mechanism"], c["release"], c["procedure"]]
          for c in declaration["candidate"]],
-        {name: [m["mechanisms"], m["procedure"], m["source"]]
+        {name: [m["mechanisms"], m["stand_ins"], m["procedure"], m["source"]]
          for name, m in value["members"].items()},
     ]  # fmt: skip

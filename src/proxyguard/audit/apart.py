@@ -296,7 +296,8 @@ class _Job:
 
     def _redraw(self) -> dict[str, Any]:
         assert self._task is not None  # of this job there is one
-        job = self._task.job
+        # Code of another version may well give the same release: that is what is asked here.
+        job = {**self._task.job, "registered": None, "learner": None}
         worker = Worker(job, make_learner(job))
         try:
             record, _, model = worker.draw(Seed(self._job["seed"]))

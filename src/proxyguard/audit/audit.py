@@ -106,9 +106,13 @@ class Audit:
             self.place, self.home, software_versions(), reason=reason, exclude=tuple(exclude)
         )
 
-    def draw(self) -> dict[str, Any]:
-        """Draw every registered release and freeze them."""
-        return drawing.draw(self.place, self.home)
+    def draw(self, again: Sequence[tuple[str | None, int]] = ()) -> dict[str, Any]:
+        """Draw every registered release and freeze them.
+
+        ``again`` are seeds, each with its mechanism or None for all, whose draws wait already
+        and are dropped and made again; the record says so.
+        """
+        return drawing.draw(self.place, self.home, again)
 
     def grant(self, steward_key: Path | str, *, again: str | None = None) -> dict[str, Any]:
         """Release the target's key for what is registered and frozen now: the steward's step.

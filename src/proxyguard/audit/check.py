@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,20 @@ from proxyguard.audit.home import Home
 from proxyguard.audit.limits import planned_records, resolve_limits
 from proxyguard.audit.lineage import check_lineage, refuse_leaks
 from proxyguard.audit.loss_file import read_loss_file
+from proxyguard.audit.manifest import same_files
 from proxyguard.audit.measures import design_of, measures_of
 from proxyguard.audit.plan import MANY, declared_records, obstacles
 from proxyguard.audit.register import claim_reasons
-from proxyguard.audit.resolve import MemberDevelopment, Workplace, develop, reference_policies
+from proxyguard.audit.resolve import (
+    MemberDevelopment,
+    Workplace,
+    develop,
+    made_generator,
+    reference_policies,
+)
 from proxyguard.audit.seal import kinds_of_member, overlaps_of, prepare_member
 from proxyguard.draw.catalog import find_pipeline, load_attribute, load_generator
+from proxyguard.draw.content import Schema
 from proxyguard.errors import ProxyGuardError, TableError, TargetReused
 from proxyguard.losses.measure import Measure
 from proxyguard.losses.query import CodedRecords
@@ -65,6 +73,7 @@ def check(place: Workplace) -> Check:
     for member in declaration.members:
         _check_files(result, place, member)
         _check_generators(result, place, member)
+        _check_releases(result, place, member)
         _check_procedure(result, member)
         result.facts.append(f"means are over {member.target.estimand}")
         if member.target.prior_use is None and len(declaration.members) == 1:
@@ -182,6 +191,70 @@ def _check_generators(result: Check, place: Workplace, member: Member) -> None:
             load_generator(mechanism.generator, mechanism.options)
         except ProxyGuardError as error:
             result.problems.append(f"{mechanism.name}: {error}")
+
+
+def _check_releases(result: Check, place: Workplace, member: Member) -> None:
+    """Look at every file that a draw will be, and name all that are no releases or are copies."""
+    schema = _release_schema(place, member)
+    if schema is None:
+        return
+    apart = _excluded(place)
+    for mechanism in member.mechanism:
+        if mechanism.generator in (None, "losses"):
+            continue
+        try:
+            made = made_generator(place, str(mechanism.generator), mechanism.options)
+            if not hasattr(made, "survey"):
+                continue
+            predicted = replace(schema, predictions=mechanism.generator == "predictions")
+            files = [one.to_dict() for one in made.survey(mechanism.seed_list, predicted)]
+        except ProxyGuardError as error:
+            result.problems.append(f"{mechanism.name}: {error}")
+            continue
+        stops = mechanism.on_failure == "stop"
+        for one in files:
+            if one["problem"] is not None:
+                counts = 'on_failure = "stop"' if stops else "its draw counts as failed"
+                words = f"{mechanism.name}, seed {one['seed']}: {one['problem']}; {counts}"
+                (result.problems if stops else result.warnings).append(words)
+        if all(one["problem"] is not None for one in files if one["seed"] is not None):
+            result.problems.append(f"{mechanism.name}: no file of it is a release")
+        if mechanism.deterministic:
+            continue
+        out = frozenset(seed for name, seed in apart if name == mechanism.name)
+        for first, second in same_files(files, out):
+            result.problems.append(
+                f"{mechanism.name}: {first['name']} and {second['name']} hold the same records, "
+                f"and draw will stop there; remove one of them, or exclude {mechanism.name}:"
+                f"{second['seed']} with an amendment once it is registered"
+            )
+
+
+def _release_schema(place: Workplace, member: Member) -> Schema | None:
+    """Return what a release holds; before sealing every column is read as text.
+
+    Nothing where losses are given, or where the table is not there, which is said elsewhere.
+    """
+    target = member.target
+    ledger = place.folder.journal().ledger
+    if target.losses is not None:
+        return None
+    if ledger.has(Stage.SEALED):
+        sealed = ledger.find(Stage.SEALED)[0].body["members"]
+        return MemberDevelopment(place, member, sealed[member.name]).schema()
+    try:
+        path = place.data.find(str(member.development.table or target.table))
+        columns = RawTable(path, target.read).columns
+    except TableError:
+        return None
+    return Schema(kinds=dict.fromkeys(columns, "text"), missing=tuple(target.read.missing))
+
+
+def _excluded(place: Workplace) -> set[tuple[str, int]]:
+    journal = place.folder.journal()
+    return (
+        place.folder.registry(journal).excluded if journal.ledger.has(Stage.REGISTERED) else set()
+    )
 
 
 def _check_sizes(

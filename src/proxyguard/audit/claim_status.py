@@ -51,12 +51,34 @@ def claim_status(
 
 
 def _late_amendments(declaration: Declaration, ledger: Ledger) -> list[str]:
-    """Return why amendments cost the guarantee: a mechanism's draws had been seen by then."""
-    drawn = ledger.find(Stage.DRAWN)
-    late = [e for e in ledger.find(Stage.AMENDED) if drawn and e.index > drawn[0].index]
-    if not late or declaration.claim.level == "releases":
+    """Return why amendments cost the guarantee: a mechanism's draws had been seen by then.
+
+    So do draws that were dropped and came out otherwise when they were made again.
+    """
+    if declaration.claim.level == "releases":
         return []
-    return ["the claim was amended after the releases were drawn, which its author could look at"]
+    drawn = ledger.find(Stage.DRAWN)
+    amended = ledger.find(Stage.AMENDED)
+    reasons = []
+    if any(drawn and entry.index > drawn[0].index for entry in amended):
+        reasons.append(
+            "the claim was amended after the releases were drawn, which its author could look at"
+        )
+    elif any(entry.body["pending"] for entry in amended):
+        some = max(int(entry.body["pending"]) for entry in amended)
+        reasons.append(
+            f"the claim was amended after {some} releases were drawn, which its author could look "
+            "at"
+        )
+    others = [
+        f"{one['mechanism']}:{one['seed']}"
+        for entry in drawn
+        for one in entry.body.get("again", ())
+        if not one["same"]
+    ]
+    if others:
+        reasons.append(f"draws were made again and came out otherwise: {', '.join(others)}")
+    return reasons
 
 
 def _given_elsewhere(declaration: Declaration) -> str | None:

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from proxyguard.audit.folder import Registry
+from proxyguard.audit.manifest import FAILED
 from proxyguard.audit.measures import design_of, measures_of
 from proxyguard.audit.stated import Redrawn, redrawn
 from proxyguard.certificate.certify import certify_evidence, reading_of
@@ -127,6 +128,49 @@ def secondary_readings(registry: Registry, group: Group, reading: Reading) -> di
     return found
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawCounts:
+    """What became of the draws of a mechanism.
+
+    A failed draw is used, with every loss at its upper bound; an excluded one is not.
+    """
+
+    registered: int
+    delivered: int
+    failed: int
+    excluded: int
+    used: int
+
+    @classmethod
+    def of(cls, registered: int, records: Sequence[Mapping[str, Any]], excluded: int) -> DrawCounts:
+        """Count the records of a mechanism's draws, excluded ones among them."""
+        failed = sum(record["status"] in FAILED for record in records)
+        return cls(
+            registered=registered,
+            delivered=len(records) - failed,
+            failed=failed,
+            excluded=excluded,
+            used=len(records) - excluded,
+        )
+
+    def to_dict(self) -> dict[str, int]:
+        """Return plain values."""
+        return asdict(self)
+
+
+def draw_counts(registry: Registry, manifest: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+    """Return what became of the draws of every mechanism."""
+    several = len(manifest["members"]) > 1
+    counts = {}
+    for member in registry.declaration.members:
+        for mechanism in member.mechanism:
+            records = manifest["members"][member.name][mechanism.name]["draws"]
+            out = sum((mechanism.name, record["seed"]) in registry.excluded for record in records)
+            name = f"{member.name}/{mechanism.name}" if several else mechanism.name
+            counts[name] = DrawCounts.of(mechanism.draws, records, out).to_dict()
+    return counts
+
+
 def decide(
     registry: Registry, manifest: Mapping[str, Any], evidence: Mapping[str, Any], basis: str
 ) -> dict[str, Any]:
@@ -151,6 +195,7 @@ def decide(
         **found,
         "redraws": {name: list(one.redraws) for name, one in stages.items()},
         "conditional_on": {name: list(one.conditional_on) for name, one in stages.items()},
+        "draws": draw_counts(registry, manifest),
         "failed": {g.name: _failures(g) for g in groups if _failures(g)},
         "secondary": {
             spec.name: _secondary(registry, spec.name, groups, readings, evidence)
@@ -252,7 +297,7 @@ def _failures(group: Group) -> list[dict[str, Any]]:
     return [
         {"seed": d["seed"], "status": d["status"], "error": d["error"]}
         for d in group.draws
-        if d["status"] in ("failed", "timeout")
+        if d["status"] in FAILED
     ]
 
 

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from proxyguard.adapters.library import Library
 from proxyguard.audit.folder import PENDING, RELEASES, AuditFolder, Registry
 from proxyguard.audit.home import Home
 from proxyguard.audit.jobs import WORKER, draw_job, forbidden_paths
-from proxyguard.audit.manifest import check_copies
+from proxyguard.audit.manifest import drawn_again, repeats, same_files
 from proxyguard.audit.predictions import check_predictions
-from proxyguard.audit.resolve import MemberDevelopment, Workplace
+from proxyguard.audit.resolve import MemberDevelopment, Workplace, made_generator
 from proxyguard.draw.pool import draw_all
-from proxyguard.errors import DrawError, StageError
+from proxyguard.draw.sources import (
+    allowed_files,
+    changed_file,
+    changed_files,
+    changed_generator,
+    changed_procedure,
+    changed_reading,
+    changed_settings,
+    refuse_changes,
+)
+from proxyguard.errors import DrawError, LossMismatch, RegistryError, StageError
 from proxyguard.registry.declaration import Member
+from proxyguard.registry.parts import MechanismPart
 from proxyguard.registry.target import Outcome, Reading
 from proxyguard.seal.canonical import canonical_bytes, digest
 from proxyguard.seal.entropy import now
@@ -24,7 +38,7 @@ from proxyguard.seal.journal import Journal, writing
 from proxyguard.seal.ledger import Path as LedgerPath
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.storage import write_atomic
-from proxyguard.seal.table import read_table, read_table_bytes, table_bytes
+from proxyguard.seal.table import read_file, read_table, read_table_bytes, table_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,25 +52,43 @@ class Task:
     seeds: tuple[int, ...]
     timeout: float | None
     stop_on_failure: bool
+    apart: frozenset[int]  # seeds whose releases may repeat others
+
+    @property
+    def files(self) -> list[Mapping[str, Any]]:
+        """The files that its draws read, as they were registered."""
+        return list(self.registered.get("files", ()))
 
 
-def draw(place: Workplace, home: Home) -> dict[str, Any]:
-    """Draw what is not drawn yet; record the step once everything is frozen."""
+Again = tuple[str | None, int]
+"""A seed to draw again, of one mechanism or of all that have it."""
+
+
+def draw(place: Workplace, home: Home, again: Sequence[Again] = ()) -> dict[str, Any]:
+    """Draw what is not drawn yet; record the step once everything is frozen.
+
+    Draws of the seeds in ``again`` that wait already are dropped and made again. The record of
+    each says what was dropped.
+    """
     folder = place.folder
     key = home.signing_key()
     with writing(folder.path) as journal:
         if journal.ledger.path is LedgerPath.SEQUENTIAL:
             raise StageError("drawn: this audit draws after its target is opened; run open")
         registry = folder.registry(journal)
+        _check_again(registry, again)
+        if again and journal.ledger.has(Stage.DRAWN):
+            raise StageError("drawn: the releases are frozen, and none of them is drawn again")
         if journal.ledger.has(Stage.DRAWN):
             shutil.rmtree(folder / PENDING, ignore_errors=True)
             manifest: dict[str, Any] = folder.read_json(RELEASES)
             return manifest
         folder.check_files(development_files(journal))
-        manifest = draw_manifest(place, registry, journal)
+        manifest = draw_manifest(place, registry, journal, again)
         body = {
             "releases": folder.write_json(RELEASES, manifest),
             "registry": registry.digest,
+            "again": drawn_again(manifest),
             "files": {RELEASES: folder.sha256(RELEASES)},
             "time": now(),
         }
@@ -65,12 +97,33 @@ def draw(place: Workplace, home: Home) -> dict[str, Any]:
     return manifest
 
 
-def draw_manifest(place: Workplace, registry: Registry, journal: Journal) -> dict[str, Any]:
+def _check_again(registry: Registry, again: Sequence[Again]) -> None:
+    known = {
+        (name, seed)
+        for member in registry.declaration.members
+        for mechanism in member.mechanism
+        for seed in mechanism.seed_list
+        for name in (mechanism.name, None)
+    }
+    for name, seed in again:
+        if (name, seed) not in known:
+            raise RegistryError(f"again: {f'{name}:' if name else ''}{seed} is no registered draw")
+
+
+def draw_manifest(
+    place: Workplace, registry: Registry, journal: Journal, again: Sequence[Again] = ()
+) -> dict[str, Any]:
     """Draw all tasks and return the manifest of frozen releases."""
     members: dict[str, Any] = {}
     given = _given_releases(registry, journal)
-    for task in tasks(place, registry, journal):
-        drawn = _draw_task(place, task)
+    waiting = list(tasks(place, registry, journal))
+    for task in waiting:  # all mechanisms, before a model is trained for any
+        refuse_changes(task.mechanism, changes_of(place, registry, task))
+        refuse_files(task.mechanism, task.files, stops=task.stop_on_failure, apart=task.apart)
+    for index, task in enumerate(waiting):
+        if index:  # the draws of the mechanisms before this one have taken their time
+            refuse_changes(task.mechanism, changes_of(place, registry, task))
+        drawn = _draw_task(place, task, {s for n, s in again if n in (None, task.mechanism)})
         members.setdefault(task.member, {})[task.mechanism] = drawn
     for member, mechanisms in given.items():
         members.setdefault(member, {}).update(mechanisms)
@@ -80,7 +133,6 @@ def draw_manifest(place: Workplace, registry: Registry, journal: Journal) -> dic
         "members": members,
         "sources": _source_predictions(place, registry),
     }
-    check_copies(registry, manifest)
     return manifest
 
 
@@ -92,7 +144,12 @@ def _source_predictions(place: Workplace, registry: Registry) -> dict[str, str]:
             source = mechanism["options"].get("source")
             if mechanism["generator"] == "predictions" and source is not None:
                 path = place.data.find(f"{mechanism['options']['folder']}/{source}")
-                frame = read_table(path, Reading())
+                content = read_file(path)
+                registered = {one["name"]: one["sha256"] for one in mechanism["files"]}
+                name = f"{mechanism['options']['folder']}/{source}"
+                if hashlib.sha256(content).hexdigest() != registered[name]:
+                    refuse_changes(member.name, [f"{name} has other bytes than were registered"])
+                frame = read_table(path, Reading(), content)
                 found[member.name] = place.folder.store.put(table_bytes(frame))
     return found
 
@@ -112,21 +169,24 @@ def tasks(place: Workplace, registry: Registry, journal: Journal) -> Iterator[Ta
                 mechanism=mechanism.name,
                 job={
                     **job_of(development, one["generator"], one["options"], mechanism.name,
-                             mechanism.prepare_seed),
+                             mechanism.prepare_seed, one, resolved["procedure"]),
                     "many": one.get("batch", 1),
                 },
                 registered=one,
                 seeds=mechanism.seed_list,
                 timeout=None if mechanism.timeout is None else float(mechanism.timeout),
                 stop_on_failure=mechanism.on_failure == "stop",
+                apart=seeds_apart(registry, mechanism),
             )  # fmt: skip
-        yield from _named_tasks(place, member, development)
+        yield from _named_tasks(place, member, development, resolved)
 
 
 def _named_tasks(
-    place: Workplace, member: Member, development: MemberDevelopment
-) -> Iterator[Task]:
+    place: Workplace, member: Member, development: MemberDevelopment,
+    registered: Mapping[str, Any],
+) -> Iterator[Task]:  # fmt: skip
     """Yield the named stand-ins: one file each, with the source's own seed for the procedure."""
+    learner = registered["procedure"]
     for release in member.release:
         path = place.data.find(release.file)
         options = {
@@ -141,13 +201,14 @@ def _named_tasks(
             mechanism=release.name,
             job=_without(
                 job_of(development, "proxyguard.adapters.files:NamedFile", options,
-                       release.name, 0),
+                       release.name, 0, learner=None if release.lacks else learner),
                 release.lacks,
             ),
-            registered={},
+            registered=registered["stand_ins"][release.name],
             seeds=(seed,),
             timeout=None,
             stop_on_failure=True,
+            apart=frozenset((seed,)),
         )  # fmt: skip
 
 
@@ -161,7 +222,8 @@ def _without(job: dict[str, Any], lacks: Sequence[str]) -> dict[str, Any]:
 
 def job_of(
     development: MemberDevelopment, generator: str, options: Mapping[str, Any], name: str,
-    prepare_seed: int,
+    prepare_seed: int, registered: Mapping[str, Any] | None = None,
+    learner: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Return the job of a mechanism on its member's development part."""
     return draw_job(
@@ -178,34 +240,104 @@ def job_of(
         forbidden=forbidden_paths(development.place, development.member),
         validated="validation" in development.sealed["development"],
         allow={m.name: m.allow for m in development.member.mechanism}.get(name, ()),
+        registered=registered,
+        learner=learner,
     )
 
 
-def _draw_task(place: Workplace, task: Task) -> dict[str, Any]:
+def refuse_files(
+    mechanism: str, files: Sequence[Mapping[str, Any]], *, stops: bool, apart: frozenset[int]
+) -> None:
+    """Refuse registered files that would stop the draws anyway, by name, before any is drawn.
+
+    ``stops`` says that a failed draw stops the audit, ``apart`` which seeds may repeat others.
+    """
+    bad = [one["problem"] for one in files if one["problem"] is not None]
+    if bad and stops:
+        raise DrawError(
+            f"{mechanism}: {len(bad)} of {len(files)} files are no releases, and on_failure = "
+            f'"stop": {"; ".join(bad)}. Mend them and register them with proxyguard amend, or '
+            'declare on_failure = "worst_loss"'
+        )
+    for first, second in same_files(files, apart):
+        raise DrawError(
+            f"{mechanism}: {first['name']} (seed {first['seed']}) and {second['name']} (seed "
+            f"{second['seed']}) hold the same records; independent draws would not. Remove one of "
+            "the files and amend the number of draws, or leave its draw out with proxyguard amend "
+            f"--exclude {mechanism}:{second['seed']}. If the mechanism has no randomness, declare "
+            "deterministic = true"
+        )
+
+
+def seeds_apart(registry: Registry, mechanism: MechanismPart) -> frozenset[int]:
+    """Return the seeds whose releases may repeat others: excluded ones, or all."""
+    return frozenset(
+        seed
+        for seed in mechanism.seed_list
+        if mechanism.deterministic or (mechanism.name, seed) in registry.excluded
+    )
+
+
+def changes_of(place: Workplace, registry: Registry, task: Task) -> list[str]:
+    """Return in words what the draws of a task depend on and is not as it was registered."""
+    member = next(m for m in registry.declaration.members if m.name == task.member)
+    resolved = registry.member(task.member)
+    changes: list[str] = []
+    if member.procedure is not None and member.target.predicted is not None:
+        learner = Library(member.procedure, member.target.predicted, resolved["features"])
+        changes += changed_procedure(resolved["procedure"], learner)
+    if task.mechanism not in resolved["mechanisms"]:
+        (file,) = task.files
+        path = Path(task.job["options"]["path"])
+        return [*changes, *changed_file(file, path)]
+    one = task.registered
+    made = made_generator(place, one["generator"], one["options"])
+    changes += changed_generator(one, one["generator"], made)
+    changes += changed_settings(one.get("allowed", {}), allowed_files(task.job["allow"]))
+    if task.files:
+        changes += changed_files(task.files, made, task.seeds)
+    return changes
+
+
+def _draw_task(place: Workplace, task: Task, again: set[int]) -> dict[str, Any]:
     """Draw the seeds of one task that are not pending yet; every result is kept at once."""
     folder = place.folder
     pending = pending_folder(folder, task)
     pending.mkdir(parents=True, exist_ok=True)
-    have = {int(path.stem) for path in pending.glob("*.json")}
-    done = len(have)
-    place.progress(task.mechanism, done, len(task.seeds))
+    for seed in again & set(task.seeds):
+        _drop(pending, seed)
+    have = {
+        seed: json.loads((pending / f"{seed}.json").read_bytes())
+        for seed in task.seeds
+        if (pending / f"{seed}.json").exists()
+    }
+    _refuse_stale(task, have.values())
+    place.progress(task.mechanism, len(have), len(task.seeds))
 
     def keep(record: dict[str, Any], release: bytes, model: bytes) -> None:
-        nonlocal done
-        if record["status"] != "drawn" and task.stop_on_failure:
-            raise DrawError(f"{task.mechanism}, seed {record['seed']}: {record['error']}")
+        where = f"{task.mechanism}, seed {record['seed']}"
+        changes = list(changed_reading(task.files, record))
+        if changes:
+            raise DrawError(
+                f"{where}: it was drawn from other bytes than were registered: "
+                f"{'; '.join(changes)}. This draw is not kept; restore the file and draw again, or "
+                "register it as it is now with proxyguard amend"
+            )
+        _refuse_other_preparation(where, record, have.values())
         if record.get("predictions") and task.job["outcome"] is not None:
-            outcome = Outcome.model_validate(task.job["outcome"])
-            check_predictions(read_table_bytes(release, task.mechanism),
-                              f"{task.mechanism}, seed {record['seed']}", outcome)  # fmt: skip
-        kept = {"format": 1, **record}
+            record = _checked_predictions(record, release, task)
+        if record["status"] != "drawn" and task.stop_on_failure:
+            raise DrawError(f"{where}: {record['error']}")
+        kept = {"format": 1, **record, **_dropped(pending, record["seed"])}
         if record["status"] == "drawn":
             kept["release"] = folder.store.put(release)
             kept["model"] = folder.store.put(model) if model else None
         write_atomic(pending / f"{record['seed']}.json", canonical_bytes(kept))
-        done += 1
-        place.progress(task.mechanism, done, len(task.seeds))
+        have[record["seed"]] = kept
+        place.progress(task.mechanism, len(have), len(task.seeds))
+        _refuse_repeats(task, have.values())
 
+    _refuse_repeats(task, have.values())
     draw_all(
         task.job,
         [seed for seed in task.seeds if seed not in have],
@@ -225,6 +357,75 @@ def _draw_task(place: Workplace, task: Task) -> dict[str, Any]:
     return {"draws": draws}
 
 
+def _refuse_stale(task: Task, records: Iterable[Mapping[str, Any]]) -> None:
+    """Stop where a draw that waits was made from a file as it was before an amendment."""
+    changes = {r["seed"]: list(changed_reading(task.files, r)) for r in records}
+    stale = {seed: words for seed, words in changes.items() if words}
+    if stale:
+        seeds = ",".join(str(seed) for seed in sorted(stale))
+        raise DrawError(
+            f"{task.mechanism}: draws that wait were made from other files than are registered "
+            f"now: {'; '.join(w for words in stale.values() for w in words)}. Draw them again with "
+            f"proxyguard draw --again {task.mechanism}:{seeds}"
+        )
+
+
+def _refuse_other_preparation(
+    where: str, record: Mapping[str, Any], others: Iterable[Mapping[str, Any]]
+) -> None:
+    """Stop where what was prepared once, such as a private fit that is kept, was replaced."""
+    for other in others:
+        if other.get("prepared_from", {}) != record.get("prepared_from", {}):
+            raise DrawError(
+                f"{where}: it rests on {record.get('prepared_from')}, and draws that wait on "
+                f"{other.get('prepared_from')}: one claim is about one preparation. Put back what "
+                "the draws that wait were made from; this draw is not kept"
+            )
+
+
+def _refuse_repeats(task: Task, records: Iterable[Mapping[str, Any]]) -> None:
+    """Stop as soon as two draws are the same; what was drawn is kept."""
+    for what, first, second in repeats(r for r in records if r["seed"] not in task.apart):
+        raise DrawError(
+            f"{task.member}/{task.mechanism}: seeds {first} and {second} gave the same {what}; "
+            "independent draws would not. Does the generator use its seed? If the mechanism has no "
+            "randomness, declare deterministic = true; to leave one of them out: proxyguard amend "
+            f"--exclude {task.mechanism}:{second}"
+        )
+
+
+def _checked_predictions(record: dict[str, Any], release: bytes, task: Task) -> dict[str, Any]:
+    """Return the record, or that of a failed draw where the file holds no usable predictions."""
+    (name,) = record["files"]
+    try:
+        outcome = Outcome.model_validate(task.job["outcome"])
+        check_predictions(read_table_bytes(release, name), name, outcome)
+    except LossMismatch as error:
+        return {
+            key: value
+            for key, value in {**record, "status": "failed", "error": str(error)}.items()
+            if key in ("seed", "status", "error", "files", "prepared_at_random")
+        }
+    return record
+
+
+def _drop(pending: Path, seed: int) -> None:
+    """Take a draw that waits out, and keep what it was beside it: the next one will say so."""
+    place = pending / f"{seed}.json"
+    if not place.exists():
+        return
+    record = json.loads(place.read_bytes())
+    earlier = record.pop("again", [])
+    # Written before the draw goes: a kill in between leaves the draw, which is then dropped again.
+    write_atomic(pending / f"{seed}.dropped", canonical_bytes([*earlier, record]))
+    place.unlink()
+
+
+def _dropped(pending: Path, seed: int) -> dict[str, Any]:
+    place = pending / f"{seed}.dropped"
+    return {"again": json.loads(place.read_bytes())} if place.exists() else {}
+
+
 def pending_folder(folder: AuditFolder, task: Task) -> Path:
     """Return where finished draws wait: one place for each thing that a draw depends on.
 
@@ -238,12 +439,15 @@ def pending_folder(folder: AuditFolder, task: Task) -> Path:
         for key in ("source", "validation")
         if task.job[key] is not None
     }
+    # Without the files of the draws: each record says what it was read from, so that one file
+    # that is registered anew costs one draw and not all of them.
+    registered = {key: value for key, value in task.registered.items() if key != "files"}
     depends = {
         "job": job,
         "files": files,
         "timeout": task.timeout,
         "member": task.member,
-        "registered": task.registered,
+        "registered": registered,
     }
     return folder / PENDING / digest(depends)
 

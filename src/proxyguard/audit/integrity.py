@@ -60,7 +60,8 @@ def stored_objects(manifest: dict[str, Any]) -> list[str]:
         for mechanisms in manifest["members"].values():
             for content in mechanisms.values():
                 for draw in content["draws"]:
-                    addresses += [draw[key] for key in ("release", "model") if draw.get(key)]
+                    for record in (draw, *draw.get("again", ())):  # dropped ones stay to be seen
+                        addresses += [record[k] for k in ("release", "model") if record.get(k)]
     except (KeyError, TypeError, AttributeError) as error:
         raise SealError(f"{RELEASES} is no manifest of ours: {error!r}; it was edited") from error
     return addresses

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from proxyguard.adapters.files import declared_files
@@ -32,10 +33,15 @@ def draw_job(
     forbidden: Sequence[str],
     validated: bool,
     allow: Sequence[str] = (),
+    registered: Mapping[str, Any] | None = None,
+    learner: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return the job of one mechanism as plain values."""
-    folder = options.get("folder")
-    root = place.data.root_of(folder) if isinstance(folder, str) else place.folder.path
+    """Return the job of one mechanism as plain values.
+
+    ``registered`` is what the registry says of the generator, and ``learner`` of the procedure:
+    the drawing process compares both with what it loads.
+    """
+    root = root_for(place, options)
     reads, lists = declared_files(generator, options, root)
     return {
         "name": name,
@@ -61,7 +67,19 @@ def draw_job(
         "allow": list(allow),
         "reads": reads,
         "lists": lists,
+        "registered": (
+            None
+            if registered is None
+            else {"describe": registered["describe"], "origin": registered["origin"]}
+        ),
+        "learner": None if learner is None else dict(learner),
     }
+
+
+def root_for(place: Workplace, options: Mapping[str, Any]) -> Path:
+    """Return the folder that the paths in a generator's options start from."""
+    folder = options.get("folder")
+    return place.data.root_of(folder) if isinstance(folder, str) else place.folder.path
 
 
 def forbidden_paths(place: Workplace, member: Member) -> list[str]:

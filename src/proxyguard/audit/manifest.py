@@ -12,29 +12,14 @@ from typing import Any
 from proxyguard.audit.folder import RELEASES, AuditFolder, Registry
 from proxyguard.draw.confine import is_guard
 from proxyguard.draw.content import Schema
-from proxyguard.errors import DrawError, SealError
+from proxyguard.draw.sources import changed_reading
+from proxyguard.errors import SealError
 from proxyguard.registry.declaration import Member
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Stage
 
 FAILED = ("failed", "timeout")
 """Draws that gave no release: every loss of theirs counts as its upper bound."""
-
-
-def check_copies(registry: Registry, manifest: Mapping[str, Any]) -> None:
-    """Stop when two draws gave the same release or the same model, by content."""
-    for member in registry.declaration.members:
-        for mechanism in member.mechanism:
-            drawn = manifest["members"].get(member.name, {}).get(mechanism.name)
-            if drawn is None or mechanism.deterministic:
-                continue
-            claimed = _claimed(registry, mechanism.name, drawn["draws"])
-            for what, first, second in repeats(claimed):
-                raise DrawError(
-                    f"{member.name}/{mechanism.name}: seeds {first} and {second} gave the same "
-                    f"{what}; independent draws would not. Does the generator use its seed? If the "
-                    "mechanism has no randomness, declare deterministic = true"
-                )
 
 
 def repeats(records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, int, int]]:
@@ -50,6 +35,37 @@ def repeats(records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, int, in
             if (key, value) in seen:
                 yield what, seen[key, value], record["seed"]
             seen[key, value] = record["seed"]
+
+
+def same_files(
+    files: Iterable[Mapping[str, Any]], apart: frozenset[int]
+) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Yield two registered files that hold the same records, but for seeds that may repeat."""
+    seen: dict[str, Mapping[str, Any]] = {}
+    for one in files:
+        if one["content"] is None or one["seed"] in apart:
+            continue
+        if one["content"] in seen:
+            yield seen[one["content"]], one
+        seen[one["content"]] = one
+
+
+def drawn_again(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the draws that were dropped and made again, and whether they came out the same."""
+    return [
+        {
+            "mechanism": name,
+            "seed": record["seed"],
+            "same": all(
+                (one["status"], one.get("content")) == (record["status"], record.get("content"))
+                for one in record["again"]
+            ),
+        }
+        for mechanisms in manifest["members"].values()
+        for name, drawn in mechanisms.items()
+        for record in drawn["draws"]
+        if "again" in record
+    ]
 
 
 def _claimed(
@@ -79,6 +95,8 @@ def check_manifest(folder: AuditFolder, registry: Registry, journal: Journal) ->
         raise SealError("the releases were drawn for another registry")
     if drawn["releases"] != folder.sha256(RELEASES):
         raise SealError(f"{RELEASES} is not the one that was recorded")
+    if drawn["again"] != drawn_again(manifest):
+        raise SealError("the ledger names other draws that were made again than the releases")
     sealed = journal.ledger.find(Stage.SEALED)[0].body["members"]
     for member in registry.declaration.members:
         found = manifest["members"].get(member.name, {})
@@ -113,8 +131,35 @@ def _check_draws(
         raise SealError(f"{member.name}/{name}: seeds {first} and {second} have the same {what}")
     schema = None if given else schema_of(registry, member, name, sealed)
     computed = [with_content(folder, name, record, schema) for record in records]
+    check_files(registry, member, name, computed)
     for what, first, second in () if deterministic else repeats(_claimed(registry, name, computed)):
         raise SealError(f"{member.name}/{name}: seeds {first} and {second} have the same {what}")
+
+
+def check_files(
+    registry: Registry, member: Member, name: str, records: Iterable[Mapping[str, Any]]
+) -> None:
+    """See that draws were made from the registered files, and all from one preparation."""
+    resolved = registry.member(member.name)
+    registered = {**resolved["mechanisms"], **resolved["stand_ins"]}.get(name, {})
+    files = registered.get("files", [])
+    contents = {one["seed"]: one["content"] for one in files}
+    prepared = None
+    for record in records:
+        where = f"{name}, seed {record['seed']}"
+        if record["status"] == "given":
+            continue
+        for change in changed_reading(files, record):
+            raise SealError(f"{where}: it was drawn from another file: {change}")
+        stated = contents.get(record["seed"])
+        if record["status"] == "drawn" and stated not in (None, record["content"]):
+            raise SealError(f"{where}: the release is not what the registered file holds")
+        if record["status"] in FAILED and "prepared_from" not in record:
+            continue
+        if prepared is None:
+            prepared = record.get("prepared_from", {})
+        if record.get("prepared_from", {}) != prepared:
+            raise SealError(f"{where}: it rests on another preparation than the draws before it")
 
 
 def with_content(

@@ -40,7 +40,7 @@ from proxyguard.audit.lineage import check_lineage
 from proxyguard.audit.manifest import check_manifest
 from proxyguard.audit.records import RecordWriter
 from proxyguard.audit.report import advice_record, write_report
-from proxyguard.audit.resolve import Workplace, recorded_privacy
+from proxyguard.audit.resolve import Workplace, recorded_privacy, refuse_changed_losses
 from proxyguard.audit.score import Scored, Scorer
 from proxyguard.audit.stated import stated_not_checked
 from proxyguard.audit.target import OpeningSeed, OpenTarget
@@ -113,6 +113,7 @@ class Opener:
         self, journal: Journal, registry: Registry, author: SigningKey
     ) -> dict[str, Any] | None:
         """Record that the target is opened, before any key is used; once."""
+        refuse_changed_losses(registry)
         journal.check_signer(author)  # before the target is claimed, which cannot be undone
         grant = read_grant(self.folder, journal)
         if grant is None:

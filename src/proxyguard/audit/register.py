@@ -18,7 +18,14 @@ from proxyguard.audit.home import Home
 from proxyguard.audit.limits import planned_records, resolve_limits
 from proxyguard.audit.lineage import check_lineage
 from proxyguard.audit.measures import design_of, measures_of
-from proxyguard.audit.resolve import MemberDevelopment, Workplace, develop, resolve_mechanisms
+from proxyguard.audit.resolve import (
+    MemberDevelopment,
+    Workplace,
+    develop,
+    resolve_losses,
+    resolve_mechanisms,
+    resolve_stand_ins,
+)
 from proxyguard.audit.seal import check_sealed_part
 from proxyguard.certificate.sequential import SequentialPlan
 from proxyguard.errors import (
@@ -72,9 +79,13 @@ def register(place: Workplace, home: Home, software: dict[str, str]) -> dict[str
 
 
 def build_registry(
-    place: Workplace, declaration: Declaration, journal: Journal, software: dict[str, str]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the registry that a declaration resolves to, and the facts of development."""
+    place: Workplace, declaration: Declaration, journal: Journal, software: dict[str, str],
+    drawn: Registry | None = None,
+) -> tuple[dict[str, Any], dict[str, Any]]:  # fmt: skip
+    """Return the registry that a declaration resolves to, and the facts of development.
+
+    ``drawn`` is the registry that releases were drawn for, if they were.
+    """
     sealed = journal.ledger.find(Stage.SEALED)[0].body
     check_sealed_part(declaration, dict(sealed))
     members, facts = {}, {}
@@ -88,10 +99,15 @@ def build_registry(
         n = planned_records(member, development.sealed)
         requirements = resolve_limits(member, fact, declaration.claim, n)
         learner = None if member.target.losses is not None else development.learner()
-        mechanisms = resolve_mechanisms(declaration, development, requirements, fact)
+        before = {} if drawn is None else drawn.value["members"].get(member.name, {})
+        mechanisms = resolve_mechanisms(
+            declaration, development, requirements, fact, before.get("mechanisms")
+        )
         members[member.name] = {
             "requirements": requirements,
             "mechanisms": mechanisms,
+            "stand_ins": before.get("stand_ins") or resolve_stand_ins(development),
+            "losses": resolve_losses(member),
             "procedure": None if learner is None else dict(learner.describe()),
             "features": [] if learner is None else development.features,
             "source": fact.get("source"),

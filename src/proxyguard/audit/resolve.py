@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,13 +15,20 @@ from proxyguard.adapters.library import Library, best_threshold
 from proxyguard.adapters.privacy import privacy_lines, privacy_of
 from proxyguard.audit.data import DataFolders
 from proxyguard.audit.folder import AuditFolder, Registry
-from proxyguard.audit.jobs import WORKER, draw_job, forbidden_paths
+from proxyguard.audit.jobs import WORKER, draw_job, forbidden_paths, root_for
 from proxyguard.audit.limits import provisional_measure, resolve_roles
-from proxyguard.draw.catalog import load_generator, origin
+from proxyguard.draw.catalog import load_generator, path_origin
+from proxyguard.draw.content import Schema
 from proxyguard.draw.models import load_model, model_bytes
 from proxyguard.draw.outcome import features, outcomes, predict
 from proxyguard.draw.pool import Draws, Keep, draw_groups
-from proxyguard.draw.protocol import Fitted, Seed
+from proxyguard.draw.protocol import Fitted, ReleaseFile, Seed
+from proxyguard.draw.sources import (
+    allowed_files,
+    changed_origin,
+    generator_origin,
+    refuse_changes,
+)
 from proxyguard.errors import DrawError, RegistryError
 from proxyguard.losses.measure import Measure, Predicted
 from proxyguard.losses.query import CodedRecords
@@ -30,7 +38,7 @@ from proxyguard.registry.parts import Drawn
 from proxyguard.registry.target import Outcome
 from proxyguard.seal.fingerprint import canonical_value
 from proxyguard.seal.inside import OBJECT
-from proxyguard.seal.table import as_text, read_table_bytes
+from proxyguard.seal.table import as_text, read_file, read_table_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,6 +97,14 @@ class MemberDevelopment:
 
     def _read(self, name: str) -> pd.DataFrame:
         return read_table_bytes(self.place.folder.read(name, most=OBJECT), name)
+
+    def schema(self, *, predictions: bool = False, lacks: Sequence[str] = ()) -> Schema:
+        """Return what a release of this member holds."""
+        return Schema(
+            kinds={name: kind for name, kind in self.kinds.items() if name not in lacks},
+            missing=tuple(self.member.target.read.missing),
+            predictions=predictions,
+        )
 
     def learner(self) -> Library | None:
         """Return the registered procedure."""
@@ -384,16 +400,55 @@ def describe_mechanism(made: Any, generator: str) -> dict[str, Any]:
     """Return what a generator says of itself: what is registered, and what verify asks again."""
     return {
         "describe": dict(made.describe()),
-        "origin": origin(generator),
+        "origin": generator_origin(generator, made),
         "batch": int(getattr(made, "batch", 32)) if hasattr(made, "draw_many") else 1,
     }
+
+
+def made_generator(place: Workplace, generator: str, options: Mapping[str, Any]) -> Any:
+    """Return a generator that finds the files which its options name."""
+    made = load_generator(generator, options)
+    if hasattr(made, "root"):
+        made.root = root_for(place, options)
+    return made
+
+
+def resolve_stand_ins(development: MemberDevelopment) -> dict[str, Any]:
+    """Return the file of every named release as it is now."""
+    member = development.member
+    seed = 0 if member.procedure is None else member.procedure.seed
+    found = {}
+    for release in member.release:
+        path = development.place.data.find(release.file)
+        digest = hashlib.sha256(read_file(path)).hexdigest()
+        file = ReleaseFile(name=path.name, seed=seed, sha256=digest)
+        found[release.name] = {"files": [file.to_dict()]}
+    return found
+
+
+def resolve_losses(member: Member) -> dict[str, Any]:
+    """Return the code of the losses that are named by import path."""
+    paths = {part.loss for part in member.requirement if part.loss and ":" in part.loss}
+    return {path: path_origin(path) for path in sorted(paths)}
+
+
+def refuse_changed_losses(registry: Registry) -> None:
+    """Stop where a loss that is named by import path is not the code that was registered."""
+    for member in registry.declaration.members:
+        for path, registered in registry.member(member.name)["losses"].items():
+            refuse_changes(f"the loss {path}", list(changed_origin(registered, path_origin(path))))
 
 
 def resolve_mechanisms(
     declaration: Declaration, development: MemberDevelopment,
     requirements: Sequence[Mapping[str, Any]], facts: Mapping[str, Any],
+    drawn: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Return each mechanism's generator, options and description; roles by their rule."""
+    """Return each mechanism's generator, options and description; roles by their rule.
+
+    ``drawn`` are the mechanisms as they were when they were drawn. What draws depend on is then
+    not looked at again: it says what made the releases, whatever became of it since.
+    """
     roles = resolve_roles(declaration, requirements, facts)
     found: dict[str, Any] = {}
     for mechanism in development.member.mechanism:
@@ -405,13 +460,23 @@ def resolve_mechanisms(
             found[mechanism.name] = {"generator": "losses", "options": {}, "describe": {},
                                      "origin": {}, "pilot": None}  # fmt: skip
             continue
-        made = load_generator(str(generator), options)
+        before = (drawn or {}).get(mechanism.name)
+        if before is not None and (before["generator"], before["options"]) == (generator, options):
+            found[mechanism.name] = {**before, "pilot": roles.get(mechanism.role or "")}
+            continue
+        made = made_generator(development.place, str(generator), options)
         found[mechanism.name] = {
             "generator": generator,
             "options": options,
             "pilot": roles.get(mechanism.role or ""),
             **describe_mechanism(made, str(generator)),
         }
+        if mechanism.allow:
+            found[mechanism.name]["allowed"] = allowed_files(mechanism.allow)
+        if hasattr(made, "survey"):
+            schema = development.schema(predictions=generator == "predictions")
+            files = made.survey(mechanism.seed_list, schema)
+            found[mechanism.name]["files"] = [one.to_dict() for one in files]
         stated = privacy_of(made)
         if stated is not None:  # recorded here: to read it again takes no accounting library
             found[mechanism.name]["privacy"] = privacy_lines(stated, mechanism.draws)

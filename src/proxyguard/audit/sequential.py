@@ -11,6 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from proxyguard.audit.draw import refuse_files, seeds_apart
 from proxyguard.audit.envelope import open_envelope, sign_statement, statement
 from proxyguard.audit.folder import ADVICE, CERTIFICATE, EVIDENCE, Registry
 from proxyguard.audit.grant import read_grant, release_set
@@ -52,8 +53,10 @@ class SequentialOpener(Opener):
             check_folder(self.folder, journal)
             if journal.ledger.has(Stage.CERTIFIED):
                 return self._certified(journal, registry)
-            grant = self.record_opening(journal, registry, author)
             member = registry.declaration.members[0]
+            if not journal.ledger.has(Stage.OPENED):
+                _refuse_files(registry)  # nothing can be amended once it is opened
+            grant = self.record_opening(journal, registry, author)
             target = self.target(journal, member, grant)
             audit = SequentialAudit(plan_of(registry))
             for entry in journal.ledger.find(Stage.SCORED):
@@ -175,6 +178,19 @@ class SequentialOpener(Opener):
         value, _ = open_envelope(self.folder.read(CERTIFICATE))
         found: dict[str, Any] = value["predicate"]
         return found
+
+
+def _refuse_files(registry: Registry) -> None:
+    """Refuse files among the draws that would stop them half-way."""
+    member = registry.declaration.members[0]
+    mechanism = member.mechanism[0]
+    registered = registry.member(member.name)["mechanisms"][mechanism.name]
+    refuse_files(
+        mechanism.name,
+        registered.get("files", ()),
+        stops=mechanism.on_failure == "stop",
+        apart=seeds_apart(registry, mechanism),
+    )
 
 
 def _require_stream(registry: Registry) -> None:

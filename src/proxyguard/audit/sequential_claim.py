@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from proxyguard.audit.agree import agree
+from proxyguard.audit.decide import DrawCounts
 from proxyguard.audit.folder import AuditFolder, Registry
 from proxyguard.audit.grant import release_set
 from proxyguard.audit.limits import planned_records
-from proxyguard.audit.manifest import repeats, schema_of, with_content
+from proxyguard.audit.manifest import check_files, repeats, schema_of, with_content
 from proxyguard.audit.measures import design_of, measures_of
 from proxyguard.audit.open import frame_of
 from proxyguard.audit.register import sequential_plan
@@ -149,6 +150,7 @@ def _check_committed(folder: AuditFolder, registry: Registry, journal: Journal) 
     records = committed_records(folder, registry, journal)
     member = registry.declaration.members[0]
     if registry.declaration.claim.mode == "sequential":
+        check_files(registry, member, member.mechanism[0].name, records)
         seeds = list(member.mechanism[0].seed_list)
         if [r["seed"] for r in records] != seeds[: len(records)]:
             raise SealError("the draws do not have the registered seeds in their order")
@@ -187,6 +189,11 @@ def sequential_predicate(
         "redraws": {name: list(stages.redraws)},
         "conditional_on": {name: list(stages.conditional_on)},
         "not_claimed": list(not_claimed([m.requirement for m in measures])),
+        "draws": {
+            name: DrawCounts.of(
+                member.mechanism[0].draws if member.mechanism else len(records), records, 0
+            ).to_dict()
+        },
         "failed": _failures(name, records),
         "secondary": {},
     }

@@ -13,12 +13,21 @@ from proxyguard.audit.jobs import WORKER
 from proxyguard.audit.manifest import repeats
 from proxyguard.audit.measures import measures_of
 from proxyguard.audit.open import Opener
-from proxyguard.audit.resolve import MemberDevelopment, Workplace
+from proxyguard.audit.resolve import MemberDevelopment, Workplace, made_generator
 from proxyguard.audit.score import slice_chunk
 from proxyguard.audit.sequential_claim import committed_records, reading_for
 from proxyguard.audit.target import OpeningSeed, OpenTarget, round_seed
 from proxyguard.certificate.decision import Decision
 from proxyguard.draw.pool import draw_all
+from proxyguard.draw.sources import (
+    allowed_files,
+    changed_files,
+    changed_generator,
+    changed_procedure,
+    changed_reading,
+    changed_settings,
+    refuse_changes,
+)
 from proxyguard.errors import DrawError, LossMismatch
 from proxyguard.evidence.record import evidence_record
 from proxyguard.evidence.releases import ReleaseEvidence, evidence_of
@@ -55,8 +64,16 @@ class Step:
         """Draw one seed in a process that sees no score, and record its digest."""
         mechanism = self._member.mechanism[0]
         resolved = self._registry.member(self._member.name)["mechanisms"][mechanism.name]
+        made = made_generator(self._opener.place, resolved["generator"], resolved["options"])
+        changes = [
+            *changed_generator(resolved, resolved["generator"], made),
+            *changed_settings(resolved.get("allowed", {}), allowed_files(mechanism.allow)),
+        ]
+        if "files" in resolved:
+            changes += changed_files(resolved["files"], made, [seed])
+        refuse_changes(mechanism.name, changes)
         return self._draw(resolved["generator"], resolved["options"], mechanism.name, seed,
-                          mechanism.prepare_seed, mechanism.timeout)  # fmt: skip
+                          mechanism.prepare_seed, mechanism.timeout, resolved)  # fmt: skip
 
     def commit_file(self, path: Path) -> dict[str, Any]:
         """Freeze a candidate's table and record its digest."""
@@ -73,12 +90,14 @@ class Step:
 
     def _draw(
         self, generator: str, options: Mapping[str, Any], name: str, seed: int, prepare: int,
-        timeout: int | None,
+        timeout: int | None, registered: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:  # fmt: skip
         place: Workplace = self._opener.place
         sealed = self.journal.ledger.find(Stage.SEALED)[0].body["members"][self._member.name]
         development = MemberDevelopment(place, self._member, sealed)
         kept: list[dict[str, Any]] = []
+        learner = self._registry.member(self._member.name)["procedure"]
+        refuse_changes(name, list(changed_procedure(learner, development.learner())))
 
         def keep(record: dict[str, Any], release: bytes, model: bytes) -> None:
             if record["status"] == "drawn":
@@ -88,11 +107,15 @@ class Step:
             kept.append(record)
 
         draw_all(
-            job_of(development, generator, options, name, prepare), [seed],
+            job_of(development, generator, options, name, prepare, registered, learner), [seed],
             module=WORKER, workers=1, timeout=None if timeout is None else float(timeout),
             keep=keep,
         )  # fmt: skip
         record = kept[0]
+        if registered is not None:
+            refuse_changes(
+                f"{name}, seed {seed}", list(changed_reading(registered.get("files", ()), record))
+            )
         self._refuse_copies(record)
         if record["status"] != "drawn" and self._stops:
             raise DrawError(f"{name}, seed {seed}: {record['error']}")

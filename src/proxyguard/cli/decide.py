@@ -29,26 +29,49 @@ def draw(
     candidate: Annotated[
         Path | None, typer.Option("--candidate", help="The next candidate table of a stream.")
     ] = None,
+    again: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--again",
+            help="Draw these seeds again that are drawn and not frozen yet, as 103,105-107 or "
+            "MECHANISM:103,105; what is dropped is recorded. Repeatable.",
+        ),
+    ] = None,
     key_file: KeyFile = None,
     passphrase: AskPassphrase = False,
     json: Json = False,
 ) -> None:
     """Draw every registered release and freeze them; what is drawn already is kept."""
+    seeds = [one for text in again or () for one in _seeds(text)]
     with show.bars(json) as progress:
         audit = audit_of(folder, home, data, workers, progress)
         if candidate is not None:
             words = ask_passphrase(passphrase)
             _show_round(audit.submit(candidate, key_file=key_file, passphrase=words), json)
             return
-        manifest = audit.draw()
+        manifest = audit.draw(seeds)
     if json:
         show.give(manifest)
         return
     for mechanisms in manifest["members"].values():
         for name, content in mechanisms.items():
-            failed = sum(d["status"] in ("failed", "timeout") for d in content["draws"])
-            show.say(f"{name}: {len(content['draws'])} draws frozen, {failed} failed")
+            failed = [d for d in content["draws"] if d["status"] in ("failed", "timeout")]
+            show.say(f"{name}: {len(content['draws'])} draws frozen, {len(failed)} failed")
+            for draw in failed:
+                show.say(f"    seed {draw['seed']}: {draw['error']}")
     show.say(f"Next: proxyguard open {folder}")
+
+
+def _seeds(text: str) -> list[tuple[str | None, int]]:
+    """Read seeds as they are given to --again."""
+    name, _, numbers = text.rpartition(":")
+    found: list[tuple[str | None, int]] = []
+    for part in numbers.split(","):
+        first, _, last = part.partition("-")
+        if not first.isdigit() or not (last or first).isdigit():
+            raise typer.BadParameter(f"{text!r} is no list of seeds such as 103,105-107")
+        found += [(name or None, seed) for seed in range(int(first), int(last or first) + 1)]
+    return found
 
 
 def grant(

@@ -18,7 +18,6 @@ from proxyguard.cli.options import (
     ask_passphrase,
     audit_of,
 )
-from proxyguard.report.printable import printable
 
 
 def init(
@@ -141,7 +140,7 @@ def amend(
     _show_limits(value)
     for draw in void:
         show.say(
-            f"{printable(draw['mechanism'])}:{draw['seed']} was excluded before and is part of the "
+            f"{draw['mechanism']}:{draw['seed']} was excluded before and is part of the "
             "claim again: this amendment does not repeat the exclusion. To keep it out, amend with "
             "every --exclude that should hold."
         )

@@ -7,14 +7,14 @@ claim is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points, packages_distributions, version
+from importlib.metadata import entry_points
 from typing import Any
 
+from proxyguard.draw.code import code_digests, package_version
 from proxyguard.errors import RegistryError, UntrustedCode
 
 GENERATORS = {
@@ -102,18 +102,30 @@ def load_attribute(path: str) -> Any:
     return _load(path, path)
 
 
-def origin(name: str, kind: str = "generator") -> dict[str, str]:
-    """Return where a name comes from, and the version of the package that it belongs to."""
+def origin(name: str, kind: str = "generator", also: Sequence[str] = ()) -> dict[str, Any]:
+    """Return where a name comes from: path, version of its package, digests of its code.
+
+    ``also`` are import paths of further code that it calls.
+    """
     ours = GENERATORS if kind == "generator" else PROCEDURES
-    path = _find(name, ours, f"proxyguard.{kind}s")
-    package = path.split(":")[0].split(".")[0]
-    known = _distributions().get(package, [])
-    return {"path": path, "version": version(known[0]) if known else "not packaged"}
+    return path_origin(_find(name, ours, f"proxyguard.{kind}s"), also)
 
 
-@cache
-def _distributions() -> Mapping[str, list[str]]:
-    return packages_distributions()  # reads every installed package: once is enough
+def path_origin(path: str, also: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the version and the code that an import path leads to."""
+    for one in (path, *also):
+        _refuse_named(one)  # to find a module in a package runs the package
+    modules = [one.partition(":")[0] for one in (path, *also)]
+    code: dict[str, str] = {}
+    for module in modules:
+        code |= code_digests(module)
+    versions = {module: package_version(module) for module in modules[1:]}
+    return {
+        "path": path,
+        "version": package_version(modules[0]),
+        "code": code,
+        **({"also": versions} if versions else {}),
+    }
 
 
 def _find(name: str, ours: Mapping[str, str], group: str) -> str:
@@ -132,12 +144,17 @@ def _find(name: str, ours: Mapping[str, str], group: str) -> str:
     return found.pop()
 
 
-def _load(path: str, name: str) -> Any:
+def _refuse_named(path: str) -> None:
+    """Refuse code that a folder names where only ours may run."""
     ours = path in GENERATORS.values() or path in PROCEDURES.values()
     if not ours and not _NAMED_CODE.get():
         raise UntrustedCode(
             f"{path} is code that the folder names, which is not run here", names=(path,)
         )
+
+
+def _load(path: str, name: str) -> Any:
+    _refuse_named(path)
     module, _, attribute = path.partition(":")
     try:
         found: Any = import_module(module)

@@ -221,10 +221,7 @@ def _prepare(process: subprocess.Popen[bytes], group: Draws) -> _Serving:
     ready = _expect(process, group, "ready")
     return _Serving(
         group=group,
-        stated={
-            "guard": str(confined["guard"]),
-            "prepared_at_random": bool(ready["prepared_at_random"]),
-        },
+        stated={"guard": str(confined["guard"]), **ready["prepared"]},
         links=HardLinks(group.job["forbidden"], confined["read"]),
     )
 

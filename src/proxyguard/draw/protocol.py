@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
+
+from proxyguard.seal.table import read_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,11 +25,24 @@ class Seed(int):
     """
 
     taken: list[str]
+    files: dict[str, str | None]
 
     def __new__(cls, value: int) -> Seed:
         seed = super().__new__(cls, value)
         seed.taken = []
+        seed.files = {}
         return seed
+
+    def read(self, name: str, path: Path) -> bytes:
+        """Return the bytes of a file that this draw is made from, and remember their digest.
+
+        The record of the draw has it, and it is compared with what was registered, so that a
+        file that is replaced while draws run is noticed.
+        """
+        self.files[name] = None  # until it was read
+        content = read_file(path)
+        self.files[name] = hashlib.sha256(content).hexdigest()
+        return content
 
     def take(self, stage: str) -> int:
         """Return the seed as a number, for a stage that is redrawn."""
@@ -44,7 +61,11 @@ class Generator(Protocol):
 
     Everything random that the claim should cover is redrawn inside ``draw``; what
     ``prepare`` does is done once and conditioned upon. A generator may also have
-    ``draw_many(seeds)``, which returns one release a seed, each as ``draw`` would.
+
+    - ``draw_many(seeds)``, which returns one release a seed, each as ``draw`` would;
+    - ``code``, import paths of further code that its draws run, registered beside its own;
+    - ``survey(seeds, schema)``, which returns the files that its draws read (`ReleaseFile`);
+    - ``prepared_from``, after ``prepare`` the digests of the files that all draws rest on.
     """
 
     def describe(self) -> Mapping[str, Any]:
@@ -55,6 +76,21 @@ class Generator(Protocol):
 
     def draw(self, seed: Seed) -> pd.DataFrame:
         """Return one release, a table with the source's columns."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseFile:
+    """A file that a draw reads, as it was when it was registered."""
+
+    name: str  # with the folder that the declaration names
+    seed: int | None  # of the draw that it is; nothing for one that stands beside the draws
+    sha256: str | None  # nothing where it could not be read
+    content: str | None = None  # digest of its records; nothing where it is no release
+    problem: str | None = None  # why it is no release
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,7 @@ from proxyguard.draw.content import Schema, content_digest
 from proxyguard.draw.models import model_bytes
 from proxyguard.draw.processes import adopt_orphans, children, end_children, end_with_parent
 from proxyguard.draw.protocol import Fitted, Learner, Seed
+from proxyguard.draw.sources import changed_generator, changed_procedure, refuse_changes
 from proxyguard.errors import DrawError, ProxyGuardError
 from proxyguard.seal.table import read_table_bytes, table_bytes
 
@@ -46,10 +47,16 @@ def drawn_record(seed: Seed, release: pd.DataFrame, fitted: Fitted | None) -> di
         "rows": len(release),
         "content": content_digest(release),
         "stages": list(seed.taken),
+        **_files(seed),
         "selected": None if fitted is None else fitted.selected,
         "threshold": None if fitted is None else _text(fitted.threshold),
         "temperature": None if fitted is None else _text(fitted.temperature),
     }
+
+
+def _files(seed: Seed) -> dict[str, Any]:
+    """Return the digests of the files that a draw read, where it read any."""
+    return {"files": dict(seed.files)} if seed.files else {}
 
 
 def _text(value: float | None) -> str | None:
@@ -65,6 +72,12 @@ class Worker:
             kinds=job["kinds"], missing=tuple(job["missing"]), predictions=job["predictions"]
         )
         self._generator = load_generator(job["generator"], job["options"])
+        # In this process the code was loaded anew: what it says of itself now is what draws.
+        registered = job.get("registered")
+        changes = list(changed_procedure(job.get("learner"), learner))
+        if registered is not None:
+            changes += changed_generator(registered, job["generator"], self._generator)
+        refuse_changes(job["generator"], changes)
         if hasattr(self._generator, "root"):
             self._generator.root = Path(job["root"])
         source = read_table_bytes(Path(job["source"]).read_bytes(), "the source")
@@ -77,6 +90,13 @@ class Worker:
         before = repr(rng.bit_generator.state)
         self._generator.prepare(source, rng)
         self.prepared_at_random = repr(rng.bit_generator.state) != before
+        self.prepared_from: dict[str, str] = dict(getattr(self._generator, "prepared_from", {}))
+
+    @property
+    def prepared(self) -> dict[str, Any]:
+        """What is true of all draws of this job."""
+        files = {"prepared_from": self.prepared_from} if self.prepared_from else {}
+        return {"prepared_at_random": self.prepared_at_random, **files}
 
     def draw_many(self, seeds: Sequence[Seed]) -> list[Any]:
         """Return the tables of several seeds at once; nothing for each where that fails.
@@ -188,7 +208,7 @@ def _serve_job(
     except Exception as error:
         _send(answers, {"status": "unready", "error": _explain(error)}, b"", b"")
         return b""
-    _send(answers, {"status": "ready", "prepared_at_random": worker.prepared_at_random}, b"", b"")
+    _send(answers, {"status": "ready", "prepared": worker.prepared}, b"", b"")
     for count, line in enumerate(requests):
         request = json.loads(line)
         if "seeds" not in request:
@@ -255,10 +275,19 @@ def _draw_all(worker: Worker, numbers: list[int], out: IO[bytes]) -> int:
         try:
             record, release, model = worker.draw(seed, table)
         except Exception as error:
-            record = {"seed": int(seed), "status": "failed", "error": _explain(error)}
+            record = _failure(seed, error)
             release = model = b""
         _send(out, record, release, model)
     return 0
+
+
+def _failure(seed: Seed, error: Exception) -> dict[str, Any]:
+    """Return the record of a draw that gave no release; of a file, which one it was."""
+    words = _explain(error)
+    for name in seed.files:
+        if Path(name).name not in words:
+            words = f"{name}: {words}"
+    return {"seed": int(seed), "status": "failed", "error": words, **_files(seed)}
 
 
 def _collect(read: int, timeout: float | None) -> tuple[bytes, bool]:

@@ -101,6 +101,7 @@ def _tables(
         facts.budget_table(predicate, registry),
         *facts.picks_table(predicate),
         *facts.uncertified_tables(predicate),
+        health.counts_table(predicate),
         health.health_table(draws, predicate),
         health.guard_table(draws, predicate, registry),
         health.times_table(sources.ledger),

@@ -92,6 +92,23 @@ def guard_table(
     )
 
 
+def counts_table(predicate: Mapping[str, Any]) -> Table:
+    """Return what became of the registered draws, as the certificate says it."""
+    counts = predicate.get("draws", {})
+    columns = ("registered", "delivered", "failed", "excluded", "used")
+    return Table(
+        title="What became of the draws",
+        columns=("mechanism", *columns),
+        rows=tuple(
+            (name, *(str(counts[name][column]) for column in columns))
+            for name in in_order(list(counts), predicate)
+        ),
+        note="A failed draw is used, with every loss at its upper bound. An excluded draw was "
+        "taken out by an amendment before the target was opened.",
+        section="draws",
+    )
+
+
 STEPS = {
     "developed": "rules and pilots on development data",
     "registered": "registering the claim",

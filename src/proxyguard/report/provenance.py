@@ -199,6 +199,12 @@ def notes_of(predicate: Mapping[str, Any], ledger: Ledger) -> list[str]:
                 "amendment did not repeat it"
                 for one in body.get("void", [])
             ]
+        elif entry["stage"] == "drawn":
+            notes += [
+                f"{one['mechanism']}: draw {one['seed']} was dropped and made again; it came out "
+                f"{'the same' if one['same'] else 'otherwise'}"
+                for one in body.get("again", [])
+            ]
         elif entry["stage"] == "deviated":
             notes.append(f"Deviation recorded after opening: {body['reason']}")
         elif entry["stage"] == "corrected":

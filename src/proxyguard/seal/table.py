@@ -37,23 +37,28 @@ BATCH = 2**16
 
 
 class RawTable:
-    """The rows of a table file, by position, before any value is parsed."""
+    """The rows of a table file, by position, before any value is parsed.
 
-    def __init__(self, path: Path, reading: Reading) -> None:
+    ``content`` are its bytes, where they were read already: what is digested and what is parsed
+    are then the same bytes, whatever happens to the file in between.
+    """
+
+    def __init__(self, path: Path, reading: Reading, content: bytes | None = None) -> None:
         self._path, self._reading = path, reading
         self._arrow: pa.Table | None = None
         self._lines: list[bytes] = []
         self._header: list[str] = []
+        content = read_file(path) if content is None else content
         if path.suffix == ".parquet":
-            self._arrow = _read_parquet(path)
+            self._arrow = _arrow(content, path.name)
             self._header = list(self._arrow.column_names)
         else:
-            self._read_lines()
+            self._read_lines(_text_of(content, path))
         if len(set(self._header)) < len(self._header):
             raise TableError(f"{path.name} has two columns of one name: {self._header}")
 
-    def _read_lines(self) -> None:
-        lines = list(enumerate(_read_text(self._path).splitlines(), start=1))
+    def _read_lines(self, content: bytes) -> None:
+        lines = list(enumerate(content.splitlines(), start=1))
         while lines and not lines[-1][1]:
             lines.pop()
         if self._reading.header:
@@ -111,9 +116,18 @@ class RawTable:
         return _parse([self._lines[i] for i in positions], self._reading, self._header)
 
 
-def _read_text(path: Path) -> bytes:
+def read_file(path: Path) -> bytes:
+    """Return the bytes of a table's file."""
     try:
-        content = path.read_bytes()
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise TableError(f"there is no table at {path}") from None
+    except OSError as error:
+        raise TableError(f"{path.name} could not be read: {error.strerror or error}") from error
+
+
+def _text_of(content: bytes, path: Path) -> bytes:
+    try:
         if path.suffix == ".gz":
             with gzip.open(io.BytesIO(content)) as file:
                 content = file.read(TEXT + 1)
@@ -122,22 +136,12 @@ def _read_text(path: Path) -> bytes:
                 f"{path.name} has more than {TEXT:,} bytes of text; write the table as Parquet, or "
                 "as several"
             )
-        content = content.removeprefix(codecs.BOM_UTF8)
-    except FileNotFoundError:
-        raise TableError(f"there is no table at {path}") from None
     except (OSError, EOFError, zlib.error) as error:
         raise TableError(f"{path.name} could not be read: {error}") from error
-    return content
+    return content.removeprefix(codecs.BOM_UTF8)
 
 
-def _read_parquet(path: Path) -> pa.Table:
-    try:
-        return _arrow(path, path.name)
-    except FileNotFoundError:
-        raise TableError(f"there is no table at {path}") from None
-
-
-def _arrow(source: Path | io.BytesIO, name: str) -> pa.Table:
+def _arrow(content: bytes, name: str) -> pa.Table:
     """Return a Parquet file as a table, once it is known how much that is.
 
     Compressed columns take a byte for ten thousand values, and a text that every record repeats
@@ -145,7 +149,7 @@ def _arrow(source: Path | io.BytesIO, name: str) -> pa.Table:
     pages hold is counted as they are read: their sizes are written by whoever made the file.
     """
     try:
-        with pq.ParquetFile(source) as file:
+        with pq.ParquetFile(io.BytesIO(content)) as file:
             cells = file.metadata.num_rows * max(1, file.metadata.num_columns)
             schema = file.schema_arrow
         nested = [field.name for field in schema if pa.types.is_nested(field.type)]
@@ -154,10 +158,8 @@ def _arrow(source: Path | io.BytesIO, name: str) -> pa.Table:
         if cells > CELLS:
             raise TableError(f"{name} has {cells:,} cells; a table here has at most {CELLS:,}")
         texts = [field.name for field in schema if _is_text(field.type)]
-        if isinstance(source, io.BytesIO):
-            source.seek(0)
         batches, held = [], 0
-        with pq.ParquetFile(source, read_dictionary=texts) as file:
+        with pq.ParquetFile(io.BytesIO(content), read_dictionary=texts) as file:
             schema = file.schema_arrow
             for batch in file.iter_batches(batch_size=BATCH, use_threads=False):
                 held += batch.nbytes
@@ -165,8 +167,8 @@ def _arrow(source: Path | io.BytesIO, name: str) -> pa.Table:
                     raise TableError(f"{name} has more than {TEXT:,} bytes, unpacked")
                 batches.append(batch)
         return pa.Table.from_batches(batches, schema).unify_dictionaries()
-    except (MemoryError, FileNotFoundError):
-        raise  # of which the first says nothing about the table
+    except MemoryError:
+        raise  # which says nothing about the table
     except (OSError, pa.ArrowException) as error:
         raise TableError(f"{name} is no whole Parquet file: {error}") from error
 
@@ -321,14 +323,14 @@ def table_bytes(frame: pd.DataFrame) -> bytes:
 def read_table_bytes(content: bytes, name: str) -> pd.DataFrame:
     """Return the frame that `table_bytes` wrote."""
     try:
-        return to_frame(_arrow(io.BytesIO(content), name))
+        return to_frame(_arrow(content, name))
     except MemoryError:
         raise
     except TableError as error:
         raise BrokenTable(str(error)) from error
 
 
-def read_table(path: Path, reading: Reading) -> pd.DataFrame:
+def read_table(path: Path, reading: Reading, content: bytes | None = None) -> pd.DataFrame:
     """Return a whole table file as text or as the types of a Parquet file."""
-    raw = RawTable(path, reading)
+    raw = RawTable(path, reading, content)
     return raw.take(np.arange(len(raw)))

@@ -1,0 +1,154 @@
+"""What draws depend on, as it was registered and as it is now.
+
+Settings, code, versions and files are registered as values. Before each batch of draws they are
+looked at again, in the command and in the process that draws: releases of a changed generator,
+or of a file that was replaced, would be certified under what was registered before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+from proxyguard.draw.catalog import origin
+from proxyguard.draw.protocol import Learner
+from proxyguard.errors import DrawError, ProxyGuardError, TableError
+from proxyguard.seal.canonical import digest
+from proxyguard.seal.table import read_file
+
+SHOWN = 8
+"""How many differences a message names."""
+
+
+def refuse_changes(what: str, changes: Sequence[str]) -> None:
+    """Stop where something that draws depend on is no longer what was registered."""
+    if changes:
+        more = f"; and {len(changes) - SHOWN} more" if len(changes) > SHOWN else ""
+        raise DrawError(
+            f"{what}: what this rests on is no longer what was registered: "
+            f"{'; '.join(changes[:SHOWN])}{more}. Restore it, or, before the target is opened, "
+            "register it as it is now with proxyguard amend"
+        )
+
+
+def generator_origin(name: str, generator: Any) -> dict[str, Any]:
+    """Return where a generator comes from, with the further code that it says it calls."""
+    return origin(name, also=tuple(getattr(generator, "code", ())))
+
+
+def changed_generator(registered: Mapping[str, Any], name: str, generator: Any) -> Iterator[str]:
+    """Yield in words what a generator has otherwise than when it was registered."""
+    yield from changed_settings(registered["describe"], dict(generator.describe()))
+    yield from changed_origin(registered["origin"], generator_origin(name, generator))
+
+
+def changed_procedure(
+    registered: Mapping[str, Any] | None, learner: Learner | None
+) -> Iterator[str]:
+    """Yield in words what a learning procedure has otherwise than when it was registered."""
+    if registered is None or learner is None:
+        return
+    present = learner.describe()
+    for name, one in registered["pipelines"].items():
+        if name in present["pipelines"]:
+            yield from changed_origin(one, present["pipelines"][name])
+    without = ({k: v for k, v in one.items() if k != "pipelines"} for one in (registered, present))
+    yield from changed_settings(*without)
+
+
+def changed_settings(registered: Mapping[str, Any], present: Mapping[str, Any]) -> Iterator[str]:
+    """Yield in words which settings of a description differ, compared as they are written."""
+    for name in sorted({*registered, *present}):
+        if name not in present:
+            yield f"the setting {name!r} is gone"
+        elif name not in registered:
+            yield f"the setting {name!r} is new"
+        elif digest(registered[name]) != digest(present[name]):
+            yield f"{name} is {present[name]!r}, registered was {registered[name]!r}"
+
+
+def changed_origin(registered: Mapping[str, Any], present: Mapping[str, Any]) -> Iterator[str]:
+    """Yield in words where a name leads to other code, or to another version of it."""
+    yield from changed_settings(
+        {k: v for k, v in registered.items() if k != "code"},
+        {k: v for k, v in present.items() if k != "code"},
+    )
+    before, now = registered["code"], present["code"]
+    for module in sorted({*before, *now}):
+        if module not in now:
+            yield f"module {module} is not used any more"
+        elif module not in before:
+            yield f"module {module} is used now"
+        elif before[module] != now[module]:
+            yield (
+                f"the text of module {module} has digest {now[module][:16]}..., registered was "
+                f"{before[module][:16]}..."
+            )
+
+
+def allowed_files(patterns: Sequence[str]) -> dict[str, str]:
+    """Return the digests of the files that draws are allowed to read besides code.
+
+    Devices hold nothing to digest, and what lies in a folder is its author's word.
+    """
+    paths = sorted({Path(name) for pattern in patterns for name in glob(pattern)})
+    return {
+        str(path): hashlib.sha256(read_file(path)).hexdigest() for path in paths if path.is_file()
+    }
+
+
+def changed_files(
+    registered: Sequence[Mapping[str, Any]], generator: Any, seeds: Sequence[int]
+) -> Iterator[str]:
+    """Yield in words which files of these seeds are others than were registered."""
+    try:
+        present = {one.seed: one for one in generator.survey(seeds, None)}
+    except ProxyGuardError as error:  # the folder is gone, or has too few files
+        yield str(error)
+        return
+    for one in registered:
+        seed = one["seed"]
+        if seed is not None and seed not in seeds:
+            continue
+        file = present.get(seed)
+        if file is None or file.name != one["name"]:
+            stands = "no file" if file is None else file.name
+            yield f"seed {seed} stands for {stands}, registered was {one['name']}"
+        elif file.sha256 != one["sha256"]:
+            yield f"{file.name} {_digests(file.sha256, one['sha256'])}"
+
+
+def changed_file(registered: Mapping[str, Any], path: Path) -> Iterator[str]:
+    """Yield in words that a named file is another than was registered."""
+    try:
+        present = hashlib.sha256(read_file(path)).hexdigest()
+    except TableError:
+        present = None
+    if present != registered["sha256"]:
+        yield f"{path.name} {_digests(present, registered['sha256'])}"
+
+
+def changed_reading(
+    registered: Sequence[Mapping[str, Any]], record: Mapping[str, Any]
+) -> Iterator[str]:
+    """Yield in words where a draw was made from other bytes than were registered for its seed."""
+    if record["status"] == "timeout":
+        return  # its process was ended, and told nothing
+    expected = {one["name"]: one["sha256"] for one in registered if one["seed"] == record["seed"]}
+    read = record.get("files", {})
+    for name in sorted({*expected, *read}):
+        if name not in read:
+            yield f"{name} was not read"
+        elif name not in expected:
+            yield f"{name} was read, which is not registered for this seed"
+        elif read[name] != expected[name]:
+            yield f"{name} {_digests(read[name], expected[name])}"
+
+
+def _digests(present: str | None, registered: str | None) -> str:
+    now = "cannot be read" if present is None else f"has digest {present[:16]}..."
+    before = "not readable" if registered is None else f"{registered[:16]}..."
+    return f"{now}, registered was {before}"
