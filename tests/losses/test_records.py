@@ -228,7 +228,16 @@ def test_labels_keep_apart_what_the_sealed_tables_keep_apart(ids: list[Any]) -> 
 
 
 @pytest.mark.parametrize(
-    "strange", [date(2020, 1, 1), np.datetime64("2020-01-01"), object(), [1], 1j, b"\xff"], ids=str
+    "strange",
+    [date(2020, 1, 1), np.datetime64("2020-01-01"), object(), [1], 1j, b"\xff"],
+    ids=[
+        "date",
+        "datetime64",
+        "object",
+        "list",
+        "complex",
+        "bytes",
+    ],  # an address differs by process
 )
 def test_a_label_without_a_text_of_its_own_is_refused(strange: Any) -> None:
     column = np.empty(1, dtype=object)
