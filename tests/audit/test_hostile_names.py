@@ -101,6 +101,18 @@ def test_no_file_name_prints_that_everything_holds_over_a_broken_folder(
     assert "\u202e" not in "".join(lines)
 
 
+def test_a_thousand_files_do_not_push_the_verdict_off_the_screen(
+    at: At, terminal: Terminal
+) -> None:
+    audit = at("sealed")
+    (audit.folder / "target" / "0.sealed").write_bytes(b"{}")
+    for index in range(1000):
+        (audit.folder / f"file {index:03}").write_bytes(b"")
+    assert terminal.shows("verify", str(audit.folder.path)) == show.Exit.BROKEN
+    assert "note 990 more files that nothing vouches for; --json names them all" in terminal.lines
+    assert any(line.startswith("BAD  target/0.sealed") for line in terminal.lines)
+
+
 def test_a_true_terminal_shows_the_same(at: At) -> None:
     audit = at("sealed")
     (audit.folder / "target" / "0.sealed").write_bytes(b"{}")

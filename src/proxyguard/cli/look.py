@@ -19,6 +19,9 @@ from proxyguard.cli.options import (
     audit_of,
 )
 
+MOST_NOTES = 10
+"""Files that nothing vouches for, named one by one before the rest is counted."""
+
 
 def report(
     folders: Annotated[
@@ -117,8 +120,11 @@ def verify(
             show.say(f"BAD  {finding.place}: {finding.problem}")
         for name in found.not_checked:
             show.say(f"not checked: {name}")
-        for name in found.unknown:
+        for name in found.unknown[:MOST_NOTES]:
             show.say(f"note {name}: nothing vouches for this file")
+        more = len(found.unknown) - MOST_NOTES
+        if more > 0:  # or a folder of a million files would push the verdict off the screen
+            show.say(f"note {more:,} more files that nothing vouches for; --json names them all")
         for index, key in enumerate(found.signers):
             show.say(f"Signed by {key}" if index == 0 else f"then, handed over to, {key}")
         if found.attestation:
