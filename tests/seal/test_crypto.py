@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -15,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxyguard.errors import DigestMismatch, KeyMissing, SealError
-from proxyguard.seal import crypto
+from proxyguard.seal import crypto, sealed_file
 from proxyguard.seal.canonical import canonical_bytes
 from proxyguard.seal.crypto import (
     Holder,
@@ -331,3 +332,74 @@ def test_a_header_in_another_form_of_the_same_value_was_edited(tmp_path: Path) -
 def test_a_missing_sealed_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SealError, match=r"target\.sealed is missing"):
         SealedFile(tmp_path / "target.sealed")
+
+
+def batch_bytes(table: pa.Table, **options: Any) -> bytes:
+    """Return a table as one stream of Arrow messages."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def twice_the_same_bytes() -> bytes:
+    """Return a batch of two columns that both lie where the first one does."""
+    honest = batch_bytes(pa.table({"x": np.arange(1000.0), "y": np.arange(1000.0)}))
+    shared = honest.replace(
+        # Buffers of a batch are pairs (offset, length); the second column begins at 8000.
+        (8000).to_bytes(8, "little") + (8000).to_bytes(8, "little"),
+        (0).to_bytes(8, "little") + (8000).to_bytes(8, "little"),
+    )
+    assert shared != honest
+    body = np.arange(1000.0).tobytes()
+    short = shared.replace(body + body, body)
+    # The length of the body, in the batch's message.
+    return short.replace((16000).to_bytes(8, "little"), (8000).to_bytes(8, "little"))
+
+
+ZEROS = pa.table({"x": pa.array(np.zeros(1_000_000))})
+BOMBS: dict[str, tuple[bytes, int, str]] = {
+    "compressed": (batch_bytes(ZEROS, compression="zstd"), 1_000_000, "is compressed"),
+    "dictionary": (
+        batch_bytes(pa.table({"x": pa.array(["long" * 99] * 9).dictionary_encode()})),
+        9,
+        "one plain batch",
+    ),
+    "runs": (
+        batch_bytes(pa.table({"x": pa.RunEndEncodedArray.from_arrays([4096], pa.array([1.0]))})),
+        4096,
+        "neither numbers nor text",
+    ),
+    "nulls": (batch_bytes(pa.table({"x": pa.nulls(4096)})), 4096, "neither numbers nor text"),
+    "too many records": (batch_bytes(ZEROS.slice(0, 4097)), 4097, "at most 4,096"),
+    "shared bytes": (twice_the_same_bytes(), 1000, "no more than its own"),
+    "more than the header says": (batch_bytes(TABLE), 2, "promises 2 records"),
+    "fewer than the header says": (batch_bytes(TABLE), 4, "promises 4 records"),
+    "no stream": (b"what an author likes", 3, "holds no records|one plain batch"),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_chunk_that_its_author_made_to_grow_is_refused_before_it_is_unpacked(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chunk, rows, words = BOMBS[name]
+    monkeypatch.setattr(sealed_file, "_chunks", lambda table, rows: iter([chunk]))
+    header = ZEROS.slice(0, rows)
+    path, sealed = sealed_at(tmp_path, header, rows=max(1, rows))
+    file = SealedFile(path)
+    file.check(sealed.key, sealed.commitment)  # its author commits to what they like
+    before = pa.total_allocated_bytes()
+    with pytest.raises(SealError, match=words):
+        list(file.tables(sealed.key))
+    assert pa.total_allocated_bytes() - before < 2**20
+
+
+@pytest.mark.parametrize("rows", ["3", -1, True, None, [3]])
+def test_a_header_that_counts_no_records_is_refused(tmp_path: Path, rows: object) -> None:
+    path, _ = sealed_at(tmp_path)
+    _, chunks = parts(path.read_bytes())
+    fields = {**SealedFile(path).header, "rows": rows}
+    path.write_bytes(canonical_bytes(fields) + b"\n" + b"".join(chunks))
+    with pytest.raises(SealError, match="counts no records"):
+        SealedFile(path)

@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 import os
+import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,6 +98,9 @@ class SealedFile:
         self._header = line[:-1]
         if canonical_bytes(self.header) + b"\n" != line:
             raise SealError(f"the header of {path.name} is not in canonical form; it was edited")
+        counts = (self.header["rows"], self.header["chunks"])
+        if not all(type(count) is int and count >= 0 for count in counts):
+            raise SealError(f"the header of {path.name} counts no records and chunks")
 
     @property
     def rows(self) -> int:
@@ -112,12 +116,25 @@ class SealedFile:
         return next(self._plain(key))
 
     def tables(self, key: bytes) -> Iterator[pa.Table]:
-        """Decrypt and yield the records, chunk by chunk."""
+        """Decrypt and yield the records, chunk by chunk.
+
+        Who encrypted them is no reason to trust them: a chunk takes no more memory than its bytes,
+        and all of them hold as many records as the header says.
+        """
         chunks = self._plain(key)
         next(chunks)
-        for chunk in chunks:
-            with pa.ipc.open_stream(chunk) as reader:
-                yield reader.read_all()
+        rows = 0
+        for index, chunk in enumerate(chunks, start=1):
+            table = _unpack(chunk, f"chunk {index} of {self._path.name}")
+            rows += table.num_rows
+            if rows > self.rows:
+                break
+            yield table
+        if rows != self.rows:
+            raise SealError(
+                f"the header of {self._path.name} promises {self.rows} records, and its chunks "
+                f"hold {'more' if rows > self.rows else rows}; whoever sealed it wrote that"
+            )
 
     def check(self, key: bytes, commitment: str) -> None:
         """Raise unless the decrypted content is the one that was committed to."""
@@ -162,6 +179,71 @@ def _chunks(table: pa.Table, rows: int) -> Iterator[bytes]:
         with pa.ipc.new_stream(sink, part.schema) as writer:
             writer.write_table(part)
         yield sink.getvalue()
+
+
+def _unpack(chunk: bytes, name: str) -> pa.Table:
+    """Return a chunk's records as views of its own bytes.
+
+    What is compressed, coded by a dictionary or of another type than sealing writes is refused
+    before it is unpacked: five thousand bytes can hold twenty million numbers.
+    """
+    try:
+        messages = list(pa.ipc.MessageReader.open_stream(chunk))
+        if [message.type for message in messages] != ["schema", "record batch"]:
+            raise SealError(f"{name} is not one plain batch of records; sealing writes one")
+        if _is_compressed(messages[1].metadata.to_pybytes()):
+            raise SealError(f"{name} is compressed; sealing writes records as they are")
+        schema = pa.ipc.read_schema(messages[0])
+        odd = [field.name for field in schema if not _is_plain(field.type)]
+        if odd:
+            raise SealError(f"{name}: column {odd[0][:80]!r} holds neither numbers nor text")
+        batch = pa.ipc.read_record_batch(messages[1], schema)
+        # Many columns may all point to the same bytes, each of which would be unpacked.
+        if batch.num_rows > ROWS or batch.nbytes > len(chunk):
+            raise SealError(
+                f"{name} unpacks to {batch.num_rows:,} records of {batch.nbytes:,} bytes; a chunk "
+                f"holds at most {ROWS:,}, and no more than its own {len(chunk):,} bytes"
+            )
+        batch.validate(full=True)
+        return pa.Table.from_batches([batch])
+    except MemoryError:
+        raise  # which says nothing about the file
+    except (pa.ArrowException, OSError, struct.error) as error:
+        raise SealError(f"{name} holds no records that this version reads: {error}") from error
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_string(kind)
+        or pa.types.is_fixed_size_binary(kind)
+    )
+
+
+def _is_compressed(metadata: bytes) -> bool:
+    """Return whether a record batch says so in field 3 of its header (Arrow's Message.fbs).
+
+    pyarrow tells this of a batch only by unpacking it.
+    """
+    (root,) = struct.unpack_from("<I", metadata)
+    header = _field(metadata, root, 2)
+    if header is None:
+        raise SealError("a batch of records has no header")
+    (offset,) = struct.unpack_from("<I", metadata, header)
+    return _field(metadata, header + offset, 3) is not None
+
+
+def _field(content: bytes, table: int, number: int) -> int | None:
+    """Return where a field of a flatbuffers table lies, or nothing where it has none."""
+    (back,) = struct.unpack_from("<i", content, table)
+    (size,) = struct.unpack_from("<H", content, table - back)
+    slot = 4 + 2 * number
+    if slot + 2 > size:
+        return None
+    (offset,) = struct.unpack_from("<H", content, table - back + slot)
+    return table + offset if offset else None
 
 
 def _commitment(plain: Iterable[bytes]) -> str:
