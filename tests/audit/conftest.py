@@ -133,19 +133,22 @@ def draw_in_this_process(
     workers: int,
     timeout: float | None,
     keep: Callable[[dict[str, Any], bytes, bytes], None],
+    check: Callable[[], None],
 ) -> None:
     """Draw as the drawing process does, without the seconds that starting it takes."""
     worker = Worker(job, make_learner(job)) if seeds else None
     for seed in seeds:
         assert worker is not None
+        check()
         record, release, model = worker.draw(Seed(seed))
+        check()
         keep({**record, **worker.prepared, "guard": guard_here()}, release, model)
 
 
 def draw_groups_in_this_process(groups: Sequence[Draws], **settings: Any) -> None:
     """Draw the seeds of several jobs, one job after the other."""
     for group in groups:
-        draw_in_this_process(group.job, group.seeds, keep=group.keep, **settings)
+        draw_in_this_process(group.job, group.seeds, keep=group.keep, check=group.check, **settings)
 
 
 @pytest.fixture(scope="session")

@@ -399,6 +399,30 @@ def test_a_file_that_draws_are_allowed_to_read_is_registered_by_its_digest(
         audit.draw()
 
 
+def test_an_allowed_file_that_changes_while_draws_run_stops_them(
+    tmp_path: Path, data: Path, code: Path
+) -> None:
+    place = code / "pg_own.py"
+    slow = "        __import__('time').sleep(0.3)\n        rng = seed.rng"
+    place.write_text(place.read_text().replace("        rng = seed.rng", slow))
+
+    def progress(what: str, done: int, total: int) -> None:
+        if (what, done) == ("files", 1):
+            (code / "settings.json").write_text('{"rows": 60, "more": 1}')  # described as before
+
+    audit = Audit(
+        tmp_path / "audit", home=tmp_path / "home", data=[data], workers=1, progress=progress
+    )
+    audit.init(own(code))
+    audit.seal()
+    audit.register()
+    with pytest.raises(DrawError, match=r"settings\.json is '[0-9a-f]{64}', registered was"):
+        audit.draw()
+    # The draw that ran while the file changed is not kept either: nobody knows what it read.
+    assert [path.stem for path in (audit.folder / "draws").glob("*/*.json")] == ["100"]
+    assert not audit.journal().ledger.has(Stage.DRAWN)
+
+
 @pytest.mark.usefixtures("here")
 def test_another_version_of_the_generators_package_is_not_drawn_with(
     make: Callable[..., Audit], monkeypatch: pytest.MonkeyPatch

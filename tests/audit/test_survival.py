@@ -244,6 +244,7 @@ def draw_here(
     workers: int,
     timeout: float | None,
     keep: Callable[[dict[str, Any], bytes, bytes], None],
+    check: Callable[[], None],
 ) -> None:
     """Draw as `draw_all` does, in this process.
 
@@ -254,6 +255,7 @@ def draw_here(
         return
     worker = Worker(job, make_learner(job))
     for seed in seeds:
+        check()
         record, release, model = worker.draw(Seed(seed))
         stated = {"prepared_at_random": worker.prepared_at_random, "guard": guard_here()}
         keep({**record, **stated}, release, model)

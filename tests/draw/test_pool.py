@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,25 @@ def test_one_process_draws_job_after_job_and_no_job_sees_another(
     assert len({float(r["process"].iloc[0]) for r in releases.values()}) == 3
     # The same seed takes the same rows, whichever job it is drawn for.
     assert releases["job 1/5"]["x"].tolist() == releases["job 3/5"]["x"].tolist()
+
+
+@pytest.mark.parametrize("look", [1, 2, 3, 4])
+def test_no_draw_is_kept_unless_the_looks_before_and_after_it_saw_no_change(
+    tmp_path: Path, started: list[Any], look: int
+) -> None:
+    (draws,), releases = groups(tmp_path, job(tmp_path, 1))
+    looks = 0
+
+    def check() -> None:
+        nonlocal looks
+        looks += 1
+        if looks == look:
+            raise DrawError("a file has changed")
+
+    with pytest.raises(DrawError, match="a file has changed"):
+        draw_groups([replace(draws, check=check)], module=WORKER, workers=1, timeout=None)
+    assert list(releases) == (["job 1/5"] if look > 2 else [])
+    assert started[0].wait() != 0
 
 
 def test_a_job_that_cannot_start_ends_the_drawing_with_its_name(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from proxyguard.adapters.files import NAMED
 from proxyguard.adapters.library import Library
 from proxyguard.audit.folder import PENDING, RELEASES, AuditFolder, Registry
 from proxyguard.audit.home import Home
@@ -17,7 +18,7 @@ from proxyguard.audit.jobs import WORKER, draw_job, forbidden_paths
 from proxyguard.audit.manifest import drawn_again, repeats, same_files
 from proxyguard.audit.predictions import check_predictions
 from proxyguard.audit.resolve import MemberDevelopment, Workplace, made_generator
-from proxyguard.draw.pool import draw_all
+from proxyguard.draw.pool import Check, draw_all
 from proxyguard.draw.sources import (
     allowed_files,
     changed_file,
@@ -118,12 +119,11 @@ def draw_manifest(
     given = _given_releases(registry, journal)
     waiting = list(tasks(place, registry, journal))
     for task in waiting:  # all mechanisms, before a model is trained for any
-        refuse_changes(task.mechanism, changes_of(place, registry, task))
+        refuse_changes(task.mechanism, changes_of(place, registry, task, task.seeds))
         refuse_files(task.mechanism, task.files, stops=task.stop_on_failure, apart=task.apart)
-    for index, task in enumerate(waiting):
-        if index:  # the draws of the mechanisms before this one have taken their time
-            refuse_changes(task.mechanism, changes_of(place, registry, task))
-        drawn = _draw_task(place, task, {s for n, s in again if n in (None, task.mechanism)})
+    for task in waiting:
+        dropped = {seed for name, seed in again if name in (None, task.mechanism)}
+        drawn = _draw_task(place, registry, task, dropped)
         members.setdefault(task.member, {})[task.mechanism] = drawn
     for member, mechanisms in given.items():
         members.setdefault(member, {}).update(mechanisms)
@@ -163,22 +163,30 @@ def tasks(place: Workplace, registry: Registry, journal: Journal) -> Iterator[Ta
             continue
         development = MemberDevelopment(place, member, sealed[member.name])
         for mechanism in member.mechanism:
-            one = resolved["mechanisms"][mechanism.name]
-            yield Task(
-                member=member.name,
-                mechanism=mechanism.name,
-                job={
-                    **job_of(development, one["generator"], one["options"], mechanism.name,
-                             mechanism.prepare_seed, one, resolved["procedure"]),
-                    "many": one.get("batch", 1),
-                },
-                registered=one,
-                seeds=mechanism.seed_list,
-                timeout=None if mechanism.timeout is None else float(mechanism.timeout),
-                stop_on_failure=mechanism.on_failure == "stop",
-                apart=seeds_apart(registry, mechanism),
-            )  # fmt: skip
+            yield mechanism_task(development, registry, mechanism)
         yield from _named_tasks(place, member, development, resolved)
+
+
+def mechanism_task(
+    development: MemberDevelopment, registry: Registry, mechanism: MechanismPart
+) -> Task:
+    """Return what is drawn of a mechanism, at once or one seed after the other."""
+    resolved = registry.member(development.member.name)
+    registered = resolved["mechanisms"][mechanism.name]
+    return Task(
+        member=development.member.name,
+        mechanism=mechanism.name,
+        job={
+            **job_of(development, registered["generator"], registered["options"], mechanism.name,
+                     mechanism.prepare_seed, registered, resolved["procedure"]),
+            "many": registered.get("batch", 1),
+        },
+        registered=registered,
+        seeds=mechanism.seed_list,
+        timeout=None if mechanism.timeout is None else float(mechanism.timeout),
+        stop_on_failure=mechanism.on_failure == "stop",
+        apart=seeds_apart(registry, mechanism),
+    )  # fmt: skip
 
 
 def _named_tasks(
@@ -200,8 +208,8 @@ def _named_tasks(
             member=member.name,
             mechanism=release.name,
             job=_without(
-                job_of(development, "proxyguard.adapters.files:NamedFile", options,
-                       release.name, 0, learner=None if release.lacks else learner),
+                job_of(development, NAMED, options, release.name, 0,
+                       learner=None if release.lacks else learner),
                 release.lacks,
             ),
             registered=registered["stand_ins"][release.name],
@@ -278,28 +286,42 @@ def seeds_apart(registry: Registry, mechanism: MechanismPart) -> frozenset[int]:
     )
 
 
-def changes_of(place: Workplace, registry: Registry, task: Task) -> list[str]:
-    """Return in words what the draws of a task depend on and is not as it was registered."""
+def changes_of(place: Workplace, registry: Registry, task: Task, seeds: Sequence[int]) -> list[str]:
+    """Return in words what the draws of a task depend on and is not as it was registered.
+
+    ``seeds`` are those whose files are looked at. While draws run there are none: each draw says
+    which bytes it read, and `changed_reading` compares those.
+    """
     member = next(m for m in registry.declaration.members if m.name == task.member)
     resolved = registry.member(task.member)
     changes: list[str] = []
     if member.procedure is not None and member.target.predicted is not None:
         learner = Library(member.procedure, member.target.predicted, resolved["features"])
         changes += changed_procedure(resolved["procedure"], learner)
-    if task.mechanism not in resolved["mechanisms"]:
-        (file,) = task.files
+    if task.job["generator"] == NAMED:
         path = Path(task.job["options"]["path"])
-        return [*changes, *changed_file(file, path)]
+        for file in task.files if seeds else ():
+            changes += changed_file(file, path)
+        return changes
     one = task.registered
     made = made_generator(place, one["generator"], one["options"])
     changes += changed_generator(one, one["generator"], made)
     changes += changed_settings(one.get("allowed", {}), allowed_files(task.job["allow"]))
-    if task.files:
-        changes += changed_files(task.files, made, task.seeds)
+    if task.files and seeds:
+        changes += changed_files(task.files, made, seeds)
     return changes
 
 
-def _draw_task(place: Workplace, task: Task, again: set[int]) -> dict[str, Any]:
+def check_while_drawing(place: Workplace, registry: Registry, task: Task) -> Check:
+    """Return what the pool asks around every batch of a task's draws."""
+
+    def check() -> None:
+        refuse_changes(task.mechanism, changes_of(place, registry, task, ()))
+
+    return check
+
+
+def _draw_task(place: Workplace, registry: Registry, task: Task, again: set[int]) -> dict[str, Any]:
     """Draw the seeds of one task that are not pending yet; every result is kept at once."""
     folder = place.folder
     pending = pending_folder(folder, task)
@@ -345,6 +367,7 @@ def _draw_task(place: Workplace, task: Task, again: set[int]) -> dict[str, Any]:
         workers=place.workers,
         timeout=task.timeout,
         keep=keep,
+        check=check_while_drawing(place, registry, task),
     )
     draws = [folder.read_json(str((pending / f"{s}.json").relative_to(folder.path)))
              for s in task.seeds]  # fmt: skip

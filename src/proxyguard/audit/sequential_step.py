@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from proxyguard.adapters.files import NAMED
 from proxyguard.audit.decide import Group
-from proxyguard.audit.draw import job_of
+from proxyguard.audit.draw import (
+    Task,
+    changes_of,
+    check_while_drawing,
+    job_of,
+    mechanism_task,
+)
 from proxyguard.audit.folder import Registry
 from proxyguard.audit.jobs import WORKER
 from proxyguard.audit.manifest import repeats
 from proxyguard.audit.measures import measures_of
 from proxyguard.audit.open import Opener
-from proxyguard.audit.resolve import MemberDevelopment, Workplace, made_generator
+from proxyguard.audit.resolve import MemberDevelopment
 from proxyguard.audit.score import slice_chunk
 from proxyguard.audit.sequential_claim import committed_records, reading_for
 from proxyguard.audit.target import OpeningSeed, OpenTarget, round_seed
 from proxyguard.certificate.decision import Decision
 from proxyguard.draw.pool import draw_all
-from proxyguard.draw.sources import (
-    allowed_files,
-    changed_files,
-    changed_generator,
-    changed_procedure,
-    changed_reading,
-    changed_settings,
-    refuse_changes,
-)
+from proxyguard.draw.sources import changed_reading, refuse_changes
 from proxyguard.errors import DrawError, LossMismatch
 from proxyguard.evidence.record import evidence_record
 from proxyguard.evidence.releases import ReleaseEvidence, evidence_of
@@ -62,18 +60,8 @@ class Step:
 
     def commit(self, seed: int) -> dict[str, Any]:
         """Draw one seed in a process that sees no score, and record its digest."""
-        mechanism = self._member.mechanism[0]
-        resolved = self._registry.member(self._member.name)["mechanisms"][mechanism.name]
-        made = made_generator(self._opener.place, resolved["generator"], resolved["options"])
-        changes = [
-            *changed_generator(resolved, resolved["generator"], made),
-            *changed_settings(resolved.get("allowed", {}), allowed_files(mechanism.allow)),
-        ]
-        if "files" in resolved:
-            changes += changed_files(resolved["files"], made, [seed])
-        refuse_changes(mechanism.name, changes)
-        return self._draw(resolved["generator"], resolved["options"], mechanism.name, seed,
-                          mechanism.prepare_seed, mechanism.timeout, resolved)  # fmt: skip
+        task = mechanism_task(self._development(), self._registry, self._member.mechanism[0])
+        return self._draw(task, seed)
 
     def commit_file(self, path: Path) -> dict[str, Any]:
         """Freeze a candidate's table and record its digest."""
@@ -82,22 +70,30 @@ class Step:
             "path": str(path.resolve()),
             "read": self._member.target.read.model_dump(mode="json"),
         }
-        record = self._draw("proxyguard.adapters.files:NamedFile", options, path.name, count,
-                            0, None)  # fmt: skip
+        learner = self._registry.member(self._member.name)["procedure"]
+        task = Task(
+            member=self._member.name,
+            mechanism=path.name,
+            job=job_of(self._development(), NAMED, options, path.name, 0, learner=learner),
+            registered={},  # a candidate comes after registration
+            seeds=(count,),
+            timeout=None,
+            stop_on_failure=False,  # it is recorded, so that a second try is another candidate
+            apart=frozenset(),
+        )
+        record = self._draw(task, count)
         if record["status"] != "drawn":
             raise DrawError(f"{path.name}: {record['error']}")
         return record
 
-    def _draw(
-        self, generator: str, options: Mapping[str, Any], name: str, seed: int, prepare: int,
-        timeout: int | None, registered: Mapping[str, Any] | None = None,
-    ) -> dict[str, Any]:  # fmt: skip
-        place: Workplace = self._opener.place
+    def _development(self) -> MemberDevelopment:
         sealed = self.journal.ledger.find(Stage.SEALED)[0].body["members"][self._member.name]
-        development = MemberDevelopment(place, self._member, sealed)
+        return MemberDevelopment(self._opener.place, self._member, sealed)
+
+    def _draw(self, task: Task, seed: int) -> dict[str, Any]:
+        place, name = self._opener.place, task.mechanism
+        refuse_changes(name, changes_of(place, self._registry, task, [seed]))
         kept: list[dict[str, Any]] = []
-        learner = self._registry.member(self._member.name)["procedure"]
-        refuse_changes(name, list(changed_procedure(learner, development.learner())))
 
         def keep(record: dict[str, Any], release: bytes, model: bytes) -> None:
             if record["status"] == "drawn":
@@ -107,17 +103,19 @@ class Step:
             kept.append(record)
 
         draw_all(
-            job_of(development, generator, options, name, prepare, registered, learner), [seed],
-            module=WORKER, workers=1, timeout=None if timeout is None else float(timeout),
+            task.job,
+            [seed],
+            module=WORKER,
+            workers=1,
+            timeout=task.timeout,
             keep=keep,
-        )  # fmt: skip
+            check=check_while_drawing(place, self._registry, task),
+        )
         record = kept[0]
-        if registered is not None:
-            refuse_changes(
-                f"{name}, seed {seed}", list(changed_reading(registered.get("files", ()), record))
-            )
+        if task.registered:
+            refuse_changes(f"{name}, seed {seed}", list(changed_reading(task.files, record)))
         self._refuse_copies(record)
-        if record["status"] != "drawn" and self._stops:
+        if record["status"] != "drawn" and task.stop_on_failure:
             raise DrawError(f"{name}, seed {seed}: {record['error']}")
         files = {
             self._folder.store.path(a).relative_to(self._folder.path).as_posix(): a
@@ -131,10 +129,6 @@ class Step:
     def _signer(self) -> SigningKey:
         assert self._author is not None  # only rescoring goes without, and it records nothing
         return self._author
-
-    @property
-    def _stops(self) -> bool:
-        return bool(self._member.mechanism and self._member.mechanism[0].on_failure == "stop")
 
     def _refuse_copies(self, record: dict[str, Any]) -> None:
         if self._committed is None:  # read once: what was committed before this process began

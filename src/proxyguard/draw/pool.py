@@ -26,6 +26,12 @@ THREADS = (
 )  # fmt: skip
 Answer = tuple[dict[str, Any], bytes, bytes]
 Keep = Callable[[dict[str, Any], bytes, bytes], None]
+Check = Callable[[], None]
+"""Raises where something that draws depend on has changed."""
+
+
+def nothing_registered() -> None:
+    """Stand for the check of draws that depend on nothing that could change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +41,7 @@ class Draws:
     job: Mapping[str, Any]
     seeds: Sequence[int]
     keep: Keep
+    check: Check = nothing_registered
 
 
 _Batch = tuple[Draws, list[int]]
@@ -48,9 +55,10 @@ def draw_all(
     workers: int,
     timeout: float | None,
     keep: Keep,
+    check: Check,
 ) -> None:
     """Draw every seed and hand each result to ``keep``."""
-    draws = Draws(job=job, seeds=seeds, keep=keep)
+    draws = Draws(job=job, seeds=seeds, keep=keep, check=check)
     draw_groups([draws], module=module, workers=workers, timeout=timeout)
 
 
@@ -59,7 +67,9 @@ def draw_groups(
 ) -> None:
     """Draw the seeds of several jobs, one job after the other, in the same processes.
 
-    ``keep`` runs in this process, one result at a time, so that one writer owns the store.
+    ``keep`` runs in this process, one result at a time, so that one writer owns the store. A
+    group's ``check`` runs before and after each of its batches, in the thread of the worker that
+    draws it: what is kept was drawn between two looks that saw nothing changed.
     """
     todo: Queue[_Batch] = Queue()
     for group in groups:
@@ -159,7 +169,10 @@ def _drive(
                     serving = _prepare(process, group)
                 # Here and not in the worker, where the generator's code could say otherwise.
                 serving.links.check()
-                for record, release, model in _ask(process, seeds, timeout):
+                group.check()
+                answers = list(_ask(process, seeds, timeout))
+                group.check()  # a file may have changed after the look before, and was read then
+                for record, release, model in answers:
                     done.put((group.keep, ({**record, **serving.stated}, release, model)))
     except Exception as error:
         done.put(error)

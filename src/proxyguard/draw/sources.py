@@ -1,13 +1,15 @@
 """What draws depend on, as it was registered and as it is now.
 
-Settings, code, versions and files are registered as values. Before each batch of draws they are
-looked at again, in the command and in the process that draws: releases of a changed generator,
-or of a file that was replaced, would be certified under what was registered before.
+Settings, code, versions and files are registered as values. The process that draws looks at them
+again when it loads the code, the command before and after each batch of draws: releases of a
+changed generator, or of a file that was replaced, would be certified under what was registered
+before.
 """
 
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from glob import glob
 from pathlib import Path
@@ -95,9 +97,30 @@ def allowed_files(patterns: Sequence[str]) -> dict[str, str]:
     Devices hold nothing to digest, and what lies in a folder is its author's word.
     """
     paths = sorted({Path(name) for pattern in patterns for name in glob(pattern)})
-    return {
-        str(path): hashlib.sha256(read_file(path)).hexdigest() for path in paths if path.is_file()
-    }
+    return {str(path): _digest_of(path) for path in paths if path.is_file()}
+
+
+_SETTLED = 2_000_000_000
+"""Nanoseconds after which a further change of a file shows in its time of change, on any disk."""
+_KNOWN: dict[Path, tuple[tuple[int, ...], str]] = {}
+
+
+def _digest_of(path: Path) -> str:
+    """Return the digest of a file, which is read again only where it may have changed.
+
+    The weights of a model are asked for around every batch. The kernel sets the time of change,
+    and no program can set it back; of a file that has just changed it says too little.
+    """
+    facts = path.stat()
+    state = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+    known = _KNOWN.get(path)
+    if known is not None and known[0] == state:
+        return known[1]
+    began = time.time_ns()
+    digest_now = hashlib.sha256(read_file(path)).hexdigest()
+    if began - facts.st_ctime_ns > _SETTLED:
+        _KNOWN[path] = (state, digest_now)
+    return digest_now
 
 
 def changed_files(
