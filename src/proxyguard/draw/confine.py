@@ -107,7 +107,7 @@ def needs_of(job: Mapping[str, Any]) -> Needs:
 def reach_of(needs: Needs, scratch: str) -> Reach:
     """Return what a process may read; asked before any code of a stranger runs in it."""
     read, listed = _code(needs.code)
-    registered = list(_registered(needs.allow))
+    registered = allowed_paths(needs.allow)
     devices = [path for path in registered if _beneath(path, ("/dev",))]
     others = [path for path in registered if path not in devices]
     return Reach(
@@ -117,13 +117,19 @@ def reach_of(needs: Needs, scratch: str) -> Reach:
     )
 
 
-def _registered(patterns: Iterable[str]) -> Iterator[str]:
-    """Yield the paths that a mechanism registered: devices, interpreters, caches of models."""
+def allowed_paths(patterns: Iterable[str]) -> list[str]:
+    """Return what a mechanism registered to be read: devices, interpreters, caches of models.
+
+    What is digested and what is opened to draws both come from here: a pattern that one of them
+    read otherwise would open a file that nobody compares.
+    """
+    allowed: list[str] = []
     for pattern in patterns:
         paths = sorted(glob.glob(os.path.expanduser(pattern)))
         if not paths:
             raise DrawError(f"allow = [{pattern!r}, ...] is registered, and nothing is there")
-        yield from paths
+        allowed += paths
+    return allowed
 
 
 def _code(names: Iterable[str]) -> tuple[list[str], list[str]]:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from glob import glob
 from pathlib import Path
 from typing import Any
 
 from proxyguard.draw.catalog import origin
+from proxyguard.draw.confine import allowed_paths
 from proxyguard.draw.protocol import Learner
 from proxyguard.errors import DrawError, ProxyGuardError, TableError
 from proxyguard.seal.canonical import digest
@@ -96,7 +96,7 @@ def allowed_files(patterns: Sequence[str]) -> dict[str, str]:
 
     Devices hold nothing to digest, and what lies in a folder is its author's word.
     """
-    paths = sorted({Path(name) for pattern in patterns for name in glob(pattern)})
+    paths = sorted({Path(name) for name in allowed_paths(patterns)})
     return {str(path): _digest_of(path) for path in paths if path.is_file()}
 
 
