@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from proxyguard.audit import draw as drawing
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import RELEASES
+from proxyguard.audit.manifest import drawn_again
 from proxyguard.cli.main import app
 from proxyguard.errors import DrawError, RegistryError, StageError
 from proxyguard.seal.ledger import Stage
@@ -191,6 +192,28 @@ def test_a_draw_made_again_from_the_same_source_costs_nothing_and_is_said(
     assert certificate["claim_status"]["guarantee"] == "yes"
     with pytest.raises(StageError, match="frozen, and none of them is drawn again"):
         audit.draw([(None, 101)])
+
+
+@pytest.mark.parametrize(
+    ("key", "other"),
+    [
+        ("status", "failed"), ("content", "f" * 64), ("model", "f" * 64), ("threshold", "0.5"),
+        ("temperature", "2.0"), ("selected", "logistic"), ("stages", []), ("files", {}),
+        ("prepared_from", {"fit": "f" * 64}), (None, None),
+    ],
+)  # fmt: skip
+def test_a_draw_made_again_is_the_same_only_if_its_model_and_choices_are(
+    key: str | None, other: object
+) -> None:
+    record: Value = {
+        "seed": 7, "status": "drawn", "content": "a" * 64, "model": "b" * 64, "threshold": None,
+        "temperature": None, "selected": "fixed_logistic", "stages": ["rows"],
+        "files": {"a.csv": "c" * 64}, "rows": 9,
+    }  # fmt: skip
+    dropped = record if key is None else {**record, key: other}
+    draws = [{**record, "again": [dropped]}]
+    (told,) = drawn_again({"members": {"target": {"files": {"draws": draws}}}})
+    assert told == {"mechanism": "files", "seed": 7, "same": key is None}
 
 
 def test_only_registered_seeds_are_drawn_again(make: Callable[..., Audit]) -> None:

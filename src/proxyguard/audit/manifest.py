@@ -50,6 +50,13 @@ def same_files(
         seen[one["content"]] = one
 
 
+_OUTCOME = (
+    "status", "content", "rows", "model", "selected", "threshold", "temperature", "stages", "files",
+    "prepared_at_random", "prepared_from",
+)  # fmt: skip
+"""What a verdict can depend on of a draw: one that differs in any of it came out otherwise."""
+
+
 def drawn_again(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the draws that were dropped and made again, and whether they came out the same."""
     return [
@@ -57,8 +64,9 @@ def drawn_again(manifest: Mapping[str, Any]) -> list[dict[str, Any]]:
             "mechanism": name,
             "seed": record["seed"],
             "same": all(
-                (one["status"], one.get("content")) == (record["status"], record.get("content"))
-                for one in record["again"]
+                dropped.get(key) == record.get(key)
+                for dropped in record["again"]
+                for key in _OUTCOME
             ),
         }
         for mechanisms in manifest["members"].values()
