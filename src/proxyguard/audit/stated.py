@@ -143,6 +143,12 @@ def _about_draws(declaration: Declaration) -> Iterator[Statement]:
         "that each stored release is what its registered seed gives, which stages took that seed, "
         "what held the draw, and why one failed; verify --redraw K draws some of them again",
     )
+    yield Statement(
+        "draws not kept",
+        "that the ledger counts every draw that waited when the claim was amended, and that the "
+        "releases name every draw that was dropped and made again, as it was: both decide the "
+        "guarantee, and a folder from which such draws are gone looks as if there had been none",
+    )
     if any(member.procedure is not None for member in declaration.members):
         yield Statement(
             "models",
