@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -13,13 +14,19 @@ import pytest
 
 import proxyguard as pg
 from proxyguard.plan.stress import stress
+from proxyguard.registry.numbers import LEAST
 
 NAN, INF = float("nan"), float("inf")
 STRANGE: list[Any] = [object(), 1j, {"a": 1}, np.array([0.1, 0.2]), b"1"]
 
+# Numbers in (0, 1) that are 0 or 1 as doubles, which every level is computed with.
+VANISHING = ["1e-400", "0." + "0" * 330 + "1", Decimal("1e-320"), "0." + "9" * 30,
+             1 - Fraction(1, 10**23)]  # fmt: skip
+
 # What no argument of a kind may be.
-LEVEL = [NAN, INF, -0.1, 0, 1, "x", "", "1/0", "nan", "1e999999999", Decimal("nan"), True, [],
-         Decimal("1e400"), *STRANGE]  # fmt: skip
+NUMBER = [NAN, INF, -0.1, 0, 1, "x", "", "1/0", "nan", "1e999999999", Decimal("nan"), True, [],
+          Decimal("1e400"), *STRANGE]  # fmt: skip
+LEVEL = [*NUMBER, *VANISHING]
 SIZE = [NAN, 0, -1, 2.5, 2.0, "3", "", True, [], Decimal("2.5"), Fraction(5, 2), *STRANGE]
 SEED = [-1, np.int64(-1), 1.5, "1", True, NAN, [], *STRANGE]
 COST = [NAN, INF, -1, "x", "", True, [], *STRANGE]
@@ -96,9 +103,10 @@ DOORS: dict[str, Door] = {
         "alpha": [*LEVEL, None], "beta": LEVEL, "release_share": [*LEVEL, None],
         "target_share": [*LEVEL, None], "named_share": [*LEVEL, None], "family": CHOICE,
         "shares": [3, "x", [], object()], "dependence": CHOICE, "combination": CHOICE,
-        "calibrator": CHOICE, "thresholds": [*LISTS_OF_NUMBERS, None],
+        "thresholds": [*LISTS_OF_NUMBERS, None, *([level] for level in VANISHING)],
+        "calibrator": CHOICE,
         "block_size": SIZE, "bounds_level": LEVEL, "pooled_violations": FLAG,
-        "stakes": [*LISTS_OF_NUMBERS, None, [], [2]],
+        "stakes": [*LISTS_OF_NUMBERS, None, [], [2], *([stake] for stake in VANISHING)],
     }),
     "Clustered": (pg.Clustered, {}, {"weighting": [*CHOICE, None], "max_size": SIZE}),
     "FavorableScore": (pg.FavorableScore, {"requirements": RULES, "threshold": 0.01}, {
@@ -139,7 +147,7 @@ DOORS: dict[str, Door] = {
     }),
     "Question": (pg.Question, {"reliability_target": 0.8}, {
         "reliability_target": [*LEVEL, None], "alpha": [*LEVEL, None],
-        "mechanisms": [*SIZE, None], "n": SIZE, "releases": SIZE, "most_records": SIZE,
+        "mechanisms": [*SIZE, None, 10**400], "n": SIZE, "releases": SIZE, "most_records": SIZE,
         "most_releases": SIZE, "record_cost": [*COST, None], "release_cost": [*COST, None],
         "budget": COST, "power": LEVEL, "design": OBJECT,
         "modes": ["direct", 3, ("x",), (), None, ("direct", "direct"), ("releases",),
@@ -152,8 +160,8 @@ DOORS: dict[str, Door] = {
         "groups": [3, "x", None, {"g": [1, 0]}, {3: [True]}, {"g": 3}], "random_order": FLAG,
     }),
     "Requirement": (pg.Requirement, {"name": "loss", "low": 0, "high": 1, "limit": 0.2}, {
-        "name": [3, "", None, object()], "low": [*LEVEL[5:], NAN, None, INF, 0.2, -1e308],
-        "high": [*LEVEL[5:], NAN, None, INF, 0.2, 1e308], "limit": [*LEVEL[:1], *LEVEL[3:], None],
+        "name": [3, "", None, object()], "low": [*NUMBER[5:], NAN, None, INF, 0.2, -1e308],
+        "high": [*NUMBER[5:], NAN, None, INF, 0.2, 1e308], "limit": [*LEVEL[:1], *LEVEL[3:], None],
         "form": [*CHOICE, None], "two_valued": FLAG, "indicator": FLAG, "slack": LEVEL,
         "ramp": [*LEVEL, 0.1], "group": [3, "", object()],
     }),
@@ -167,7 +175,7 @@ DOORS: dict[str, Door] = {
         pg.SequentialPlan, {"looks": (10, 20), "reliability_target": 0.8, "kappa": 0.01},
         {"looks": [3, "x", None, (), (10.5, 20), (10, 10), (20, 10), (0, 5), ("10",), (True, 2),
                    np.array([[1, 2]]), np.array([1.5, 2.5]), object()],
-         "reliability_target": [*LEVEL, None], "kappa": [*COST, 1, None],
+         "reliability_target": [*LEVEL, None], "kappa": [*COST, 1, None, *VANISHING],
          "alpha": [*LEVEL, None], "bound": [*CHOICE, "paper", None],
          "target_share": [*LEVEL, None],
          "levels": [*LISTS_OF_NUMBERS, (0.7,), (0.9, 0.85), (1.0,), None], "futility": FLAG},
@@ -275,3 +283,30 @@ def test_numbers_come_in_as_people_have_them() -> None:
 def test_losses_come_before_requirements_everywhere() -> None:
     for call in (pg.certify, pg.Member, pg.pilot_law):
         assert list(inspect.signature(call).parameters)[:2] == ["losses", "requirements"]
+
+
+WAYS: list[dict[str, Any]] = [
+    *({"mode": "direct", "bound": bound} for bound in ("sharp", "rescaled", "paper")),
+    *({"mode": "smooth", "bound": bound} for bound in ("sharp", "rescaled", "paper")),
+    {"mode": "hybrid", "bound": "rescaled"}, {"mode": "named"}, {"mode": "count"},
+    {"mode": "block", "block_size": 5},
+]  # fmt: skip
+LEVELS = ("alpha", "beta", "reliability_target", "threshold", "violation_threshold",
+          "release_share", "target_share", "named_share", "bounds_level")  # fmt: skip
+RAMPED = [replace(LOSS, ramp=0.01), replace(LOSS, name="other", ramp=0.01)]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: "-".join(map(str, way.values())))
+@pytest.mark.parametrize("edge", [LEAST, Fraction(2**53 - 1, 2**53)], ids=["least", "largest"])
+def test_every_level_that_is_taken_can_be_computed_with(way: dict[str, Any], edge: Any) -> None:
+    usual = {**way, "reliability_target": "0.5", "test": "bentkus"}
+    alone: list[dict[str, Any]] = [{level: edge} for level in LEVELS]
+    used = [one for one in alone if not pg.supports(RAMPED, **(usual | one))]
+    together: dict[str, Any] = {level: edge for one in used for level in one}
+    assert len(used) >= 4
+    losses = np.zeros((5, 20, 2))
+    for levels in [*used, together]:
+        assert str(pg.certify(losses, RAMPED, seed=1, **(usual | levels)))
+    shares = {"a": LEAST, "b": Fraction(1, 2)}
+    family = {"a": losses, "b": losses}
+    assert str(pg.certify(family, RAMPED, seed=1, **(usual | together), shares=shares))

@@ -105,13 +105,13 @@ def test_a_hybrid_may_spend_its_whole_budget_and_not_more() -> None:
         budgets.hybrid_budget(named, over, alpha="0.05")
 
 
-@pytest.mark.parametrize("level", ["1", "1.5"])
+@pytest.mark.parametrize("level", ["1", "1.5", "0.99999999999999999999999"])
 def test_a_budget_of_one_or_more_is_overspent(level: str) -> None:
     with pytest.raises(BudgetOverspent):
         budgets.named_budget(level)
 
 
-@pytest.mark.parametrize("level", [0, -0.05])
+@pytest.mark.parametrize("level", [0, -0.05, "1e-400"])
 def test_a_part_must_be_positive(level: float) -> None:
     with pytest.raises(RegistryError, match="positive"):
         budgets.sharp_budget(level)
@@ -144,6 +144,12 @@ def test_family_shares_are_equal_unless_registered() -> None:
         "a": Fraction(9, 10),
         "b": Fraction(1, 10),
     }
+
+
+def test_a_family_share_that_vanishes_is_refused_and_a_family_of_one_has_all() -> None:
+    with pytest.raises(RegistryError, match="the share of 'b' must lie in"):
+        family_shares(["a", "b"], {"a": "0.6", "b": "1e-200"})
+    assert family_shares(["a"], {"a": 1}) == {"a": 1}
 
 
 def test_family_shares_cannot_overspend_and_name_every_member() -> None:

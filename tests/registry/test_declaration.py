@@ -116,6 +116,30 @@ def test_what_cannot_be_honoured_is_refused_by_key(old: str, new: str, named: st
         read_declaration(TEXT.replace(old, new))
 
 
+@pytest.mark.parametrize("level", ["0." + "9" * 23, "0." + "0" * 330 + "1"])
+@pytest.mark.parametrize(
+    "key",
+    ["reliability_target", "alpha", "beta", "threshold", "violation_threshold", "release_share",
+     "target_share", "named_share", "bounds_level", "thresholds", "shares", "levels"],
+)  # fmt: skip
+def test_a_level_that_is_0_or_1_as_a_double_is_refused_by_key(key: str, level: str) -> None:
+    """It was registered, and the target opened, before a test could not be computed with it."""
+    written = {
+        "thresholds": f'["{level}"]',
+        "levels": f'["{level}"]',
+        "shares": f'{{ a = "{level}" }}',
+    }
+    text = TEXT.replace('reliability_target = "0.8"\n', "") if key == "reliability_target" else TEXT
+    with pytest.raises(RegistryError, match=rf"claim\.{key}.*by more than computing can lose"):
+        read_declaration(f"{text}{key} = {written.get(key, repr(level))}\n")
+
+
+def test_a_budget_for_picks_that_vanishes_is_refused_by_key() -> None:
+    for line in ('alpha = "1e-400"', 'alpha = "0.01"\nthresholds = ["1e-400"]'):
+        with pytest.raises(RegistryError, match=r"picks\..*by more than computing can lose"):
+            read_declaration(f"{TEXT}[picks]\n{line}\n")
+
+
 def test_all_problems_are_named_at_once() -> None:
     text = TEXT.replace("draws = 30", "draws = -1").replace('loss = "brier"', "")
     with pytest.raises(RegistryError) as caught:

@@ -29,6 +29,7 @@ from proxyguard.registry.design import Design, as_design
 from proxyguard.registry.numbers import (
     Level,
     as_seed,
+    exact,
     flag,
     look_numbers,
     member,
@@ -68,6 +69,7 @@ class SequentialPlan:
         put("bound", member(Bound, self.bound, "bound"))
         put("looks", look_numbers(self.looks))
         put("reliability_target", float(share(self.reliability_target, "reliability_target")))
+        ceiling = exact(self.kappa, "kappa")
         put("kappa", real(self.kappa, "kappa", low=0.0, high=1.0))
         put("alpha", share(self.alpha, "alpha"))
         put("target_share", share(self.target_share, "target_share"))
@@ -75,6 +77,8 @@ class SequentialPlan:
         put("futility", flag(self.futility, "futility"))
         if self.kappa == 1.0:
             raise RegistryError("kappa must lie below 1: every invalid release would score")
+        if ceiling > 0:  # one that vanishes would say that no invalid release ever scores
+            share(ceiling, "kappa")
         ladder = (self.reliability_target, *self.levels)
         if any(a >= b for a, b in pairwise(ladder)) or ladder[-1] >= 1.0:
             raise RegistryError(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
-from math import ceil, log
+from math import ceil, isfinite, log
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -304,8 +304,10 @@ def _oracle_count(n_releases: int, target: float, alpha: float) -> int | None:
     def rejects(count: int) -> bool:
         return bool(upper_tail(count, n_releases, target) <= alpha)
 
-    # The quantile is real-valued and rounded either way; the exact tails decide.
-    count = min(n_releases, int(special.bdtrik(1.0 - alpha, n_releases, target)) + 1)
+    # The quantile is real-valued and rounded either way, and none beside a target that vanishes
+    # next to 1; it is only where the search begins, and the exact tails decide.
+    start = float(special.bdtrik(1.0 - alpha, n_releases, target))
+    count = min(n_releases, (int(start) if isfinite(start) else 0) + 1)
     while count <= n_releases and not rejects(count):
         count += 1
     while 1 < count <= n_releases and rejects(count - 1):

@@ -56,6 +56,7 @@ class Question:
         for name in ("reliability_target", "alpha"):
             put(name, share(getattr(self, name), name))
         put("mechanisms", whole(self.mechanisms, "mechanisms"))
+        share(Fraction(self.alpha) / self.mechanisms, "alpha / mechanisms")
         for name in ("n", "releases", "most_records", "most_releases"):
             if getattr(self, name) is not None:
                 put(name, whole(getattr(self, name), name))
@@ -89,7 +90,7 @@ class Question:
     @property
     def level(self) -> float:
         """The error of one mechanism: Holm's first step over all of them."""
-        return float(Fraction(self.alpha)) / self.mechanisms
+        return float(Fraction(self.alpha) / self.mechanisms)
 
     @property
     def least_releases(self) -> int:

@@ -32,12 +32,13 @@ class Budget:
     parts: tuple[Part, ...]
 
     def __post_init__(self) -> None:
-        if not self.parts or any(part.amount <= 0 for part in self.parts):
+        # Tests and bounds take each part as a double, where a positive fraction may be 0.
+        if not self.parts or any(float(part.amount) <= 0.0 for part in self.parts):
             raise RegistryError(
-                "every part of an error budget must be positive, got "
+                "every part of an error budget must be positive as a double, got "
                 + ", ".join(f"{p.symbol} = {p.amount}" for p in self.parts)
             )
-        if self.total >= 1:
+        if float(self.total) >= 1.0:
             raise BudgetOverspent(f"an error budget must stay below 1, got {float(self.total):g}")
 
     @property
@@ -186,6 +187,9 @@ def family_shares(
         raise BudgetOverspent(
             f"local levels sum to {float(sum(given.values())):g} times the budget; at most 1"
         )
+    for name, share in given.items():
+        if share < 1:  # a family of one has all of the budget
+            read_share(share, f"the share of {name!r}")
     return given
 
 

@@ -13,7 +13,7 @@ from proxyguard.errors import RegistryError, UnsupportedDesign
 from proxyguard.exact.betting import STAKES
 from proxyguard.exact.multiplicity import Dependence
 from proxyguard.registry.design import Clustered, Design, Iid, Sampling
-from proxyguard.registry.numbers import Level, exact, flag, listed, member, reals, whole
+from proxyguard.registry.numbers import Level, flag, listed, member, share, whole
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest, default_test
 
@@ -158,18 +158,10 @@ class Claim:
                 "a claim about a mechanism needs reliability_target, the share of fresh releases "
                 "that must be valid; named releases alone go to certify_releases"
             )
-        for name in _LEVELS:
-            value = getattr(self, name)
-            if value is not None and not 0 < value < 1:
-                raise RegistryError(f"{name} must lie in (0, 1), got {float(value):g}")
-        if not all(0 < t < 1 for t in self.thresholds):
-            raise RegistryError(f"thresholds must lie in (0, 1), got {self.thresholds}")
         if self.thresholds and self.threshold is not None:
             raise RegistryError("give threshold or thresholds, not both")
-        if not self.stakes or not all(0.0 < f < 1.0 for f in self.stakes):
-            raise RegistryError(
-                f"stakes are fractions of the largest one, in (0, 1), got {self.stakes}"
-            )
+        if not self.stakes:
+            raise RegistryError("stakes are fractions of the largest one, and none is given")
         for name, options in (
             ("combination", ("simes", "fisher")),
             ("calibrator", ("threshold", "capital")),
@@ -190,12 +182,13 @@ class Claim:
             put(key, member(kind, getattr(self, key), key))
         for key in _LEVELS:
             if key not in _OPTIONAL or getattr(self, key) is not None:
-                put(key, exact(getattr(self, key), key))
+                put(key, share(getattr(self, key), key))
         put(
             "thresholds",
-            tuple(exact(t, "thresholds") for t in listed(self.thresholds, "thresholds")),
+            tuple(share(t, "thresholds") for t in listed(self.thresholds, "thresholds")),
         )
-        put("stakes", reals(self.stakes, "stakes"))
+        stakes = enumerate(listed(self.stakes, "stakes"))
+        put("stakes", tuple(float(share(f, f"stakes[{i}]")) for i, f in stakes))
         put("pooled_violations", flag(self.pooled_violations, "pooled_violations"))
         if self.shares is not None and not isinstance(self.shares, Mapping):
             raise RegistryError(f"shares map names of mechanisms to shares, got {self.shares!r}")

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
 from proxyguard.errors import RegistryError
-from proxyguard.registry.numbers import exact
+from proxyguard.registry.numbers import exact, share
 
 
 def _decimal(text: str) -> str:
@@ -24,6 +24,10 @@ def _decimal(text: str) -> str:
 def _share(text: str) -> str:
     if not 0 < Fraction(_decimal(text)) < 1:
         raise ValueError(f'expected a number between 0 and 1, such as "0.05", got {text!r}')
+    try:
+        share(text, "a level or share")
+    except RegistryError as error:
+        raise ValueError(str(error)) from None
     return text
 
 

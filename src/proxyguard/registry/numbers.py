@@ -26,6 +26,14 @@ from proxyguard.errors import RegistryError
 Level = Fraction | Decimal | float | int | str
 Kind = TypeVar("Kind", bound=Enum)
 
+LEAST = Fraction(1, 10**50)
+"""The smallest level, share or threshold that is taken.
+
+A level is divided further: by shares of a family, of a mode and of a direction, by releases and
+by requirements. Four such factors of at least this size leave a double that is still above 0, so
+no level that a claim fixes can vanish after the target was opened.
+"""
+
 _EXPONENT = re.compile(r"[eE][+-]?0*([0-9_]+)")
 
 
@@ -68,11 +76,22 @@ def real(value: object, name: str, *, low: float | None = None, high: float | No
 
 
 def share(value: object, name: str) -> Fraction:
-    """Read a number strictly between 0 and 1."""
+    """Read a number strictly between 0 and 1, as a double too: levels are computed with."""
     number = exact(value, name)
     if not 0 < number < 1:
         raise RegistryError(f"{name} must lie in (0, 1), got {value!r}")
+    if number < LEAST or float(number) == 1.0:
+        raise RegistryError(
+            f"{name} must lie in (0, 1) by more than computing can lose: at least "
+            f"{float(LEAST):g} and below 1 as a double, got {_shortened(value)}"
+        )
     return number
+
+
+def _shortened(value: object) -> str:
+    """Return a number for a message; hundreds of digits say no more than its ends."""
+    text = str(value)
+    return text if len(text) <= 40 else f"{text[:24]}...{text[-8:]} ({len(text)} characters)"
 
 
 def reals(values: object, name: str) -> tuple[float, ...]:
