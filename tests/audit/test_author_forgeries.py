@@ -93,6 +93,25 @@ def test_a_registered_path_that_the_claim_does_not_have_is_a_finding(at: At, for
     assert "the ledger's path is not that of the registered claim" in forge.found_by(audit)
 
 
+def test_a_ledger_signed_with_a_key_for_which_anybody_signs_does_not_hold(
+    at: At, forge: Any
+) -> None:
+    class Nobody:
+        """The neutral element of the curve: one signature of it fits every message."""
+
+        public = "01" + "00" * 31
+        identity = public + "ab" * 32
+
+        def sign(self, _: bytes) -> str:
+            return self.public + "00" * 32
+
+    audit = at("certified")
+    chain = forge.steps(audit)
+    chain[0][1]["author"] = Nobody.identity
+    forge.write_chain(audit, chain, Nobody())
+    assert f"{NAME}: " in forge.found_by(audit)
+
+
 @pytest.mark.parametrize("entry", ["sealed", 7, None, [], {}])
 def test_an_entry_that_is_no_mapping_is_a_finding(at: At, forge: Any, entry: object) -> None:
     audit = at("certified")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -27,6 +26,7 @@ from proxyguard.seal.crypto import Holder, Passphrase, Recipient
 from proxyguard.seal.entropy import now, random_bytes
 from proxyguard.seal.fingerprint import RecordSet, Table
 from proxyguard.seal.journal import writing
+from proxyguard.seal.keys import identity_problem
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.lineage import Known, Overlap, find_overlaps
 from proxyguard.seal.sealed_file import seal_table
@@ -123,9 +123,11 @@ def check_steward(steward: str | None, author: str) -> None:
     """Refuse a steward who is no second person, or no person at all."""
     if steward is None:
         return
-    if re.fullmatch("[0-9a-f]{128}", steward) is None:
+    problem = identity_problem(steward)
+    if problem is not None:
         raise RegistryError(
-            "a steward's identity is 128 hexadecimal digits, as grant --make-key prints it"
+            f"{steward[:16]}... is no steward's identity: {problem}; give the one that "
+            "grant --make-key prints"
         )
     if author[:64] == steward[:64] or author[64:] == steward[64:]:
         raise RegistryError("the steward is a second person; this identity is the author's own")

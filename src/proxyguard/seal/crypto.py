@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from proxyguard.errors import KeyMissing, SealError
 from proxyguard.seal.entropy import random_bytes
+from proxyguard.seal.keys import exchange_problem
 
 SCRYPT = {"n": 2**15, "r": 8, "p": 1}
 _ABOUT = b"proxyguard target key"
@@ -88,10 +89,7 @@ class Recipient:
     def wrap(self, data_key: bytes) -> dict[str, Any]:
         """Wrap for the person, with a key agreed upon once."""
         once = X25519PrivateKey.from_private_bytes(random_bytes(32))
-        try:
-            shared = once.exchange(_public(self.public))
-        except ValueError as error:
-            raise SealError(f"{self.public[:16]}... is no X25519 public key") from error
+        shared = once.exchange(_public(self.public))
         return {
             "kind": "person",
             "public": self.public,
@@ -177,7 +175,12 @@ def _derive(shared: bytes) -> bytes:
 
 
 def _public(text: str) -> X25519PublicKey:
+    """Return a public key with which a secret can be shared; capitals and blanks are no form."""
     try:
-        return X25519PublicKey.from_public_bytes(bytes.fromhex(text))
-    except ValueError as error:
-        raise SealError(f"{text[:16]}... is no X25519 public key") from error
+        content = bytes.fromhex(text)
+        problem = exchange_problem(content) if content.hex() == text else "its digits were edited"
+    except ValueError:
+        problem = "it is not written in hexadecimal digits"
+    if problem is not None:
+        raise SealError(f"{text[:16]}... is no X25519 public key: {problem}")
+    return X25519PublicKey.from_public_bytes(content)

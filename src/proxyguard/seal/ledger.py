@@ -31,6 +31,7 @@ from typing import Any
 
 from proxyguard.errors import DigestMismatch, SealError, StageError
 from proxyguard.seal.canonical import canonical_bytes, digest
+from proxyguard.seal.keys import identity_problem
 
 FORMAT = 2
 ORIGIN = "0" * 64
@@ -306,7 +307,7 @@ def _author_objection(entry: Entry) -> str | None:
         return "it must name its author by identity, 128 hexadecimal digits"
     if author[:64] != entry.signer:
         return f"its author is {author[:16]}..., and it is signed by {entry.signer[:16]}..."
-    return None
+    return _nobody(author)
 
 
 def _rotation_objection(entry: Entry, known: set[str]) -> str | None:
@@ -315,4 +316,12 @@ def _rotation_objection(entry: Entry, known: set[str]) -> str | None:
     if not isinstance(successor, str) or _IDENTITY.fullmatch(successor) is None:
         return "it must name its successor by identity, 128 hexadecimal digits"
     # A key that was given up may have been given up because somebody else has it.
-    return "its successor has signed here before" if successor[:64] in known else None
+    if successor[:64] in known:
+        return "its successor has signed here before"
+    return _nobody(successor)
+
+
+def _nobody(identity: str) -> str | None:
+    """Return why an identity is no person's: for such a key anybody signs and reads."""
+    problem = identity_problem(identity)
+    return None if problem is None else f"{identity[:16]}... is nobody's identity: {problem}"
