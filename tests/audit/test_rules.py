@@ -521,6 +521,36 @@ def test_a_target_that_was_opened_before_decides_nothing_more(tmp_path: Path) ->
     assert "not opened then" not in status["lineage"]
 
 
+@pytest.mark.parametrize("lost", ["lineage.*", "lineage.sqlite*"])
+def test_a_store_that_was_deleted_after_the_seal_makes_nothing_fresh(
+    tmp_path: Path, lost: str
+) -> None:
+    first = sealed_audit(tmp_path, *WHOLE)
+    first.register()
+    finish(first)
+    second = sealed_audit(tmp_path, *WHOLE, name="second")
+    for path in second.home.root.glob(lost):
+        path.unlink()
+    assert any("does not know this audit's seal" in warning for warning in second.check().warnings)
+    second.register()
+    status = finish(second)["claim_status"]
+    assert status["guarantee"].startswith("no: target records shaped something before this audit")
+    assert "did not know this audit's own seal" in status["guarantee"]
+    assert status["evidence"] == "same-table sensitivity: target records had a role before"
+    assert "200 target records were in target of 'first'" in status["lineage"]
+    assert second.verify().good
+
+
+def test_a_store_that_lost_a_fresh_target_s_seal_leaves_no_guarantee(tmp_path: Path) -> None:
+    audit = sealed_audit(tmp_path, *WHOLE)
+    for path in audit.home.root.glob("lineage.*"):
+        path.unlink()
+    audit.register()
+    guarantee = finish(audit)["claim_status"]["guarantee"]
+    assert guarantee.startswith("no: the lineage store at the opening did not know this audit's")
+    assert audit.verify().good
+
+
 def test_an_opening_between_registration_and_opening_counts(tmp_path: Path) -> None:
     first = sealed_audit(tmp_path, *WHOLE)
     second = sealed_audit(tmp_path, *WHOLE, name="second")

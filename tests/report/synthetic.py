@@ -141,7 +141,7 @@ def _registry(requirements: Sequence[Requirement], mechanisms: Sequence[str]) ->
 
 def _ledger() -> list[dict[str, Any]]:
     bodies: dict[str, dict[str, Any]] = {
-        "sealed": {"members": {"target": {"records": 400}}, "files": {}},
+        "sealed": {"lineage": [], "members": {"target": {"records": 400}}, "files": {}},
         "developed": {"members": {}},
         "registered": {"lineage": [], "declaration": ENTRY, "path": "fixed"},
         "drawn": {"releases": ENTRY, "registry": ENTRY},

@@ -14,7 +14,7 @@ from proxyguard.audit.divide import check_columns, divide
 from proxyguard.audit.folder import DECLARATION
 from proxyguard.audit.home import Home
 from proxyguard.audit.limits import planned_records, resolve_limits
-from proxyguard.audit.lineage import check_lineage, refuse_leaks
+from proxyguard.audit.lineage import check_lineage, knows_seal, refuse_leaks
 from proxyguard.audit.loss_file import read_loss_file
 from proxyguard.audit.manifest import same_files
 from proxyguard.audit.measures import design_of, measures_of
@@ -132,6 +132,11 @@ def _check_lineage(result: Check, place: Workplace, declaration: Declaration) ->
     try:
         if journal.ledger.has(Stage.SEALED):
             overlaps = check_lineage(place.folder, journal, home)
+            if not knows_seal(journal, home):
+                result.warnings.append(
+                    "the lineage store of this home does not know this audit's seal: restore it, "
+                    "or the certificate says: guarantee no"
+                )
         else:
             store = home.lineage if home.lineage_path.exists() else None
             key = random_bytes(32)  # without a store, for this one comparison

@@ -6,6 +6,7 @@ from typing import Any
 
 from proxyguard.registry.declaration import Declaration
 from proxyguard.seal.ledger import Ledger, Stage
+from proxyguard.seal.lineage import worst_met
 
 
 def claim_status(
@@ -27,7 +28,7 @@ def claim_status(
         evidence = "registered audit of records that were analysed before"
     if deviations:
         evidence += f"; {len(deviations)} recorded deviations"
-    reasons = lineage_reasons(declaration, lineage)
+    reasons = lineage_reasons(declaration, lineage) + _forgotten(ledger)
     if granted_again is not None:
         reasons.append(granted_again)
     if prior:
@@ -90,10 +91,17 @@ def _given_elsewhere(declaration: Declaration) -> str | None:
 
 
 def _overlaps(ledger: Ledger) -> list[dict[str, Any]]:
-    opened = ledger.find(Stage.OPENED)
-    registered = ledger.find(Stage.REGISTERED)
-    entry = (opened or registered)[-1]
-    return [dict(one) for one in entry.body.get("lineage", [])]
+    return worst_met([(entry.stage.value, entry.body) for entry in ledger.entries])
+
+
+def _forgotten(ledger: Ledger) -> list[str]:
+    """Return why a store that lost this audit's own seal costs the guarantee."""
+    if all(entry.body["seal_known"] for entry in ledger.find(Stage.OPENED)):
+        return []
+    return [
+        "the lineage store at the opening did not know this audit's own seal, so whatever else it "
+        "knew of these records was lost too"
+    ]
 
 
 def lineage_reasons(declaration: Declaration, lineage: list[dict[str, Any]]) -> list[str]:

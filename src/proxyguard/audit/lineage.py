@@ -98,6 +98,14 @@ def check_lineage(folder: AuditFolder, journal: Journal, home: Home) -> list[Ove
     return overlaps
 
 
+def knows_seal(journal: Journal, home: Home) -> bool:
+    """Return whether the store still has what this audit's seal wrote into it.
+
+    One that was deleted since, or another home's, says of every record that it is fresh.
+    """
+    return home.lineage.knows(str(journal.ledger.find(Stage.SEALED)[0].body["audit"]))
+
+
 def _expected(sealed: Mapping[str, Any]) -> dict[tuple[str, str], float]:
     return {
         (name, role): float(number)

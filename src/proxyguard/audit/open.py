@@ -36,7 +36,7 @@ from proxyguard.audit.folder import (
 from proxyguard.audit.grant import granted_again, granted_key, read_grant, release_set
 from proxyguard.audit.home import Home, load_key_file
 from proxyguard.audit.integrity import check_folder
-from proxyguard.audit.lineage import check_lineage
+from proxyguard.audit.lineage import check_lineage, knows_seal
 from proxyguard.audit.manifest import check_manifest
 from proxyguard.audit.records import RecordWriter
 from proxyguard.audit.report import advice_record, write_report
@@ -126,6 +126,7 @@ class Opener:
                 "registry": registry.digest,
                 "releases": releases,
                 "lineage": [overlap.to_dict() for overlap in overlaps],
+                "seal_known": knows_seal(journal, self.home),
                 "grant": None if grant is None else self.folder.sha256(GRANT),
                 "files": {} if grant is None else {GRANT: self.folder.sha256(GRANT)},
                 "time": now(),

@@ -7,6 +7,7 @@ from typing import Any
 
 from proxyguard.certificate.wording import CHOSEN_AFTER_OPENING
 from proxyguard.report.parts import Table
+from proxyguard.seal.lineage import worst_met
 
 Ledger = Sequence[Mapping[str, Any]]
 
@@ -36,10 +37,7 @@ def stated_table(predicate: Mapping[str, Any]) -> Table:
 
 def lineage_table(ledger: Ledger) -> Table:
     """Return where target records, or records with their values, were met elsewhere."""
-    met: Sequence[Mapping[str, Any]] = ()
-    for entry in ledger:
-        if entry["stage"] == "opened":
-            met = entry["body"]["lineage"]
+    met = worst_met([(str(entry["stage"]), entry["body"]) for entry in ledger])
     rows = tuple(
         (one["audit"], one["role"], str(one["records"]), str(one["shared"]), str(one["twins"]),
          one["expected_twins"])

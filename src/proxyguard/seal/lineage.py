@@ -281,6 +281,12 @@ class LineageStore:
         with self._connect() as base:
             base.execute("update audits set sealed = 1 where audit = ?", (audit,))
 
+    def knows(self, audit: str) -> bool:
+        """Return whether the roles of an audit were recorded here."""
+        with self._connect() as base:
+            row = base.execute("select 1 from audits where audit = ?", (audit,)).fetchone()
+        return row is not None
+
     def overlaps(self, audit: str, expected: Mapping[tuple[str, str], float]) -> list[Overlap]:
         """Return how each target of a sealed audit meets every other known set of records."""
         known = self.known()
@@ -406,6 +412,36 @@ def met_words(met: Sequence[Overlap]) -> str:
         f"{max(one.shared, one.twins)} in {one.role} of "
         + ("this audit" if one.same_audit else f"{one.audit!r}, granted before")
         for one in met
+    )
+
+
+def worst_met(steps: Iterable[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
+    """Return what a ledger says of a target's records, the worst that any step recorded.
+
+    ``steps`` are its stages and bodies. A store that was deleted after the seal knows nothing
+    at the opening; what the seal recorded stands.
+    """
+    met: list[dict[str, Any]] = []
+    told = [body["lineage"] for stage, body in steps if stage in _TELL]
+    for overlaps in reversed(told):
+        met += [
+            dict(earlier)
+            for earlier in overlaps
+            if not any(_as_bad(later, earlier) for later in met)
+        ]
+    return met
+
+
+_TELL = ("sealed", "registered", "opened")
+"""Steps at which the store is asked, and the answer recorded."""
+
+
+def _as_bad(later: Mapping[str, Any], earlier: Mapping[str, Any]) -> bool:
+    """Return whether a later step tells of the same meeting, and of no less."""
+    same = ("audit", "member", "role", "same_audit")
+    counts = ("shared", "twins", "excess", "opened", "reused")
+    return all(later[name] == earlier[name] for name in same) and all(
+        later[name] >= earlier[name] for name in counts
     )
 
 
