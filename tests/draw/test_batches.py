@@ -9,7 +9,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from proxyguard.draw.worker import Worker, _draw_all, receive
+from proxyguard.draw.answers import Answer, Killed, drawn_answers
+from proxyguard.draw.worker import Worker, _draw_all
 from proxyguard.seal.table import table_bytes
 
 MODULE = """
@@ -32,7 +33,7 @@ class Many:
 
 def drawn(
     folder: Path, monkeypatch: pytest.MonkeyPatch, seeds: list[int], **options: Any
-) -> tuple[list[tuple[dict[str, Any], bytes, bytes]], int]:
+) -> tuple[list[Answer], int]:
     (folder / "pg_many.py").write_text(MODULE)
     monkeypatch.syspath_prepend(folder)
     (folder / "source").write_bytes(table_bytes(pd.DataFrame({"x": [float(i) for i in range(30)]})))
@@ -46,11 +47,8 @@ def drawn(
     )  # fmt: skip
     out = io.BytesIO()
     _draw_all(worker, seeds, out)
-    out.seek(0)
-    found = []
-    while (one := receive(out)) is not None:
-        found.append(one)
-    return found, worker._generator.batches
+    answers = drawn_answers(out.getvalue(), {"name": "many", "predictions": False}, seeds)
+    return [one for one in answers if not isinstance(one, Killed)], worker._generator.batches
 
 
 def test_a_batch_is_what_single_draws_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,7 +108,8 @@ def reach_of(needs: Needs, scratch: str) -> Reach:
     """Return what a process may read; asked before any code of a stranger runs in it."""
     read, listed = _code(needs.code)
     registered = allowed_paths(needs.allow)
-    devices = [path for path in registered if _beneath(path, ("/dev",))]
+    # Where a path leads and not how it is written: /dev/../x is no device, and would be writable.
+    devices = [path for path in registered if _beneath(os.path.realpath(path), ("/dev",))]
     others = [path for path in registered if path not in devices]
     return Reach(
         read=tuple(dict.fromkeys([*SYSTEM, *read, *needs.reads, *others])),

@@ -14,9 +14,17 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import Any
 
+from proxyguard.draw.answers import (
+    Answer,
+    Confined,
+    Killed,
+    Ready,
+    drawn_answers,
+    readiness,
+    receive,
+)
 from proxyguard.draw.confine import HardLinks
 from proxyguard.draw.processes import end_family
-from proxyguard.draw.worker import receive
 from proxyguard.errors import DrawError
 from proxyguard.seal.journal import NAME
 
@@ -24,7 +32,6 @@ THREADS = (
     "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )  # fmt: skip
-Answer = tuple[dict[str, Any], bytes, bytes]
 Keep = Callable[[dict[str, Any], bytes, bytes], None]
 Check = Callable[[], None]
 """Raises where something that draws depend on has changed."""
@@ -170,7 +177,7 @@ def _drive(
                 # Here and not in the worker, where the generator's code could say otherwise.
                 serving.links.check()
                 group.check()
-                answers = list(_ask(process, seeds, timeout))
+                answers = list(_ask(process, group.job, seeds, timeout))
                 group.check()  # a file may have changed after the look before, and was read then
                 for record, release, model in answers:
                     done.put((group.keep, ({**record, **serving.stated}, release, model)))
@@ -230,24 +237,24 @@ def _prepare(process: subprocess.Popen[bytes], group: Draws) -> _Serving:
         process.stdin.flush()
     except BrokenPipeError:
         raise _ended() from None
-    confined = _expect(process, group, "confined")
-    ready = _expect(process, group, "ready")
+    confined: Confined = _expect(process, group, Confined)
+    ready: Ready = _expect(process, group, Ready)
     return _Serving(
         group=group,
-        stated={"guard": str(confined["guard"]), **ready["prepared"]},
-        links=HardLinks(group.job["forbidden"], confined["read"]),
+        stated={"guard": confined.guard, **ready.prepared.model_dump(exclude_unset=True)},
+        links=HardLinks(group.job["forbidden"], confined.read),
     )
 
 
-def _expect(process: subprocess.Popen[bytes], group: Draws, status: str) -> dict[str, Any]:
-    """Return the next answer of a worker that prepares, which has this status or says why not."""
+def _expect(
+    process: subprocess.Popen[bytes], group: Draws, kind: type[Confined] | type[Ready]
+) -> Any:
+    """Return the next answer of a worker that prepares, which is of this kind or says why not."""
     assert process.stdout is not None  # a pipe
-    answer = receive(process.stdout)
-    if answer is None:
+    content = receive(process.stdout)
+    if content is None:
         raise _ended()
-    if answer[0]["status"] != status:
-        raise DrawError(f"{group.job['name']}: {answer[0]['error']}")
-    return answer[0]
+    return readiness(content, group.job, kind)
 
 
 def _ended() -> DrawError:
@@ -255,7 +262,10 @@ def _ended() -> DrawError:
 
 
 def _ask(
-    process: subprocess.Popen[bytes], seeds: list[int], timeout: float | None
+    process: subprocess.Popen[bytes],
+    job: Mapping[str, Any],
+    seeds: list[int],
+    timeout: float | None,
 ) -> Iterator[Answer]:
     assert process.stdin is not None
     assert process.stdout is not None
@@ -265,12 +275,12 @@ def _ask(
         process.stdin.flush()
     except BrokenPipeError:
         raise _killed(seeds, None) from None
-    for _ in seeds:
-        answer = receive(process.stdout)
-        if answer is None:
-            raise _killed(seeds, None)
-        if answer[0]["status"] == "killed":
-            raise _killed(seeds, answer[0]["signal"])
+    content = receive(process.stdout)
+    if content is None:
+        raise _killed(seeds, None)
+    for answer in drawn_answers(content, job, seeds):
+        if isinstance(answer, Killed):
+            raise _killed(seeds, answer.signal)
         yield answer
 
 

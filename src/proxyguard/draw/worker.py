@@ -1,8 +1,11 @@
 """A process that draws: it knows the source and the seeds, and nothing of the target.
 
 Reads a job from its input, then its requests, then perhaps another job, one line each, and
-answers with a line of JSON and raw bytes. Every draw runs in a fork of a process that has
-drawn nothing before, so that no draw can leave anything behind for the next.
+answers each with one message (`draw.answers`). A job says what its process may read, so only
+the process that reads the input starts one: a generator runs in a fork of that process, which
+has two pipes, its requests and its answers, and in forks of that fork, which have one. Every
+draw runs in a fork of a process that has drawn nothing before, so that no draw can leave
+anything behind for the next.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import signal
 import tempfile
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -25,6 +28,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from proxyguard.draw.answers import packed, pass_on, send
 from proxyguard.draw.catalog import load_generator
 from proxyguard.draw.confine import Confined, confine, confine_draw, needs_of
 from proxyguard.draw.content import Schema, content_digest
@@ -133,37 +137,113 @@ def serve(make_learner: Any, requests: IO[bytes], answers: IO[bytes]) -> None:
     """Serve one job after the other until the input ends, each in a process of its own.
 
     What is slow, loading the libraries, is done once for all jobs; what a job prepares is
-    seen by no other.
+    seen by no other. No code of a generator runs in this process, which nothing confines, and
+    what a job's process says is passed on and not read: the input alone says what is done next.
     """
     adopt_orphans()
     scratch = tempfile.mkdtemp(prefix="proxyguard-draw-")
     signal.signal(signal.SIGTERM, partial(_end_with_family, scratch))
-    line: bytes = requests.readline()
-    while line:
-        read, write = os.pipe()
+    job: _JobProcess | None = None
+    try:
+        for line in requests:
+            request = json.loads(line)
+            if "seeds" in request:
+                if job is None or not job.draw(line, answers):
+                    break
+                continue
+            if job is not None:
+                job.end()
+                _remove(scratch)
+                os.mkdir(scratch, mode=0o700)
+            job = _JobProcess(request, make_learner, scratch)
+            if not job.prepare(answers):
+                break
+    except BrokenPipeError:
+        pass  # nobody waits for the answers any more, or the job has ended, which its end tells
+    finally:
+        if job is not None:
+            job.end()
+        _remove(scratch)
+
+
+class _JobProcess:
+    """The process of one job, held to what the job needs, and the two pipes to it."""
+
+    def __init__(self, job: Mapping[str, Any], make_learner: Any, scratch: str) -> None:
+        asked, ask = os.pipe()
+        told, tell = os.pipe()
         parent = os.getpid()
-        child = os.fork()
-        if child == 0:
+        self._child = os.fork()
+        if self._child == 0:
             _start_fork(parent)
-            os.close(read)
             try:
-                with os.fdopen(write, "wb") as back:
-                    served = _serve_job(json.loads(line), make_learner, requests, answers, scratch)
-                    back.write(served)
+                leave_only((1, 2, asked, tell))
+                with os.fdopen(asked, "rb") as requests, os.fdopen(tell, "wb") as answers:
+                    _serve_job(job, make_learner, requests, answers, scratch)
             except BrokenPipeError:
                 pass  # nobody waits for the answer any more
             except Exception:
                 traceback.print_exc()
             finally:
                 os._exit(0)
-        os.close(write)
-        with os.fdopen(read, "rb") as back:
-            line = back.read()  # nothing where the input ended, or the process did
-        os.waitpid(child, 0)
+        os.close(asked)
+        os.close(tell)
+        self._requests = os.fdopen(ask, "wb")
+        self._answers = os.fdopen(told, "rb")
+
+    def prepare(self, answers: IO[bytes]) -> bool:
+        """Pass on that it is confined and that it is ready; say whether both came."""
+        return pass_on(self._answers, answers) and pass_on(self._answers, answers)
+
+    def draw(self, request: bytes, answers: IO[bytes]) -> bool:
+        """Pass a request on, and then its answer; say whether one came."""
+        self._requests.write(request)
+        self._requests.flush()
+        return pass_on(self._answers, answers)
+
+    def end(self) -> None:
+        """End it and all that it started; it has nothing to finish, and may not want to."""
+        with contextlib.suppress(BrokenPipeError):  # a request that it did not take
+            self._requests.close()
+        self._answers.close()
         end_children()
-        _remove(scratch)
-        if line:
-            os.mkdir(scratch, mode=0o700)
+
+
+def leave_only(kept: Sequence[int]) -> None:
+    """Let every other descriptor of this process lead nowhere.
+
+    They are not closed: a file object that still has one of these numbers would later close, or
+    write to, whatever got the number next.
+    """
+    _lead_nowhere(number for number in _descriptors() if number not in kept)
+
+
+def leave_pipes(pipes: Sequence[int]) -> None:
+    """Let these pipes, under whatever number code has copied them to, lead nowhere."""
+    known = {_identity(number) for number in pipes}
+    _lead_nowhere(number for number in _descriptors() if _identity(number) in known)
+
+
+def _descriptors() -> list[int]:
+    return sorted(int(name) for name in os.listdir("/dev/fd"))
+
+
+def _identity(number: int) -> tuple[int, int] | None:
+    try:
+        facts = os.fstat(number)
+    except OSError:
+        return None  # the folder that was being listed
+    return facts.st_dev, facts.st_ino
+
+
+def _lead_nowhere(numbers: Iterable[int]) -> None:
+    chosen = list(numbers)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in chosen:
+        if number != nothing:
+            os.dup2(nothing, number, inheritable=number == 0)
+    if nothing not in chosen:
+        os.close(nothing)
 
 
 def _end_with_family(scratch: str, number: int, frame: FrameType | None) -> None:
@@ -197,43 +277,42 @@ def _serve_job(
     requests: IO[bytes],
     answers: IO[bytes],
     scratch: str,
-) -> bytes:
-    """Answer the requests of one job; return the line of the next one, or nothing at the end."""
+) -> None:
+    """Answer the requests of one job."""
     try:
         confined = confine(needs_of(job), scratch)
         # Told before any code of a generator runs in this process, so that none can say it.
         told = {"status": "confined", "guard": confined.guard, "read": confined.reach.read}
-        _send(answers, told, b"", b"")
+        send(answers, packed(told))
         worker = Worker(job, make_learner(job))
     except Exception as error:
-        _send(answers, {"status": "unready", "error": _explain(error)}, b"", b"")
-        return b""
-    _send(answers, {"status": "ready", "prepared": worker.prepared}, b"", b"")
+        send(answers, packed({"status": "unready", "error": _explain(error)}))
+        return
+    send(answers, packed({"status": "ready", "prepared": worker.prepared}))
+    pipes = (requests.fileno(), answers.fileno())
     for count, line in enumerate(requests):
         request = json.loads(line)
-        if "seeds" not in request:
-            return line
         own = tempfile.mkdtemp(prefix=f"{count}-", dir=scratch)
-        _in_a_fork(worker, request["seeds"], request["timeout"], answers, Bounds(confined, own))
+        bounds = Bounds(confined, own, pipes)
+        send(answers, _in_a_fork(worker, request["seeds"], request["timeout"], bounds))
         _remove(own)
-    return b""
 
 
 class Bounds(NamedTuple):
-    """What holds a draw, and the folder that it may write to."""
+    """What holds a draw, the folder that it may write to, and the pipes that are not its own."""
 
     confined: Confined
     scratch: str
+    pipes: tuple[int, int]
 
 
 def _in_a_fork(
     worker: Worker,
     seeds: list[int],
     timeout: float | None,
-    answers: IO[bytes],
     bounds: Bounds,
-) -> None:
-    """Draw in a child that has the prepared state and nothing else, and pass its answer on."""
+) -> bytes:
+    """Draw in a child that has the prepared state and nothing else; return its answers."""
     read, write = os.pipe()
     before = frozenset(children())  # what the preparation started, and every draw may use
     parent = os.getpid()
@@ -243,7 +322,8 @@ def _in_a_fork(
         os.close(read)
         status = 0
         with contextlib.suppress(BrokenPipeError), os.fdopen(write, "wb") as out:
-            confine_draw(*bounds)
+            leave_pipes(bounds.pipes)  # in which it could answer for the draws after it
+            confine_draw(bounds.confined, bounds.scratch)
             status = _draw_all(worker, seeds, out)
         os._exit(status)
     os.close(write)
@@ -253,20 +333,11 @@ def _in_a_fork(
     _, status = os.waitpid(child, 0)
     end_children(but=before)  # a process that a draw leaves could tell the next draw something
     if late:
-        for seed in seeds:
-            _send(
-                answers,
-                {"seed": seed, "status": "timeout", "error": f"more than {timeout:g} s"},
-                b"",
-                b"",
-            )
-    elif os.WIFSIGNALED(status):
-        _send(
-            answers, {"status": "killed", "seeds": seeds, "signal": os.WTERMSIG(status)}, b"", b""
-        )
-    else:
-        answers.write(content)
-        answers.flush()
+        why = f"more than {timeout:g} s"
+        return b"".join(packed({"seed": s, "status": "timeout", "error": why}) for s in seeds)
+    if os.WIFSIGNALED(status):
+        return packed({"status": "killed", "signal": os.WTERMSIG(status)})
+    return content
 
 
 def _draw_all(worker: Worker, numbers: list[int], out: IO[bytes]) -> int:
@@ -277,7 +348,7 @@ def _draw_all(worker: Worker, numbers: list[int], out: IO[bytes]) -> int:
         except Exception as error:
             record = _failure(seed, error)
             release = model = b""
-        _send(out, record, release, model)
+        out.write(packed(record, release, model))
     return 0
 
 
@@ -332,19 +403,3 @@ _BARE = re.compile(r"""(?<![\w.:/'"])/(?:[^\s'":,;()/]+/)+([^\s'":,;()/]+)""")
 def _without_folders(text: str) -> str:
     """Return text in which every absolute path is its last part alone."""
     return _BARE.sub(r"\1", _QUOTED.sub(r"\1\2\1", text))
-
-
-def _send(out: IO[bytes], record: Mapping[str, Any], release: bytes, model: bytes) -> None:
-    head = json.dumps({**record, "sizes": [len(release), len(model)]})
-    out.write(head.encode() + b"\n" + release + model)
-    out.flush()
-
-
-def receive(source: IO[bytes]) -> tuple[dict[str, Any], bytes, bytes] | None:
-    """Read one answer, or nothing at the end."""
-    line = source.readline()
-    if not line:
-        return None
-    record = json.loads(line)
-    first, second = record.pop("sizes")
-    return record, source.read(first), source.read(second)

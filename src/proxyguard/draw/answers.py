@@ -1,0 +1,239 @@
+"""What a drawing process says, and how it is read where it is not believed.
+
+The code of a generator runs in the process that answers, and can write there whatever it
+likes: of its releases it may say anything, of seeds that nobody asked for nothing. So each
+answer to a request is one message of a stated length, and nothing is taken from it that is not
+a record of the kind that was asked for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import IO, Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from proxyguard.draw.confine import is_guard
+from proxyguard.errors import DrawError
+
+Answer = tuple[dict[str, Any], bytes, bytes]
+MOST = 1 << 34
+"""Bytes of one message, the releases and models of one batch."""
+_LENGTH = 8
+_STEP = 1 << 20
+
+
+class _Said(BaseModel):
+    """A record with these keys, of these types, and no others."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Confined(_Said):
+    """What holds a job, told before any code of its generator runs."""
+
+    status: Literal["confined"]
+    guard: str
+    read: list[str]
+
+
+class Prepared(_Said):
+    """What is true of all draws of a job."""
+
+    prepared_at_random: bool
+    prepared_from: dict[str, str] = Field(default_factory=dict)
+
+
+class Ready(_Said):
+    """The generator is prepared."""
+
+    status: Literal["ready"]
+    prepared: Prepared
+
+
+class Unready(_Said):
+    """Why no draw can be made."""
+
+    status: Literal["unready"]
+    error: str
+
+
+class Killed(_Said):
+    """Somebody, or the kernel for want of memory, ended the process of a whole batch."""
+
+    status: Literal["killed"]
+    signal: int
+
+
+class Drawn(_Said):
+    """A release, and what was chosen in fitting the procedure on it."""
+
+    seed: int
+    status: Literal["drawn"]
+    rows: Annotated[int, Field(gt=0)]
+    content: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    stages: list[str]
+    files: dict[str, str | None] = Field(default_factory=dict)
+    selected: str | None
+    threshold: str | None
+    temperature: str | None
+    predictions: bool = False
+
+
+class Failed(_Said):
+    """A draw that gave no release."""
+
+    seed: int
+    status: Literal["failed", "timeout"]
+    error: str
+    files: dict[str, str | None] = Field(default_factory=dict)
+
+
+_SAID: dict[str, type[_Said]] = {
+    "confined": Confined, "ready": Ready, "unready": Unready, "killed": Killed,
+    "drawn": Drawn, "failed": Failed, "timeout": Failed,
+}  # fmt: skip
+
+
+def packed(record: Mapping[str, Any], release: bytes = b"", model: bytes = b"") -> bytes:
+    """Return one record with its release and its model."""
+    head = json.dumps({**record, "sizes": [len(release), len(model)]})
+    return head.encode() + b"\n" + release + model
+
+
+def send(out: IO[bytes], content: bytes) -> None:
+    """Write one message."""
+    out.write(len(content).to_bytes(_LENGTH, "big"))
+    out.write(content)
+    out.flush()
+
+
+def pass_on(source: IO[bytes], out: IO[bytes]) -> bool:
+    """Copy one message as it is, unread; say whether there was one and it was whole."""
+    head = source.read(_LENGTH)
+    if len(head) < _LENGTH:
+        return False
+    out.write(head)
+    left = int.from_bytes(head, "big")
+    while left:
+        part = source.read(min(left, _STEP))
+        if not part:
+            return False
+        out.write(part)
+        left -= len(part)
+    out.flush()
+    return True
+
+
+def receive(source: IO[bytes]) -> bytes | None:
+    """Read one message; nothing where whoever should write it has ended."""
+    head = source.read(_LENGTH)
+    left = int.from_bytes(head, "big")
+    if len(head) < _LENGTH:
+        return None
+    if left > MOST:
+        raise _strange(f"a message of {left} bytes, where {MOST} are allowed")
+    content = bytearray()
+    while left:
+        part = source.read(min(left, _STEP))
+        if not part:
+            return None
+        content += part
+        left -= len(part)
+    return bytes(content)
+
+
+def unpacked(content: bytes) -> Iterator[tuple[_Said, bytes, bytes]]:
+    """Yield the records of one message, each with its release and its model."""
+    start = 0
+    while start < len(content):
+        end = content.find(b"\n", start)
+        if end < 0:
+            raise _strange("a record without an end")
+        said, sizes = _record(content[start:end])
+        first = end + 1 + sizes[0]
+        start = first + sizes[1]
+        if start > len(content):
+            raise _strange(f"{sizes[0]} and {sizes[1]} bytes, which did not come")
+        yield said, content[end + 1 : first], content[first:start]
+
+
+def _record(line: bytes) -> tuple[_Said, tuple[int, int]]:
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError):
+        raise _strange(f"{line[:80]!r}, which is no record") from None
+    if not isinstance(fields, dict):
+        raise _strange(f"{line[:80]!r}, which is no record")
+    sizes = fields.pop("sizes", None)
+    if not isinstance(sizes, list) or [type(size) for size in sizes] != [int, int]:
+        raise _strange("a record without the sizes of its release and its model")
+    if min(sizes) < 0:
+        raise _strange(f"the sizes {sizes}")
+    status = fields.get("status")
+    kind = _SAID.get(status) if isinstance(status, str) else None
+    if kind is None:
+        raise _strange(f"the status {str(status)[:80]!r}")
+    try:
+        return kind.model_validate(fields), (sizes[0], sizes[1])
+    except ValidationError as error:
+        parts = sorted({".".join(str(part) for part in one["loc"])[:80] for one in error.errors()})
+        raise _strange(f"a record of status {status} with a wrong {', '.join(parts)}") from None
+
+
+def readiness(content: bytes, job: Mapping[str, Any], kind: type[_Said]) -> Any:
+    """Return the only record of a message, which is of this kind; raise where it says why not."""
+    records = [said for said, _, _ in unpacked(content)]
+    if len(records) == 1 and isinstance(records[0], Unready):
+        raise DrawError(f"{job['name']}: {records[0].error}")
+    if len(records) != 1 or not isinstance(records[0], kind):
+        raise _strange(f"something else than that it is {kind.__name__.lower()}", job)
+    said = records[0]
+    if isinstance(said, Confined) and not is_guard(said.guard):
+        raise _strange(f"that it is held by {said.guard[:80]!r}", job)
+    return said
+
+
+def drawn_answers(
+    content: bytes, job: Mapping[str, Any], seeds: Sequence[int]
+) -> Iterator[Answer | Killed]:
+    """Yield one answer for each of these seeds, or that their process was killed."""
+    waiting = set(seeds)
+    for said, release, model in unpacked(content):
+        if isinstance(said, Killed) and waiting == set(seeds):
+            yield said
+            return
+        if not isinstance(said, Drawn | Failed):
+            raise _strange("something else than a draw", job)
+        if said.seed not in waiting:
+            raise _strange(f"a draw of seed {said.seed}, which was not to be drawn", job)
+        waiting.remove(said.seed)
+        if isinstance(said, Failed) and (release or model):
+            raise _strange(f"a release of seed {said.seed}, which failed", job)
+        if isinstance(said, Drawn):
+            _check_drawn(said, job)
+        yield said.model_dump(exclude_unset=True), release, model
+    if waiting:
+        raise _strange(f"nothing of {len(waiting)} seeds, the first of them {min(waiting)}", job)
+
+
+def _check_drawn(said: Drawn, job: Mapping[str, Any]) -> None:
+    """Refuse predictions where records are to be drawn, and records where predictions are."""
+    if said.predictions != bool(job["predictions"]):
+        raise _strange(
+            f"{'predictions' if said.predictions else 'records'} of seed {said.seed}, where the "
+            "other are registered",
+            job,
+        )
+    if said.predictions and len(said.files) != 1:
+        raise _strange(f"predictions of seed {said.seed} from no file, or from several", job)
+
+
+def _strange(what: str, job: Mapping[str, Any] | None = None) -> DrawError:
+    name = "" if job is None else f"{job['name']}: "
+    return DrawError(
+        f"{name}a drawing process answered {what}; an honest generator leaves the answers to the "
+        "process that it runs in. Nothing of this answer is kept: read the generator's code, mend "
+        "it and draw again"
+    )

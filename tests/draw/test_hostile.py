@@ -1,0 +1,229 @@
+"""A generator that writes where it should not is stopped, and reaches nothing by it."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from proxyguard.draw import landlock
+from proxyguard.draw.answers import drawn_answers, receive
+from proxyguard.draw.confine import needs_of, reach_of
+from proxyguard.draw.pool import Draws, draw_groups
+from proxyguard.errors import DrawError
+from proxyguard.seal.table import read_table_bytes, table_bytes
+
+MODULE = """
+import fcntl
+import json
+import os
+import stat
+
+
+def pipes():
+    '''Return which pipes this process has, apart from where it prints, with their numbers.'''
+    found = {}
+    for number in sorted(int(name) for name in os.listdir("/dev/fd")):
+        if number in (1, 2):
+            continue
+        try:
+            facts = os.fstat(number)
+        except OSError:
+            continue
+        if stat.S_ISFIFO(facts.st_mode):
+            found[number] = facts.st_ino
+    return found
+
+
+def writable():
+    return [number for number in pipes()
+            if fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE == os.O_WRONLY]
+
+
+class Base:
+    def describe(self):
+        return {}
+
+    def prepare(self, source, rng):
+        self.source = source
+
+
+class Counting(Base):
+    def prepare(self, source, rng):
+        self.source = source
+        self.copy = os.dup(writable()[0])
+        self.before = pipes()
+
+    def draw(self, seed):
+        now = pipes()
+        shared = set(self.before.values()) & set(now.values())
+        numbers = [len(set(self.before.values())), len(set(now.values())), len(shared), int(seed)]
+        return self.source.head(4).assign(x=[float(n) for n in numbers])
+
+
+class Escape(Base):
+    '''Hands a job of its own, which forbids nothing, to every pipe but the first.'''
+
+    def __init__(self, job):
+        self.job = job
+
+    def prepare(self, source, rng):
+        first, *others = writable()
+        ready = {"status": "ready", "prepared": {}, "sizes": [10**7, 0]}
+        os.write(first, json.dumps(ready).encode() + b"\\n")
+        for number in others:
+            os.write(number, json.dumps(self.job).encode() + b"\\n")
+        os._exit(0)
+
+
+class Loot(Base):
+    def __init__(self, table, goal):
+        with open(goal, "w") as file:
+            file.write(open(table).read())
+
+
+class Forger(Base):
+    def __init__(self, said, late=False):
+        self.said = said
+
+    def draw(self, seed):
+        os.write(writable()[0], self.said.encode())
+        os._exit(0)
+
+
+class Boaster(Base):
+    '''Says while it prepares what it is held by.'''
+
+    def prepare(self, source, rng):
+        ready = {"status": "ready", "prepared": {"prepared_at_random": False, "guard": "nothing"},
+                 "sizes": [0, 0]}
+        said = json.dumps(ready).encode() + b"\\n"
+        os.write(writable()[0], len(said).to_bytes(8, "big") + said)
+        self.source = source
+
+    def draw(self, seed):
+        return self.source.sample(3, random_state=seed.take("rows"))
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in ("code", "data", "goal"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "code" / "pg_hostile.py").write_text(MODULE)
+    (tmp_path / "data" / "table.csv").write_text("x\n1\n2\n")
+    source = pd.DataFrame({"x": [float(i) for i in range(30)]})
+    (tmp_path / "source").write_bytes(table_bytes(source))
+    monkeypatch.syspath_prepend(str(tmp_path / "code"))
+    return tmp_path
+
+
+def job(root: Path, generator: str, many: int = 1, **options: Any) -> dict[str, Any]:
+    return {
+        "name": "hostile", "generator": f"pg_hostile:{generator}", "options": options,
+        "kinds": {"x": "number"}, "missing": [], "predictions": False, "many": many,
+        "source": str(root / "source"), "validation": None, "prepare_seed": 0,
+        "root": str(root), "forbidden": [str(root / "data")], "procedure": None,
+        "allow": [], "reads": [], "lists": [],
+    }  # fmt: skip
+
+
+def draw(
+    one: dict[str, Any], seeds: tuple[int, ...] = (5, 6)
+) -> list[tuple[dict[str, Any], bytes]]:
+    kept: list[tuple[dict[str, Any], bytes]] = []
+    draws = Draws(job=one, seeds=seeds, keep=lambda r, release, model: kept.append((r, release)))
+    draw_groups([draws], module="proxyguard.adapters.worker", workers=1, timeout=None)
+    return kept
+
+
+def test_a_generator_has_the_pipes_of_its_job_and_a_draw_has_its_own_alone(root: Path) -> None:
+    kept = draw(job(root, "Counting"))
+    found = [read_table_bytes(release, "it")["x"].tolist() for _, release in kept]
+    # Requests and answers where it prepares, and one that no other process has where it draws,
+    # also where the generator copied the pipe of the answers.
+    assert found == [[2.0, 1.0, 0.0, 5.0], [2.0, 1.0, 0.0, 6.0]]
+
+
+def test_a_job_that_a_generator_writes_itself_is_not_served(root: Path) -> None:
+    if landlock.version() == 0:
+        pytest.skip("this kernel has no Landlock: nothing holds such a generator anyway")
+    goal = root / "goal" / "loot"
+    own = {
+        **job(root, "Loot", table=str(root / "data" / "table.csv"), goal=str(goal)),
+        "forbidden": [], "reads": [str(root / "data")], "allow": [f"/dev/..{root}/goal"],
+    }  # fmt: skip
+    with pytest.raises(DrawError):
+        draw(job(root, "Escape", job=own))
+    assert not goal.exists()
+
+
+def test_what_is_registered_by_a_way_through_dev_is_no_device(root: Path) -> None:
+    goal = str(root / "goal")
+    asked = {**job(root, "Counting"), "allow": [f"/dev/..{goal}", "/dev/tty*"]}
+    reach = reach_of(needs_of(asked), str(root))
+    assert not any("goal" in path for path in reach.changed)
+    assert any("goal" in path for path in reach.read)
+
+
+DRAWN = {"seed": 5, "status": "drawn", "rows": 3, "content": "0" * 64, "stages": [],
+         "selected": None, "threshold": None, "temperature": None, "sizes": [0, 0]}  # fmt: skip
+FAILED = {"seed": 5, "status": "failed", "error": "x", "sizes": [0, 0]}
+
+
+def said(*records: dict[str, Any]) -> str:
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (said({**FAILED, "seed": "../../planted"}), "wrong seed"),
+        (said({**FAILED, "seed": 7}), "seed 7, which was not to be drawn"),
+        (said({**FAILED, "seed": True}), "wrong seed"),
+        (said(FAILED, FAILED), "seed 5, which was not to be drawn"),
+        (said({**FAILED, "planted": "anything"}), "wrong planted"),
+        (said({**FAILED, "status": "given"}), "the status 'given'"),
+        (said({**FAILED, "status": ["failed"]}), "the status"),
+        (said({**FAILED, "sizes": [-1, 0]}), "the sizes"),
+        (said({**FAILED, "sizes": [10**15, 0]}), "which did not come"),
+        (said({**FAILED, "sizes": [2, 0]}) + "ab", "a release of seed 5, which failed"),
+        (said({"seed": 5, "status": "failed", "sizes": [0, 0]}), "wrong error"),
+        (said({"seed": 5, "status": "failed", "error": "x"}), "without the sizes"),
+        (said({**DRAWN, "content": "../planted"}), "wrong content"),
+        (said({**DRAWN, "rows": 0}), "wrong rows"),
+        (said({**DRAWN, "predictions": True}), "predictions of seed 5"),
+        (said({"status": "ready", "prepared": {"prepared_at_random": False}, "sizes": [0, 0]}),
+         "else than a draw"),
+        ("[]\n", "no record"),
+        ("{\n", "no record"),
+        ("no end", "without an end"),
+        ("", "nothing of 1 seeds"),
+    ],
+)  # fmt: skip
+def test_an_answer_that_was_not_asked_for_is_refused(root: Path, words: str, why: str) -> None:
+    answers = drawn_answers(words.encode(), job(root, "Forger"), [5])
+    with pytest.raises(DrawError, match=why):
+        list(answers)
+
+
+def test_a_draw_that_answers_for_another_seed_stops_the_drawing(root: Path) -> None:
+    forged = said({**FAILED, "seed": "../../planted"})
+    with pytest.raises(DrawError, match="wrong seed"):
+        draw(job(root, "Forger", said=forged))
+    with pytest.raises(DrawError, match="nothing of 1 seeds"):
+        draw(job(root, "Forger", said=""))
+
+
+def test_a_generator_does_not_say_itself_what_it_was_held_by(root: Path) -> None:
+    with pytest.raises(DrawError, match=r"wrong prepared\.guard"):
+        draw(job(root, "Boaster"))
+
+
+def test_a_message_longer_than_any_batch_is_refused_unread() -> None:
+    with pytest.raises(DrawError, match="bytes, where"):
+        receive(io.BytesIO((1 << 62).to_bytes(8, "big")))
