@@ -31,7 +31,27 @@ from proxyguard.draw.catalog import (
     only_our_code,
 )
 from proxyguard.draw.models import load_model, skops_bytes
+from proxyguard.draw.processes import LINUX
 from proxyguard.errors import UntrustedCode
+
+DUMPABLE = """\
+import sys
+from proxyguard.audit.apart import _unreadable_memory
+from proxyguard.draw.processes import prctl, prctl_value
+prctl(4, int(sys.argv[1]))
+with _unreadable_memory():
+    within = prctl_value(3)
+print(within, prctl_value(3))
+"""
+
+
+@pytest.mark.skipif(not LINUX, reason="an attribute of processes on Linux")
+@pytest.mark.parametrize("before", [0, 1])
+def test_memory_that_was_unreadable_before_stays_so(before: int) -> None:
+    words = [sys.executable, "-c", DUMPABLE, str(before)]
+    told = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert told.split() == ["0", str(before)]
+
 
 MODULE = '''\
 import json

@@ -45,7 +45,7 @@ from proxyguard.audit.target import OpenTarget
 from proxyguard.draw.catalog import load_generator
 from proxyguard.draw.confine import Needs, confine, needs_of
 from proxyguard.draw.pool import THREADS, import_path
-from proxyguard.draw.processes import LINUX, end_with_parent, prctl
+from proxyguard.draw.processes import LINUX, end_with_parent, prctl, prctl_value
 from proxyguard.draw.protocol import Seed
 from proxyguard.draw.worker import Worker
 from proxyguard.errors import SealError, UntrustedCode
@@ -58,7 +58,7 @@ KEPT = ("PATH", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH
 """What the child keeps of the environment: nothing that could hold a secret or lead to one."""
 MOST = 1 << 28
 """Bytes that the child may answer; statistics are far fewer."""
-_DUMPABLE = 4  # PR_SET_DUMPABLE
+_GET_DUMPABLE, _DUMPABLE = 3, 4  # PR_GET_DUMPABLE, PR_SET_DUMPABLE
 _LENGTH = 8
 
 
@@ -193,11 +193,13 @@ def _unreadable_memory() -> Iterator[None]:
     if not LINUX:
         yield
         return
+    before = prctl_value(_GET_DUMPABLE)
     prctl(_DUMPABLE, 0)
     try:
         yield
     finally:
-        prctl(_DUMPABLE, 1)
+        if before == 1:  # whoever had made it unreadable wants it so, and 2 cannot be set
+            prctl(_DUMPABLE, before)
 
 
 def send_target(target: OpenTarget, out: IO[bytes]) -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from proxyguard.audit.agree import CLOSE
 from proxyguard.audit.folder import AuditFolder
+from proxyguard.audit.manifest import FAILED
 from proxyguard.audit.target import OpenTarget
 from proxyguard.errors import LossMismatch, SealError
 from proxyguard.losses.cell import Column, Reading, share_column
@@ -131,7 +132,7 @@ class ShareScorer:
 
 def is_failed(draw: Mapping[str, Any]) -> bool:
     """Return whether a draw failed or is of no record, so that every loss is its upper bound."""
-    return draw["status"] in ("failed", "timeout") or draw.get("rows") == 0
+    return draw["status"] in FAILED or draw.get("rows") == 0
 
 
 def check_answers(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -53,13 +54,19 @@ def draw(
     if json:
         show.give(manifest)
         return
+    from proxyguard.audit.manifest import FAILED
+
     for mechanisms in manifest["members"].values():
         for name, content in mechanisms.items():
-            failed = [d for d in content["draws"] if d["status"] in ("failed", "timeout")]
+            failed = [d for d in content["draws"] if d["status"] in FAILED]
             show.say(f"{name}: {len(content['draws'])} draws frozen, {len(failed)} failed")
             for draw in failed:
                 show.say(f"    seed {draw['seed']}: {draw['error']}")
     show.say(f"Next: proxyguard open {folder}")
+
+
+_MOST_AGAIN = 100_000
+"""How many seeds a range of --again may have: each is compared with the registered ones."""
 
 
 def _seeds(text: str) -> list[tuple[str | None, int]]:
@@ -68,9 +75,16 @@ def _seeds(text: str) -> list[tuple[str | None, int]]:
     found: list[tuple[str | None, int]] = []
     for part in numbers.split(","):
         first, _, last = part.partition("-")
-        if not first.isdigit() or not (last or first).isdigit():
+        # Ten digits hold every seed, and a number of thousands cannot even be read.
+        if re.fullmatch(r"[0-9]{1,10}(-[0-9]{1,10})?", part) is None:
             raise typer.BadParameter(f"{text!r} is no list of seeds such as 103,105-107")
-        found += [(name or None, seed) for seed in range(int(first), int(last or first) + 1)]
+        start, stop = int(first), int(last or first) + 1
+        if not 0 < stop - start <= _MOST_AGAIN:
+            raise typer.BadParameter(
+                f"{text!r} has the range {part}; give the smaller number first, and at most "
+                f"{_MOST_AGAIN} seeds in a range"
+            )
+        found += [(name or None, seed) for seed in range(start, stop)]
     return found
 
 

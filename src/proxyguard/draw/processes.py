@@ -37,6 +37,15 @@ def prctl(option: int, value: int) -> None:
         raise OSError(error, f"prctl({option}, {value}): {os.strerror(error)}")
 
 
+def prctl_value(option: int) -> int:
+    """Return one attribute of this process; raise where the kernel refuses it."""
+    value: int = libc().prctl(option, *[ctypes.c_ulong(0)] * 4)
+    if value < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"prctl({option}): {os.strerror(error)}")
+    return value
+
+
 def end_with_parent(parent: int, number: signal.Signals) -> None:
     """Let this signal come when the parent dies, and end at once where it is dead already.
 
