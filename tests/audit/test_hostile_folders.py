@@ -25,6 +25,7 @@ import pytest
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import CERTIFICATE, EVIDENCE, RELEASES
 from proxyguard.cli import show
+from proxyguard.cli.main import main
 from proxyguard.draw.models import load_model
 from proxyguard.errors import BrokenTable, RegistryError, SealError, TableError
 from proxyguard.registry.declaration import read_declaration
@@ -32,6 +33,7 @@ from proxyguard.registry.target import Reading
 from proxyguard.seal import inside, table
 from proxyguard.seal.canonical import canonical_bytes
 from proxyguard.seal.journal import NAME
+from proxyguard.seal.ledger import Stage
 from proxyguard.seal.sealed_file import SealedFile
 from proxyguard.seal.storage import write_atomic
 
@@ -244,6 +246,37 @@ def test_a_sealed_target_is_found_by_its_number_alone(at: At, forge: Any) -> Non
     assert not audit.verify().good
     with pytest.raises(SealError, match="a sealed target has a number"):
         audit.folder.sealed_target(lie)
+
+
+@pytest.mark.parametrize(
+    "command", ["verify", "status", "log", "report", "grant", "check", "register"]
+)
+def test_a_seal_that_says_nothing_ends_every_command_alike(
+    at: At,
+    forge: Any,
+    command: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    audit = at("sealed")
+    author = forge.author(audit)
+    forge.write_chain(audit, [(Stage.SEALED, {"author": author.identity})], author)
+    given = {"grant": ["--key", str(audit.home.signing_path)]}.get(command, [])
+    if command in ("grant", "check", "register"):
+        given += ["--home", str(audit.home.root)]
+    monkeypatch.setattr(sys, "argv", ["proxyguard", command, str(audit.folder.path), *given])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 5
+    assert "entry 0 of the ledger (sealed) has no 'audit'" in "".join(capsys.readouterr())
+
+
+def test_a_sealed_file_of_no_shape_is_found_before_anything_is_registered(
+    at: At, forge: Any
+) -> None:
+    audit = at("sealed")
+    forge.rewrite(audit, sealed=lambda body: body["members"]["target"].update(records=7))
+    assert "7 records are recorded, the sealed file has 300" in broken(audit, "target")
 
 
 def test_a_header_cannot_keep_anybody_counting_chunks(at: At, tmp_path: Path) -> None:

@@ -12,22 +12,36 @@ import pytest
 
 from proxyguard.errors import KeyMissing, SealError, StageError
 from proxyguard.seal import storage
+from proxyguard.seal.canonical import canonical_bytes
 from proxyguard.seal.journal import NAME, Journal, writing
 from proxyguard.seal.keys import SigningKey, signed_by
-from proxyguard.seal.ledger import Stage
+from proxyguard.seal.ledger import ORIGIN, Entry, Stage
 
 A = "a" * 64
-STEPS: list[tuple[Stage, dict[str, Any]]] = [
-    (Stage.SEALED, {"target": A}),
-    (Stage.REGISTERED, {"declaration": A}),
-    (Stage.DRAWN, {"releases": A}),
-    (Stage.OPENED, {}),
-    (Stage.CERTIFIED, {"certificate": A}),
-]
-
-
+TIME = "2026-01-01T00:00:00+00:00"
 KEY = SigningKey.create()
-STEPS[0][1]["author"] = KEY.identity
+MEMBER: dict[str, Any] = {
+    "index": 0, "records": 3, "commitment": A, "nonce_digest": A, "kinds": [["x", "number"]],
+    "negative": None, "estimand": "the mean", "development": {"training": 5},
+    "expected_twins": {"training": "0.0"},
+}  # fmt: skip
+SEALED: dict[str, Any] = {
+    "audit": "0" * 32, "name": "small", "declaration": A, "members": {"target": MEMBER},
+    "lineage": [], "author": KEY.identity, "steward": None, "software": {},
+    "files": {"target/0.sealed": A, "development/0.training.parquet": A}, "time": TIME,
+}  # fmt: skip
+REGISTERED = {"declaration": A, "path": "fixed", "lineage": [], "files": {}, "time": TIME}
+DRAWN = {"releases": A, "registry": A, "again": [], "files": {}, "time": TIME}
+OPENED = {
+    "registry": A, "releases": A, "lineage": [], "grant": None, "files": {}, "time": TIME
+}  # fmt: skip
+STEPS: list[tuple[Stage, dict[str, Any]]] = [
+    (Stage.SEALED, SEALED),
+    (Stage.REGISTERED, REGISTERED),
+    (Stage.DRAWN, DRAWN),
+    (Stage.OPENED, OPENED),
+    (Stage.CERTIFIED, {"files": {}, "time": TIME}),
+]
 
 
 @pytest.fixture
@@ -222,6 +236,68 @@ def test_nobody_is_made_an_author_without_their_own_key(tmp_path: Path, key: Sig
     victim = SigningKey.create()
     with writing(tmp_path) as journal:
         journal.record(*STEPS[0], key)
-        journal.record(Stage.ROTATED, {"successor": victim.identity, "consent": key.sign(b"")}, key)
+        body = {"successor": victim.identity, "consent": key.sign(b""), "time": TIME}
+        journal.record(Stage.ROTATED, body, key)
     with pytest.raises(SealError, match="who has not consented"):
         Journal(tmp_path)
+
+
+def written(folder: Path, steps: list[tuple[Stage, dict[str, Any]]]) -> None:
+    """Write a ledger of these steps, chained and signed by its author, whatever they say."""
+    lines, previous = [], ORIGIN
+    for index, (stage, body) in enumerate(steps):
+        entry = Entry(index=index, stage=stage, signer=KEY.public, body=body, previous=previous)
+        signed = {"entry": entry.to_dict(), "signature": KEY.sign(entry.to_bytes())}
+        lines.append(canonical_bytes(signed) + b"\n")
+        previous = entry.digest
+    (folder / NAME).write_bytes(b"".join(lines))
+
+
+ODD = (None, 7, "x", [], {}, [7], True)
+SAME: dict[str, tuple[object, ...]] = {
+    # Values of `ODD` that a body may well have.
+    "name": ("x",), "estimand": ("x",), "time": ("x",), "negative": (None, "x"), "path": (),
+    "lineage": ([],), "again": ([],), "kinds": ([],), "steward": (None,), "grant": (None,),
+    "software": ({},), "expected_twins": ({},), "development": ({},), "index": (), "records": (7,),
+    "files": ({},),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("step", range(len(STEPS)), ids=[stage.value for stage, _ in STEPS])
+def test_a_signed_entry_that_lacks_a_key_or_has_another_type_is_named(
+    tmp_path: Path, step: int
+) -> None:
+    stage, body = STEPS[step]
+    for key in body:
+        less = {name: value for name, value in body.items() if name != key}
+        odd = [{**body, key: value} for value in ODD if value not in SAME.get(key, ())]
+        for changed in (less, *odd):
+            written(tmp_path, [*STEPS[:step], (stage, changed), *STEPS[step + 1 :]])
+            with pytest.raises(SealError, match=f"{stage.value}"):
+                Journal(tmp_path)
+
+
+@pytest.mark.parametrize("key", sorted(MEMBER))
+def test_a_seal_that_does_not_say_what_a_target_is_is_named(tmp_path: Path, key: str) -> None:
+    less = {name: value for name, value in MEMBER.items() if name != key}
+    odd = [{**MEMBER, key: value} for value in ODD if value not in SAME.get(key, ())]
+    for member in (less, *odd, "x"):
+        written(tmp_path, [(Stage.SEALED, {**SEALED, "members": {"target": member}})])
+        with pytest.raises(SealError, match=r"entry 0 of the ledger \(sealed\), target 'target'"):
+            Journal(tmp_path)
+
+
+@pytest.mark.parametrize("file", sorted(SEALED["files"]))
+def test_a_seal_vouches_for_every_file_that_it_speaks_of(tmp_path: Path, file: str) -> None:
+    files = {name: digest for name, digest in SEALED["files"].items() if name != file}
+    written(tmp_path, [(Stage.SEALED, {**SEALED, "files": files})])
+    with pytest.raises(SealError, match=f"nothing vouches for {file}"):
+        Journal(tmp_path)
+
+
+def test_a_step_that_nobody_could_read_back_is_not_recorded(tmp_path: Path) -> None:
+    with writing(tmp_path) as journal:
+        with pytest.raises(SealError, match="has no 'audit'"):
+            journal.record(Stage.SEALED, {"author": KEY.identity}, KEY)
+        assert not journal.ledger.entries
+    assert not (tmp_path / NAME).exists()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from proxyguard.audit.folder import CERTIFICATE, DECLARATION, EVIDENCE, AuditFolder
 from proxyguard.audit.integrity import odd_entries, problems, unknown_files
 from proxyguard.draw.catalog import only_our_code
-from proxyguard.errors import KeyMissing, ProxyGuardError, UntrustedCode
+from proxyguard.errors import KeyMissing, ProxyGuardError, SealError, UntrustedCode
 from proxyguard.seal.inside import ours_to_mend
 from proxyguard.seal.journal import NAME, Journal
 from proxyguard.seal.ledger import Stage
@@ -107,6 +107,9 @@ def _verify(folder: AuditFolder, opener: Opener | None, scope: Scope) -> Verific
     result.certified = journal.ledger.has(Stage.CERTIFIED)
     step(result, "files", "files: every recorded byte",
          lambda: _check_files(result, folder, journal))  # fmt: skip
+    if journal.ledger.has(Stage.SEALED):
+        step(result, "target", "the sealed targets: their shape",
+             lambda: _check_sealed(folder, journal))  # fmt: skip
     if journal.ledger.has(Stage.REGISTERED):
         from proxyguard.audit.verify_claim import verify_claim
 
@@ -123,6 +126,17 @@ def _check_files(result: Verification, folder: AuditFolder, journal: Journal) ->
         Finding(place=name, problem=why) for name, why in odd_entries(folder) if name not in known
     ]
     result.unknown = unknown_files(folder, journal)
+
+
+def _check_sealed(folder: AuditFolder, journal: Journal) -> None:
+    """See, with or without a claim, that the sealed files are such and as long as recorded."""
+    for name, member in journal.ledger.find(Stage.SEALED)[0].body["members"].items():
+        file = folder.sealed_target(member)
+        file.check_shape()
+        if file.rows != member["records"]:
+            raise SealError(
+                f"{name}: {member['records']} records are recorded, the sealed file has {file.rows}"
+            )
 
 
 def _unrecorded(folder: AuditFolder, journal: Journal) -> Iterator[tuple[str, str]]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from proxyguard.errors import KeyMissing, SealError, StageError
+from proxyguard.seal.bodies import check_body
 from proxyguard.seal.canonical import canonical_bytes
 from proxyguard.seal.inside import parse_canonical, read_inside
 from proxyguard.seal.keys import SigningKey, signed_by
@@ -41,6 +42,8 @@ class Journal:
             self.ledger = Ledger(entries)
         except StageError as error:  # not a step too early: a record that breaks its own rules
             raise SealError(str(error)) from error
+        for entry in entries:
+            check_body(entry, self.ledger.path)
 
     @property
     def signer(self) -> str | None:
@@ -71,6 +74,7 @@ class Journal:
         self.check_signer(key)
         trial = Ledger(self.ledger.entries)
         entry = trial.append(stage, body, key.public)
+        check_body(entry, trial.path)
         line = canonical_bytes({"entry": entry.to_dict(), "signature": key.sign(entry.to_bytes())})
         lines = [*self._lines, line]
         write_atomic(self._path, b"".join(one + b"\n" for one in lines))

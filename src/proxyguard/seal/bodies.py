@@ -1,0 +1,185 @@
+"""What the body of each ledger entry must hold: the door through which every reader goes.
+
+A signature says who wrote an entry, not that it is one. Every command takes names, digests and
+numbers out of these bodies, so they are checked where the ledger is read and before an entry is
+written; what lacks a key or has another type is a `SealError` that names entry and key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from proxyguard.errors import SealError
+from proxyguard.seal.inside import is_address
+from proxyguard.seal.ledger import Entry, Path, Stage
+
+Test = Callable[[object], bool]
+Shape = Mapping[str, tuple[Test, str]]
+"""For each key of a body, what its value passes, and that in words."""
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_mapping(value: object) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _is_list_of_mappings(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(part, Mapping) for part in value)
+
+
+def _is_list_of_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(part, str) for part in value)
+
+
+def _are_files(value: object) -> bool:
+    return isinstance(value, Mapping) and all(is_address(digest) for digest in value.values())
+
+
+def _are_kinds(value: object) -> bool:
+    return isinstance(value, list) and all(
+        _is_list_of_texts(pair) and len(pair) == 2 for pair in value
+    )
+
+
+def _are_parts(value: object) -> bool:
+    """Return whether roles of the development part are counted; a role is part of a file name."""
+    roles = {"training", "validation"}
+    return (
+        isinstance(value, Mapping) and set(value) <= roles and all(map(_is_count, value.values()))
+    )
+
+
+def _are_numbers(value: object) -> bool:
+    number = re.compile(r"\d+\.\d|inf|nan")
+    return isinstance(value, Mapping) and all(
+        isinstance(text, str) and number.fullmatch(text) is not None for text in value.values()
+    )
+
+
+def _matches(pattern: str) -> Test:
+    compiled = re.compile(pattern)
+    return lambda value: isinstance(value, str) and compiled.fullmatch(value) is not None
+
+
+def _or_none(test: Test) -> Test:
+    return lambda value: value is None or test(value)
+
+
+TEXT = (_is_text, "a text")
+COUNT = (_is_count, "a whole number, not negative")
+DIGEST = (is_address, "a digest")
+MAPPING = (_is_mapping, "a mapping")
+MAPPINGS = (_is_list_of_mappings, "a list of mappings")
+TEXTS = (_is_list_of_texts, "a list of texts")
+IDENTITY = (_matches("[0-9a-f]{128}"), "an identity of 128 hexadecimal digits")
+RECORDED: Shape = {
+    "files": (_are_files, "files by their digests"),
+    "time": TEXT,
+}
+
+MEMBER: Shape = {
+    "index": COUNT,
+    "records": COUNT,
+    "commitment": DIGEST,
+    "nonce_digest": DIGEST,
+    "kinds": (_are_kinds, "a list of columns with their kinds"),
+    "negative": (_or_none(_is_text), "a label or nothing"),
+    "estimand": TEXT,
+    "development": (_are_parts, "the sizes of training and validation"),
+    "expected_twins": (_are_numbers, "numbers with one decimal"),
+}
+LOSSES: Shape = {"releases": TEXTS, "requirements": TEXTS}
+"""What is said besides of losses that were computed elsewhere."""
+
+BODIES: Mapping[Stage, Shape] = {
+    Stage.SEALED: {
+        # It names a key file in the home of whoever opens: another text could lead anywhere.
+        "audit": (_matches("[0-9a-f]{32}"), "32 hexadecimal digits"),
+        "name": TEXT,
+        "declaration": DIGEST,
+        "members": (lambda value: isinstance(value, Mapping) and bool(value), "targets by name"),
+        "lineage": MAPPINGS,
+        "author": IDENTITY,
+        "steward": (_or_none(IDENTITY[0]), f"{IDENTITY[1]}, or nothing"),
+        "software": MAPPING,
+        **RECORDED,
+    },
+    Stage.DEVELOPED: {"members": MAPPING, **RECORDED},
+    Stage.REGISTERED: {"declaration": DIGEST, "path": TEXT, "lineage": MAPPINGS, **RECORDED},
+    Stage.AMENDED: {
+        "declaration": DIGEST,
+        "supersedes": DIGEST,
+        "reason": TEXT,
+        "void": MAPPINGS,
+        "pending": COUNT,
+        **RECORDED,
+    },
+    Stage.DRAWN: {"releases": DIGEST, "registry": DIGEST, "again": MAPPINGS, **RECORDED},
+    Stage.OPENED: {
+        "registry": DIGEST,
+        "releases": DIGEST,
+        "lineage": MAPPINGS,
+        "grant": (_or_none(is_address), "a digest or nothing"),
+        **RECORDED,
+    },
+    Stage.SCORED: {"release": DIGEST, "statistics": MAPPING, "time": TEXT},
+    Stage.CERTIFIED: RECORDED,
+    Stage.DEVIATED: {"reason": TEXT, "time": TEXT},
+    Stage.CORRECTED: {
+        "reason": TEXT,
+        "design": MAPPING,
+        "decisions": MAPPING,
+        "correction": DIGEST,
+        **RECORDED,
+    },
+    Stage.ROTATED: {"successor": IDENTITY, "consent": TEXT, "time": TEXT},
+}
+COMMITTED: Shape = {"release": DIGEST, "record": MAPPING, **RECORDED}
+"""A draw of a sequential audit."""
+
+
+def check_body(entry: Entry, path: Path) -> None:
+    """Raise unless an entry says all that its step says."""
+    step = f"entry {entry.index} of the ledger ({entry.stage.value})"
+    if not _are_files(entry.body.get("files", {})):
+        raise SealError(f"{step} does not list its files by their digests")
+    committed = entry.stage is Stage.DRAWN and path is Path.SEQUENTIAL
+    _check_shape(entry.body, COMMITTED if committed else BODIES[entry.stage], step)
+    if entry.stage is Stage.SEALED:
+        for name, member in entry.body["members"].items():
+            _check_member(name, member, entry.body["files"], step)
+
+
+def _check_member(name: str, member: Any, files: Mapping[str, str], step: str) -> None:
+    where = f"{step}, target {name[:80]!r}"
+    if not isinstance(member, Mapping):
+        raise SealError(f"{where} is no mapping")
+    losses = any(key in member for key in LOSSES)
+    _check_shape(member, {**MEMBER, **LOSSES} if losses else MEMBER, where)
+    index = member["index"]
+    parts = [f"development/{index}.{role}.parquet" for role in member["development"]]
+    for file in (f"target/{index}.sealed", *parts):
+        if file not in files:
+            raise SealError(f"{where}: nothing vouches for {file}")
+
+
+def _check_shape(body: Mapping[str, Any], shape: Shape, where: str) -> None:
+    for key, (test, words) in shape.items():
+        if key not in body:
+            raise SealError(
+                f"{where} has no {key!r}, which is {words}; whoever signed it left it out"
+            )
+        if not test(body[key]):
+            raise SealError(
+                f"{where} has {str(body[key])[:80]!r} as {key!r}, which is {words}; whoever signed "
+                "it wrote that"
+            )
