@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from proxyguard.audit.audit import Audit
-from proxyguard.audit.folder import CERTIFICATE, EVIDENCE, RELEASES
+from proxyguard.audit.folder import CERTIFICATE, EVIDENCE, RELEASES, AuditFolder
 from proxyguard.cli import show
 from proxyguard.cli.main import main
 from proxyguard.draw.models import load_model
@@ -154,6 +154,38 @@ def test_a_write_does_not_follow_a_link_that_lies_in_wait(tmp_path: Path) -> Non
 
 
 # What the author signed
+
+
+@pytest.mark.parametrize("name", ["store", "draws"])
+def test_nothing_is_drawn_into_a_folder_that_leads_out(at: At, tmp_path: Path, name: str) -> None:
+    audit = at("registered")
+    outside = tmp_path / "outside"
+    place = audit.folder / name
+    shutil.move(place, outside) if place.exists() else outside.mkdir()
+    before = sorted(outside.rglob("*"))
+    place.symlink_to(outside)
+    with pytest.raises(SealError, match=f"{name} is a link"):
+        audit.draw()
+    assert sorted(outside.rglob("*")) == before
+    assert not audit.journal().ledger.has(Stage.DRAWN)
+
+
+@pytest.mark.parametrize("name", ["store", "registry"])
+def test_no_write_follows_a_folder_that_became_a_link(tmp_path: Path, name: str) -> None:
+    """A step may run for hours after the folder was looked at."""
+    outside, folder = tmp_path / "outside", AuditFolder(tmp_path / "audit")
+    outside.mkdir()
+    folder.path.mkdir()
+    (folder / name).symlink_to(outside)
+    writes: list[Callable[[], object]] = [
+        lambda: folder.write(f"{name}/0.toml", b"text"),
+        lambda: folder.write_json(f"{name}/below/0.json", {}),
+        lambda: folder.store.put(b"object"),
+    ]
+    for write in writes if name == "store" else writes[:2]:
+        with pytest.raises(SealError, match="below a link"):
+            write()
+    assert not list(outside.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from proxyguard.seal.inside import (
 )
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Entry, Stage
-from proxyguard.seal.storage import write_atomic
+from proxyguard.seal.storage import write_inside
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,10 +117,8 @@ class AuditFolder:
     def write_json(self, name: str, value: Any) -> str:
         """Write a value in canonical form and return the digest of its bytes."""
         content = canonical_bytes(value)
-        place = self / name
-        place.parent.mkdir(parents=True, exist_ok=True)
         if not self.has(name) or self.read(name) != content:
-            write_atomic(place, content)
+            write_inside(self.path, name, content)
         return hashlib.sha256(content).hexdigest()
 
     def read_json(self, name: str) -> Any:
@@ -133,9 +131,7 @@ class AuditFolder:
 
     def write(self, name: str, content: bytes) -> str:
         """Write a file and return the digest of its bytes."""
-        place = self / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(place, content)
+        write_inside(self.path, name, content)
         return hashlib.sha256(content).hexdigest()
 
     def sha256(self, name: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from proxyguard.errors import DigestMismatch, SealError
 from proxyguard.seal.inside import OBJECT, is_address, read_inside
-from proxyguard.seal.storage import LEFTOVER, write_atomic
+from proxyguard.seal.storage import LEFTOVER, write_inside
 
 
 class Store:
@@ -32,8 +32,7 @@ class Store:
         address = hashlib.sha256(content).hexdigest()
         place = self.path(address)
         if not place.exists():
-            place.parent.mkdir(parents=True, exist_ok=True)
-            write_atomic(place, content)
+            write_inside(self._folder, self.name(address), content)
         return address
 
     def get(self, address: str) -> bytes:

@@ -19,6 +19,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ FILES = 250_000
 """Files of a folder; a draw has three."""
 DEPTH = 32
 """Folders within folders."""
+LINK = "a link"
 _ADDRESS = re.compile("[0-9a-f]{64}")
 _OURS = frozenset(
     (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE)
@@ -91,6 +93,32 @@ def read_inside(folder: Path, name: str, *, most: int = DOCUMENT) -> bytes:
     """Return the bytes of a plain file of the folder."""
     with open_inside(folder, name, most=most) as file:
         return file.read(most)  # and no more, should it grow
+
+
+def make_parents_inside(folder: Path, name: str) -> None:
+    """Make the folders that a file of the folder lies in; none of them may be a link.
+
+    A link that came with the folder would let a write end outside, under a name that is ours.
+    """
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        for part in check_name(name)[:-1]:
+            with suppress(FileExistsError):
+                os.mkdir(part, dir_fd=handle)
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY
+            within = os.open(part, flags, dir_fd=handle)
+            os.close(handle)
+            handle = within
+    except OSError as error:
+        # With O_DIRECTORY a link is told as no folder.
+        if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+            raise
+        raise SealError(
+            f"{name} would be written below a link, or below something that is no folder; remove "
+            "it, an audit's folder holds its own files"
+        ) from error
+    finally:
+        os.close(handle)
 
 
 def sha256_inside(folder: Path, name: str) -> str:
@@ -160,7 +188,7 @@ def parse_canonical(content: bytes, name: str) -> Any:
 
 def _kind(mode: int) -> str:
     kinds = {
-        stat.S_IFLNK: "a link", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket",
+        stat.S_IFLNK: LINK, stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket",
         stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFDIR: "a folder",
     }  # fmt: skip
     return kinds.get(stat.S_IFMT(mode), "something odd")
@@ -168,7 +196,7 @@ def _kind(mode: int) -> str:
 
 def _what_failed(error: OSError) -> str:
     if error.errno == errno.ELOOP:
-        return "a link"
+        return LINK
     if error.errno == errno.ENOTDIR:
         return "below a link, or below something that is no folder"
     if error.errno == errno.ENXIO:

@@ -18,9 +18,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from proxyguard.errors import Busy, DiskError, StoodOpen, Unprotected
+from proxyguard.errors import Busy, DiskError, SealError, StoodOpen, Unprotected
 from proxyguard.seal.entropy import random_bytes
-from proxyguard.seal.inside import entries_inside
+from proxyguard.seal.inside import LINK, entries_inside, make_parents_inside
 
 LEFTOVER = ".part"
 """Suffix of a file that is being written."""
@@ -171,6 +171,27 @@ def sweep(folder: Path) -> None:
             (folder / name).unlink()
 
 
+def write_inside(folder: Path, name: str, content: bytes) -> None:
+    """Put a file into an audit's folder, and nowhere else."""
+    try:
+        make_parents_inside(folder, name)
+    except OSError as error:
+        raise DiskError(
+            f"{folder / name} could not be written ({error.strerror or error}); nothing was "
+            "changed, mend the disk and run the step again"
+        ) from error
+    write_atomic(folder / name, content)
+
+
+def _refuse_links(folder: Path) -> None:
+    """Refuse a folder with links before a step is begun whose writes could follow them."""
+    for name, kind in entries_inside(folder):
+        if kind == LINK:
+            raise SealError(
+                f"{name} is a link; an audit's folder holds its own files and no links, remove it"
+            )
+
+
 @contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
     """Hold a folder for one writer; a second one is told so at once.
@@ -186,6 +207,7 @@ def exclusive(folder: Path) -> Iterator[None]:
                 f"another process is working on {folder}; wait for it and run the step again"
             ) from None
         sweep(folder)
+        _refuse_links(folder)
         yield
     finally:
         os.close(handle)
