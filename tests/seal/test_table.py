@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import os
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ from hypothesis import strategies as st
 
 from proxyguard.errors import TableError
 from proxyguard.registry.target import Reading
+from proxyguard.seal import table
 from proxyguard.seal.table import (
     RawTable,
     as_text,
@@ -300,3 +303,71 @@ def test_a_column_reads_as_text_value_by_value_whatever_holds_it() -> None:
         assert as_texts(column.dropna()).tolist() == ["b", "a", "b"]
     numbers = pd.Series([2.0, None, 2.5], dtype="category")
     assert as_texts(numbers).tolist() == ["2", "", "2.5"]
+
+
+@pytest.mark.parametrize("name", ["table.csv", "table.csv.gz", "table.parquet"])
+def test_a_pipe_or_a_folder_in_the_place_of_a_table_is_named_and_never_waited_for(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / name).mkdir()
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(TableError, match=f"{name} is a FIFO, expected a file of at most"):
+        RawTable(tmp_path / name, PLAIN)
+    with pytest.raises(TableError, match=f"{name} is a folder, expected a file of at most"):
+        RawTable(tmp_path / "folder" / name, PLAIN)
+
+
+@pytest.mark.parametrize("name", ["table.csv", "table.csv.gz", "table.parquet"])
+def test_a_file_larger_than_a_table_may_be_is_refused_before_it_is_read(
+    tmp_path: Path, name: str
+) -> None:
+    path = put(tmp_path, "x,y\n1,2\n", name)
+    os.truncate(path, 40 * 2**30)  # sparse, it takes no room on the disk
+    with pytest.raises(TableError, match=f"{name} has 42,949,672,960 bytes, expected at most"):
+        RawTable(path, PLAIN)
+
+
+def test_a_link_to_a_table_reads_like_the_table(tmp_path: Path) -> None:
+    (tmp_path / "link.csv").symlink_to(put(tmp_path, "x,y\n1,2\n"))
+    assert len(RawTable(tmp_path / "link.csv", PLAIN)) == 1
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r", b"\r\n"])
+@pytest.mark.parametrize("name", ["table.csv", "table.csv.gz"])
+def test_lines_are_counted_before_they_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, end: bytes
+) -> None:
+    monkeypatch.setattr(table, "LINES", 100)
+    monkeypatch.setattr(table, "BLOCK", 7)
+    for lines, most in ((b"x,y" + end) + (b"1,2" + end) * 99, True), (b"x,y" + end * 101, False):
+        content = gzip.compress(lines) if name.endswith(".gz") else lines
+        path = put(tmp_path, content, name)
+        if most:
+            assert len(RawTable(path, PLAIN)) == 99
+        else:
+            with pytest.raises(TableError, match=f"{name} has 101 lines or more.*at most 100"):
+                RawTable(path, PLAIN)
+
+
+def test_a_small_compressed_file_of_endless_lines_stops_at_the_largest_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "LINES", 2**16)
+    path = put(tmp_path, gzip.compress(b"x,y\n" + b"\n" * 2**25), "table.csv.gz")
+    tracemalloc.start()
+    try:
+        with pytest.raises(TableError, match=r"table.csv.gz has .* lines or more"):
+            RawTable(path, PLAIN)
+        assert tracemalloc.get_traced_memory()[1] < 2**24
+    finally:
+        tracemalloc.stop()
+
+
+def test_cells_of_a_text_table_have_the_limit_of_a_parquet_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "CELLS", 6)
+    assert len(RawTable(put(tmp_path, "x,y\n" + "1,2\n" * 3), PLAIN)) == 3
+    with pytest.raises(TableError, match=r"table.csv has 8 cells; a table here has at most 6"):
+        RawTable(put(tmp_path, "x,y\n" + "1,2\n" * 4), PLAIN)

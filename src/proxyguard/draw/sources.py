@@ -19,6 +19,7 @@ from proxyguard.draw.confine import allowed_paths
 from proxyguard.draw.protocol import Learner
 from proxyguard.errors import DrawError, ProxyGuardError, TableError
 from proxyguard.seal.canonical import digest
+from proxyguard.seal.inside import sha256_plain
 from proxyguard.seal.table import read_file
 
 SHOWN = 8
@@ -117,7 +118,7 @@ def _digest_of(path: Path) -> str:
     if known is not None and known[0] == state:
         return known[1]
     began = time.time_ns()
-    digest_now = hashlib.sha256(read_file(path)).hexdigest()
+    digest_now = sha256_plain(path)
     if began - facts.st_ctime_ns > _SETTLED:
         _KNOWN[path] = (state, digest_now)
     return digest_now

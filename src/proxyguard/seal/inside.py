@@ -1,5 +1,7 @@
 """Every file of an audit's folder is opened here, for the folder may come from anybody.
 
+Files of the data folders are opened here too, by `open_plain`: the last two rules hold for them.
+
 Rules
  * a name is relative and made of names: no absolute path, no ``..``
  * no part of it is a link, so that nothing outside the folder stands for a file of it
@@ -24,13 +26,15 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
-from proxyguard.errors import SealError
+from proxyguard.errors import SealError, TableError
 from proxyguard.seal.canonical import canonical_bytes
 
 LARGEST = 8 * 2**30
 """Bytes of any file; a sealed target is read chunk by chunk, and may be larger than memory."""
 OBJECT = 2**30
 """Bytes of a stored table or model, which is read as a whole."""
+WEIGHTS = 2**40
+"""Bytes of a file that draws may read besides tables, which is digested and never held."""
 DOCUMENT = 256 * 2**20
 """Bytes of a manifest, a registry, evidence."""
 VALUES = 20_000_000
@@ -69,14 +73,9 @@ def open_inside(folder: Path, name: str, *, most: int = LARGEST) -> BufferedRead
             within = os.open(part, flags if last else flags | os.O_DIRECTORY, dir_fd=handle)
             os.close(handle)
             handle = within
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            raise SealError(f"{name} is {_kind(found.st_mode)} and no file; it was put there")
-        if found.st_size > most:
-            raise SealError(
-                f"{name} has {found.st_size:,} bytes, and an audit writes at most {most:,}; it "
-                "was put there"
-            )
+        fault = fault_of(handle, most)
+        if fault is not None:
+            raise SealError(f"{name} {fault}; no audit writes that, it was put there")
         file = os.fdopen(handle, "rb")
     except OSError as error:
         os.close(handle)
@@ -89,10 +88,44 @@ def open_inside(folder: Path, name: str, *, most: int = LARGEST) -> BufferedRead
     return file
 
 
+def open_plain(path: Path, *, most: int) -> BufferedReader:
+    """Open a plain file of this machine's own, a data file or release, where links may be followed.
+
+    What is none, or is too large, is a `TableError`; a FIFO is never waited for.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    fault = fault_of(handle, most)
+    if fault is not None:
+        os.close(handle)
+        raise TableError(f"{path.name} {fault}; put a plain file of at most that size there")
+    return os.fdopen(handle, "rb")
+
+
+def fault_of(handle: int, most: int) -> str | None:
+    """Say why an open file is not read: it is no plain file, or it has more bytes than allowed."""
+    facts = os.fstat(handle)
+    if not stat.S_ISREG(facts.st_mode):
+        return f"is {_kind(facts.st_mode)}, expected a file of at most {most:,} bytes"
+    if facts.st_size > most:
+        return f"has {facts.st_size:,} bytes, expected at most {most:,}"
+    return None
+
+
 def read_inside(folder: Path, name: str, *, most: int = DOCUMENT) -> bytes:
     """Return the bytes of a plain file of the folder."""
     with open_inside(folder, name, most=most) as file:
-        return file.read(most)  # and no more, should it grow
+        return read_whole(file)
+
+
+def read_whole(file: BufferedReader) -> bytes:
+    """Return the bytes of an open file that it has now, and no more, should it grow."""
+    return file.read(os.fstat(file.fileno()).st_size)  # a read takes the memory that it asks for
+
+
+def sha256_plain(path: Path) -> str:
+    """Return the digest of a plain file of this machine's own, read piece by piece."""
+    with open_plain(path, most=WEIGHTS) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def make_parents_inside(folder: Path, name: str) -> None:

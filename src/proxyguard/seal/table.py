@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from proxyguard.errors import BrokenTable, TableError
 from proxyguard.registry.target import Reading
+from proxyguard.seal.inside import open_plain, read_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,9 +32,13 @@ Positions = NDArray[np.int64]
 CELLS = 50_000_000
 """Cells of a table, 400 MB as doubles: what a file of a megabyte must not exceed unseen."""
 TEXT = 2**31
-"""Bytes of a table's text, and of a Parquet file's columns, unpacked."""
+"""Bytes of a table's file, of its text, and of a Parquet file's columns, unpacked."""
+LINES = 2**24
+"""Lines of a text table: each is an object, and a compressed megabyte holds a thousand million."""
 BATCH = 2**16
 """Rows that are unpacked at once."""
+BLOCK = 2**20
+"""Bytes of text that are unpacked at once."""
 
 
 class RawTable:
@@ -58,23 +63,36 @@ class RawTable:
             raise TableError(f"{path.name} has two columns of one name: {self._header}")
 
     def _read_lines(self, content: bytes) -> None:
-        lines = list(enumerate(content.splitlines(), start=1))
-        while lines and not lines[-1][1]:
+        lines = self._split(content)
+        while lines and not lines[-1]:
             lines.pop()
+        above = 0
         if self._reading.header:
-            start = next((k for k, (_, line) in enumerate(lines) if line.strip()), None)
+            start = next((k for k, line in enumerate(lines) if line.strip()), None)
             if start is None:
                 raise TableError(f"{self._path.name} is empty")
-            self._header = [name.strip() for name in _fields(lines[start][1], self._reading)]
-            lines = lines[start + 1 :]
+            self._header = [name.strip() for name in _fields(lines[start], self._reading)]
+            above = start + 1
         else:
             self._header = list(self._reading.columns)
-        if len(self._header) > 1:  # of one column an empty line is a missing value
-            blanks = b"" if self._reading.separator.isspace() else b" \t"
-            lines = [(number, line) for number, line in lines if line.strip(blanks or b"\n")]
-        for number, line in lines:
-            self._check_line(number, line)
-        self._lines = [line for _, line in lines]
+        cells = (len(lines) - above) * len(self._header)
+        if cells > CELLS:
+            raise TableError(
+                f"{self._path.name} has {cells:,} cells; a table here has at most {CELLS:,}"
+            )
+        blanks = b"" if self._reading.separator.isspace() else b" \t"
+        for number, line in enumerate(lines[above:], start=above + 1):
+            # Of one column an empty line is a missing value.
+            if len(self._header) == 1 or line.strip(blanks or b"\n"):
+                self._check_line(number, line)
+                self._lines.append(line)
+
+    def _split(self, content: bytes) -> list[bytes]:
+        """Return the lines of a text, counted before they are made."""
+        ends = content.count(b"\n") + content.count(b"\r") - content.count(b"\r\n")
+        if ends > LINES:
+            raise _too_many_lines(self._path, ends)
+        return content.splitlines()
 
     def _check_line(self, number: int, line: bytes) -> None:
         """Refuse a row with more or fewer values than there are columns; none is dropped."""
@@ -117,9 +135,10 @@ class RawTable:
 
 
 def read_file(path: Path) -> bytes:
-    """Return the bytes of a table's file."""
+    """Return the bytes of a table's file, which is a plain one and no larger than `TEXT`."""
     try:
-        return path.read_bytes()
+        with open_plain(path, most=TEXT) as file:
+            return read_whole(file)
     except FileNotFoundError:
         raise TableError(f"there is no table at {path}") from None
     except OSError as error:
@@ -129,8 +148,7 @@ def read_file(path: Path) -> bytes:
 def _text_of(content: bytes, path: Path) -> bytes:
     try:
         if path.suffix == ".gz":
-            with gzip.open(io.BytesIO(content)) as file:
-                content = file.read(TEXT + 1)
+            content = _unpacked(content, path)
         if len(content) > TEXT:
             raise TableError(
                 f"{path.name} has more than {TEXT:,} bytes of text; write the table as Parquet, or "
@@ -139,6 +157,26 @@ def _text_of(content: bytes, path: Path) -> bytes:
     except (OSError, EOFError, zlib.error) as error:
         raise TableError(f"{path.name} could not be read: {error}") from error
     return content.removeprefix(codecs.BOM_UTF8)
+
+
+def _unpacked(content: bytes, path: Path) -> bytes:
+    """Return the text of a compressed file, up to a byte too many; lines are counted on the way."""
+    text, newlines, returns = io.BytesIO(), 0, 0
+    with gzip.open(io.BytesIO(content)) as file:
+        while text.tell() <= TEXT and (part := file.read(min(BLOCK, TEXT + 1 - text.tell()))):
+            newlines += part.count(b"\n")
+            returns += part.count(b"\r")
+            if max(newlines, returns) > LINES:  # a line may end in both, so not their sum
+                raise _too_many_lines(path, max(newlines, returns))
+            text.write(part)
+    return text.getvalue()
+
+
+def _too_many_lines(path: Path, lines: int) -> TableError:
+    return TableError(
+        f"{path.name} has {lines:,} lines or more, expected at most {LINES:,}; write the table as "
+        "Parquet, or as several"
+    )
 
 
 def _arrow(content: bytes, name: str) -> pa.Table:
