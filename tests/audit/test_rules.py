@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -19,8 +20,9 @@ from sklearn.preprocessing import StandardScaler
 
 from proxyguard.adapters.pipelines import make_estimator
 from proxyguard.audit.audit import Audit
+from proxyguard.audit.draw import tasks
 from proxyguard.draw.protocol import Seed
-from proxyguard.errors import RegistryError, TargetReused, UnsupportedDesign
+from proxyguard.errors import DrawError, RegistryError, TargetReused, UnsupportedDesign
 from proxyguard.seal.ledger import Stage
 
 Array = NDArray[np.float64]
@@ -286,6 +288,38 @@ def test_a_slack_is_the_smallest_that_keeps_the_planned_allowance(
     assert slack["inputs"]["allowance"] == "0.2"
     assert slack["inputs"]["grid"] == ", ".join(grid)
     assert float(slack["inputs"]["alpha_target"]) == 0.05 * 0.5 / mechanisms
+    finish(audit)
+
+
+def test_a_role_may_read_what_its_pilot_may_and_both_are_registered_by_digest(
+    tmp_path: Path,
+) -> None:
+    weights = tmp_path / "weights"
+    weights.write_text("first")
+    names = ("tiny", "large", "middle")
+    pilots = "".join(
+        pilot(name, 12 + 40 * i, 500 + 10 * i) + f'allow = ["{weights}"]\n'
+        for i, name in enumerate(names)
+    )
+    mechanism = '\n[[mechanism]]\nname = "best"\nrole = "high"\ndraws = 2\nseeds = { first = 10 }\n'
+    audit = sealed_audit(
+        tmp_path, TARGET, PROCEDURE, RISK.replace("{limit}", '"0.25"'),
+        '\n[roles]\npilots = ["tiny", "large", "middle"]\nmoderate = "0.03"\n',
+        pilots, mechanism, CLAIM,
+    )  # fmt: skip
+    member = audit.register()["members"]["target"]
+    expected = {str(weights): hashlib.sha256(b"first").hexdigest()}
+    assert member["mechanisms"]["best"]["allowed"] == expected
+    assert {name: member["facts"]["pilots"][name]["allowed"] for name in names} == dict.fromkeys(
+        names, expected
+    )
+    registry = audit.folder.registry(audit.journal())
+    (task,) = tasks(audit.place, registry, audit.journal())
+    assert task.job["allow"] == [str(weights)]
+    weights.write_text("other")
+    with pytest.raises(DrawError, match=r"weights is '[0-9a-f]{64}', registered was"):
+        audit.draw()
+    weights.write_text("first")
     finish(audit)
 
 

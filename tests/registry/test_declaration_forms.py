@@ -384,7 +384,9 @@ def test_a_requirement_is_about_one_thing(changes: dict[str, Any], message: str)
         ({"generator": None}, "a mechanism needs a generator, or the role of a pilot"),
         ({"role": "high"}, "a mechanism needs a generator, or the role of a pilot"),
         ({"role": "high", "generator": None, "options": {"rows": 3}},
-         "the options of a role are those of its pilot"),
+         "options and allow of a role are those of its pilot"),
+        ({"role": "high", "generator": None, "allow": ["/opt/model"]},
+         "options and allow of a role are those of its pilot"),
     ],
 )  # fmt: skip
 def test_a_mechanism_has_one_generator(changes: dict[str, Any], message: str) -> None:

@@ -17,7 +17,7 @@ from proxyguard.audit.home import Home
 from proxyguard.audit.jobs import WORKER, draw_job, forbidden_paths
 from proxyguard.audit.manifest import drawn_again, repeats, same_files
 from proxyguard.audit.predictions import check_predictions
-from proxyguard.audit.resolve import MemberDevelopment, Workplace, made_generator
+from proxyguard.audit.resolve import MemberDevelopment, Workplace, acting, made_generator
 from proxyguard.draw.pool import Check, draw_all
 from proxyguard.draw.sources import (
     allowed_files,
@@ -173,12 +173,13 @@ def mechanism_task(
     """Return what is drawn of a mechanism, at once or one seed after the other."""
     resolved = registry.member(development.member.name)
     registered = resolved["mechanisms"][mechanism.name]
+    drawn_as = acting(registry.declaration, mechanism, registered["pilot"])
     return Task(
         member=development.member.name,
         mechanism=mechanism.name,
         job={
             **job_of(development, registered["generator"], registered["options"], mechanism.name,
-                     mechanism.prepare_seed, registered, resolved["procedure"]),
+                     mechanism.prepare_seed, registered, resolved["procedure"], drawn_as.allow),
             "many": registered.get("batch", 1),
         },
         registered=registered,
@@ -231,7 +232,7 @@ def _without(job: dict[str, Any], lacks: Sequence[str]) -> dict[str, Any]:
 def job_of(
     development: MemberDevelopment, generator: str, options: Mapping[str, Any], name: str,
     prepare_seed: int, registered: Mapping[str, Any] | None = None,
-    learner: Mapping[str, Any] | None = None,
+    learner: Mapping[str, Any] | None = None, allow: Sequence[str] = (),
 ) -> dict[str, Any]:  # fmt: skip
     """Return the job of a mechanism on its member's development part."""
     return draw_job(
@@ -247,7 +248,7 @@ def job_of(
         prepare_seed=prepare_seed,
         forbidden=forbidden_paths(development.place, development.member),
         validated="validation" in development.sealed["development"],
-        allow={m.name: m.allow for m in development.member.mechanism}.get(name, ()),
+        allow=allow,
         registered=registered,
         learner=learner,
     )

@@ -21,11 +21,12 @@ from proxyguard.draw.catalog import load_generator, path_origin
 from proxyguard.draw.content import Schema
 from proxyguard.draw.models import load_model, model_bytes
 from proxyguard.draw.outcome import features, outcomes, predict
-from proxyguard.draw.pool import Draws, Keep, draw_groups
+from proxyguard.draw.pool import Check, Draws, Keep, draw_groups
 from proxyguard.draw.protocol import Fitted, ReleaseFile, Seed
 from proxyguard.draw.sources import (
     allowed_files,
     changed_origin,
+    changed_settings,
     generator_origin,
     refuse_changes,
 )
@@ -34,7 +35,7 @@ from proxyguard.losses.measure import Measure, Predicted
 from proxyguard.losses.query import CodedRecords
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.fields import number
-from proxyguard.registry.parts import Drawn
+from proxyguard.registry.parts import Drawn, MechanismPart
 from proxyguard.registry.target import Outcome
 from proxyguard.seal.fingerprint import canonical_value
 from proxyguard.seal.inside import OBJECT
@@ -288,7 +289,12 @@ def pilot_losses(
         return keep
 
     groups = [
-        Draws(job=_pilot_job(development, pilot), seeds=pilot.seed_list, keep=keeper(pilot))
+        Draws(
+            job=_pilot_job(development, pilot),
+            seeds=pilot.seed_list,
+            keep=keeper(pilot),
+            check=_same_allowed(pilot),
+        )
         for pilot in pilots
     ]
     draw_groups(groups, module=WORKER, workers=place.workers, timeout=None)
@@ -298,6 +304,17 @@ def pilot_losses(
 def _counted(losses: Array, inside: NDArray[np.bool_] | None) -> Array:
     """Return the losses of the records that count."""
     return losses if inside is None else losses[inside]
+
+
+def _same_allowed(pilot: Drawn) -> Check:
+    """Return a check that the files which a pilot may read stay what they are now."""
+    began = allowed_files(pilot.allow)
+
+    def check() -> None:
+        changes = list(changed_settings(began, allowed_files(pilot.allow)))
+        refuse_changes(f"pilot {pilot.name!r}", changes)
+
+    return check
 
 
 def _pilot_job(development: MemberDevelopment, pilot: Drawn) -> dict[str, Any]:
@@ -323,6 +340,7 @@ def run_pilots(
         pilot.name: {
             "generator": pilot.generator,
             "options": pilot.options,
+            **({"allowed": allowed_files(pilot.allow)} if pilot.allow else {}),
             "means": {
                 str(seed): {name: repr(float(np.mean(x))) for name, x in by_name.items()}
                 for seed, by_name in sorted(losses[pilot.name].items())
@@ -439,6 +457,16 @@ def refuse_changed_losses(registry: Registry) -> None:
             refuse_changes(f"the loss {path}", list(changed_origin(registered, path_origin(path))))
 
 
+def acting(declaration: Declaration, mechanism: MechanismPart, pilot: str | None) -> Drawn:
+    """Return what a mechanism is drawn as: itself, or the pilot that was given its role.
+
+    Generator, options and what draws may read are the pilot's; the seeds are the mechanism's own.
+    """
+    if mechanism.role is None:
+        return mechanism
+    return next(part for part in declaration.pilot if part.name == pilot)
+
+
 def resolve_mechanisms(
     declaration: Declaration, development: MemberDevelopment,
     requirements: Sequence[Mapping[str, Any]], facts: Mapping[str, Any],
@@ -452,10 +480,8 @@ def resolve_mechanisms(
     roles = resolve_roles(declaration, requirements, facts)
     found: dict[str, Any] = {}
     for mechanism in development.member.mechanism:
-        generator, options = mechanism.generator, mechanism.options
-        if mechanism.role is not None:
-            pilot = next(p for p in declaration.pilot if p.name == roles[mechanism.role])
-            generator, options = pilot.generator, pilot.options
+        drawn_as = acting(declaration, mechanism, roles.get(mechanism.role or ""))
+        generator, options = drawn_as.generator, drawn_as.options
         if generator == "losses":
             found[mechanism.name] = {"generator": "losses", "options": {}, "describe": {},
                                      "origin": {}, "pilot": None}  # fmt: skip
@@ -471,8 +497,8 @@ def resolve_mechanisms(
             "pilot": roles.get(mechanism.role or ""),
             **describe_mechanism(made, str(generator)),
         }
-        if mechanism.allow:
-            found[mechanism.name]["allowed"] = allowed_files(mechanism.allow)
+        if drawn_as.allow:
+            found[mechanism.name]["allowed"] = allowed_files(drawn_as.allow)
         if hasattr(made, "survey"):
             schema = development.schema(predictions=generator == "predictions")
             files = made.survey(mechanism.seed_list, schema)

@@ -42,7 +42,7 @@ from proxyguard.audit.manifest import check_manifest
 from proxyguard.audit.open import predicate_of, subjects_of
 from proxyguard.audit.register import path_of
 from proxyguard.audit.report import report_bytes
-from proxyguard.audit.resolve import Workplace
+from proxyguard.audit.resolve import Workplace, acting
 from proxyguard.audit.score_shares import check_answers
 from proxyguard.audit.sequential_claim import check_sequential, sequential_predicate
 from proxyguard.audit.stated import doubts
@@ -293,10 +293,8 @@ def _check_mechanism(
     roles: Mapping[str, str],
     name: str,
 ) -> None:
-    generator, options = mechanism.generator, mechanism.options
-    if mechanism.role is not None:
-        pilot = next(p for p in declared.pilot if p.name == roles[mechanism.role])
-        generator, options = pilot.generator, pilot.options
+    drawn_as = acting(declared, mechanism, roles.get(mechanism.role or ""))
+    generator, options = drawn_as.generator, drawn_as.options
     if found["generator"] != generator or found["options"] != options:
         raise SealError(f"{name}: {mechanism.name!r} has another generator than was declared")
     if generator != "losses" and found["pilot"] != roles.get(mechanism.role or ""):

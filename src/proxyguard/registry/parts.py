@@ -232,8 +232,8 @@ class MechanismPart(Drawn):
     def _one_generator(self) -> MechanismPart:
         if (self.generator is None) == (self.role is None):
             raise ValueError("a mechanism needs a generator, or the role of a pilot")
-        if self.role is not None and self.options:
-            raise ValueError("the options of a role are those of its pilot")
+        if self.role is not None and (self.options or self.allow):
+            raise ValueError("options and allow of a role are those of its pilot")
         return self
 
 
