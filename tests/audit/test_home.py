@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from proxyguard.audit import home as home_module
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.doctor import examine
 from proxyguard.audit.home import Home
@@ -199,3 +200,21 @@ def test_the_command_line_says_in_one_line_what_stood_open(tmp_path: Path) -> No
         f"proxyguard: {home.root} was open to other users of this machine (mode 755) and is closed "
         "now (mode 700); whoever read it before still knows what it held"
     ]
+
+
+def test_a_retired_key_is_on_the_disk_before_another_takes_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path / "home")
+    home.make_signing_key()
+    SigningKey.create().save(home.next_path)
+    done: list[str] = []
+    sync, move = home_module.sync_folder, os.replace
+    monkeypatch.setattr(
+        home_module, "sync_folder", lambda path: (done.append(f"sync {path.name}"), sync(path))
+    )
+    monkeypatch.setattr(
+        os, "replace", lambda *names: (done.append(f"move to {names[1].name}"), move(*names))
+    )
+    home.retire()
+    assert done == ["sync retired", "move to signing.pem", "sync home"]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from proxyguard.audit import redraw as redraw_module
 from proxyguard.audit.apart import redraw_apart
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import DECLARATION, RELEASES
@@ -219,3 +220,18 @@ def test_delivered_files_are_read_again_where_the_verifier_has_them(
     found = audit.verify(redraw=1)
     assert found.good, found.findings
     assert any("could not be run here" in one for one in found.not_checked)
+
+
+def test_seeds_that_were_not_drawn_again_are_said_where_there_are_none(
+    at: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audit = at("drawn")
+    monkeypatch.setattr(redraw_module, "_recorded", lambda *_: iter(()))
+    found = audit.verify(redraw=3)
+    assert not found.complete
+    assert any("0 of the 3 seeds" in words for words in found.not_checked)
+
+
+def test_before_registration_nothing_can_be_drawn_again(at: Any) -> None:
+    found = at("sealed").verify(redraw=3)
+    assert found.not_checked == ["redraw: nothing is drawn yet"]

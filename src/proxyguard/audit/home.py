@@ -102,6 +102,8 @@ class Home:
         private_folder(old.parent)
         with suppress(FileExistsError):
             os.link(self.signing_path, old)
+        # Before its first name goes: a power cut between the two must not lose the old key.
+        sync_folder(old.parent)
         os.replace(self.next_path, self.signing_path)
         sync_folder(self.root)
 

@@ -66,8 +66,10 @@ def redraw(
 ) -> None:
     """Draw ``scope.redraw`` seeds again, chosen at random among all that can be repeated."""
     repeatable: list[Drawn] = []
+    recorded = 0
     for member in registry.declaration.members:
         for mechanism, records in _recorded(folder, journal, member):
+            recorded += len(records)
             name = f"redraw: {member.name}/{mechanism}"
             why = _not_repeatable(registry, member, mechanism, scope)
             if why is not None:
@@ -75,6 +77,10 @@ def redraw(
                 continue
             repeatable += [Drawn(member=member, mechanism=mechanism, record=r) for r in records]
     count = min(scope.redraw, len(repeatable))
+    if count == 0 or count < min(scope.redraw, recorded):
+        result.not_checked.append(
+            f"redraw: {count} of the {scope.redraw} seeds that were asked for could be drawn again"
+        )
     for drawn in SystemRandom().sample(repeatable, count):
         check = partial(_check, folder, journal, registry, drawn, scope)
         step(result, RELEASES, f"{drawn.name}: the same again", check)

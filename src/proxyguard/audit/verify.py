@@ -115,6 +115,8 @@ def _verify(folder: AuditFolder, opener: Opener | None, scope: Scope) -> Verific
 
         _attempt(result, "the claim", "the claim",
                  lambda: verify_claim(result, folder, journal, opener, scope))  # fmt: skip
+    elif scope.redraw:
+        result.not_checked.append("redraw: nothing is drawn yet")
     return result
 
 
