@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -97,11 +98,51 @@ def audit_in(root: Path, **options: object) -> Audit:
 def stages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One copy of the small audit after each step."""
     root = tmp_path_factory.mktemp("stages")
+    write_table(root / "work" / "data" / "table.csv")
+    return staged(root)
+
+
+def put_target_apart(audit: Audit, design: str = "") -> None:
+    """Declare the first 300 rows as a target in a file of its own, and develop on the rest.
+
+    Only such a target can turn out to be a sample from a pool: a reserve is cut from the table
+    that development is the rest of.
+    """
+    data = audit.folder.path.parent / "data"
+    header, *rows = (data / "table.csv").read_text().splitlines()
+    (data / "target.csv").write_text("\n".join([header, *rows[:300]]) + "\n")
+    (data / "rest.csv").write_text("\n".join([header, *rows[300:]]) + "\n")
+    declaration = audit.folder / "audit.toml"
+    text, changed = re.subn(
+        r'table = "table.csv"\nreserve = .*', f'file = "target.csv"\n{design}',
+        declaration.read_text(),
+    )  # fmt: skip
+    assert changed == 1
+    if "[development]" not in text:
+        text = text.replace("[procedure]", "[development]\n\n[procedure]")
+    declaration.write_text(text.replace("[development]", '[development]\ntable = "rest.csv"'))
+
+
+@pytest.fixture(scope="session")
+def set_apart() -> Callable[..., None]:
+    """Return what puts the target of a new audit into a file of its own."""
+    return put_target_apart
+
+
+@pytest.fixture(scope="session")
+def stages_apart(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One copy after each step of the small audit whose target is a file of its own."""
+    root = tmp_path_factory.mktemp("stages_apart")
+    write_table(root / "work" / "data" / "table.csv")
+    return staged(root, then=put_target_apart)
+
+
+def staged(root: Path, then: Callable[[Audit], None] = lambda _: None) -> Path:
+    """Run the small audit in ``root / "work"`` and keep a copy of it after each step."""
     work = root / "work"
-    write_table(work / "data" / "table.csv")
     audit = audit_in(work)
     steps: dict[str, Callable[[], object]] = {
-        "new": lambda: audit.init(DECLARATION),
+        "new": lambda: (audit.init(DECLARATION), then(audit)),
         "sealed": audit.seal,
         "registered": audit.register,
         "drawn": audit.draw,
@@ -120,6 +161,18 @@ def at(stages: Path, tmp_path: Path) -> Callable[[str], Audit]:
     def copy(stage: str) -> Audit:
         root = tmp_path / stage
         shutil.copytree(stages / stage, root)
+        return audit_in(root)
+
+    return copy
+
+
+@pytest.fixture
+def apart(stages_apart: Path, tmp_path: Path) -> Callable[[str], Audit]:
+    """Return a fresh copy, after a step, of the audit whose target is a file of its own."""
+
+    def copy(stage: str) -> Audit:
+        root = tmp_path / f"apart-{stage}"
+        shutil.copytree(stages_apart / stage, root)
         return audit_in(root)
 
     return copy

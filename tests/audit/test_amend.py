@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import CERTIFICATE, DECLARATION, EVIDENCE, RELEASES
 from proxyguard.certificate.wording import CHOSEN_AFTER_OPENING
+from proxyguard.cli import show
 from proxyguard.cli.main import app
 from proxyguard.errors import DigestMismatch, ProxyGuardError, RegistryError, StageError
 from proxyguard.seal.canonical import digest
@@ -319,8 +320,8 @@ def test_a_deviation_without_words_is_refused(at: At) -> None:
 # Corrections
 
 
-def test_a_corrective_certificate_stands_beside_the_registered_one(at: At) -> None:
-    audit = at("certified")
+def test_a_corrective_certificate_stands_beside_the_registered_one(apart: At) -> None:
+    audit = apart("certified")
     before = snapshot(audit)
     found = audit.correct("the records are a sample from a pool", {"pool": 700})
     # The registered test, betting by default, does not cover a pool, and the default for one does.
@@ -342,9 +343,9 @@ def test_a_corrective_certificate_stands_beside_the_registered_one(at: At) -> No
 
 
 def test_a_second_correction_is_a_deviation_and_decides_nothing(
-    at: At, monkeypatch: pytest.MonkeyPatch
+    apart: At, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    audit = at("certified")
+    audit = apart("certified")
     value = audit.correct("a pool of 700", {"pool": 700})
     first = (audit.folder / "corrections" / "0.json").read_bytes()
 
@@ -371,8 +372,8 @@ def test_a_second_correction_is_a_deviation_and_decides_nothing(
 
 
 @pytest.mark.parametrize("level", ["mechanism", "releases"])
-def test_a_correction_names_no_confidence_of_its_own(at: At, level: str) -> None:
-    audit = at("new")
+def test_a_correction_names_no_confidence_of_its_own(apart: At, level: str) -> None:
+    audit = apart("new")
     edit(audit, 'limit = "0.10"', 'limit = "0.60"')
     edit(audit, 'source_validation_plus = "0.10"', 'source_validation_plus = "0.60"')
     if level == "releases":
@@ -391,9 +392,9 @@ def test_a_correction_names_no_confidence_of_its_own(at: At, level: str) -> None
 
 @pytest.mark.parametrize("registered", [None, "bentkus"])
 def test_a_correction_keeps_the_registered_test_where_that_covers_the_design(
-    at: At, registered: str | None
+    apart: At, registered: str | None
 ) -> None:
-    audit = at("new")
+    audit = apart("new")
     test = "hoeffding" if registered is None else registered
     place = audit.folder / DECLARATION
     place.write_text(place.read_text() + f'test = "{test}"\n')
@@ -424,8 +425,8 @@ def test_the_registered_design_is_no_correction(at: At) -> None:
         audit.correct("a better test", {"pool": 800}, test="bentkus")  # type: ignore[call-arg]
 
 
-def test_a_byte_changed_in_a_correction_is_found(at: At) -> None:
-    audit = at("certified")
+def test_a_byte_changed_in_a_correction_is_found(apart: At) -> None:
+    audit = apart("certified")
     audit.correct("a pool of 700", {"pool": 700})
     place = audit.folder / "corrections" / "0.json"
     content = place.read_bytes()
@@ -441,9 +442,9 @@ def test_a_byte_changed_in_a_correction_is_found(at: At) -> None:
     [{"poll": 700}, {"pool": "many"}, {"pool": 100}],  # the target has 300 records
 )
 def test_a_correction_that_no_theorem_covers_changes_nothing(
-    at: At, design: dict[str, object]
+    apart: At, design: dict[str, object]
 ) -> None:
-    audit = at("certified")
+    audit = apart("certified")
     before = snapshot(audit)
     with pytest.raises(RegistryError):
         audit.correct("another design", design)
@@ -458,6 +459,34 @@ def test_a_correction_needs_a_certificate_and_a_reason(at: At) -> None:
     with pytest.raises(RegistryError, match="give a reason"):
         audit.correct("", {"pool": 700})
     assert snapshot(audit) == before
+
+
+def test_a_correction_keeps_the_rules_of_registration_about_designs(at: At) -> None:
+    """A reserve and development are cut from one table, so that neither is a sample of a pool."""
+    refused = "a pool is disjoint from development, and a reserve is cut from the same table"
+    audit = at("certified")
+    before = snapshot(audit)
+    with pytest.raises(RegistryError, match=refused):
+        audit.correct("the records are a sample from a pool", {"pool": 5000})
+    assert snapshot(audit) == before
+    new = at("sealed")
+    edit(new, 'outcome = "label"', 'outcome = "label"\ndesign = { pool = 5000 }')
+    for ask in (new.register, new.check):
+        with pytest.raises(RegistryError, match=refused):
+            ask()
+
+
+def test_a_correction_has_no_mark_of_a_verdict(apart: At) -> None:
+    audit = apart("certified")
+    root = audit.folder.path.parent
+    result = CliRunner().invoke(
+        app,
+        ["correct", str(audit.folder.path), "--home", str(root / "home"), "--data",
+         str(root / "data"), "--reason", "a pool", "--design", "{ pool = 700 }"],
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "Under the corrected design the registered rule would" in " ".join(result.output.split())
+    assert not [mark for mark in show.MARKS.values() if f"{mark}:" in result.output]
 
 
 # A population that is sealed, and from which the target is drawn at opening

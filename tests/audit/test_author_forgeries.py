@@ -168,8 +168,8 @@ def test_opening_again_with_other_arithmetic_leaves_the_certified_evidence(
     assert audit.verify().good
 
 
-def test_a_pool_smaller_than_the_target_is_refused(at: At) -> None:
-    audit = at("certified")
+def test_a_pool_smaller_than_the_target_is_refused(apart: At) -> None:
+    audit = apart("certified")
     before = snapshot(audit)
     with pytest.raises(RegistryError, match="300 records cannot come from a pool of 100"):
         audit.correct("the target was a sample from a pool", {"pool": 100})
@@ -459,8 +459,8 @@ def test_evidence_about_something_else_is_found(at: At, forge: Any, what: str) -
     assert "about another registry or other releases" in forge.found_by(audit)
 
 
-def test_two_corrective_certificates_are_found(at: At, forge: Any) -> None:
-    audit = at("certified")
+def test_two_corrective_certificates_are_found(apart: At, forge: Any) -> None:
+    audit = apart("certified")
     audit.correct("a pool of 700", {"pool": 700})
     chain = forge.steps(audit)
     value = audit.folder.read_json("corrections/0.json")
@@ -475,8 +475,8 @@ def test_two_corrective_certificates_are_found(at: At, forge: Any) -> None:
     assert "there is one correction already" in forge.found_by(audit)
 
 
-def test_a_deviation_that_brings_a_decision_is_found(at: At, forge: Any) -> None:
-    audit = at("certified")
+def test_a_deviation_that_brings_a_decision_is_found(apart: At, forge: Any) -> None:
+    audit = apart("certified")
     audit.correct("a pool of 700", {"pool": 700})
     audit.correct("a pool of 900", {"pool": 900})
     forge.rewrite(audit, deviated=lambda body: body.update(decisions={"bootstrap": "validated"}))
@@ -492,14 +492,14 @@ def test_a_deviation_that_brings_a_decision_is_found(at: At, forge: Any) -> None
     ids=["another test", "the registered design"],
 )
 def test_a_correction_by_another_test_or_under_the_registered_design_is_found(
-    at: At,
+    apart: At,
     forge: Any,
     monkeypatch: pytest.MonkeyPatch,
     design: Value | str,
     test: str,
     problem: str,
 ) -> None:
-    audit = at("certified")
+    audit = apart("certified")
 
     def chosen(registry: Registry, _: Any, journal: Any) -> Registry:
         declared = dict(registry.value["declaration"])
@@ -532,9 +532,9 @@ def derived_otherwise(correction: Value) -> None:
 
 @pytest.mark.parametrize("lie", [decided_otherwise, derived_otherwise])
 def test_a_corrective_certificate_that_does_not_follow_is_found(
-    at: At, forge: Any, lie: Callable[[Value], None]
+    apart: At, forge: Any, lie: Callable[[Value], None]
 ) -> None:
-    audit = at("certified")
+    audit = apart("certified")
     audit.correct("the target was a sample from a pool", {"pool": 700})
     assert audit.verify().good
     value = forge.edit_json(audit, "corrections/0.json", lie)

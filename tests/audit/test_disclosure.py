@@ -195,8 +195,9 @@ def test_a_sequential_audit_scores_and_records_rounded_statistics(tmp_path: Path
     assert_rounded([json.loads(json.dumps(one)) for one in scores], 2)
 
 
-def test_a_correction_is_rounded_too(tmp_path: Path) -> None:
+def test_a_correction_is_rounded_too(tmp_path: Path, set_apart: Callable[..., None]) -> None:
     audit = declared(tmp_path)
+    set_apart(audit)
     audit.run()
     audit.correct("the records are a sample from a pool", {"pool": 700})
     verified(audit)

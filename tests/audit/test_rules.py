@@ -28,6 +28,8 @@ from proxyguard.seal.ledger import Stage
 Array = NDArray[np.float64]
 
 HEAD = 'format = 1\nname = "{name}"\npurpose = "Are the rules kept?"\n'
+SetApart = Callable[..., None]
+
 TARGET = """
 [target]
 table = "table.csv"
@@ -416,15 +418,15 @@ def test_check_warns_where_a_policy_that_learns_nothing_would_pass(tmp_path: Pat
     ],
 )
 def test_a_claim_that_is_not_covered_is_refused_with_the_reason(
-    tmp_path: Path, design: object, claim: str, reason: str
+    tmp_path: Path, set_apart: SetApart, design: object, claim: str, reason: str
 ) -> None:
-    target = TARGET
-    if design != "iid":
-        target = TARGET.replace("\n[development]", "design = { pool = 5000 }\n\n[development]")
     risk = RISK.replace("{limit}", '"0.3"')
     if claim == "group":
         risk, claim = risk + 'group = { first = "1" }\n', ""
-    audit = sealed_audit(tmp_path, target, PROCEDURE, risk, BOOTSTRAP, CLAIM, claim)
+    audit = new_audit(tmp_path, TARGET, PROCEDURE, risk, BOOTSTRAP, CLAIM, claim)
+    if design != "iid":
+        set_apart(audit, "design = { pool = 5000 }")
+    audit.seal()
     assert any(reason in problem for problem in audit.check().problems)
     with pytest.raises(UnsupportedDesign, match=re.escape(reason)):
         audit.register()

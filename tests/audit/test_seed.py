@@ -100,8 +100,8 @@ def test_a_seed_that_was_chosen_is_found_without_the_target(
     assert problem in forge.found_by(audit)
 
 
-def test_a_correction_has_the_seed_of_the_opening(at: At) -> None:
-    audit = at("certified")
+def test_a_correction_has_the_seed_of_the_opening(apart: At) -> None:
+    audit = apart("certified")
     corrected = audit.correct("a pool of 700", {"pool": 700})["evidence"]
     assert corrected["registry"] != evidence(audit)["registry"]
     assert (corrected["seed"], corrected["nonces"]) == (

@@ -444,7 +444,12 @@ def test_designs_are_those_that_tests_rely_on() -> None:
         return own.target.sampling_design
 
     assert design() == Iid()
-    assert design(design={"pool": 70}) == WithoutReplacement(pool=70)
+    apart = target(table=None, reserve=None, file="t.csv", design={"pool": 70})
+    pooled = read(value(target=apart, development={"table": "d.csv"})).target
+    assert pooled is not None
+    assert pooled.sampling_design == WithoutReplacement(pool=70)
+    with pytest.raises(RegistryError, match="a reserve is cut from the same table"):
+        design(design={"pool": 70})
     clusters = {"by": "s", "weighting": "record", "max_size": 3}
     assert design(design=clusters, reserve={"clusters": 2, "seed": 1}) == Clustered(
         weighting="record", max_size=3

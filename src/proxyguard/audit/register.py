@@ -42,7 +42,6 @@ from proxyguard.registry.design import Design, Iid
 from proxyguard.registry.fields import number
 from proxyguard.registry.parts import ClaimPart
 from proxyguard.registry.requirement import Requirement
-from proxyguard.registry.target import WithoutReplacementDesign
 from proxyguard.seal.canonical import digest
 from proxyguard.seal.entropy import now
 from proxyguard.seal.journal import Journal, writing
@@ -120,7 +119,6 @@ def build_registry(
         _check_secondary(declaration, measures_of(member, requirements))
         check_claim(declaration, [m.requirement for m in measures_of(member, requirements)],
                     member.name)  # fmt: skip
-        _check_pool(member)
     value = {
         "format": 1,
         "declaration": declaration.to_dict(),
@@ -213,16 +211,6 @@ def write_registry(
         snapshot_name(index): folder.write(snapshot_name(index), content),
         DECLARATION: folder.sha256(DECLARATION),
     }
-
-
-def _check_pool(member: Member) -> None:
-    """Refuse a pool that is cut from the table that development is the rest of."""
-    target = member.target
-    if target.reserve is not None and isinstance(target.design, WithoutReplacementDesign):
-        raise RegistryError(
-            "a pool is disjoint from development, and a reserve is cut from the same table: leave "
-            "design out, or give the target as a file of its own"
-        )
 
 
 def _check_queries(member: Member, kinds: Mapping[str, str]) -> None:

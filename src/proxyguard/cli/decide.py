@@ -246,9 +246,9 @@ def correct(
         show.say(f"Recorded as a deviation: {found['deviation']}")
         return
     show.say("Corrective certificate, which does not replace the registered one:")
+    # Without the mark and colour of a verdict: what was chosen after opening decides nothing.
     for verdict in found["verdicts"]:
-        decision = verdict["decision"]
-        show.say(f"{show.MARKS[decision]}: {verdict['mechanism']}", style=show.STYLES[decision])
+        show.say(f"{verdict['mechanism']}:")
         show.say(f"    {verdict['sentence']}")
 
 

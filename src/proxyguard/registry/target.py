@@ -160,6 +160,16 @@ class Target(DeclarationPart):
         return self
 
     @model_validator(mode="after")
+    def _pool_apart(self) -> Target:
+        # Here, because registration, check, correction and verification all read a target.
+        if self.reserve is not None and isinstance(self.design, WithoutReplacementDesign):
+            raise ValueError(
+                "a pool is disjoint from development, and a reserve is cut from the same table: "
+                "leave design out, or give the target as a file of its own"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _one_outcome(self) -> Target:
         kinds = [k for k in ("positive", "classes", "range") if getattr(self, k) is not None]
         if (self.outcome is None and kinds) or (self.outcome is not None and len(kinds) != 1):
