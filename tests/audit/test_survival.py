@@ -282,7 +282,7 @@ def trap() -> Iterator[Trap]:
                         patch.setattr(module, own, still[getattr(module, own)])
         patch.setattr(drawing, "draw_all", draw_here)
         # This reads the metadata of a dozen installed packages, each time.
-        patch.setattr(stated, "version", cache(stated.version))
+        patch.setattr(stated, "installed_version", cache(stated.installed_version))
         watch_storage(patch, found)
         watch_removals(patch, found)
         watch_lineage(patch, found)

@@ -10,7 +10,6 @@ import platform
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from proxyguard.adapters.privacy import privacy_lines, privacy_of
@@ -19,6 +18,7 @@ from proxyguard.audit.data import DataFolders
 from proxyguard.audit.folder import AuditFolder, Registry
 from proxyguard.audit.resolve import MemberDevelopment, Workplace, describe_mechanism
 from proxyguard.draw.catalog import PROCEDURES, is_ours, load_ours
+from proxyguard.draw.code import installed_version
 from proxyguard.errors import RegistryError
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.parts import MechanismPart
@@ -34,7 +34,9 @@ PACKAGES = ("proxyguard", "numpy", "scipy", "pandas", "pyarrow", "scikit-learn",
 def software_versions() -> dict[str, str]:
     """Return the versions that an audit is made with."""
     found = {"python": platform.python_version(), "platform": sys.platform}
-    return found | {name: _installed(name) or "not installed as a package" for name in PACKAGES}
+    return found | {
+        name: installed_version(name) or "not installed as a package" for name in PACKAGES
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +322,7 @@ def _other_version(
 ) -> str:
     """Return, where other code than the registered one described itself, that it is other code."""
     made = {"proxyguard": registry.value["software"].get("proxyguard")}
-    here: dict[str, Any] = {"proxyguard": version("proxyguard")}
+    here: dict[str, Any] = {"proxyguard": installed_version("proxyguard")}
     if "origin" in described:
         made["its package"] = registered["origin"].get("version")
         here["its package"] = described["origin"]["version"]
@@ -344,17 +346,10 @@ def _privacy_doubts(where: str, registered: Mapping[str, Any], draws: int) -> It
     stated = registered.get("privacy")
     if stated == lines:
         return
-    accountant = f"dp-accounting {_installed('dp-accounting')}"
+    accountant = f"dp-accounting {installed_version('dp-accounting')}"
     elsewhere = any("dp-accounting" in line and accountant not in line for line in stated or ())
     yield Doubt(
         f"{where}: on privacy it is registered that {stated}, its description gives {lines}"
         + (" with another version of dp-accounting" if elsewhere else ""),
         not elsewhere,
     )
-
-
-def _installed(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None

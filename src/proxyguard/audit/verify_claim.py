@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from proxyguard.audit.agree import agree
@@ -48,6 +47,7 @@ from proxyguard.audit.sequential_claim import check_sequential, sequential_predi
 from proxyguard.audit.stated import doubts
 from proxyguard.audit.target import check_seed
 from proxyguard.audit.verify import Scope, Verification, step
+from proxyguard.draw.code import installed_version
 from proxyguard.errors import SealError, UntrustedCode
 from proxyguard.evidence.record import check_counts, derived_record, read_evidence
 from proxyguard.losses.cell import Reading
@@ -191,7 +191,7 @@ def _verify_risks(
     result: Verification, folder: AuditFolder, journal: Journal, registry: Registry, scope: Scope
 ) -> None:
     """Compute the source's validation risks again."""
-    made, here = registry.value["software"].get("scikit-learn"), _version("scikit-learn")
+    made, here = registry.value["software"].get("scikit-learn"), installed_version("scikit-learn")
     for member in registry.declaration.members:
         if member.procedure is None:
             continue
@@ -216,13 +216,6 @@ def _check_risks(
     facts = registry.member(member.name)["facts"]
     recorded = {name: float(risk) for name, risk in facts["risks"].items()}
     agree(recorded, again, f"{member.name}, validation risks")
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 def _check_registry(folder: AuditFolder, journal: Journal) -> Registry:

@@ -27,10 +27,15 @@ def package_version(module: str) -> str:
     package = module.split(".", maxsplit=1)[0]
     # A package that is installed from its checkout lists no files of its own.
     names = _distributions().get(package) or [package]
+    return installed_version(names[0]) or "not packaged"
+
+
+def installed_version(distribution: str) -> str | None:
+    """Return the version of a distribution that is installed here, or nothing."""
     try:
-        return version(names[0])
+        return version(distribution)
     except PackageNotFoundError:
-        return "not packaged"
+        return None
 
 
 def code_digests(module: str) -> dict[str, str]:
