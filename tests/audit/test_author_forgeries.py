@@ -398,6 +398,7 @@ def test_an_amendment_after_the_draws_that_changes_a_generator_is_found(at: At, 
     body = {
         "declaration": digest(value), "supersedes": before, "reason": "a better name",
         "files": {name: audit.folder.sha256(name) for name in names}, "time": "",
+        "void": [], "pending": 0,
     }  # fmt: skip
     chain = [*forge.steps(audit), (Stage.AMENDED, body)]
     forge.write_chain(audit, chain, forge.author(audit))
