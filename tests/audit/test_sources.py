@@ -388,6 +388,36 @@ def test_a_generator_that_describes_itself_otherwise_is_not_drawn(
     assert audit.verify().good
 
 
+@pytest.mark.parametrize(
+    ("described", "named"),
+    [
+        ('{"rows": float("nan")}', r"value\.rows is nan"),
+        ('{3: "rows"}', "a key 3 that is no text"),
+        ('{"rows": {1, 2}}', r"value\.rows is a set"),
+        ('{"rows": "\\ud800"}', r"value\.rows holds '\\ud800'"),
+        ("[1]", "gave a list"),
+    ],
+)
+def test_a_description_that_cannot_be_registered_is_named_with_its_generator_and_key(
+    make: Callable[..., Audit], code: Path, described: str, named: str
+) -> None:
+    text = (code / "pg_own.py").read_text()
+    before = '{"rows": json.loads(Path(self._settings).read_text())["rows"]}'
+    assert before in text
+    (code / "pg_own.py").write_text(text.replace(before, described))
+    with pytest.raises(RegistryError, match=rf"pg_own:Resampled.*describe\(\).*{named}"):
+        make(own(code))
+
+
+def test_a_release_whose_name_is_no_text_is_named_before_anything_is_registered(
+    make: Callable[..., Audit], data: Path
+) -> None:
+    releases = os.fsencode(data / "releases")
+    os.rename(releases + b"/3.csv", releases + b"/3\xff.csv")
+    with pytest.raises(RegistryError, match=r"'3\\udcff.csv'.*rename it"):
+        make()
+
+
 def test_the_drawing_process_asks_the_generator_that_it_loaded(
     make: Callable[..., Audit], code: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from proxyguard.draw.answers import WORDS, packed, unpacked
 from proxyguard.draw.worker import _explain
+from proxyguard.seal.canonical import canonical_bytes
 
 
 @pytest.mark.parametrize(
@@ -31,3 +33,24 @@ def test_a_missing_file_is_named_without_its_folders() -> None:
         words = _explain(error)
     assert "'rows.csv'" in words
     assert "/no" not in words
+
+
+@pytest.mark.parametrize("words", ["odd \ud800 sign", "A" * 3_000_000, "\udcff" * 10_000])
+def test_what_a_draw_says_is_text_that_can_be_sealed_and_no_longer_than_a_page(words: str) -> None:
+    told = packed({"seed": 1, "status": "failed", "error": words, "files": {}})
+    ((said, _, _),) = unpacked(told)
+    error = said.model_dump()["error"]
+    assert canonical_bytes(error)
+    assert len(error) <= WORDS
+    assert error[:4] == words.encode("ascii", "backslashreplace").decode()[:4]
+
+
+def test_a_long_error_is_cut_where_it_arises_and_says_so() -> None:
+    try:
+        raise ValueError("A" * 3_000_000)
+    except ValueError as error:
+        words = _explain(error)
+    assert len(words) < WORDS
+    assert words.endswith(")")
+    assert "(in test_explain.py, line" in words
+    assert "3,000,012 characters" in words

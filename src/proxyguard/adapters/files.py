@@ -7,6 +7,7 @@ own draw and of no other. What such draws count as is the mechanism's ``on_failu
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -131,7 +132,14 @@ class FileFolder:
         folder = self.root / self._folder
         if not folder.is_dir():
             raise RegistryError(f"there is no folder of releases at {folder}")
-        return sorted(path for path in folder.glob(self._pattern) if path.is_file())
+        files = sorted(path for path in folder.glob(self._pattern) if path.is_file())
+        for path in files:  # its name is registered as text
+            if path.name.encode("utf-8", "replace") != os.fsencode(path.name):
+                raise RegistryError(
+                    f"{self._folder!r} has a file {path.name!r}, whose name is no UTF-8 text; "
+                    "rename it"
+                )
+        return files
 
 
 class StoredPredictions(FileFolder):

@@ -18,6 +18,7 @@ from proxyguard.audit.jobs import WORKER, draw_job, forbidden_paths
 from proxyguard.audit.manifest import drawn_again, repeats, same_files
 from proxyguard.audit.predictions import check_predictions
 from proxyguard.audit.resolve import MemberDevelopment, Workplace, acting, made_generator
+from proxyguard.draw.answers import in_words
 from proxyguard.draw.pool import Check, draw_all
 from proxyguard.draw.sources import (
     allowed_files,
@@ -427,7 +428,7 @@ def _checked_predictions(record: dict[str, Any], release: bytes, task: Task) -> 
     except LossMismatch as error:
         return {
             key: value
-            for key, value in {**record, "status": "failed", "error": str(error)}.items()
+            for key, value in {**record, "status": "failed", "error": in_words(str(error))}.items()
             if key in ("seed", "status", "error", "files", "prepared_at_random")
         }
     return record

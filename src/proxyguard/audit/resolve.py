@@ -27,6 +27,7 @@ from proxyguard.draw.sources import (
     allowed_files,
     changed_origin,
     changed_settings,
+    described,
     generator_origin,
     refuse_changes,
 )
@@ -417,7 +418,7 @@ def privacy_key(member: Member, mechanism: str, members: Sequence[Member]) -> st
 def describe_mechanism(made: Any, generator: str) -> dict[str, Any]:
     """Return what a generator says of itself: what is registered, and what verify asks again."""
     return {
-        "describe": dict(made.describe()),
+        "describe": described(generator, made),
         "origin": generator_origin(generator, made),
         "batch": int(getattr(made, "batch", 32)) if hasattr(made, "draw_many") else 1,
     }

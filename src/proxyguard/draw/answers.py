@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from proxyguard.draw.confine import is_guard
 from proxyguard.errors import DrawError
@@ -20,8 +20,26 @@ from proxyguard.errors import DrawError
 Answer = tuple[dict[str, Any], bytes, bytes]
 MOST = 1 << 34
 """Bytes of one message, the releases and models of one batch."""
+WORDS = 2000
+"""Characters of what a draw says in words; a report prints them."""
 _LENGTH = 8
 _STEP = 1 << 20
+
+
+def in_words(text: str, most: int = WORDS) -> str:
+    """Return text that can be sealed and printed: Unicode, and no longer than ``most``.
+
+    A lone half of a sign (a file's name that is no UTF-8, a text made by hand) is written by
+    number.
+    """
+    plain = text[:most].encode("utf-8", "backslashreplace").decode()
+    if len(text) <= most and len(plain) <= most:
+        return plain
+    note = f"... (cut, of {len(text):,} characters)"
+    return plain[: most - len(note)] + note
+
+
+Words = Annotated[str, BeforeValidator(lambda v: in_words(v) if isinstance(v, str) else v)]
 
 
 class _Said(BaseModel):
@@ -56,7 +74,7 @@ class Unready(_Said):
     """Why no draw can be made."""
 
     status: Literal["unready"]
-    error: str
+    error: Words
 
 
 class Killed(_Said):
@@ -73,7 +91,7 @@ class Drawn(_Said):
     status: Literal["drawn"]
     rows: Annotated[int, Field(gt=0)]
     content: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-    stages: list[str]
+    stages: list[Words]
     files: dict[str, str | None] = Field(default_factory=dict)
     selected: str | None
     threshold: str | None
@@ -86,7 +104,7 @@ class Failed(_Said):
 
     seed: int
     status: Literal["failed", "timeout"]
-    error: str
+    error: Words
     files: dict[str, str | None] = Field(default_factory=dict)
 
 

@@ -17,8 +17,8 @@ from typing import Any
 from proxyguard.draw.catalog import origin
 from proxyguard.draw.confine import allowed_paths
 from proxyguard.draw.protocol import Learner
-from proxyguard.errors import DrawError, ProxyGuardError, TableError
-from proxyguard.seal.canonical import digest
+from proxyguard.errors import DrawError, ProxyGuardError, RegistryError, SealError, TableError
+from proxyguard.seal.canonical import canonical_bytes, digest
 from proxyguard.seal.inside import sha256_plain
 from proxyguard.seal.table import read_file
 
@@ -42,9 +42,27 @@ def generator_origin(name: str, generator: Any) -> dict[str, Any]:
     return origin(name, also=tuple(getattr(generator, "code", ())))
 
 
+def described(name: str, generator: Any) -> dict[str, Any]:
+    """Return what a generator says of itself; what cannot be registered is its author's to mend."""
+    settings = generator.describe()
+    if not isinstance(settings, Mapping):
+        raise RegistryError(
+            f"{name}: describe() returns a mapping of settings, and gave a "
+            f"{type(settings).__name__}"
+        )
+    try:
+        canonical_bytes(settings)
+    except SealError as error:
+        raise RegistryError(
+            f"{name}: describe() gave settings that cannot be registered: {error}; describe them "
+            "by text and finite numbers"
+        ) from error
+    return dict(settings)
+
+
 def changed_generator(registered: Mapping[str, Any], name: str, generator: Any) -> Iterator[str]:
     """Yield in words what a generator has otherwise than when it was registered."""
-    yield from changed_settings(registered["describe"], dict(generator.describe()))
+    yield from changed_settings(registered["describe"], described(name, generator))
     yield from changed_origin(registered["origin"], generator_origin(name, generator))
 
 

@@ -28,7 +28,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from proxyguard.draw.answers import packed, pass_on, send
+from proxyguard.draw.answers import WORDS, in_words, packed, pass_on, send
 from proxyguard.draw.catalog import load_generator
 from proxyguard.draw.confine import Confined, confine, confine_draw, needs_of
 from proxyguard.draw.content import Schema, content_digest
@@ -383,9 +383,10 @@ def _explain(error: Exception) -> str:
     It reaches the report, which is no place for the folders of whoever drew.
     """
     if isinstance(error, ProxyGuardError | DrawError):
-        return _without_folders(str(error))
+        return in_words(_without_folders(str(error)))
     where = traceback.extract_tb(error.__traceback__)[-1]
-    words = _without_folders(f"{type(error).__name__}: {error}")
+    # Shorter than what is taken, which has room for the place and the advice after it.
+    words = in_words(_without_folders(f"{type(error).__name__}: {error}"), WORDS // 2)
     told = f"{words} (in {Path(where.filename).name}, line {where.lineno})"
     if isinstance(error, PermissionError):
         told += (

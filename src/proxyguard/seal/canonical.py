@@ -74,13 +74,27 @@ def _checked(value: Any) -> bytes:
     """Return the bytes of a value, or name the place of what cannot be sealed."""
     try:
         return rfc8785.dumps(_plain(value, "value"))
-    except (rfc8785.CanonicalizationError, UnicodeEncodeError) as error:
+    except rfc8785.CanonicalizationError as error:
         raise SealError(f"this value cannot be sealed: {error}") from error
+
+
+def _text(value: str, place: str) -> str:
+    """Return a text that UTF-8 can write; a lone half of a sign, which it cannot, is named."""
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise SealError(
+            f"{place} holds {value[error.start : error.end]!r}, which is no Unicode text and "
+            "cannot be sealed"
+        ) from None
+    return value
 
 
 def _plain(value: Any, place: str) -> Any:
     """Return the value with mappings and sequences as dicts and lists, or say what is none."""
-    if value is None or isinstance(value, bool | str):
+    if isinstance(value, str):
+        return _text(value, place)
+    if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
         if abs(value) > LARGEST:
@@ -96,7 +110,7 @@ def _plain(value: Any, place: str) -> Any:
         wrong = [key for key in value if not isinstance(key, str)]
         if wrong:
             raise SealError(f"{place} has a key {wrong[0]!r} that is no text")
-        return {key: _plain(item, f"{place}.{key}") for key, item in value.items()}
+        return {_text(k, place): _plain(item, f"{place}.{k}") for k, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, bytes):
         return [_plain(item, f"{place}[{i}]") for i, item in enumerate(value)]
     raise SealError(
