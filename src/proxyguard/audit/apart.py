@@ -38,6 +38,8 @@ from proxyguard.audit.resolve import (
     Workplace,
     describe_mechanism,
     load_fitted,
+    loss_measures,
+    reference_policies,
     validation_risks,
 )
 from proxyguard.audit.sequential import SequentialOpener
@@ -77,6 +79,13 @@ def rescore_apart(opener: Opener, journal: Journal, registry: Registry) -> dict[
 def risks_apart(folder: AuditFolder, member: Member) -> dict[str, float]:
     """Compute the source's validation risks with the code that the folder names."""
     found: dict[str, float] = run_apart(folder, {"task": "risks", "member": member.name}, ())
+    return found
+
+
+def references_apart(folder: AuditFolder, member: Member) -> dict[str, dict[str, float]]:
+    """Compute the losses of reference policies with the code that the folder names."""
+    job = {"task": "references", "member": member.name}
+    found: dict[str, dict[str, float]] = run_apart(folder, job, ())
     return found
 
 
@@ -292,6 +301,7 @@ class _Job:
         return {
             "evidence": self._evidence,
             "risks": self._risks,
+            "references": self._references,
             "describe": self._describe,
             "redraw": self._redraw,
         }[self._job["task"]]()
@@ -322,10 +332,18 @@ class _Job:
         opener = kind(self._place, Home(Path.home()), targets=self._targets)
         return opener.rescore(self._journal, self._registry)
 
-    def _risks(self) -> dict[str, float]:
+    def _member(self) -> Member:
         name = str(self._job["member"])
-        member = next(m for m in self._registry.declaration.members if m.name == name)
-        return source_risks(self._place, self._registry, member, self._sealed[name], None)
+        return next(m for m in self._registry.declaration.members if m.name == name)
+
+    def _risks(self) -> dict[str, float]:
+        member = self._member()
+        return source_risks(self._place, self._registry, member, self._sealed[member.name], None)
+
+    def _references(self) -> dict[str, dict[str, float]]:
+        member = self._member()
+        development = MemberDevelopment(self._place, member, self._sealed[member.name])
+        return reference_policies(development, loss_measures(member))
 
 
 def source_risks(

@@ -31,7 +31,7 @@ from proxyguard.draw.sources import (
     generator_origin,
     refuse_changes,
 )
-from proxyguard.errors import DrawError, RegistryError
+from proxyguard.errors import DrawError, RegistryError, SealError
 from proxyguard.losses.measure import Measure, Predicted
 from proxyguard.losses.query import CodedRecords
 from proxyguard.registry.declaration import Declaration, Member
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 Progress = Callable[[str, int, int], None]
+FACTS = frozenset({"source", "risks", "references", "pilots", "domains"})
+"""What development records of a member, but for one whose losses were given."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -363,9 +365,7 @@ def develop(development: MemberDevelopment, declaration: Declaration) -> dict[st
     }
     if member.procedure is None:
         return facts
-    measures = [
-        provisional_measure(part, member) for part in member.requirement if part.loss is not None
-    ]
+    measures = loss_measures(member)
     source = fit_source(development)
     assert source is not None  # there is a procedure
     facts["source"] = source.record
@@ -378,6 +378,52 @@ def develop(development: MemberDevelopment, declaration: Declaration) -> dict[st
     if declaration.pilot:
         facts["pilots"] = run_pilots(development, declaration, measures, source)
     return facts
+
+
+def loss_measures(member: Member) -> list[Measure]:
+    """Return the losses that development is judged by."""
+    return [provisional_measure(p, member) for p in member.requirement if p.loss is not None]
+
+
+def check_facts(
+    development: MemberDevelopment, declaration: Declaration, facts: Mapping[str, Any], name: str
+) -> None:
+    """Raise unless recorded facts are the ones that development gives, as far as no model is asked.
+
+    Limits, slacks and queries follow from the facts, so that a fact of the author's own choice is
+    a claim of their choice: a marginal over one value of three can hide two. Risks and reference
+    policies need losses, and are computed again where those may be run.
+    """
+    member = development.member
+    where = f"{name}, facts of {member.name}"
+    if member.target.losses is not None:
+        if facts:
+            raise SealError(f"{where}: {sorted(facts)} are recorded of losses that were given")
+        return
+    if set(facts) != FACTS:
+        raise SealError(f"{where}: {sorted(facts)} are recorded, development has {sorted(FACTS)}")
+    domains = _domains(development)
+    if facts["domains"] != domains:
+        raise SealError(
+            f"{where}: the values of {sorted({*facts['domains'], *domains})} are not those of the "
+            f"development part, which queries are made from"
+        )
+    recorded = {
+        pilot: {**one, "means": {seed: sorted(means) for seed, means in one["means"].items()}}
+        for pilot, one in facts["pilots"].items()
+    }
+    names = sorted(part.name for part in member.requirement if part.loss is not None)
+    pilots = declaration.pilot if member.procedure is not None else ()
+    declared = {
+        pilot.name: {
+            "generator": pilot.generator,
+            "options": pilot.options,
+            "means": {str(seed): names for seed in pilot.seed_list},
+        }
+        for pilot in pilots
+    }
+    if recorded != declared:
+        raise SealError(f"{where}: the pilots are not the declared ones, each seed of them once")
 
 
 def _domains(development: MemberDevelopment) -> dict[str, list[str]]:

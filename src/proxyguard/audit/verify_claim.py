@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from proxyguard.audit.agree import agree
 from proxyguard.audit.amend import drawn_part, void_exclusions
-from proxyguard.audit.apart import describe_apart, rescore_apart, risks_apart, source_risks
+from proxyguard.audit.apart import (
+    describe_apart,
+    references_apart,
+    rescore_apart,
+    risks_apart,
+    source_risks,
+)
 from proxyguard.audit.correct import (
     CORRECTION,
     corrected_registry,
@@ -41,7 +47,14 @@ from proxyguard.audit.manifest import check_manifest
 from proxyguard.audit.open import predicate_of, subjects_of
 from proxyguard.audit.register import path_of
 from proxyguard.audit.report import report_bytes
-from proxyguard.audit.resolve import Workplace, acting
+from proxyguard.audit.resolve import (
+    MemberDevelopment,
+    Workplace,
+    acting,
+    check_facts,
+    loss_measures,
+    reference_policies,
+)
 from proxyguard.audit.score_shares import check_answers
 from proxyguard.audit.sequential_claim import check_sequential, sequential_predicate
 from proxyguard.audit.stated import doubts
@@ -190,11 +203,14 @@ def _verify_statements(
 def _verify_risks(
     result: Verification, folder: AuditFolder, journal: Journal, registry: Registry, scope: Scope
 ) -> None:
-    """Compute the source's validation risks again."""
+    """Compute the validation losses of the source and of reference policies again."""
     made, here = registry.value["software"].get("scikit-learn"), installed_version("scikit-learn")
     for member in registry.declaration.members:
         if member.procedure is None:
             continue
+        # No model is asked: the versions of the author's own statement are no way around this.
+        step(result, "registry", f"references: policies of {member.name} on validation",
+             partial(_check_references, folder, journal, registry, member, scope))  # fmt: skip
         name = f"risks: the source of {member.name} on validation"
         if made != here:
             result.not_checked.append(f"{name}: made with scikit-learn {made}, here is {here}")
@@ -207,7 +223,7 @@ def _check_risks(
     folder: AuditFolder, journal: Journal, registry: Registry, member: Member, scope: Scope
 ) -> None:
     sealed = journal.ledger.find(Stage.SEALED)[0].body["members"][member.name]
-    place = Workplace(folder=folder, data=DataFolders((folder.path,)), home="")
+    place = _reading_place(folder)
     again = _ours_or_apart(
         registry, scope,
         here=lambda: source_risks(place, registry, member, sealed, scope.types),
@@ -216,6 +232,28 @@ def _check_risks(
     facts = registry.member(member.name)["facts"]
     recorded = {name: float(risk) for name, risk in facts["risks"].items()}
     agree(recorded, again, f"{member.name}, validation risks")
+
+
+def _check_references(
+    folder: AuditFolder, journal: Journal, registry: Registry, member: Member, scope: Scope
+) -> None:
+    sealed = journal.ledger.find(Stage.SEALED)[0].body["members"][member.name]
+    development = MemberDevelopment(_reading_place(folder), member, sealed)
+    again = _ours_or_apart(
+        registry, scope,
+        here=lambda: reference_policies(development, loss_measures(member)),
+        apart=lambda: references_apart(folder, member),
+    )  # fmt: skip
+    recorded = {
+        policy: {name: float(loss) for name, loss in losses.items()}
+        for policy, losses in registry.member(member.name)["facts"]["references"].items()
+    }
+    agree(recorded, again, f"{member.name}, reference policies")
+
+
+def _reading_place(folder: AuditFolder) -> Workplace:
+    """Return a place from which the folder is read and nothing else."""
+    return Workplace(folder=folder, data=DataFolders((folder.path,)), home="")
 
 
 def _check_registry(folder: AuditFolder, journal: Journal) -> Registry:
@@ -229,7 +267,7 @@ def _check_registry(folder: AuditFolder, journal: Journal) -> Registry:
         if digest(value) != entry.body["declaration"]:
             raise SealError(f"{name} is not the one that was recorded")
         text = folder.text(snapshot_name(index))
-        _check_resolved(Registry(value), read_declaration(text), journal, name)
+        _check_resolved(folder, Registry(value), read_declaration(text), journal, name)
         drawn = any(e.index < entry.index for e in ledger.find(Stage.DRAWN))
         if before is not None and drawn and drawn_part(value) != drawn_part(before):
             raise SealError(f"{name} changes what the releases, drawn before it, depend on")
@@ -251,8 +289,10 @@ def _check_registry(folder: AuditFolder, journal: Journal) -> Registry:
     return registry
 
 
-def _check_resolved(registry: Registry, declared: Declaration, journal: Journal, name: str) -> None:
-    """See that a registry is what its declaration and the recorded facts resolve to."""
+def _check_resolved(
+    folder: AuditFolder, registry: Registry, declared: Declaration, journal: Journal, name: str
+) -> None:
+    """See that a registry is what its declaration and the facts of development resolve to."""
     sealed = journal.ledger.find(Stage.SEALED)[0].body
     if registry.declaration != declared:
         raise SealError(f"{name} is about another declaration than its text")
@@ -269,6 +309,8 @@ def _check_resolved(registry: Registry, declared: Declaration, journal: Journal,
         recorded = journal.ledger.find(Stage.DEVELOPED)[-1].body["members"][member.name]
         if first and facts != recorded:
             raise SealError(f"{name} rests on other facts than development recorded")
+        # An amendment develops anew, and no entry records its facts: all are derived here.
+        check_facts(MemberDevelopment(_reading_place(folder), member, own), declared, facts, name)
         if found["source"] != facts.get("source"):
             raise SealError(f"{name} has another source procedure than development recorded")
         n = planned_records(member, own)
