@@ -22,6 +22,7 @@ import pytest
 
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.correct import corrected_registry
+from proxyguard.audit.decide import EXCLUDED
 from proxyguard.audit.folder import CERTIFICATE, DECLARATION, EVIDENCE, RELEASES, Registry
 from proxyguard.audit.open import Opener
 from proxyguard.errors import RegistryError, SealError, StageError
@@ -405,6 +406,52 @@ def test_an_amendment_after_the_draws_that_changes_a_generator_is_found(at: At, 
     assert "changes what the releases, drawn before it, depend on" in forge.found_by(audit)
 
 
+@pytest.mark.parametrize("excluded", [[], [{"mechanism": "bootstrap", "seed": 103}]])
+def test_a_registration_that_excludes_draws_is_found(
+    at: At, forge: Any, excluded: list[Value]
+) -> None:
+    audit = at("registered")
+    forge.registry(audit, lambda value: value.update(excluded=excluded))
+    assert "registry/0.json excludes draws, which takes an amendment" in forge.found_by(audit)
+
+
+@pytest.mark.parametrize(
+    ("excluded", "words"),
+    [
+        ([{"mechanism": "bootstrap", "seed": 7}], "no registered draws"),
+        ([{"mechanism": "bootstrap", "seed": 103}] * 2, "lists the draws that it excludes"),
+        (
+            [{"mechanism": "bootstrap", "seed": seed} for seed in range(100, 108)],
+            "no draw of ['bootstrap'] would be left",
+        ),
+    ],
+    ids=["unknown", "twice", "all"],
+)
+def test_an_amendment_that_excludes_what_it_cannot_is_found(
+    at: At, forge: Any, excluded: list[Value], words: str
+) -> None:
+    audit = at("registered")
+    audit.amend("a disk error", exclude=[("bootstrap", 103)])
+    value = forge.edit_json(audit, "registry/1.json", lambda v: v.update(excluded=excluded))
+    forge.rewrite(audit, amended=lambda body: body.update(declaration=digest(value)))
+    assert words in forge.found_by(audit)
+
+
+def test_an_amendment_that_is_recorded_before_the_draws_it_came_after_is_found(
+    at: At, forge: Any
+) -> None:
+    audit = at("drawn")
+    audit.amend("what looked bad", exclude=[("bootstrap", 103)])
+    assert audit.verify().good
+    chain = forge.steps(audit)
+    assert [stage for stage, _ in chain[-2:]] == [Stage.DRAWN, Stage.AMENDED]
+    chain[-2:] = chain[:-3:-1]
+    forge.write_chain(audit, chain, forge.author(audit))
+    assert "the releases were drawn for another registry: they name" in forge.found_by(audit)
+    with pytest.raises(SealError, match="drawn for another registry"):
+        audit.open()
+
+
 # Evidence and corrections
 
 
@@ -451,6 +498,30 @@ def test_a_derived_number_of_an_excluded_draw_follows(at: At, forge: Any) -> Non
 
     forge.certificate(audit, evidence=edit)
     assert "estimates, 0, 0 does not follow from the record" in forge.found_by(audit)
+
+
+def an_excluded_draw(evidence: Value) -> None:
+    releases = ["3", "a bad one that never was"]
+    evidence["excluded"]["bootstrap"] = {"label": EXCLUDED, "releases": releases}
+
+
+def another_specification(evidence: Value) -> None:
+    evidence["secondary"]["lenient"] = evidence["secondary"]["strict"]
+
+
+@pytest.mark.parametrize(
+    ("lie", "words"),
+    [
+        (an_excluded_draw, "the evidence has excluded draws of ['bootstrap']"),
+        (another_specification, "the evidence is about other secondary specifications"),
+    ],
+)
+def test_evidence_of_more_than_there_was_is_found(
+    at: At, forge: Any, lie: Callable[[Value], None], words: str
+) -> None:
+    audit = at("certified")
+    forge.certificate(audit, evidence=lie)
+    assert words in forge.found_by(audit)
 
 
 @pytest.mark.parametrize("what", ["registry", "releases"])

@@ -55,7 +55,7 @@ def amend(
         drawn = before if journal.ledger.has(Stage.DRAWN) else None
         value, _ = build_registry(place, declaration, journal, software, drawn)
         value["excluded"] = _plain(set(exclude))
-        _check_excluded(value)
+        check_excluded(value)
         if journal.ledger.has(Stage.DRAWN) and drawn_part(value) != drawn_part(before.value):
             raise StageError(
                 "amended: the releases are drawn; only limits, claim and excluded draws can change"
@@ -83,8 +83,11 @@ def _plain(draws: set[Excluded]) -> list[dict[str, Any]]:
     return [{"mechanism": name, "seed": seed} for name, seed in sorted(draws)]
 
 
-def _check_excluded(value: dict[str, Any]) -> None:
+def check_excluded(value: dict[str, Any]) -> None:
+    """Raise unless an amendment excludes registered draws, each once, and leaves some of each."""
     registry = Registry(value)
+    if value.get("excluded") != _plain(registry.excluded):
+        raise RegistryError("an amendment lists the draws that it excludes, in order, each once")
     seeds = {
         (mechanism.name, seed)
         for member in registry.declaration.members

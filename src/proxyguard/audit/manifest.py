@@ -16,7 +16,7 @@ from proxyguard.draw.sources import changed_reading
 from proxyguard.errors import SealError
 from proxyguard.registry.declaration import Member
 from proxyguard.seal.journal import Journal
-from proxyguard.seal.ledger import Stage
+from proxyguard.seal.ledger import Entry, Stage
 
 FAILED = ("failed", "timeout")
 """Draws that gave no release: every loss of theirs counts as its upper bound."""
@@ -94,13 +94,25 @@ def schema_of(registry: Registry, member: Member, name: str, sealed: Mapping[str
     )
 
 
+def _in_force_at(journal: Journal, entry: Entry) -> str:
+    """Return the digest of the registry that was in force when an entry was recorded."""
+    steps = [*journal.ledger.find(Stage.REGISTERED), *journal.ledger.find(Stage.AMENDED)]
+    return str([e for e in steps if e.index < entry.index][-1].body["declaration"])
+
+
 def check_manifest(folder: AuditFolder, registry: Registry, journal: Journal) -> None:
     """See that every registered seed was drawn once for this registry, and nothing else was."""
     manifest = folder.read_json(RELEASES)
-    drawn = journal.ledger.find(Stage.DRAWN)[0].body
-    known = {registry.digest, *(e.body["supersedes"] for e in journal.ledger.find(Stage.AMENDED))}
-    if manifest["registry"] not in known or drawn["registry"] != manifest["registry"]:
-        raise SealError("the releases were drawn for another registry")
+    entry = journal.ledger.find(Stage.DRAWN)[0]
+    drawn, then = entry.body, _in_force_at(journal, entry)
+    # An amendment that came after the draws and is recorded before them would hide that they
+    # could be looked at: the draws still name the registry that it superseded.
+    if not manifest["registry"] == drawn["registry"] == then:
+        raise SealError(
+            "the releases were drawn for another registry: they name "
+            f"{str(manifest['registry'])[:16]}..., their entry {str(drawn['registry'])[:16]}..., "
+            f"and in force at that point of the ledger was {then[:16]}..."
+        )
     if drawn["releases"] != folder.sha256(RELEASES):
         raise SealError(f"{RELEASES} is not the one that was recorded")
     if drawn["again"] != drawn_again(manifest):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from proxyguard.audit.agree import agree
-from proxyguard.audit.amend import drawn_part, void_exclusions
+from proxyguard.audit.amend import check_excluded, drawn_part, void_exclusions
 from proxyguard.audit.apart import (
     describe_apart,
     references_apart,
@@ -25,6 +25,7 @@ from proxyguard.audit.data import DataFolders
 from proxyguard.audit.decide import (
     EXCLUDED,
     NOT_CERTIFIED,
+    Group,
     groups_of,
     readings_of,
     secondary_readings,
@@ -275,6 +276,12 @@ def _check_registry(folder: AuditFolder, journal: Journal) -> Registry:
             Registry(before), Registry(value)
         ):
             raise SealError(f"{name}: the ledger names other exclusions that it made void")
+        if before is None and "excluded" in value:
+            # Draws that fail can be seen at once: taking some out takes an amendment, which says
+            # when and why, and which costs the guarantee where the draws were there to look at.
+            raise SealError(f"{name} excludes draws, which takes an amendment with a reason")
+        if before is not None:
+            check_excluded(value)
         before = value
     if folder.text(DECLARATION) != text:
         raise SealError(f"{DECLARATION} is not the declaration that is in force")
@@ -365,8 +372,7 @@ def check_derived(
     check_seed(journal, evidence)
     groups = groups_of(registry, manifest)
     readings = readings_of(registry, groups, int(evidence["seed"]))
-    if set(evidence["groups"]) != {g.name for g in groups}:
-        raise SealError("the evidence is about other mechanisms")
+    _check_parts(registry, groups, evidence)
     sealed = journal.ledger.find(Stage.SEALED)[0].body["members"]
     for group in groups:
         reading, levels = readings[group.name]
@@ -379,6 +385,26 @@ def check_derived(
         if group.excluded:
             out = [str(d.get("name", d["seed"])) for d in group.excluded]
             _check_record(evidence["excluded"][group.name], reading, levels.bounds, out, n)
+
+
+def _check_parts(registry: Registry, groups: Sequence[Group], evidence: Mapping[str, Any]) -> None:
+    """See that the evidence speaks of every group and of nothing else.
+
+    The certificate names what the evidence names: an excluded draw that never was would be told
+    as one.
+    """
+    names = {group.name for group in groups}
+    if set(evidence["groups"]) != names:
+        raise SealError("the evidence is about other mechanisms")
+    left_out = {group.name for group in groups if group.excluded}
+    if set(evidence["excluded"]) != left_out:
+        raise SealError(
+            f"the evidence has excluded draws of {sorted(evidence['excluded'])}, amendments "
+            f"excluded draws of {sorted(left_out)}"
+        )
+    declared = {spec.name: names for spec in registry.declaration.secondary}
+    if {spec: set(by_group) for spec, by_group in evidence["secondary"].items()} != declared:
+        raise SealError("the evidence is about other secondary specifications")
 
 
 def _check_record(
