@@ -409,7 +409,11 @@ def check_facts(
             f"development part, which queries are made from"
         )
     recorded = {
-        pilot: {**one, "means": {seed: sorted(means) for seed, means in one["means"].items()}}
+        pilot: {
+            **one,
+            **({"allowed": True} if "allowed" in one else {}),  # digests of files elsewhere
+            "means": {seed: sorted(means) for seed, means in one["means"].items()},
+        }
         for pilot, one in facts["pilots"].items()
     }
     names = sorted(part.name for part in member.requirement if part.loss is not None)
@@ -418,6 +422,7 @@ def check_facts(
         pilot.name: {
             "generator": pilot.generator,
             "options": pilot.options,
+            **({"allowed": True} if pilot.allow else {}),
             "means": {str(seed): names for seed in pilot.seed_list},
         }
         for pilot in pilots
