@@ -136,7 +136,7 @@ BODIES: Mapping[Stage, Shape] = {
     Stage.DEVIATED: {"reason": TEXT, "time": TEXT},
     Stage.CORRECTED: {
         "reason": TEXT,
-        "design": MAPPING,
+        "design": (lambda value: _is_text(value) or _is_mapping(value), "a design or its name"),
         "decisions": MAPPING,
         "correction": DIGEST,
         **RECORDED,
