@@ -21,11 +21,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from proxyguard.audit.audit import Audit
-from proxyguard.audit.correct import corrected_registry
-from proxyguard.audit.decide import EXCLUDED
+from proxyguard.audit.correct import (
+    CORRECTION,
+    corrected_registry,
+    correction_of,
+    decisions_of,
+)
+from proxyguard.audit.decide import EXCLUDED, groups_of, readings_of
 from proxyguard.audit.folder import CERTIFICATE, DECLARATION, EVIDENCE, RELEASES, Registry
 from proxyguard.audit.open import Opener
 from proxyguard.errors import RegistryError, SealError, StageError
+from proxyguard.evidence.record import derived_record, read_evidence
 from proxyguard.seal.canonical import digest
 from proxyguard.seal.journal import NAME
 from proxyguard.seal.ledger import Stage
@@ -349,7 +355,8 @@ def test_a_resolved_requirement_that_does_not_follow_is_found(
     audit = at("registered")
     forge.registry(audit, lambda value: lie(value["members"]["target"]["requirements"]))
     audit.draw()
-    audit.open()
+    with pytest.raises(SealError, match="not opened: the folder does not hold, registry"):
+        audit.open()
     assert "limits do not follow from the declaration and its facts" in forge.found_by(audit)
 
 
@@ -616,6 +623,32 @@ def test_a_corrective_certificate_that_does_not_follow_is_found(
     )
     audit.report()
     assert "corrections/0.json: " in forge.found_by(audit)
+
+
+def test_a_correction_with_invented_statistics_is_found_by_whoever_has_the_target(
+    at: At, forge: Any
+) -> None:
+    audit = at("certified")
+    design = {"pool": 700}
+    audit.correct("the target was a sample from a pool", design)
+    assert audit.verify(with_target=True).good
+    journal = audit.journal()
+    registry = audit.folder.registry(journal)
+    corrected = corrected_registry(registry, design, journal)
+    evidence = audit.folder.read_json(CORRECTION)["evidence"]
+    group = evidence["groups"]["bootstrap"]
+    group["columns"][0]["mean"][0] -= 0.001
+    groups = groups_of(corrected, audit.folder.read_json(RELEASES))
+    reading = readings_of(corrected, groups, int(evidence["seed"]))["bootstrap"][0]
+    group["derived"] = derived_record(read_evidence(group, reading))
+    reason = "the target was a sample from a pool"
+    value = correction_of(audit.folder, registry, corrected, design, reason, evidence)
+    audit.folder.write_json(CORRECTION, value)
+    told = {"correction": digest(value), "decisions": decisions_of(value)}
+    forge.rewrite(audit, corrected=lambda body: body.update(told))
+    audit.report()
+    assert audit.verify().good  # nobody can tell without the target
+    assert f"{CORRECTION}: " in forge.found_by(audit, with_target=True)
 
 
 # Sequential audits

@@ -17,9 +17,10 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
+from proxyguard.audit import seal as sealing
 from proxyguard.audit.audit import Audit
-from proxyguard.audit.folder import GRANT
-from proxyguard.audit.grant import grant, read_grant
+from proxyguard.audit.folder import GRANT, RELEASES
+from proxyguard.audit.grant import VoidGrant, grant, read_grant
 from proxyguard.audit.home import Home
 from proxyguard.errors import (
     DigestMismatch,
@@ -29,12 +30,14 @@ from proxyguard.errors import (
     StageError,
     TargetReused,
 )
-from proxyguard.seal.crypto import Person, encrypt
+from proxyguard.seal import sealed_file
+from proxyguard.seal.canonical import digest
+from proxyguard.seal.crypto import Passphrase, Person, encrypt
 from proxyguard.seal.journal import writing
 from proxyguard.seal.keys import SigningKey
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.lineage import LineageStore
-from proxyguard.seal.sealed_file import SealedFile
+from proxyguard.seal.sealed_file import SealedFile, seal_table
 
 At = Callable[[str], Audit]
 Copy = Callable[[str], Audit]
@@ -573,3 +576,117 @@ def test_a_sealed_file_that_is_not_what_was_committed_to_is_not_granted(
     with pytest.raises(DigestMismatch, match=r"0\.sealed was sealed with digest"):
         audit.grant(steward_key(audit))
     assert not (audit.folder / GRANT).exists()
+
+
+# What is granted or opened holds
+
+
+def invent_limit(audit: Audit, forge: Any) -> None:
+    """Register a limit that follows from nothing; releases, ledger and signatures agree."""
+
+    def lie(value: dict[str, Any]) -> None:
+        for one in value["members"]["target"]["requirements"]:
+            if one["part"]["name"] == "Brier risk":
+                one["limit"]["value"] = "0.9"
+
+    name = digest(forge.edit_json(audit, "registry/0.json", lie))
+    forge.edit_json(audit, RELEASES, lambda manifest: manifest.update(registry=name))
+    releases = audit.folder.sha256(RELEASES)
+    forge.rewrite(
+        audit,
+        registered=lambda body: body.update(declaration=name),
+        drawn=lambda body: body.update(releases=releases, registry=name),
+    )
+
+
+def test_a_steward_grants_nothing_in_a_folder_that_does_not_hold(after: Copy, forge: Any) -> None:
+    audit = after("drawn")
+    invent_limit(audit, forge)
+    assert "limits do not follow" in forge.found_by(audit)
+    with pytest.raises(
+        SealError, match=r"not granted: the folder does not hold, registry: .*limit"
+    ):
+        audit.grant(steward_key(audit))
+    assert not audit.folder.has(GRANT)
+
+
+def test_a_folder_that_does_not_hold_is_not_opened(at: At, forge: Any) -> None:
+    audit = at("drawn")
+    invent_limit(audit, forge)
+    before = snapshot(audit)
+    with pytest.raises(SealError, match=r"not opened: the folder does not hold, registry: .*limit"):
+        audit.open()
+    assert snapshot(audit) == before
+    assert not audit.home.lineage.was_opened(
+        audit.journal().ledger.find(Stage.SEALED)[0].body["members"]["target"]["commitment"]
+    )
+
+
+def test_a_steward_counts_the_records_before_granting(
+    after: Copy, forge: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audit = after("new")
+    plain = sealed_file.canonical_bytes
+
+    def more_rows(value: Any) -> bytes:
+        told = {**value, "rows": 4000} if isinstance(value, dict) and "wraps" in value else value
+        return plain(told)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sealed_file, "canonical_bytes", more_rows)
+        audit.seal(steward=SigningKey.load(steward_key(audit)).identity)
+    forge.rewrite(audit, sealed=lambda body: body["members"]["target"].update(records=4000))
+    audit.register()
+    audit.draw()
+    with pytest.raises(SealError, match=r"300 records|4,?000"):
+        audit.grant(steward_key(audit))
+    assert not audit.folder.has(GRANT)
+
+
+@pytest.mark.parametrize("beside", [True, False], ids=["a second wrap", "no steward"])
+def test_a_target_that_its_author_could_open_before_the_grant_is_refused(
+    after: Copy, forge: Any, monkeypatch: pytest.MonkeyPatch, beside: bool
+) -> None:
+    audit = after("new")
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            sealing,
+            "seal_table",
+            lambda table, holders: seal_table(
+                table, [*(holders if beside else ()), Passphrase("mine")]
+            ),
+        )
+        audit.seal(steward=SigningKey.load(steward_key(audit)).identity)
+    audit.register()
+    audit.draw()
+    problem = "wrapped for 2 holders" if beside else "not wrapped for the steward"
+    assert problem in forge.found_by(audit)
+    with pytest.raises(SealError, match=f"not granted: .*{problem}"):
+        audit.grant(steward_key(audit))
+    assert not audit.folder.has(GRANT)
+
+
+def test_a_file_in_the_grant_s_place_is_found_and_keeps_no_steward_from_granting(
+    after: Copy, kept: Path, forge: Any
+) -> None:
+    audit = after("drawn")
+    given = (kept / "granted" / "audit" / GRANT).read_bytes()
+    (audit.folder / GRANT).write_bytes(given.replace(b'"steward"', b'"stewArd"'))
+    assert f"{GRANT}: {GRANT} does not carry the steward's signature" in forge.found_by(audit)
+    with pytest.warns(VoidGrant, match="is replaced: .*signature"):
+        audit.grant(steward_key(audit))
+    assert audit.verify().good
+    audit.open()
+    assert audit.verify().good
+
+
+def test_a_grant_where_nobody_could_grant_is_found(at: At, forge: Any) -> None:
+    audit = at("drawn")
+    (audit.folder / GRANT).write_bytes(b"{}")
+    assert f"{GRANT}: {GRANT} is here, and no steward was named" in forge.found_by(audit)
+
+
+def test_a_grant_before_registration_is_an_unknown_file(after: Copy) -> None:
+    audit = after("sealed")
+    (audit.folder / GRANT).write_bytes(b"{}")
+    assert audit.verify().unknown == [GRANT]

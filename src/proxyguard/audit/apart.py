@@ -27,6 +27,7 @@ from typing import IO, Any
 import pyarrow as pa
 
 from proxyguard.adapters.worker import make_learner
+from proxyguard.audit.correct import corrected_registry
 from proxyguard.audit.data import DataFolders
 from proxyguard.audit.draw import Task, tasks
 from proxyguard.audit.folder import CERTIFICATE, EVIDENCE, RELEASES, REPORTS, AuditFolder, Registry
@@ -64,15 +65,21 @@ _GET_DUMPABLE, _DUMPABLE = 3, 4  # PR_GET_DUMPABLE, PR_SET_DUMPABLE
 _LENGTH = 8
 
 
-def rescore_apart(opener: Opener, journal: Journal, registry: Registry) -> dict[str, Any]:
-    """Compute the evidence again with the code that the folder names."""
+def rescore_apart(
+    opener: Opener,
+    journal: Journal,
+    registry: Registry,
+    design: Mapping[str, Any] | str | None = None,
+) -> dict[str, Any]:
+    """Compute the evidence again with the code that the folder names; a correction's by design."""
     targets = opener.unlocked(journal, registry)
 
     def send(out: IO[bytes]) -> None:
         for member in registry.declaration.members:
             send_target(targets[member.name], out)
 
-    found: dict[str, Any] = run_apart(opener.folder, {"task": "evidence"}, opener.secrets(), send)
+    job = {"task": "evidence", "design": design}
+    found: dict[str, Any] = run_apart(opener.folder, job, opener.secrets(), send)
     return found
 
 
@@ -245,6 +252,8 @@ class _Job:
         self._folder = AuditFolder(Path(job["folder"]))
         self._journal = self._folder.journal()
         self._registry = self._folder.registry(self._journal)
+        if job.get("design") is not None:  # before targets are read, which have the design's column
+            self._registry = corrected_registry(self._registry, job["design"], self._journal)
         self._sealed = self._journal.ledger.find(Stage.SEALED)[0].body["members"]
         self._place = Workplace(
             folder=self._folder,

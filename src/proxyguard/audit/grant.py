@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from proxyguard.audit.folder import GRANT, RELEASES, AuditFolder, Registry
 from proxyguard.audit.integrity import check_folder
 from proxyguard.audit.manifest import check_manifest
 from proxyguard.audit.seal import LOSSES, POSITION, check_steward
+from proxyguard.audit.verify import refuse_unsound
 from proxyguard.errors import RegistryError, SealError, StageError
 from proxyguard.registry.declaration import Member
 from proxyguard.seal.canonical import canonical_bytes, digest
@@ -39,10 +41,10 @@ def grant(
 ) -> dict[str, Any]:
     """Release the target's key for what is registered and frozen now, and for nothing else.
 
-    The steward checks the whole folder first. The key is encrypted to the audit's author.
-    ``memory`` is the steward's own store: a target is granted once, whatever became of the
-    folder, and so are its records, in whatever seal, order or columns they come. ``again``
-    says why records that were seen before are granted all the same.
+    The steward checks the whole folder first, as `verify` does. The key is encrypted to the
+    audit's author. ``memory`` is the steward's own store: a target is granted once, whatever
+    became of the folder, and so are its records, in whatever seal, order or columns they come.
+    ``again`` says why records that were seen before are granted all the same.
     """
     if again is not None and not again.strip():
         raise RegistryError("to grant records again needs a reason; give one")
@@ -57,10 +59,15 @@ def grant(
             raise SealError("this target was not sealed for the steward whose key was given")
         author = str(journal.ledger.author)
         check_steward(steward.identity, author)
-        if folder.has(GRANT):
+        void = _why_void(folder, journal) if folder.has(GRANT) else None
+        if folder.has(GRANT) and void is None:
             raise StageError("granted already; a grant is given once")
         if journal.ledger.has(Stage.OPENED):
             raise StageError("the target has been opened")
+        refuse_unsound(folder, "not granted", besides=[GRANT])
+        if void is not None:
+            # Whoever can write into the folder could otherwise keep the steward from granting.
+            warnings.warn(f"the {GRANT} that lay here is replaced: {void}", VoidGrant, stacklevel=2)
         recipient = Recipient(author[64:])
         unwrapped = {
             name: folder.sealed_target(member).unwrap(Person(steward.exchange))
@@ -94,6 +101,19 @@ def grant(
     return statement
 
 
+class VoidGrant(UserWarning):
+    """A file in the place of the grant was none for this folder, and was replaced."""
+
+
+def _why_void(folder: AuditFolder, journal: Journal) -> str | None:
+    """Return why the file in the grant's place is no grant for this folder, if it is none."""
+    try:
+        read_grant(folder, journal)
+    except SealError as error:
+        return str(error)
+    return None
+
+
 def _roles(
     folder: AuditFolder,
     registry: Registry,
@@ -108,6 +128,11 @@ def _roles(
         file = folder.sealed_target(body)
         file.check(keys[member.name], body["commitment"])
         table = pa.concat_tables(list(file.tables(keys[member.name]))).drop_columns([POSITION])
+        if table.num_rows != body["records"]:
+            raise SealError(
+                f"{member.name}: the sealed file holds {table.num_rows} records, the ledger says "
+                f"{body['records']}; nothing was granted"
+            )
         roles[member.name, "target"] = memory.table(_frame(member, body, table)).records()
         for role in body["development"]:
             name = f"development/{body['index']}.{role}.parquet"

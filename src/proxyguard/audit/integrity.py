@@ -73,8 +73,8 @@ def unknown_files(folder: AuditFolder, journal: Journal) -> list[str]:
     ledger = journal.ledger
     if not ledger.has(Stage.REGISTERED):
         known.add(DECLARATION)
-    if not ledger.has(Stage.OPENED):
-        known.add(GRANT)
+    elif not ledger.has(Stage.OPENED):
+        known.add(GRANT)  # which `verify` then reads; before registration nobody can grant
     certified = ledger.has(Stage.CERTIFIED)
     if certified:
         known |= set(REPORTS)

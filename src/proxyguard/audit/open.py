@@ -44,6 +44,7 @@ from proxyguard.audit.resolve import Workplace, recorded_privacy, refuse_changed
 from proxyguard.audit.score import Scored, Scorer
 from proxyguard.audit.stated import stated_not_checked
 from proxyguard.audit.target import OpeningSeed, OpenTarget
+from proxyguard.audit.verify import refuse_unsound
 from proxyguard.errors import SealError, StageError
 from proxyguard.evidence.record import evidence_record
 from proxyguard.evidence.releases import evidence_of
@@ -121,6 +122,7 @@ class Opener:
         sealed = journal.ledger.find(Stage.SEALED)[0].body
         releases = release_set(journal)
         if not journal.ledger.has(Stage.OPENED):
+            refuse_unsound(self.folder, "not opened")
             overlaps = check_lineage(self.folder, journal, self.home)
             body = {
                 "registry": registry.digest,

@@ -23,6 +23,7 @@ from proxyguard.errors import RegistryError
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.parts import MechanismPart
 from proxyguard.seal.canonical import digest
+from proxyguard.seal.sealed_file import SealedFile
 
 Records = Sequence[Mapping[str, Any]]
 GIVEN = "whatever made the losses, which were computed elsewhere"
@@ -211,6 +212,8 @@ def doubts(
         development = MemberDevelopment(place, member, own)
         for problem in _sealed_problems(member, own, development):
             yield Doubt(f"{member.name}: {problem}", True)
+        for problem in _holder_problems(folder.sealed_target(own), sealed["steward"]):
+            yield Doubt(f"{member.name}: {problem}", True)
         yield from _procedure_doubts(registry, member, development)
         for mechanism in member.mechanism:
             yield from _mechanism_doubts(registry, member, mechanism, describe)
@@ -245,6 +248,21 @@ def _sealed_problems(
         yield f"the columns are recorded as {sealed['kinds']}, development has {kinds}"
     elif sealed["negative"] != negative_of(member.target, pd.concat([training, validation])):
         yield f"{sealed['negative']!r} is recorded as the other label, development has another"
+
+
+def _holder_problems(file: SealedFile, steward: str | None) -> Iterator[str]:
+    """Yield for whom else a target's key was wrapped than for its one holder.
+
+    An author who wraps it for themselves beside the steward reads the target before any grant.
+    """
+    wraps = file.header["wraps"]
+    if len(wraps) != 1:
+        yield f"the target's key is wrapped for {len(wraps)} holders, and a seal has one"
+    elif steward is None:
+        if wraps[0]["kind"] not in ("key", "passphrase"):
+            yield "the target's key is wrapped for a person, and the seal names no steward"
+    elif wraps[0]["kind"] != "person" or wraps[0]["public"] != steward[64:]:
+        yield "the target's key is not wrapped for the steward whom the seal names"
 
 
 def _procedure_doubts(

@@ -9,7 +9,7 @@ anew. With the target's key, (9) the losses are computed again. Steps 3 to 9 are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -118,6 +118,21 @@ def _verify(folder: AuditFolder, opener: Opener | None, scope: Scope) -> Verific
     elif scope.redraw:
         result.not_checked.append("redraw: nothing is drawn yet")
     return result
+
+
+def refuse_unsound(folder: AuditFolder, act: str, *, besides: Sequence[str] = ()) -> None:
+    """Raise unless all of a folder holds that a stranger can check; ``act`` is what is refused.
+
+    Asked before a key is released or used: what is looked at afterwards cannot be hidden again.
+    ``besides`` are places of findings that whoever asks will mend.
+    """
+    findings = [one for one in verify(folder).findings if one.place not in besides]
+    if findings:
+        more = f", and {len(findings) - 1} more" if len(findings) > 1 else ""
+        raise SealError(
+            f"{act}: the folder does not hold, {findings[0].place}: {findings[0].problem}{more}; "
+            "proxyguard verify DIR says all of it"
+        )
 
 
 def _check_files(result: Verification, folder: AuditFolder, journal: Journal) -> None:

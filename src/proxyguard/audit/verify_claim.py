@@ -99,13 +99,14 @@ def verify_claim(
               lambda: check_manifest(folder, registry, journal))  # fmt: skip
     if scope.redraw:
         _verify_redraws(result, folder, journal, registry, scope)
-    if not ledger.has(Stage.OPENED):
-        return
+    opened = ledger.has(Stage.OPENED)
     grant = None
-    if ledger.find(Stage.SEALED)[0].body["steward"] is not None:
+    stewarded = ledger.find(Stage.SEALED)[0].body["steward"] is not None
+    # Before the opening there may be a grant; one that lies there must be one for this folder.
+    if stewarded if opened else folder.has(GRANT):
         grant = step(result, GRANT, "grant: the steward's signature",
                       lambda: read_grant(folder, journal))  # fmt: skip
-    if not ledger.has(Stage.CERTIFIED) or not result.good:
+    if not opened or not ledger.has(Stage.CERTIFIED) or not result.good:
         return  # what is derived from changed files says nothing
     evidence = folder.read_json(EVIDENCE)
     if sequential:
@@ -126,16 +127,33 @@ def verify_claim(
     if opener is not None:
         step(result, EVIDENCE, "losses: computed again from the target",
               lambda: _check_losses(opener, journal, registry, evidence, scope))  # fmt: skip
+        if ledger.has(Stage.CORRECTED):
+            step(result, CORRECTION, "correction: losses computed again from the target",
+                  lambda: _check_corrected(opener, folder, journal, registry, scope))  # fmt: skip
+
+
+def _check_corrected(
+    opener: Opener, folder: AuditFolder, journal: Journal, registry: Registry, scope: Scope
+) -> None:
+    """See the same of the statistics under the corrected design."""
+    design = journal.ledger.find(Stage.CORRECTED)[0].body["design"]
+    evidence = folder.read_json(CORRECTION)["evidence"]
+    corrected = corrected_registry(registry, design, journal)
+    _check_losses(opener, journal, corrected, evidence, scope, design)
 
 
 def _check_losses(
-    opener: Opener, journal: Journal, registry: Registry, evidence: Mapping[str, Any], scope: Scope
-) -> None:
-    """See that whoever has the target's key finds the same statistics."""
+    opener: Opener, journal: Journal, registry: Registry, evidence: Mapping[str, Any],
+    scope: Scope, design: Mapping[str, Any] | str | None = None,
+) -> None:  # fmt: skip
+    """See that whoever has the target's key finds the same statistics.
+
+    ``design`` is the corrected one, where ``registry`` is a correction's.
+    """
     again = _ours_or_apart(
         registry, scope,
         here=lambda: opener.rescore(journal, registry),
-        apart=lambda: rescore_apart(opener, journal, registry),
+        apart=lambda: rescore_apart(opener, journal, registry, design),
     )  # fmt: skip
     agree(evidence, again, "the evidence")
 
