@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,10 @@ import pytest
 from proxyguard.audit import home as home_module
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.doctor import examine
-from proxyguard.audit.home import Home
-from proxyguard.errors import KeyMissing, StoodOpen, Unprotected
+from proxyguard.audit.home import Home, load_key_file
+from proxyguard.audit.verify import Verification, step
+from proxyguard.cli.show import Exit, exit_code
+from proxyguard.errors import DiskError, KeyMissing, StoodOpen, Unprotected
 from proxyguard.seal.keys import SigningKey
 from proxyguard.seal.lineage import LineageStore
 
@@ -218,3 +221,54 @@ def test_a_retired_key_is_on_the_disk_before_another_takes_its_place(
     )
     home.retire()
     assert done == ["sync retired", "move to signing.pem", "sync home"]
+
+
+def fifo(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    os.mkfifo(path, 0o600)
+
+
+def loop(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.symlink_to(path.name)
+
+
+def folder(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.mkdir()
+
+
+def endless(path: Path) -> None:
+    path.touch(0o600)
+    os.truncate(path, 5 * 2**30)
+
+
+@pytest.mark.parametrize("odd", [fifo, loop, folder, endless])
+def test_a_secret_that_is_no_file_of_ours_is_named_and_says_nothing_about_an_audit(
+    tmp_path: Path, odd: Callable[[Path], None]
+) -> None:
+    home = Home(tmp_path / "home")
+    home.make_signing_key()
+    home.make_target_key("ab" * 16)
+    result = Verification()
+    for path, load in (
+        (home.signing_path, SigningKey.load),
+        (home.target_key_path("ab" * 16), load_key_file),
+    ):
+        odd(path)
+        with pytest.raises(Unprotected, match=f"{path.name} .*put the key back") as caught:
+            step(result, "target", "the target", partial(load, path))
+        assert exit_code(caught.value) == Exit.ERROR
+    assert result.findings == []
+
+
+def test_a_store_that_is_no_database_can_be_moved_away(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.make_signing_key()
+    home.lineage_path.touch(0o600)
+    home.lineage_path.write_bytes(b"SQLite format 3\0" + b"\xff" * 4000)
+    with pytest.raises(
+        DiskError, match=r"lineage\.sqlite cannot be used: .*move it away"
+    ) as caught:
+        LineageStore(home.lineage_path)
+    assert exit_code(caught.value) == Exit.ERROR

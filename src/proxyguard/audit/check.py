@@ -138,7 +138,7 @@ def _check_lineage(result: Check, place: Workplace, declaration: Declaration) ->
                     "or the certificate says: guarantee no"
                 )
         else:
-            store = home.lineage if home.lineage_path.exists() else None
+            store = home.known_lineage
             key = random_bytes(32)  # without a store, for this one comparison
             ready = [
                 prepare_member(

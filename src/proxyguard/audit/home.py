@@ -117,6 +117,11 @@ class Home:
         return LineageStore(self.lineage_path)
 
     @property
+    def known_lineage(self) -> LineageStore | None:
+        """The store, where there is one already; none is made."""
+        return self.lineage if self.lineage_path.exists() else None
+
+    @property
     def lineage_path(self) -> Path:
         """Where that store lies."""
         return self.root / "lineage.sqlite"

@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any
 from proxyguard.audit.folder import CERTIFICATE, DECLARATION, EVIDENCE, AuditFolder
 from proxyguard.audit.integrity import odd_entries, problems, unknown_files
 from proxyguard.draw.catalog import only_our_code
-from proxyguard.errors import KeyMissing, ProxyGuardError, SealError, UntrustedCode
+from proxyguard.errors import (
+    DiskError,
+    KeyMissing,
+    ProxyGuardError,
+    SealError,
+    Unprotected,
+    UntrustedCode,
+)
 from proxyguard.seal.inside import ours_to_mend
 from proxyguard.seal.journal import NAME, Journal
 from proxyguard.seal.ledger import Stage
@@ -185,8 +192,8 @@ def _attempt(
     """Run a check; return whether it came to its end, and what it gave."""
     try:
         return True, check()
-    except KeyMissing:
-        raise  # says nothing about the folder
+    except (KeyMissing, Unprotected, DiskError):
+        raise  # of this person's own keys and disk: says nothing about the folder
     except UntrustedCode as error:
         result.not_checked.append(f"{name}: {error}")
     except _BROKEN as error:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from proxyguard.errors import DiskError, KeyMissing, SealError, TargetReused
+from proxyguard.errors import DiskError, KeyMissing, TargetReused
 from proxyguard.seal.entropy import random_bytes
 from proxyguard.seal.fingerprint import SIZE, RecordSet, Table
 from proxyguard.seal.storage import private_file, private_folder, read_private, write_once
@@ -213,7 +213,7 @@ class LineageStore:
             known = base.execute("select 1 from sqlite_master where name = 'store'").fetchone()
             row = None if known is None else base.execute("select * from store").fetchone()
         if row is not None and row[0] != FORMAT:
-            raise SealError(
+            raise DiskError(
                 f"{self._path} has format {row[0]}; this version reads {FORMAT}. Fingerprints "
                 "cannot be made anew without the records: keep the file with the version that "
                 "wrote it, or move it away, and audits before now are not remembered"
@@ -251,7 +251,10 @@ class LineageStore:
         except sqlite3.OperationalError as error:  # locked, full, read-only: it can be mended
             raise DiskError(f"the lineage store {self._path} is not usable: {error}") from error
         except sqlite3.DatabaseError as error:
-            raise SealError(f"the lineage store {self._path} cannot be used: {error}") from error
+            raise DiskError(
+                f"the lineage store {self._path} cannot be used: {error}; restore it, or move it "
+                "away with its key, and audits before now are not remembered"
+            ) from error
 
     @contextmanager
     def _usable(self) -> Iterator[None]:

@@ -20,10 +20,12 @@ from pathlib import Path
 
 from proxyguard.errors import Busy, DiskError, SealError, StoodOpen, Unprotected
 from proxyguard.seal.entropy import random_bytes
-from proxyguard.seal.inside import LINK, entries_inside, make_parents_inside
+from proxyguard.seal.inside import LINK, entries_inside, fault_of, make_parents_inside
 
 LEFTOVER = ".part"
 """Suffix of a file that is being written."""
+SECRET = 2**16
+"""Bytes of a key's file."""
 
 
 def write_flushed(path: Path, content: bytes, *, private: bool) -> None:
@@ -104,10 +106,22 @@ def private_folder(path: Path, known: Sequence[str] = ()) -> None:
 
 def read_private(path: Path) -> bytes:
     """Return the bytes of a secret file, after it was closed to everybody else."""
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    with os.fdopen(handle, "rb") as file:
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise Unprotected(
+            f"{path} could not be read ({error.strerror or error}); put the key back as a file"
+        ) from error
+    try:
+        fault = fault_of(handle, SECRET)
+        if fault is not None:
+            raise Unprotected(f"{path} is no plain file of a key: it {fault}; put the key back")
         _close_file(path, handle)
-        return file.read()
+        return os.read(handle, SECRET)
+    finally:
+        os.close(handle)
 
 
 def private_file(path: Path) -> None:
