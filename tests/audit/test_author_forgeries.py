@@ -626,9 +626,9 @@ def test_a_corrective_certificate_that_does_not_follow_is_found(
 
 
 def test_a_correction_with_invented_statistics_is_found_by_whoever_has_the_target(
-    at: At, forge: Any
+    apart: At, forge: Any
 ) -> None:
-    audit = at("certified")
+    audit = apart("certified")
     design = {"pool": 700}
     audit.correct("the target was a sample from a pool", design)
     assert audit.verify(with_target=True).good
