@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -198,18 +199,11 @@ def same_release(forge: Any, manifest: Value) -> Value:
     [
         ("release", lambda forge, m: same_release(forge, m).update(content="f" * 64)),
         (
-            "release",
-            lambda forge, m: (
-                same_release(forge, m),
-                m["members"]["target"]["bootstrap"].update(deterministic=True),
-            ),
-        ),
-        (
             "fitted procedure",
             lambda forge, m: forge.draws_of(m)[5].update(model=forge.draws_of(m)[0]["model"]),
         ),
     ],
-    ids=["an invented content digest", "called deterministic", "a copied model"],
+    ids=["an invented content digest", "a copied model"],
 )
 def test_a_copy_under_two_seeds_is_refused_and_found(
     at: At, forge: Any, what: str, lie: Callable[[Any, Value], object]
@@ -223,6 +217,67 @@ def test_a_copy_under_two_seeds_is_refused_and_found(
     assert f"seeds 100 and 105 have the same {what}" in forge.found_by(audit)
 
 
+@pytest.mark.parametrize(
+    ("lie", "words"),
+    [
+        (lambda forge, m: m.update(note=777), "['note'] is nothing that draws record"),
+        (
+            lambda forge, m: m["members"].update(ghost={"bootstrap": {"draws": []}}),
+            "['ghost'] is nothing that draws record",
+        ),
+        (
+            lambda forge, m: m["members"]["target"]["bootstrap"].update(deterministic=True),
+            "['deterministic'] is nothing that draws record",
+        ),
+        (
+            lambda forge, m: forge.draws_of(m)[3].update(remark="lucky"),
+            "['remark'] is nothing that draws record",
+        ),
+        (
+            lambda forge, m: forge.draws_of(m)[3].update(error="in a draw that did not fail"),
+            "['error'] is nothing that draws record",
+        ),
+        (
+            lambda forge, m: m["sources"].update(target=forge.draws_of(m)[0]["release"]),
+            "predictions of the source are frozen for ['target'], registered are []",
+        ),
+    ],
+    ids=["a note", "a member", "a mechanism's key", "a draw's key", "another status", "sources"],
+)
+def test_releases_hold_nothing_to_try_the_seed_of_the_opening_with(
+    at: At, forge: Any, lie: Callable[[Any, Value], object], words: str
+) -> None:
+    audit = at("drawn")
+    forge.manifest(audit, lambda manifest: lie(forge, manifest))
+    with pytest.raises(SealError, match=re.escape(words)):
+        audit.open()
+    assert not audit.journal().ledger.has(Stage.OPENED)
+    assert words in forge.found_by(audit)
+
+
+@pytest.mark.parametrize("stage", ["sealed", "registered", "drawn", "opened", "certified"])
+def test_a_step_vouches_for_no_page_of_the_authors_own(at: At, forge: Any, stage: str) -> None:
+    audit = at("certified")
+    (audit.folder / "summary.html").write_text("<h1>Validated at 99.9 %</h1>")
+    page = {"summary.html": audit.folder.sha256("summary.html")}
+    forge.rewrite(audit, **{stage: lambda body: body["files"].update(page)})
+    words = f"{stage}: it vouches for summary.html, which this step does not write"
+    assert words in forge.found_by(audit)
+
+
+def test_a_step_vouches_for_every_file_that_it_writes(at: At, forge: Any) -> None:
+    audit = at("certified")
+    forge.rewrite(audit, certified=lambda body: body["files"].pop(EVIDENCE))
+    words = f"certified: it does not vouch for {EVIDENCE}, which this step writes"
+    assert words in forge.found_by(audit)
+
+
+def test_an_opening_names_no_grant_that_it_does_not_list(at: At, forge: Any) -> None:
+    audit = at("certified")
+    forge.rewrite(audit, opened=lambda body: body.update(grant="f" * 64))
+    assert "opened: it does not vouch for grant.json" in forge.found_by(audit)
+
+
 def test_a_copy_in_another_file_with_an_invented_content_digest_is_found(
     at: At, forge: Any
 ) -> None:
@@ -233,15 +288,11 @@ def test_a_copy_in_another_file_with_an_invented_content_digest_is_found(
     pq.write_table(source, target, compression="gzip")
     copied = audit.folder.store.put(target.getvalue())
     assert copied != first["release"]
-    chain_files = {
-        audit.folder.store.path(copied).relative_to(audit.folder.path).as_posix(): copied
-    }
 
     def edit(manifest: Value) -> None:
         forge.draws_of(manifest)[5].update(release=copied, content=sixth["content"])
 
     forge.manifest(audit, edit)
-    forge.rewrite(audit, drawn=lambda body: body["files"].update(chain_files))
     assert "bootstrap, seed 105: the release is another" in forge.found_by(audit)
 
 

@@ -501,8 +501,18 @@ def test_a_grant_is_not_for_another_registry(granted: Audit) -> None:
     assert not granted.journal().ledger.has(Stage.OPENED)
 
 
+def test_an_opening_names_the_grant_that_it_was_given(granted: Audit, forge: Any) -> None:
+    granted.open()
+    forge.rewrite(granted, opened=lambda body: body.update(grant="f" * 64))
+    assert "opened: it was opened with the grant 'ffff" in forge.found_by(granted)
+
+
 def test_a_grant_is_not_for_other_releases(granted: Audit, forge: Any) -> None:
-    forge.manifest(granted, lambda m: m.update(note="the same draws in another file"))
+    def elsewhere(manifest: dict[str, Any]) -> None:
+        for record in forge.draws_of(manifest):
+            record["guard"] = "audit hook" if record["guard"] != "audit hook" else "landlock ABI 1"
+
+    forge.manifest(granted, elsewhere)
     with pytest.raises(SealError, match="the grant does not cover the releases of this audit"):
         granted.open()
     assert not granted.journal().ledger.has(Stage.OPENED)

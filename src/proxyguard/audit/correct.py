@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from proxyguard.audit.decide import decide
-from proxyguard.audit.folder import RELEASES, AuditFolder, Registry
+from proxyguard.audit.folder import CORRECTION, RELEASES, AuditFolder, Registry
 from proxyguard.audit.home import Home
 from proxyguard.audit.measures import design_of, measures_of
 from proxyguard.audit.open import Opener
@@ -25,7 +25,6 @@ from proxyguard.seal.journal import Journal, writing
 from proxyguard.seal.ledger import Path as LedgerPath
 from proxyguard.seal.ledger import Stage
 
-CORRECTION = "corrections/0.json"
 """The file of the corrective certificate, of which there is at most one."""
 
 BASIS = (

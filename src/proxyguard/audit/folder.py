@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,7 @@ from proxyguard.seal.inside import (
 )
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Entry, Stage
+from proxyguard.seal.ledger import Path as LedgerPath
 from proxyguard.seal.storage import write_inside
 
 if TYPE_CHECKING:
@@ -38,6 +41,7 @@ CERTIFICATE = "certificate.json"
 ADVICE = "advice.json"
 GRANT = "grant.json"
 RECORDS = "records.sealed"
+CORRECTION = "corrections/0.json"
 PENDING = "draws"
 """Where finished draws wait until all are."""
 REPORTS = ("report.md", "report.html", "report.json", "report.csv")
@@ -198,12 +202,68 @@ def snapshot_name(index: int) -> str:
     return f"registry/{index}.toml"
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The files that a step writes: those that it always does, and those that it may."""
+
+    always: frozenset[str] = frozenset()
+    perhaps: frozenset[str] = frozenset()
+
+    def problem(self, listed: Iterable[str]) -> str | None:
+        """Return what a step says of its files that no such step could say, or nothing."""
+        names = set(listed)
+        for name in sorted(names - self.always - self.perhaps):
+            return f"it vouches for {name}, which this step does not write"
+        for name in sorted(self.always - names):
+            return f"it does not vouch for {name}, which this step writes"
+        return None
+
+
+_DEVELOPMENT = re.compile(
+    r"target/[0-9]+\.sealed|development/[0-9]+\.(training|validation)\.parquet"
+)
+
+
+def _written(entry: Entry, path: LedgerPath, amendments: int) -> Written:
+    """Return which files a step writes: a page of the author's own is none of them.
+
+    Objects of the store are named by their digest, so that a name vouches for its bytes alone.
+    """
+    listed = entry.body.get("files", {})
+    stage = entry.stage
+    stored = frozenset(n for n, address in listed.items() if n == f"store/{address[:2]}/{address}")
+    if stage is Stage.SEALED:
+        return Written(perhaps=frozenset(n for n in listed if _DEVELOPMENT.fullmatch(n)))
+    if stage is Stage.DEVELOPED or (stage is Stage.DRAWN and path is LedgerPath.SEQUENTIAL):
+        return Written(perhaps=stored)
+    if stage in (Stage.REGISTERED, Stage.AMENDED):
+        names = (registry_name(amendments), snapshot_name(amendments), DECLARATION)
+        return Written(frozenset(names))
+    if stage is Stage.OPENED:
+        return Written(frozenset() if entry.body.get("grant") is None else frozenset({GRANT}))
+    if stage is Stage.CERTIFIED:
+        return Written(frozenset({EVIDENCE, CERTIFICATE}), frozenset({ADVICE, RECORDS}))
+    always = {Stage.DRAWN: RELEASES, Stage.CORRECTED: CORRECTION}.get(stage)
+    return Written(frozenset() if always is None else frozenset({always}))
+
+
 def recorded_files(entries: tuple[Entry, ...]) -> dict[str, str]:
     """Return the files that the ledger vouches for; a later step replaces an earlier one."""
+    registered = next((e.body for e in entries if e.stage is Stage.REGISTERED), {})
+    path = LedgerPath(registered.get("path", "fixed"))
     files: dict[str, str] = {}
+    amendments = 0
     for entry in entries:
         listed = entry.body.get("files", {})
         for name in listed:
             check_name(name)  # a ledger that vouches for /etc/passwd vouches for nothing here
+        amendments += entry.stage is Stage.AMENDED
+        problem = _written(entry, path, amendments).problem(listed)
+        if problem is None and entry.stage is Stage.OPENED:
+            granted = entry.body.get("grant")
+            if granted != listed.get(GRANT):
+                problem = f"it was opened with the grant {granted!r:.20}, and lists another"
+        if problem is not None:
+            raise SealError(f"entry {entry.index} of the ledger, {entry.stage.value}: {problem}")
         files.update(listed)
     return files

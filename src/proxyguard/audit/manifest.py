@@ -21,6 +21,17 @@ from proxyguard.seal.ledger import Entry, Stage
 FAILED = ("failed", "timeout")
 """Draws that gave no release: every loss of theirs counts as its upper bound."""
 
+_STATED = frozenset({"format", "name", "seed", "status", "guard", "prepared_at_random",
+                     "prepared_from", "files", "again"})  # fmt: skip
+_KEYS = {
+    "drawn": _STATED | {"rows", "content", "stages", "selected", "threshold", "temperature",
+                        "predictions", "release", "model"},
+    "given": frozenset({"seed", "status", "name", "column"}),
+    **dict.fromkeys(FAILED, _STATED | {"error"}),
+}  # fmt: skip
+"""What the record of a draw may say. The seed of an opening is a digest over all records, so that
+a key of no meaning would be a place to try words in until the seed suits."""
+
 
 def repeats(records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, int, int]]:
     """Yield what two draws have in common that independent draws have not, and their seeds."""
@@ -100,6 +111,34 @@ def _in_force_at(journal: Journal, entry: Entry) -> str:
     return str([e for e in steps if e.index < entry.index][-1].body["declaration"])
 
 
+def _refuse_unknown(where: str, value: Mapping[str, Any], known: Iterable[str]) -> None:
+    unknown = sorted(set(value) - set(known))
+    if unknown:
+        raise SealError(f"{where}: {unknown} is nothing that draws record; it was edited")
+
+
+def check_record(where: str, record: Mapping[str, Any]) -> None:
+    """See that a draw, and those of its seed before it, say nothing else than draws do."""
+    _refuse_unknown(where, record, _KEYS[record["status"]])
+    for dropped in record.get("again", ()):
+        _refuse_unknown(f"{where}, made again", dropped, _KEYS[dropped["status"]] - {"again"})
+
+
+def _check_sources(registry: Registry, manifest: Mapping[str, Any]) -> None:
+    """See that frozen predictions of a source are those that a mechanism registers, and no more."""
+    expected = {
+        member.name
+        for member in registry.declaration.members
+        for mechanism in registry.member(member.name)["mechanisms"].values()
+        if mechanism["generator"] == "predictions" and mechanism["options"].get("source")
+    }
+    if set(manifest["sources"]) != expected:
+        raise SealError(
+            f"{RELEASES}: predictions of the source are frozen for {sorted(manifest['sources'])}, "
+            f"registered are {sorted(expected)}"
+        )
+
+
 def check_manifest(folder: AuditFolder, registry: Registry, journal: Journal) -> None:
     """See that every registered seed was drawn once for this registry, and nothing else was."""
     manifest = folder.read_json(RELEASES)
@@ -117,6 +156,10 @@ def check_manifest(folder: AuditFolder, registry: Registry, journal: Journal) ->
         raise SealError(f"{RELEASES} is not the one that was recorded")
     if drawn["again"] != drawn_again(manifest):
         raise SealError("the ledger names other draws that were made again than the releases")
+    _refuse_unknown(RELEASES, manifest, ("format", "registry", "members", "sources"))
+    names = [member.name for member in registry.declaration.members]
+    _refuse_unknown(f"{RELEASES}, members", manifest["members"], names)
+    _check_sources(registry, manifest)
     sealed = journal.ledger.find(Stage.SEALED)[0].body["members"]
     for member in registry.declaration.members:
         found = manifest["members"].get(member.name, {})
@@ -126,6 +169,7 @@ def check_manifest(folder: AuditFolder, registry: Registry, journal: Journal) ->
         if set(found) != set(expected):
             raise SealError(f"drawn were {sorted(found)}, registered {sorted(expected)}")
         for name, seeds in expected.items():
+            _refuse_unknown(f"{RELEASES}, {name}", found[name], ("draws",))
             have = [d["seed"] for d in found[name]["draws"]]
             if have != seeds:
                 raise SealError(
@@ -194,6 +238,7 @@ def with_content(
     status = record["status"]
     if status not in (("given",) if schema is None else ("drawn", *FAILED)):
         raise SealError(f"{where}: its status is {status!r}, which no draw of this kind has")
+    check_record(where, record)
     if schema is not None and not is_guard(record.get("guard")):
         raise SealError(
             f"{where}: {record.get('guard')!r} is no guard that a draw is held by; a draw records "

@@ -16,7 +16,6 @@ from proxyguard.audit.apart import (
     source_risks,
 )
 from proxyguard.audit.correct import (
-    CORRECTION,
     corrected_registry,
     correction_of,
     decisions_of,
@@ -33,6 +32,7 @@ from proxyguard.audit.decide import (
 from proxyguard.audit.envelope import open_envelope, statement
 from proxyguard.audit.folder import (
     CERTIFICATE,
+    CORRECTION,
     DECLARATION,
     EVIDENCE,
     GRANT,
