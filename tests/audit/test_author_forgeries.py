@@ -31,7 +31,8 @@ from proxyguard.audit.correct import (
 from proxyguard.audit.decide import EXCLUDED, groups_of, readings_of
 from proxyguard.audit.folder import CERTIFICATE, DECLARATION, EVIDENCE, RELEASES, Registry
 from proxyguard.audit.open import Opener
-from proxyguard.errors import RegistryError, SealError, StageError
+from proxyguard.draw.catalog import GENERATORS, SEEDED
+from proxyguard.errors import DrawError, RegistryError, SealError, StageError
 from proxyguard.evidence.record import derived_record, read_evidence
 from proxyguard.seal.canonical import digest
 from proxyguard.seal.journal import NAME
@@ -276,6 +277,90 @@ def test_an_opening_names_no_grant_that_it_does_not_list(at: At, forge: Any) -> 
     audit = at("certified")
     forge.rewrite(audit, opened=lambda body: body.update(grant="f" * 64))
     assert "opened: it does not vouch for grant.json" in forge.found_by(audit)
+
+
+def declare(audit: Audit, old: str, new: str) -> None:
+    place = audit.folder / DECLARATION
+    assert old in place.read_text()
+    place.write_text(place.read_text().replace(old, new))
+
+
+@pytest.mark.parametrize("generator", ["bootstrap", GENERATORS["bootstrap"]])
+def test_a_random_generator_of_ours_is_not_declared_without_randomness(
+    at: At, generator: str
+) -> None:
+    audit = at("sealed")
+    declare(audit, 'generator = "bootstrap"', f'generator = "{generator}"\ndeterministic = true')
+    words = "takes its seed and is random"
+    assert any(words in problem for problem in audit.check().problems)
+    with pytest.raises(RegistryError, match=words):
+        audit.register()
+
+
+def test_every_generator_of_ours_is_random_or_known_to_be_none() -> None:
+    assert set(GENERATORS) - SEEDED == {"files", "callable", "predictions", "coarsen"}
+
+
+def test_eight_copies_of_a_random_draw_are_no_mechanism_without_randomness(
+    at: At, forge: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audit = at("sealed")
+    declare(audit, "draws = 8", "draws = 8\ndeterministic = true")
+    with monkeypatch.context() as lie:  # the author's own package lets it be registered and drawn
+        for module in ("resolve", "manifest"):
+            lie.setattr(f"proxyguard.audit.{module}.is_random", lambda _: False)
+        lie.setattr("proxyguard.audit.draw.randomness", lambda *_: None)
+        audit.register()
+        audit.draw()
+
+    def copy(manifest: Value) -> None:
+        draws = forge.draws_of(manifest)
+        for record in draws[1:]:
+            record.update({**draws[0], "seed": record["seed"]})
+
+    assert "deterministic = true, and bootstrap takes its seed" in forge.found_by(audit)
+    forge.manifest(audit, copy)
+    assert "deterministic = true, and bootstrap takes its seed" in forge.found_by(audit)
+    with pytest.raises(SealError, match="takes its seed and is random"):
+        audit.open()
+    assert not audit.journal().ledger.has(Stage.OPENED)
+
+
+def with_files(audit: Audit, tables: int) -> None:
+    """Deliver eight files, of so many different tables, as a mechanism without randomness."""
+    data = audit.home.root.parent / "data"
+    table = pd.read_csv(data / "table.csv")
+    (data / "releases").mkdir()
+    for i in range(8):
+        release = table.sample(200, replace=True, random_state=i % tables)
+        release.to_csv(data / "releases" / f"{i}.csv", index=False)
+    declare(
+        audit,
+        'generator = "bootstrap"',
+        'generator = "files"\noptions = { folder = "releases", first = 100 }\ndeterministic = true',
+    )
+
+
+def test_releases_that_differ_show_randomness_that_was_declared_away(at: At) -> None:
+    audit = at("sealed")
+    with_files(audit, 2)
+    audit.register()
+    with pytest.raises(DrawError, match="and seeds 100 and 101 gave different releases"):
+        audit.draw()
+
+
+def test_a_certificate_is_conditional_on_a_mechanism_being_without_randomness(at: At) -> None:
+    audit = at("sealed")
+    with_files(audit, 1)
+    audit.register()
+    audit.draw()
+    audit.open()
+    assert audit.verify().good
+    certificate = audit.certificate()
+    condition = "the declaration that the mechanism has no randomness"
+    assert condition in certificate["conditional_on"]["bootstrap"]
+    listed = {one["about"]: one["words"] for one in certificate["stated_not_checked"]}
+    assert "not copies of one draw" in listed["bootstrap without randomness"]
 
 
 def test_a_copy_in_another_file_with_an_invented_content_digest_is_found(

@@ -28,7 +28,7 @@ from proxyguard.audit.resolve import (
     reference_policies,
 )
 from proxyguard.audit.seal import kinds_of_member, overlaps_of, prepare_member
-from proxyguard.draw.catalog import find_pipeline, load_attribute, load_generator
+from proxyguard.draw.catalog import find_pipeline, is_random, load_attribute, load_generator
 from proxyguard.draw.content import Schema
 from proxyguard.errors import ProxyGuardError, TableError, TargetReused
 from proxyguard.losses.measure import Measure
@@ -207,6 +207,11 @@ def _check_releases(result: Check, place: Workplace, member: Member) -> None:
     for mechanism in member.mechanism:
         if mechanism.generator in (None, "losses"):
             continue
+        if mechanism.deterministic and is_random(str(mechanism.generator)):
+            result.problems.append(
+                f"{mechanism.name}: {mechanism.generator} takes its seed and is random, so that it "
+                "cannot be declared with deterministic = true; take that out"
+            )
         try:
             made = made_generator(place, str(mechanism.generator), mechanism.options)
             if not hasattr(made, "survey"):

@@ -15,7 +15,7 @@ from proxyguard.adapters.library import Library
 from proxyguard.audit.folder import PENDING, RELEASES, AuditFolder, Registry
 from proxyguard.audit.home import Home
 from proxyguard.audit.jobs import WORKER, draw_job, forbidden_paths
-from proxyguard.audit.manifest import drawn_again, repeats, same_files
+from proxyguard.audit.manifest import drawn_again, randomness, repeats, same_files
 from proxyguard.audit.predictions import check_predictions
 from proxyguard.audit.resolve import MemberDevelopment, Workplace, acting, made_generator
 from proxyguard.draw.answers import in_words
@@ -55,6 +55,7 @@ class Task:
     timeout: float | None
     stop_on_failure: bool
     apart: frozenset[int]  # seeds whose releases may repeat others
+    deterministic: bool = False  # declared: every seed gives one release
 
     @property
     def files(self) -> list[Mapping[str, Any]]:
@@ -188,6 +189,7 @@ def mechanism_task(
         timeout=None if mechanism.timeout is None else float(mechanism.timeout),
         stop_on_failure=mechanism.on_failure == "stop",
         apart=seeds_apart(registry, mechanism),
+        deterministic=mechanism.deterministic,
     )  # fmt: skip
 
 
@@ -409,7 +411,14 @@ def _refuse_other_preparation(
 
 
 def _refuse_repeats(task: Task, records: Iterable[Mapping[str, Any]]) -> None:
-    """Stop as soon as two draws are the same; what was drawn is kept."""
+    """Stop as soon as two draws are the same, or differ where none may; what was drawn is kept."""
+    if task.deterministic:
+        problem = randomness(str(task.registered["generator"]), records)
+        if problem is not None:
+            raise DrawError(
+                f"{task.member}/{task.mechanism} is declared with deterministic = true, and "
+                f"{problem}; take that out of the declaration with proxyguard amend"
+            )
     for what, first, second in repeats(r for r in records if r["seed"] not in task.apart):
         raise DrawError(
             f"{task.member}/{task.mechanism}: seeds {first} and {second} gave the same {what}; "

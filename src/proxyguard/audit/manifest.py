@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from proxyguard.audit.folder import RELEASES, AuditFolder, Registry
+from proxyguard.draw.catalog import is_random
 from proxyguard.draw.confine import is_guard
 from proxyguard.draw.content import Schema
 from proxyguard.draw.sources import changed_reading
@@ -46,6 +47,33 @@ def repeats(records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, int, in
             if (key, value) in seen:
                 yield what, seen[key, value], record["seed"]
             seen[key, value] = record["seed"]
+
+
+def randomness(generator: str, records: Iterable[Mapping[str, Any]] = ()) -> str | None:
+    """Return what shows that a mechanism declared ``deterministic = true`` is random, or nothing.
+
+    Without randomness every seed gives one release. Otherwise the declaration would be a way
+    around the search for copies: one lucky draw, written down under every seed.
+    """
+    if is_random(generator):
+        return f"{generator} takes its seed and is random"
+    first: Mapping[str, Any] | None = None
+    for record in records:
+        if record["status"] != "drawn":
+            continue
+        if record["prepared_at_random"]:
+            return f"its preparation, which seed {record['seed']} rests on, was random"
+        first = first or record
+        if record["content"] != first["content"]:
+            return f"seeds {first['seed']} and {record['seed']} gave different releases"
+    return None
+
+
+def check_declared(generator: str, records: Iterable[Mapping[str, Any]], where: str) -> None:
+    """Raise where the draws of a mechanism show randomness that it was declared not to have."""
+    problem = randomness(generator, records)
+    if problem is not None:
+        raise SealError(f"{where} is declared with deterministic = true, and {problem}")
 
 
 def same_files(
@@ -196,6 +224,10 @@ def _check_draws(
     schema = None if given else schema_of(registry, member, name, sealed)
     computed = [with_content(folder, name, record, schema) for record in records]
     check_files(registry, member, name, computed)
+    mechanism = registry.member(member.name)["mechanisms"].get(name)
+    if deterministic and mechanism is not None and not given:
+        claimed = _claimed(registry, name, computed)
+        check_declared(mechanism["generator"], claimed, f"{member.name}/{name}")
     for what, first, second in () if deterministic else repeats(_claimed(registry, name, computed)):
         raise SealError(f"{member.name}/{name}: seeds {first} and {second} have the same {what}")
 

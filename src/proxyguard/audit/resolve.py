@@ -17,7 +17,7 @@ from proxyguard.audit.data import DataFolders
 from proxyguard.audit.folder import AuditFolder, Registry
 from proxyguard.audit.jobs import WORKER, draw_job, forbidden_paths, root_for
 from proxyguard.audit.limits import provisional_measure, resolve_roles
-from proxyguard.draw.catalog import load_generator, path_origin
+from proxyguard.draw.catalog import is_random, load_generator, path_origin
 from proxyguard.draw.content import Schema
 from proxyguard.draw.models import load_model, model_bytes
 from proxyguard.draw.outcome import features, outcomes, predict
@@ -534,6 +534,11 @@ def resolve_mechanisms(
     for mechanism in development.member.mechanism:
         drawn_as = acting(declaration, mechanism, roles.get(mechanism.role or ""))
         generator, options = drawn_as.generator, drawn_as.options
+        if mechanism.deterministic and is_random(str(generator)):
+            raise RegistryError(
+                f"{mechanism.name}: {generator} takes its seed and is random, so that it cannot be "
+                "declared with deterministic = true; take that out"
+            )
         if generator == "losses":
             found[mechanism.name] = {"generator": "losses", "options": {}, "describe": {},
                                      "origin": {}, "pilot": None}  # fmt: skip

@@ -10,7 +10,13 @@ from proxyguard.audit.decide import DrawCounts
 from proxyguard.audit.folder import AuditFolder, Registry
 from proxyguard.audit.grant import release_set
 from proxyguard.audit.limits import planned_records
-from proxyguard.audit.manifest import check_files, repeats, schema_of, with_content
+from proxyguard.audit.manifest import (
+    check_declared,
+    check_files,
+    repeats,
+    schema_of,
+    with_content,
+)
 from proxyguard.audit.measures import design_of, measures_of
 from proxyguard.audit.open import frame_of
 from proxyguard.audit.register import sequential_plan
@@ -155,6 +161,9 @@ def _check_committed(folder: AuditFolder, registry: Registry, journal: Journal) 
         if [r["seed"] for r in records] != seeds[: len(records)]:
             raise SealError("the draws do not have the registered seeds in their order")
         if member.mechanism[0].deterministic:
+            name = member.mechanism[0].name
+            generator = registry.member(member.name)["mechanisms"][name]["generator"]
+            check_declared(generator, records, f"{member.name}/{name}")
             return
     for what, first, second in repeats(records):
         raise SealError(f"the committed releases {first} and {second} have the same {what}")

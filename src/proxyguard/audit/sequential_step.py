@@ -16,7 +16,7 @@ from proxyguard.audit.draw import (
 )
 from proxyguard.audit.folder import Registry
 from proxyguard.audit.jobs import WORKER
-from proxyguard.audit.manifest import repeats
+from proxyguard.audit.manifest import check_declared, repeats
 from proxyguard.audit.measures import measures_of
 from proxyguard.audit.open import Opener
 from proxyguard.audit.resolve import MemberDevelopment
@@ -136,6 +136,9 @@ class Step:
         names = {r["seed"]: r["name"] for r in self._committed}
         self._committed.append(record)
         if self._member.mechanism and self._member.mechanism[0].deterministic:
+            name = self._member.mechanism[0].name
+            registered = self._registry.member(self._member.name)["mechanisms"][name]
+            check_declared(registered["generator"], self._committed, name)
             return
         for what, first, _ in repeats(self._committed):
             raise DrawError(

@@ -65,6 +65,8 @@ def redrawn(
         fixed.append(_random_preparation(_prepare_seed(member, mechanism), registered))
     else:
         fixed.append("the generator's preparation, in which nothing was random")
+    if any(m.deterministic for m in member.mechanism if m.name == mechanism):
+        fixed.append("the declaration that the mechanism has no randomness")
     if member.procedure is not None:
         fixed.append("the learning procedure and its settings")
         own = member.procedure.validation == "end of release"  # no seed says which rows
@@ -163,6 +165,12 @@ def _about_draws(declaration: Declaration) -> Iterator[Statement]:
 def _about_mechanism(mechanism: MechanismPart, resolved: Mapping[str, Any]) -> Iterator[Statement]:
     registered = resolved[mechanism.name]
     generator = str(registered["generator"])
+    if mechanism.deterministic:
+        yield Statement(
+            f"{mechanism.name} without randomness",
+            "that it has no randomness, so that equal releases are what it gives and not copies of "
+            "one draw: it is declared with deterministic = true",
+        )
     if generator == "losses":
         yield Statement(
             mechanism.name, "everything about its losses, which were computed elsewhere"

@@ -32,6 +32,10 @@ GENERATORS = {
     "sdv": "proxyguard.adapters.synthesizers:SdvModel",
     "smartnoise": "proxyguard.adapters.synthesizers:SmartNoiseModel",
 }
+SEEDED = frozenset(
+    {"bootstrap", "noise", "mask", "categorical", "denoising", "text", "ctgan", "sdv", "smartnoise"}
+)
+"""Generators of ours that are random: nobody can declare them to be without randomness."""
 PROCEDURES = {
     "logistic": "proxyguard.adapters.pipelines:logistic",
     "forest": "proxyguard.adapters.pipelines:forest",
@@ -75,6 +79,11 @@ def is_ours(name: str, kind: str = "generator") -> bool:
     `callable` is a name of ours for a function that somebody else names.
     """
     return name in (GENERATORS if kind == "generator" else PROCEDURES) and name != "callable"
+
+
+def is_random(name: str) -> bool:
+    """Return whether a generator is one of ours that takes its seed, by name or import path."""
+    return name in SEEDED or name in {GENERATORS[seeded] for seeded in SEEDED}
 
 
 def load_generator(name: str, options: Mapping[str, Any]) -> Any:
