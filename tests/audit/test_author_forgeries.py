@@ -667,6 +667,78 @@ def test_evidence_of_more_than_there_was_is_found(
     assert words in forge.found_by(audit)
 
 
+def much_variance(column: Value) -> None:
+    column["variance"] = [9.0] * 8
+
+
+def both_win(column: Value) -> None:
+    column.update(mean=[1.0] * 8, log_peak=[[80.0] * 8] * 2, log_final=[[80.0] * 8] * 2)
+
+
+def boundless_capital(column: Value) -> None:
+    column.update(log_peak=[["inf"] * 8, [0.0] * 8], log_final=[["inf"] * 8, [0.0] * 8])
+
+
+def statistics_of_one(column: Value) -> None:
+    column["variance"] = column["variance"][:1]
+
+
+@pytest.mark.parametrize(
+    ("lie", "words"),
+    [
+        (much_variance, "variance is not between 0 and 0.25"),
+        (both_win, "log_peak is more than any bet gains on 300 losses of this mean"),
+        (boundless_capital, "log_peak is more than any bet gains"),
+        (statistics_of_one, "variance is not of 8 releases"),
+    ],
+)
+def test_statistics_that_no_losses_have_are_found(
+    at: At, forge: Any, lie: Callable[[Value], None], words: str
+) -> None:
+    audit = at("certified")
+
+    def edit(evidence: Value) -> None:
+        for column in evidence["groups"]["bootstrap"]["columns"]:
+            lie(column)
+        forge.derive(audit, evidence)
+
+    forge.certificate(audit, evidence=edit)
+    assert words in forge.found_by(audit)
+
+
+def large_area(diagnostics: Value) -> None:
+    diagnostics["auc"]["bootstrap"]["100"] = 7.5
+
+
+def outside_review(diagnostics: Value) -> None:
+    diagnostics["external review"] = "passed by the regulator"
+
+
+def area_of_another(diagnostics: Value) -> None:
+    diagnostics["auc"]["bootstrap"]["777"] = 0.9
+
+
+def many_unscored(diagnostics: Value) -> None:
+    diagnostics["unscored"]["bootstrap"] = {"100": 301}
+
+
+@pytest.mark.parametrize(
+    ("lie", "words"),
+    [
+        (large_area, "an AUC of 7.5"),
+        (outside_review, "'external review'"),
+        (area_of_another, "AUCs of other draws"),
+        (many_unscored, "records without a prediction do not fit"),
+    ],
+)
+def test_diagnostics_that_cannot_be_are_found(
+    at: At, forge: Any, lie: Callable[[Value], None], words: str
+) -> None:
+    audit = at("certified")
+    forge.certificate(audit, evidence=lambda evidence: lie(evidence["diagnostics"]))
+    assert words in forge.found_by(audit)
+
+
 @pytest.mark.parametrize("what", ["registry", "releases"])
 def test_evidence_about_something_else_is_found(at: At, forge: Any, what: str) -> None:
     audit = at("certified")

@@ -18,6 +18,7 @@ import proxyguard as pg
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.home import load_key_file
 from proxyguard.audit.score import Scorer
+from proxyguard.audit.sequential_step import Batch, Step
 from proxyguard.audit.target import Chunk, OpeningSeed, OpenTarget
 from proxyguard.draw.models import load_model
 from proxyguard.errors import DrawError, RegistryError, SealError, StageError
@@ -429,6 +430,19 @@ def test_a_stream_judges_each_candidate_on_records_of_its_own(tmp_path: Path) ->
     with pytest.raises((SealError, pg.LossMismatch)):
         audit.submit(tmp_path / "candidates" / "late.csv")
     assert (audit.folder / NAME).read_bytes() == before
+
+
+def test_a_round_that_is_judged_on_records_of_an_earlier_one_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forge: Any
+) -> None:
+    audit = registered(tmp_path, STREAM, limit="0.28")
+    for path in candidates(tmp_path / "candidates")[:3]:
+        audit.submit(path)
+    # 200 records are three rounds of 60: the fourth takes the first ones again.
+    monkeypatch.setattr(Step, "next_batch", lambda step: Batch(step._target, 60, 0))
+    audit.submit(candidates(tmp_path / "candidates")[3])
+    audit.close()
+    assert "4 rounds of 60 fresh records take 240, and 200 were sealed" in forge.found_by(audit)
 
 
 def test_a_stream_can_be_closed_early_and_not_before_anything_was_judged(tmp_path: Path) -> None:

@@ -281,3 +281,10 @@ def test_requirements_of_one_name_are_named_and_no_others() -> None:
         "requirement names must differ, and there is more than one of ['a']"
     ]
     assert claim.supports(Iid(), asked[:2]) == []
+
+
+def test_a_group_that_has_two_sizes_is_found() -> None:
+    group = {requirement.group for requirement in RECORDED.requirements}
+    check_counts(recorded(), RECORDED, 1000, dict.fromkeys(group, 1000))
+    with pytest.raises(SealError, match="for another requirement of the same group"):
+        check_counts(recorded(), RECORDED, 1000, dict.fromkeys(group, 999))

@@ -28,6 +28,7 @@ from proxyguard.certificate.sequential import SequentialAudit, SequentialPlan
 from proxyguard.certificate.wording import not_claimed
 from proxyguard.errors import SealError
 from proxyguard.evidence.record import (
+    Sizes,
     check_counts,
     derived_record,
     evidence_record,
@@ -111,6 +112,14 @@ def check_sequential(
     member = registry.declaration.members[0]
     sealed = journal.ledger.find(Stage.SEALED)[0].body["members"][member.name]
     n = registry.declaration.claim.batch or planned_records(member, sealed)
+    records = planned_records(member, sealed)
+    stream = registry.declaration.claim.mode == "stream"
+    if stream and n * len(entries) > records:
+        raise SealError(
+            f"{len(entries)} rounds of {n} fresh records take {n * len(entries)}, and {records} "
+            "were sealed: a record was used twice"
+        )
+    sizes: Sizes = {}
     measures = measures_of(member, registry.member(member.name)["requirements"])
     drawn = [dict(e.body["record"]) for e in journal.ledger.find(Stage.DRAWN)]
     for count, (entry, draw) in enumerate(zip(entries, drawn, strict=True), start=1):
@@ -118,7 +127,8 @@ def check_sequential(
         reading = reading_for(registry, seed, level)
         again = read_evidence(entry.body["statistics"], reading)
         check_answers(folder, measures, [draw], entry.body["statistics"])
-        check_counts(entry.body["statistics"], reading, n)
+        # Each round of a stream has records, and so subgroups, of its own.
+        check_counts(entry.body["statistics"], reading, n, None if stream else sizes)
         if entry.body.get("level", repr(level)) != repr(level):
             raise SealError(f"round {count} was judged at another level than the registered one")
         if entry.body.get("round", count) != count:

@@ -63,7 +63,7 @@ from proxyguard.audit.target import check_seed
 from proxyguard.audit.verify import Scope, Verification, step
 from proxyguard.draw.code import installed_version
 from proxyguard.errors import SealError, UntrustedCode
-from proxyguard.evidence.record import check_counts, derived_record, read_evidence
+from proxyguard.evidence.record import Sizes, check_counts, derived_record, read_evidence
 from proxyguard.losses.cell import Reading
 from proxyguard.registry.declaration import Declaration, Member, read_declaration
 from proxyguard.registry.parts import MechanismPart
@@ -368,9 +368,6 @@ def _check_evidence(
 ) -> None:
     if evidence["registry"] != registry.digest or evidence["releases"] != release_set(journal):
         raise SealError("the evidence is about another registry or other releases")
-    # What decides nothing says so wherever it is shown, whoever wrote it.
-    if evidence["diagnostics"]["label"] != NOT_CERTIFIED:
-        raise SealError(f"the diagnostics are labelled {evidence['diagnostics']['label']!r}")
     for name, extra in evidence["excluded"].items():
         if extra["label"] != EXCLUDED:
             raise SealError(f"the excluded draws of {name} are labelled {extra['label']!r}")
@@ -378,6 +375,40 @@ def _check_evidence(
     check_derived(registry, manifest, journal, evidence)
     for group in groups_of(registry, manifest):
         check_answers(folder, group.measures, group.draws, evidence["groups"][group.name])
+
+
+def _check_diagnostics(
+    registry: Registry, groups: Sequence[Group], sizes: Mapping[str, int],
+    found: Mapping[str, Any],
+) -> None:  # fmt: skip
+    """See that what decides nothing says so, is of these draws, and is what it can be.
+
+    The report shows it beside what was certified, and so a reader may take it for that.
+    """
+    if found["label"] != NOT_CERTIFIED:
+        raise SealError(f"the diagnostics are labelled {found['label']!r}")
+    drawn = {group.name: {str(d.get("name", d["seed"])) for d in group.draws} for group in groups}
+    shown = registry.declaration.digits is None
+    keys = {"label", "unscored", *(("auc", "source_auc") if shown else ())}
+    if set(found) != keys:
+        raise SealError(f"the diagnostics are {sorted(found)}, and there are {sorted(keys)}")
+    for group in groups:
+        unscored = found["unscored"].get(group.name, {})
+        counts = all(type(n) is int and 0 < n <= sizes[group.name] for n in unscored.values())
+        if not set(unscored) <= drawn[group.name] or not counts:
+            raise SealError(f"{group.name}: draws and records without a prediction do not fit")
+    if not set(found["unscored"]) <= set(drawn):
+        raise SealError("the diagnostics are about other mechanisms")
+    if not shown:
+        return
+    if {name: set(by_draw) for name, by_draw in found["auc"].items()} != drawn:
+        raise SealError("the diagnostics have AUCs of other draws")
+    if set(found["source_auc"]) != set(drawn):
+        raise SealError("the diagnostics have AUCs of other sources")
+    areas = [v for by_draw in found["auc"].values() for v in by_draw.values()]
+    for area in (*areas, *found["source_auc"].values()):
+        if area is not None and not (type(area) in (int, float) and 0.0 <= area <= 1.0):
+            raise SealError(f"the diagnostics have an AUC of {area!r}, which lies in [0, 1]")
 
 
 def check_derived(
@@ -392,17 +423,23 @@ def check_derived(
     readings = readings_of(registry, groups, int(evidence["seed"]))
     _check_parts(registry, groups, evidence)
     sealed = journal.ledger.find(Stage.SEALED)[0].body["members"]
+    records: dict[str, int] = {}
+    sizes: dict[str, Sizes] = {member.name: {} for member in registry.declaration.members}
     for group in groups:
+        known = sizes[group.member.name]
         reading, levels = readings[group.name]
         n = planned_records(group.member, sealed[group.member.name])
         names = [str(d.get("name", d["seed"])) for d in group.draws]
-        _check_record(evidence["groups"][group.name], reading, levels.bounds, names, n)
+        _check_record(evidence["groups"][group.name], reading, levels.bounds, names, n, known)
+        records[group.name] = n
         for spec, other in secondary_readings(registry, group, reading).items():
             record = evidence["secondary"][spec][group.name]
-            _check_record(record, other, levels.bounds, names, n)
+            _check_record(record, other, levels.bounds, names, n, known)
         if group.excluded:
             out = [str(d.get("name", d["seed"])) for d in group.excluded]
-            _check_record(evidence["excluded"][group.name], reading, levels.bounds, out, n)
+            record = evidence["excluded"][group.name]
+            _check_record(record, reading, levels.bounds, out, n, known)
+    _check_diagnostics(registry, groups, records, evidence["diagnostics"])
 
 
 def _check_parts(registry: Registry, groups: Sequence[Group], evidence: Mapping[str, Any]) -> None:
@@ -426,14 +463,15 @@ def _check_parts(registry: Registry, groups: Sequence[Group], evidence: Mapping[
 
 
 def _check_record(
-    record: Mapping[str, Any], reading: Reading, level: float, releases: list[str], n: int
-) -> None:
+    record: Mapping[str, Any], reading: Reading, level: float, releases: list[str], n: int,
+    sizes: Sizes,
+) -> None:  # fmt: skip
     if record["releases"] != releases:
         raise SealError(f"the evidence is about {record['releases'][:3]}..., not {releases[:3]}...")
     if record["bounds_level"] != repr(level):
         raise SealError("the evidence has bounds at another level than the registered one")
     agree(record["derived"], derived_record(read_evidence(record, reading)), "derived values")
-    check_counts(record, reading, n)
+    check_counts(record, reading, n, sizes)
 
 
 def _check_certificate(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from math import inf
+from math import e, inf, log
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from proxyguard.errors import SealError
 from proxyguard.evidence.disclosure import is_published
 from proxyguard.evidence.releases import ReleaseEvidence, evidence_of
+from proxyguard.exact.rounding import GUARD
 from proxyguard.losses.cell import Column, Reading, share_column
-from proxyguard.registry.design import Clustered
+from proxyguard.registry.design import Clustered, Sampling, Stratified
 
 _COUNTS = ("count", "indicators", "count_low", "indicators_low")
 
@@ -78,10 +79,31 @@ def _check_rounding(column: Column, name: str, digits: int | None) -> None:
         )
 
 
-def check_counts(record: Mapping[str, Any], reading: Reading, n_records: int) -> None:
-    """Raise unless the statistics count the records that there are: all, but for subgroups."""
-    for requirement, column in zip(reading.requirements, record["columns"], strict=True):
+Sizes = dict[str | None, int]
+"""How many records, or clusters, count for each subgroup of one target; ``None`` is all of it."""
+
+
+def check_counts(
+    record: Mapping[str, Any], reading: Reading, n_records: int, sizes: Sizes | None = None
+) -> None:
+    """Raise unless the statistics are ones that losses on the records that there are can have.
+
+    All records count, but for subgroups; and a subgroup has one size, whichever requirement asks.
+    ``sizes`` holds those that other statistics of the same target had, and gets these.
+    """
+    sizes = {} if sizes is None else sizes
+    for j, (requirement, column) in enumerate(
+        zip(reading.requirements, record["columns"], strict=True)
+    ):
         counted = column["n"]
+        if type(counted) is not int or counted < 0:
+            raise SealError(f"{requirement.name}: {counted!r} is no number of records")
+        known = sizes.setdefault(requirement.group, counted)
+        if known != counted:
+            raise SealError(
+                f"{requirement.name}: {counted} records were counted, and {known} for another "
+                f"requirement of the same group, {requirement.group!r}"
+            )
         whole = requirement.group is None and not isinstance(reading.design, Clustered)
         if counted > n_records or (whole and counted != n_records):
             raise SealError(
@@ -89,6 +111,58 @@ def check_counts(record: Mapping[str, Any], reading: Reading, n_records: int) ->
             )
         if "answer" in column:
             _check_share(_read_column(column), requirement.name)
+        _check_ranges(_read_column(column), reading, j, len(record["releases"]))
+
+
+def _check_ranges(column: Column, reading: Reading, j: int, releases: int) -> None:
+    """Raise where a statistic is beyond what any losses of ``n`` records give."""
+    requirement, n = reading.requirements[j], column.n
+    top = 0.25 * n / max(n - 1, 1) + (0.0 if reading.digits is None else 10.0**-reading.digits)
+    ranges: dict[str, tuple[float, float]] = {
+        "mean": (0.0, 1.0), "mean_low": (0.0, 1.0), "block_means": (0.0, 1.0),
+        "size_share": (0.0, 1.0), "variance": (0.0, top),
+        **dict.fromkeys(_COUNTS, (0, n)),
+    }  # fmt: skip
+    for what, (low, high) in ranges.items():
+        value = getattr(column, what)
+        if value is None:
+            continue
+        value = np.asarray(value)
+        shape = () if what == "size_share" else (releases,)
+        if value.shape[: len(shape)] != shape:
+            raise SealError(f"{requirement.name}: {what} is not of {releases} releases")
+        if not np.all((value >= low) & (value <= high * (1.0 + GUARD))):
+            raise SealError(f"{requirement.name}: {what} is not between {low:g} and {high:g}")
+    for what in ("log_peak", "log_final", "log_evalue"):
+        value = getattr(column, what)
+        if value is None:
+            continue
+        if value.shape != (2, releases):
+            raise SealError(f"{requirement.name}: {what} is not of {releases} releases")
+        if not np.all(np.isfinite(value) & (value <= _largest_capital(column, reading, j))):
+            raise SealError(
+                f"{requirement.name}: {what} is more than any bet gains on {n} losses of this mean"
+            )
+
+
+def _largest_capital(column: Column, reading: Reading, j: int) -> NDArray[np.float64]:
+    """Return an upper bound of the log capital of any bet on losses of a mean: (2, R).
+
+    A stake loses at most all: a loss ``u`` below the limit ``v`` multiplies the capital by at most
+    ``(1 - u)/(1 - v)``, any other by at most 1. The logarithm of that is at most ``1 - u`` times
+    its largest ratio to ``1 - u``, at ``u = 0`` or at ``1 - u = e (1 - v)``, and the ``1 - u`` sum
+    to ``n (1 - mean)``. A weighted mean says nothing of that sum, which is at most ``n``.
+    """
+    limit, n = reading.requirements[j].unit_limit, column.n
+    weighted = (
+        isinstance(reading.design, Stratified) and reading.design.sampling is Sampling.WEIGHTED
+    )
+    # Rounded means were rounded apart: each direction takes the one that allows more.
+    sums = np.stack([1.0 - column.violation_mean, column.mean])
+    rates = [1.0 / (e * left) if e * left < 1.0 else -log(left) for left in (1.0 - limit, limit)]
+    if weighted:
+        sums = np.ones_like(sums)
+    return np.asarray(n * sums * np.array(rates)[:, None] + GUARD * (n + 1))
 
 
 def _check_share(column: Column, name: str) -> None:
