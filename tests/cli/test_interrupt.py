@@ -210,7 +210,7 @@ def start(
 def ended(running: Running, number: signal.Signals) -> str:
     """Send a signal, and return what the command says when it has ended."""
     running.process.send_signal(number)
-    _, said = running.process.communicate(timeout=30)
+    _, said = running.process.communicate(timeout=120)
     running.assert_nothing_left()
     assert running.process.returncode == 128 + number, said
     assert "Traceback" not in said

@@ -178,6 +178,7 @@ def job(root: Path, generator: str, name: str, allow: tuple[str, ...] = (),
         "kinds": {"x": "number"}, "missing": [], "predictions": False,
         "source": str(root / "source"), "validation": None, "prepare_seed": 0,
         "root": str(root), "procedure": None, "allow": list(allow), "reads": [], "lists": [],
+        "keeps": [],
         "forbidden": [str(root / secret) for secret in secrets],
     }  # fmt: skip
 

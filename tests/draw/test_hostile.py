@@ -128,7 +128,7 @@ def job(root: Path, generator: str, many: int = 1, **options: Any) -> dict[str, 
         "kinds": {"x": "number"}, "missing": [], "predictions": False, "many": many,
         "source": str(root / "source"), "validation": None, "prepare_seed": 0,
         "root": str(root), "forbidden": [str(root / "data")], "procedure": None,
-        "allow": [], "reads": [], "lists": [],
+        "allow": [], "reads": [], "lists": [], "keeps": [],
     }  # fmt: skip
 
 

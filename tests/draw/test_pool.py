@@ -70,7 +70,7 @@ def job(folder: Path, mark: int, **options: Any) -> dict[str, Any]:
         "options": {"mark": mark, **options}, "kinds": KINDS, "missing": [],
         "predictions": False, "source": str(folder / "source"), "validation": None,
         "prepare_seed": 0, "root": str(folder), "forbidden": [], "procedure": None,
-        "allow": [], "reads": [], "lists": [],
+        "allow": [], "reads": [], "lists": [], "keeps": [],
     }  # fmt: skip
 
 

@@ -41,6 +41,12 @@ MANY = 64
 """With more categories than this, searching is faster than comparing with every one."""
 
 
+def kept_folders(generator: str, options: Mapping[str, Any], root: Path) -> list[str]:
+    """Return where a generator of this page keeps the fit that it may make only once."""
+    folder = options.get("folder")
+    return [str(root / folder)] if generator == "categorical" and isinstance(folder, str) else []
+
+
 class CategoricalSampler:
     """Classes by their noisy shares, then each feature by its noisy shares within the class.
 

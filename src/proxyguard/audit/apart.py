@@ -285,7 +285,7 @@ class _Job:
         if self._task is not None:
             # What the folder registered to be allowed is its author's wish, not the verifier's.
             own = needs_of(self._task.job)
-            return replace(own, forbidden=(*forbidden, *own.forbidden), allow=())
+            return replace(own, forbidden=(*forbidden, *own.forbidden), allow=(), keeps=())
         hidden = {os.path.realpath(path) for path in forbidden}
         # A rule follows links: one in a stranger's folder could name any file of the verifier's.
         parts = [path for path in self._folder.path.iterdir() if not path.is_symlink()]

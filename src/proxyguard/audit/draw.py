@@ -466,7 +466,7 @@ def pending_folder(folder: AuditFolder, task: Task) -> Path:
     An amendment that changes the mechanism leads to another place, so that nothing drawn
     under a superseded claim can be taken for a draw of this one.
     """
-    paths = ("source", "validation", "root", "forbidden", "reads", "lists")
+    paths = ("source", "validation", "root", "forbidden", "reads", "lists", "keeps")
     job = {key: value for key, value in task.job.items() if key not in paths}
     files = {
         key: folder.sha256(str(Path(task.job[key]).relative_to(folder.path)))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from proxyguard.adapters.categorical import kept_folders
 from proxyguard.adapters.files import declared_files
 from proxyguard.audit.folder import EVIDENCE
 from proxyguard.registry.declaration import Member
@@ -43,6 +44,7 @@ def draw_job(
     """
     root = root_for(place, options)
     reads, lists = declared_files(generator, options, root)
+    keeps = kept_folders(generator, options, root)
     return {
         "name": name,
         "generator": generator,
@@ -67,6 +69,7 @@ def draw_job(
         "allow": list(allow),
         "reads": reads,
         "lists": lists,
+        "keeps": keeps,
         "registered": (
             None
             if registered is None

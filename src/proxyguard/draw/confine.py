@@ -61,16 +61,20 @@ class Reach:
     read: tuple[str, ...]
     listed: tuple[str, ...]
     changed: tuple[str, ...]
+    kept: tuple[str, ...] = ()  # changed while the generator prepares, and only read by draws
 
     def rules(self) -> list[Rule]:
         """Return the kernel's rules."""
-        uses = ((self.listed, Use.LIST), (self.read, Use.READ), (self.changed, Use.CHANGE))
+        uses = (
+            (self.listed, Use.LIST), (self.read, Use.READ),
+            (self.changed, Use.CHANGE), (self.kept, Use.CHANGE),
+        )  # fmt: skip
         return [Rule(path, use) for paths, use in uses for path in paths]
 
     def check_apart(self, forbidden: Sequence[str]) -> None:
         """Raise where something that no draw may read lies in what it may read."""
         secrets = {os.path.realpath(secret): secret for secret in forbidden}
-        for path in (*self.read, *self.changed):
+        for path in (*self.read, *self.changed, *self.kept):
             whole = (os.path.realpath(path),)
             for place, secret in secrets.items():
                 if _beneath(place, whole):
@@ -87,6 +91,7 @@ class Needs:
     forbidden: tuple[str, ...]
     reads: tuple[str, ...]  # files and folders
     lists: tuple[str, ...] = ()  # folders of which the names are enough
+    keeps: tuple[str, ...] = ()  # folders where a preparation is kept that cannot be made again
     allow: tuple[str, ...] = ()  # patterns that a mechanism registered
     code: tuple[str, ...] = ()  # import paths, module:attribute
 
@@ -99,6 +104,7 @@ def needs_of(job: Mapping[str, Any]) -> Needs:
         forbidden=tuple(job["forbidden"]),
         reads=(*given, *job["reads"]),
         lists=tuple(job["lists"]),
+        keeps=tuple(job["keeps"]),
         allow=tuple(job["allow"]),
         code=(code_path(job["generator"]), *library, *_texts(job["options"])),
     )
@@ -115,6 +121,7 @@ def reach_of(needs: Needs, scratch: str) -> Reach:
         read=tuple(dict.fromkeys([*SYSTEM, *read, *needs.reads, *others])),
         listed=tuple(dict.fromkeys([*listed, *needs.lists])),
         changed=(scratch, *DEVICES, *devices),
+        kept=needs.keeps,
     )
 
 
@@ -194,6 +201,8 @@ def confine(needs: Needs, scratch: str) -> Confined:
     """Hold this process, and all that it starts, to what it needs; it cannot be undone."""
     reach = reach_of(needs, scratch)
     reach.check_apart(needs.forbidden)
+    for folder in needs.keeps:
+        os.makedirs(folder, exist_ok=True)  # the kernel allows nothing in what is not there
     use_scratch(scratch)
     sys.dont_write_bytecode = True  # beside its modules, where nothing may be written
     guard = guard_here()
