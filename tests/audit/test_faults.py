@@ -247,15 +247,15 @@ def test_a_disk_that_fills_while_evidence_is_written_opens_the_target_once(
     at: At, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     audit = at("drawn")
-    real = storage.write_atomic
+    real = storage.write_inside
 
-    def full(path: Path, content: bytes, **options: Any) -> None:
-        if path.name == "evidence.json":
+    def full(folder: Path, name: str, content: bytes) -> None:
+        if name == "evidence.json":
             breaking("fsync", errno.ENOSPC, monkeypatch)
-        real(path, content, **options)
+        real(folder, name, content)
 
     with monkeypatch.context() as broken:
-        broken.setattr("proxyguard.audit.folder.write_atomic", full)
+        broken.setattr("proxyguard.audit.folder.write_inside", full)
         code, said = command("open", audit)
     assert (code, "evidence.json could not be written" in said) == (show.Exit.ERROR, True)
     assert audit.journal().ledger.has(Stage.OPENED)

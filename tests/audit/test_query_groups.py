@@ -221,7 +221,7 @@ def test_better_statistics_for_a_release_without_an_answer_are_found(
                 assert again.variance is not None
                 column["variance"][0] = float(again.variance[0])
             for capital in (column[name] for name in ("log_peak", "log_final") if name in column):
-                capital[0][0] = 20.0
+                capital[0][0], capital[1][0] = 20.0, 0.0
         forge.derive(audit, value, "m")
 
     forge.certificate(audit, evidence=lie)

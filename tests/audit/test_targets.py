@@ -583,6 +583,34 @@ seeds = [0, 1]
     assert audit.verify().good
 
 
+def test_predictions_that_are_none_are_a_failed_draw_of_an_audit_that_holds(
+    tmp_path: Path,
+) -> None:
+    put(table(260, seed=2), tmp_path / "data" / "target.csv")
+    put(table(240, seed=3), tmp_path / "data" / "development.csv")
+    for i in range(3):
+        values = np.linspace(0.1 * i, 1 + (i == 2), 260)  # the last file goes beyond 1
+        frame = pd.DataFrame({"position": np.arange(260), "prediction": values})
+        put(frame, tmp_path / "data" / "predictions" / f"{i}.csv")
+    text = APART.replace("{source}", 'file = "target.csv"').replace("{design}", "")
+    given = """
+[[mechanism]]
+name = "given"
+generator = "predictions"
+options = { folder = "predictions" }
+draws = 3
+seeds = [0, 1, 2]
+"""
+    risk = BRIER[BRIER.index("[[requirement]]", 5) :]
+    audit = audit_of(tmp_path, HEAD + text + risk + given + CLAIM)
+    audit.seal()
+    audit.register()
+    audit.draw()
+    audit.open()
+    assert [r["status"] for r in draws_of(audit, "given")] == ["drawn", "drawn", "failed"]
+    assert audit.verify().good
+
+
 RELEASES_CLAIM = '\n[claim]\nlevel = "releases"\n'
 
 

@@ -438,7 +438,7 @@ def _checked_predictions(record: dict[str, Any], release: bytes, task: Task) -> 
         return {
             key: value
             for key, value in {**record, "status": "failed", "error": in_words(str(error))}.items()
-            if key in ("seed", "status", "error", "files", "prepared_at_random")
+            if key in ("seed", "status", "error", "files", "guard", "prepared_at_random")
         }
     return record
 
