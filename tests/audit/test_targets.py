@@ -556,28 +556,33 @@ seeds = { first = 100 }
     assert diagnostics[0]["source_auc"] == diagnostics[1]["source_auc"]
 
 
-def test_a_record_without_a_prediction_counts_as_the_worst_loss(tmp_path: Path) -> None:
-    put(table(260, seed=2), tmp_path / "data" / "target.csv")
-    put(table(240, seed=3), tmp_path / "data" / "development.csv")
-    for i in range(2):
-        values = np.linspace(0.1 * i, 1, 259)
-        frame = pd.DataFrame({"position": np.arange(259), "prediction": values})
-        put(frame, tmp_path / "data" / "predictions" / f"{i}.csv")
+def opened_on_predictions(folder: Path, predictions: list[NDArray[np.float64]]) -> Audit:
+    """Return an opened audit of predictions that were made elsewhere, one file a draw."""
+    put(table(260, seed=2), folder / "data" / "target.csv")
+    put(table(240, seed=3), folder / "data" / "development.csv")
+    for index, values in enumerate(predictions):
+        frame = pd.DataFrame({"position": np.arange(values.size), "prediction": values})
+        put(frame, folder / "data" / "predictions" / f"{index}.csv")
     text = APART.replace("{source}", 'file = "target.csv"').replace("{design}", "")
-    given = """
+    given = f"""
 [[mechanism]]
 name = "given"
 generator = "predictions"
-options = { folder = "predictions" }
-draws = 2
-seeds = [0, 1]
+options = {{ folder = "predictions" }}
+draws = {len(predictions)}
+seeds = {list(range(len(predictions)))}
 """
     risk = BRIER[BRIER.index("[[requirement]]", 5) :]
-    audit = audit_of(tmp_path, HEAD + text + risk + given + CLAIM)
+    audit = audit_of(folder, HEAD + text + risk + given + CLAIM)
     audit.seal()
     audit.register()
     audit.draw()
     audit.open()
+    return audit
+
+
+def test_a_record_without_a_prediction_counts_as_the_worst_loss(tmp_path: Path) -> None:
+    audit = opened_on_predictions(tmp_path, [np.linspace(0.1 * i, 1, 259) for i in range(2)])
     evidence = audit.folder.read_json("evidence.json")
     assert evidence["diagnostics"]["unscored"] == {"given": {"0": 1, "1": 1}}
     assert audit.verify().good
@@ -586,27 +591,8 @@ seeds = [0, 1]
 def test_predictions_that_are_none_are_a_failed_draw_of_an_audit_that_holds(
     tmp_path: Path,
 ) -> None:
-    put(table(260, seed=2), tmp_path / "data" / "target.csv")
-    put(table(240, seed=3), tmp_path / "data" / "development.csv")
-    for i in range(3):
-        values = np.linspace(0.1 * i, 1 + (i == 2), 260)  # the last file goes beyond 1
-        frame = pd.DataFrame({"position": np.arange(260), "prediction": values})
-        put(frame, tmp_path / "data" / "predictions" / f"{i}.csv")
-    text = APART.replace("{source}", 'file = "target.csv"').replace("{design}", "")
-    given = """
-[[mechanism]]
-name = "given"
-generator = "predictions"
-options = { folder = "predictions" }
-draws = 3
-seeds = [0, 1, 2]
-"""
-    risk = BRIER[BRIER.index("[[requirement]]", 5) :]
-    audit = audit_of(tmp_path, HEAD + text + risk + given + CLAIM)
-    audit.seal()
-    audit.register()
-    audit.draw()
-    audit.open()
+    beyond = [np.linspace(0.1 * i, 1 + (i == 2), 260) for i in range(3)]  # the last goes beyond 1
+    audit = opened_on_predictions(tmp_path, beyond)
     assert [r["status"] for r in draws_of(audit, "given")] == ["drawn", "drawn", "failed"]
     assert audit.verify().good
 

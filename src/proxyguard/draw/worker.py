@@ -182,7 +182,7 @@ class _JobProcess:
                     _serve_job(job, make_learner, requests, answers, scratch)
             except BrokenPipeError:
                 pass  # nobody waits for the answer any more
-            except Exception:
+            except Exception:  # a fork must not run on as its parent; the missing answer is refused
                 traceback.print_exc()
             finally:
                 os._exit(0)
