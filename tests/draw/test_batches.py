@@ -15,8 +15,8 @@ from proxyguard.seal.table import table_bytes
 
 MODULE = """
 class Many:
-    def __init__(self, broken=None, rows=4):
-        self.broken, self.rows, self.batches = broken, rows, 0
+    def __init__(self, broken=None, rows=4, dtype="float64"):
+        self.broken, self.rows, self.dtype, self.batches = broken, rows, dtype, 0
     def describe(self):
         return {}
     def prepare(self, source, rng):
@@ -24,7 +24,8 @@ class Many:
     def draw(self, seed):
         if int(seed) == self.broken:
             raise ValueError("no release")
-        return self.source.sample(self.rows, random_state=seed.take("rows"))
+        release = self.source.sample(self.rows, random_state=seed.take("rows"))
+        return release.astype({"x": self.dtype})
     def draw_many(self, seeds):
         self.batches += 1
         return [self.draw(seed) for seed in seeds]
@@ -64,6 +65,16 @@ def test_one_bad_seed_does_not_fail_its_batch(
 ) -> None:
     found, _ = drawn(tmp_path, monkeypatch, [5, 6, 7], broken=6)
     assert [record["status"] for record, _, _ in found] == ["drawn", "failed", "drawn"]
+
+
+@pytest.mark.parametrize(("dtype", "kind"), [("complex", "complex"), ("m8[s]", "Timedelta")])
+def test_a_release_of_values_that_no_column_holds_is_a_failed_draw_that_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: str, kind: str
+) -> None:
+    ((record, release, _),), _ = drawn(tmp_path, monkeypatch, [5], dtype=dtype)
+    assert record["status"] == "failed"
+    assert f"column 'x' holds {kind} values" in record["error"]
+    assert release == b""
 
 
 def test_a_release_without_records_is_a_failed_draw(

@@ -7,6 +7,8 @@ import gzip
 import io
 import os
 import tracemalloc
+from datetime import date, time, timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -303,6 +305,103 @@ def test_a_column_reads_as_text_value_by_value_whatever_holds_it() -> None:
         assert as_texts(column.dropna()).tolist() == ["b", "a", "b"]
     numbers = pd.Series([2.0, None, 2.5], dtype="category")
     assert as_texts(numbers).tolist() == ["2", "", "2.5"]
+
+
+DAY = "2020-02-01"
+REFUSED = {
+    "complex": (pd.Series([1 + 2j, 2 + 0j]), "its real and its imaginary part"),
+    "complex objects": (pd.Series([1, 2 + 1j], dtype=object), "its real and its imaginary part"),
+    "Period": (pd.Series(pd.period_range(DAY, periods=2, freq="M")), r"\.dt\.to_timestamp"),
+    "Interval": (pd.Series(pd.interval_range(0, 2)), "its two ends"),
+    "Timedelta": (pd.Series(pd.to_timedelta([1, 2], "D")), "its seconds"),
+    "Timedelta objects": (pd.Series([timedelta(1), None], dtype=object), "its seconds"),
+    "bytes": (pd.Series([b"1", b"2"]), "decoding"),
+    "list": (pd.Series([[1], [2]]), "numbers or text"),
+}
+
+
+@pytest.mark.parametrize("what", list(REFUSED))
+@pytest.mark.parametrize("category", [False, True], ids=["values", "categories"])
+def test_what_no_column_may_hold_is_refused_by_name_with_what_to_convert_it_to(
+    what: str, category: bool
+) -> None:
+    values, remedy = REFUSED[what]
+    if category and what not in ("list", "complex"):  # which are no categories
+        values = values.astype("category")
+    frame = pd.DataFrame({"when": values})
+    match = f"column 'when' holds {what.split()[0]} values, .*convert it to .*{remedy}"
+    with pytest.raises(TableError, match=match):
+        kinds_of(frame, MISSING, [])
+    with pytest.raises(TableError, match=match):
+        kinds_of(frame, MISSING, ["when"])
+    for kind in ("number", "text"):
+        with pytest.raises(TableError, match=match):
+            typed(frame, {"when": kind}, MISSING)
+    with pytest.raises(TableError, match=match):
+        table_bytes(frame)
+
+
+@pytest.mark.parametrize(
+    "dates",
+    [
+        pd.Series(pd.to_datetime([DAY, None])),
+        pd.Series(pd.to_datetime([DAY, None])).dt.tz_localize("UTC"),
+        pd.Series(pd.to_datetime([DAY, None])).astype("category"),
+        pd.Series([date(2020, 2, 1), None], dtype=object),
+        pd.Series([pd.Timestamp(DAY), None], dtype=object),
+        pd.Series([time(20, 2), None], dtype=object),
+    ],
+    ids=["datetime", "zone", "category", "date", "objects", "time"],
+)
+def test_dates_and_times_are_text_and_no_numbers(dates: pd.Series) -> None:
+    frame = pd.DataFrame({"when": dates})
+    assert kinds_of(frame, MISSING, []) == {"when": "text"}
+    written = typed(frame, {"when": "text"}, MISSING)["when"].tolist()
+    assert (written[0][:2], written[1]) == ("20", "")
+    with pytest.raises(TableError, match="column 'when' holds numbers, and row 0 has '20"):
+        typed(frame, {"when": "number"}, MISSING)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        pd.Series([1, None], dtype="Int64"), pd.Series([True, None], dtype="boolean"),
+        pd.Series([1.0, None], dtype=np.longdouble), pd.Series([1.0, None], dtype=np.float16),
+        pd.Series([1.0, None], dtype=pd.SparseDtype(float)), pd.Series([1, None], dtype="category"),
+        pd.Series([Decimal(1), None], dtype=object), pd.Series(["1", pd.NA], dtype="string"),
+    ],
+    ids=lambda values: str(values.dtype),
+)  # fmt: skip
+def test_numbers_are_numbers_or_text_whatever_type_holds_them(numbers: pd.Series) -> None:
+    frame = pd.DataFrame({"x": numbers})
+    assert kinds_of(frame, MISSING, []) == {"x": "number"}
+    np.testing.assert_array_equal(typed(frame, {"x": "number"}, MISSING)["x"], [1.0, np.nan])
+    assert typed(frame, {"x": "text"}, MISSING)["x"].tolist()[1] == ""
+    again = read_table_bytes(table_bytes(frame), "again")
+    np.testing.assert_array_equal(typed(again, {"x": "number"}, MISSING)["x"], [1.0, np.nan])
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [(pa.array([1, 2], pa.duration("s")), "Timedelta"), (pa.array([b"a", b"b"]), "bytes")],
+    ids=["duration", "binary"],
+)
+def test_a_parquet_column_of_durations_or_bytes_is_refused_however_it_is_read(
+    tmp_path: Path, values: pa.Array, kind: str
+) -> None:
+    path = tmp_path / "table.parquet"
+    pq.write_table(pa.table({"x": [1, 2], "t": values}), path)
+    raw = RawTable(path, PLAIN)
+    for read in (lambda: raw.take(np.arange(2)), lambda: raw.column("t")):
+        with pytest.raises(TableError, match=f"column 't' holds {kind} values"):
+            read()
+    assert raw.column("x") == ["1", "2"]
+
+
+def test_records_with_two_columns_of_one_name_are_refused() -> None:
+    frame = pd.DataFrame([[1.0, 2.0]], columns=["x", "x"])
+    with pytest.raises(TableError, match="two columns of one name: 'x'"):
+        typed(frame, {"x": "number"}, MISSING)
 
 
 @pytest.mark.parametrize("name", ["table.csv", "table.csv.gz", "table.parquet"])

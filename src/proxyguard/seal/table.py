@@ -13,6 +13,8 @@ import gzip
 import io
 import zlib
 from collections.abc import Sequence
+from datetime import date, time, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -123,7 +125,10 @@ class RawTable:
         if name not in self._header:
             raise TableError(f"{self._path.name} has no column {name!r}; it has {self._header}")
         if self._arrow is not None:
-            return [as_text(value) for value in self._arrow.column(name).to_pylist()]
+            # Numbers as they are stored: a frame would make doubles of whole numbers with gaps.
+            if _is_number(self._arrow.schema.field(name).type):
+                return [as_text(value) for value in self._arrow.column(name).to_pylist()]
+            return [str(value) for value in to_frame(self._arrow.select([name]))[name]]
         frame = _parse(self._lines, self._reading, self._header, only=name)
         return [str(value) for value in frame[name]]
 
@@ -217,6 +222,12 @@ def _is_text(kind: pa.DataType) -> bool:
     )
 
 
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    )
+
+
 def _fields(line: bytes, reading: Reading) -> list[str]:
     """Return the values of one line, quotes undone."""
     try:
@@ -263,15 +274,19 @@ def typed(frame: pd.DataFrame, kinds: dict[str, str], missing: Sequence[str]) ->
     import pandas as pd
 
     columns: dict[str, Any] = {}
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()].tolist()
+        raise TableError(f"the records have two columns of one name: {twice[0]!r}; rename one")
     for name, kind in kinds.items():
         if name not in frame.columns:
             raise TableError(f"column {name!r} is missing; the records have {list(frame.columns)}")
         values = frame[name]
         if kind == "text":
             columns[name] = as_texts(values)
-        elif values.dtype.kind in "fiub":
+        elif is_number(values):
             columns[name] = values.astype(np.float64)
         else:
+            values = held(values)
             blank = values.isin(list(missing)) | values.isna()
             numbers = pd.to_numeric(values.where(~blank, "nan"), errors="coerce")
             wrong = np.flatnonzero(numbers.isna().to_numpy() & ~blank.to_numpy())
@@ -290,16 +305,75 @@ def kinds_of(frame: pd.DataFrame, missing: Sequence[str], text: Sequence[str]) -
 
     kinds = {}
     for name in frame.columns:
-        values = frame[name]
+        if is_number(frame[name]) and name not in text:
+            kinds[str(name)] = "number"
+            continue
+        values = held(frame[name])
         if name in text:
             kinds[str(name)] = "text"
-        elif values.dtype.kind in "fiub":
-            kinds[str(name)] = "number"
         else:
             known = values[~(values.isin(list(missing)) | values.isna())]
             numbers = pd.to_numeric(known, errors="coerce")
             kinds[str(name)] = "text" if bool(numbers.isna().any()) else "number"
     return kinds
+
+
+PLAIN = (str, bool, np.bool_, int, np.integer, float, np.floating, Decimal)
+"""What stands in a column as it is; dates and times of day stand there as their text."""
+CONVERT = {
+    "complex": "its real and its imaginary part, two columns of numbers",
+    "Timedelta": "a number, such as its seconds (.dt.total_seconds())",
+    "Period": "text (.astype(str)) or the date at which it starts (.dt.to_timestamp())",
+    "Interval": "text (.astype(str)) or its two ends, two columns of numbers",
+    "bytes": "text, by decoding them",
+}
+"""What to make of the values that no column may hold."""
+
+
+def is_number(values: pd.Series[Any]) -> bool:
+    """Return whether a column is one of numbers by its type; text that reads as numbers is not."""
+    return values.dtype.kind in "fiub"
+
+
+def held(values: pd.Series[Any]) -> pd.Series[Any]:
+    """Return a column as numbers, text and missing values, which is all that a column may hold.
+
+    Dates and times are text. Of anything else pandas would make some number or text of its own:
+    of a complex number its real part, of a month how many there were since 1970.
+
+    Raises
+    ------
+    TableError
+        The column holds something else; the error says what, and what to convert it to.
+    """
+    import pandas as pd
+
+    if is_number(values):
+        return values
+    if isinstance(values.dtype, pd.CategoricalDtype):
+        labels = held(pd.Series(values.cat.categories.to_numpy(), name=values.name))
+        coded = np.array([*labels, None], dtype=object)  # a code of -1 is a missing value
+        return pd.Series(coded[values.cat.codes.to_numpy()], index=values.index, name=values.name)
+    if pd.api.types.infer_dtype(values, skipna=True) == "string":
+        return values
+    objects: pd.Series[Any] = values.astype(object).where(values.notna(), None)
+    for value in objects:
+        if value is not None and not isinstance(value, (*PLAIN, date, time)):
+            raise _not_held(str(values.name), value)
+    return objects.map(lambda value: as_text(value) if isinstance(value, date | time) else value)
+
+
+def _not_held(name: str, value: object) -> TableError:
+    kind = type(value).__name__
+    if isinstance(value, complex | np.complexfloating):
+        kind = "complex"
+    elif isinstance(value, timedelta):
+        kind = "Timedelta"
+    return TableError(
+        f"column {name!r} holds {kind} values, such as {str(value)[:80]!r}; a column may hold "
+        "numbers, text, truth values, dates and times, and missing values: convert it to "
+        f"{CONVERT.get(kind, 'numbers or text')}"
+    )
 
 
 def as_text(value: object) -> str:
@@ -319,12 +393,16 @@ def as_texts(values: pd.Series[Any]) -> pd.Series[Any]:
     import pandas as pd
 
     if isinstance(values.dtype, pd.CategoricalDtype):
-        texts = np.array([*(as_text(c) for c in values.cat.categories), ""], dtype=object)
+        labels = held(pd.Series(values.cat.categories.to_numpy(), name=values.name))
+        texts = np.array([*(as_text(label) for label in labels), ""], dtype=object)
         return pd.Series(texts[values.cat.codes.to_numpy()], index=values.index, dtype=object)
     # Numbers and truth values that are equal would read alike by any shortcut: "1" and "True".
     text = pd.api.types.infer_dtype(values, skipna=False) == "string"
     if text and not values.isna().any():
         return values.astype(object)
+    values = held(values)
+    if not isinstance(values.dtype, np.dtype):  # their missing value has no truth value
+        values = values.astype(object).where(values.notna(), None)
     return values.map(as_text).astype(object)
 
 
@@ -332,7 +410,7 @@ def to_frame(table: pa.Table) -> pd.DataFrame:
     """Return an Arrow table as a frame whose text is plain text objects."""
     frame: pd.DataFrame = table.to_pandas(ignore_metadata=True, use_threads=False)
     for name in frame.columns:
-        if frame[name].dtype.kind not in "fiub":
+        if not is_number(frame[name]):
             frame[name] = as_texts(frame[name])
     return frame
 
@@ -342,11 +420,17 @@ def to_arrow(frame: pd.DataFrame) -> pa.Table:
     columns: dict[str, pa.Array] = {}
     for name in frame.columns:
         values = frame[name]
-        if values.dtype.kind in "fiub":
-            columns[str(name)] = pa.array(values.to_numpy())
-        else:
+        if not is_number(values):
             columns[str(name)] = pa.array(as_texts(values).to_numpy(), type=pa.string())
+        elif values.dtype in _STORED:
+            columns[str(name)] = pa.array(values.to_numpy())
+        else:  # with missing values, or of more digits than are stored
+            columns[str(name)] = pa.array(values.to_numpy(dtype=np.float64, na_value=np.nan))
     return pa.table(columns)
+
+
+_STORED = [np.dtype(code) for code in "?bhilqBHILQefd"]
+"""Types of numbers that a Parquet file has too."""
 
 
 def table_bytes(frame: pd.DataFrame) -> bytes:
