@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -200,8 +200,8 @@ def _check_generators(result: Check, place: Workplace, member: Member) -> None:
 
 def _check_releases(result: Check, place: Workplace, member: Member) -> None:
     """Look at every file that a draw will be, and name all that are no releases or are copies."""
-    schema = _release_schema(place, member)
-    if schema is None:
+    kinds = _release_kinds(place, member)
+    if kinds is None:
         return
     apart = _excluded(place)
     for mechanism in member.mechanism:
@@ -216,8 +216,10 @@ def _check_releases(result: Check, place: Workplace, member: Member) -> None:
             made = made_generator(place, str(mechanism.generator), mechanism.options)
             if not hasattr(made, "survey"):
                 continue
-            predicted = replace(schema, predictions=mechanism.generator == "predictions")
-            files = [one.to_dict() for one in made.survey(mechanism.seed_list, predicted)]
+            schema = Schema.of_releases(
+                kinds, member.target.read.missing, generator=mechanism.generator
+            )
+            files = [one.to_dict() for one in made.survey(mechanism.seed_list, schema)]
         except ProxyGuardError as error:
             result.problems.append(f"{mechanism.name}: {error}")
             continue
@@ -240,8 +242,8 @@ def _check_releases(result: Check, place: Workplace, member: Member) -> None:
             )
 
 
-def _release_schema(place: Workplace, member: Member) -> Schema | None:
-    """Return what a release holds; before sealing every column is read as text.
+def _release_kinds(place: Workplace, member: Member) -> dict[str, str] | None:
+    """Return what the columns of a release hold; before sealing every column is read as text.
 
     Nothing where losses are given, or where the table is not there, which is said elsewhere.
     """
@@ -250,14 +252,12 @@ def _release_schema(place: Workplace, member: Member) -> Schema | None:
     if target.losses is not None:
         return None
     if ledger.has(Stage.SEALED):
-        sealed = ledger.find(Stage.SEALED)[0].body["members"]
-        return MemberDevelopment(place, member, sealed[member.name]).schema()
+        return dict(ledger.find(Stage.SEALED)[0].body["members"][member.name]["kinds"])
     try:
         path = place.data.find(str(member.development.table or target.table))
-        columns = RawTable(path, target.read).columns
+        return dict.fromkeys(RawTable(path, target.read).columns, "text")
     except TableError:
         return None
-    return Schema(kinds=dict.fromkeys(columns, "text"), missing=tuple(target.read.missing))
 
 
 def _excluded(place: Workplace) -> set[tuple[str, int]]:

@@ -126,11 +126,9 @@ def schema_of(registry: Registry, member: Member, name: str, sealed: Mapping[str
     """Return what the releases of a mechanism, or a named release, hold."""
     lacks = {r.name: r.lacks for r in member.release}.get(name, ())
     mechanism = registry.member(member.name)["mechanisms"].get(name, {})
-    return Schema(
-        kinds={column: kind for column, kind in sealed["kinds"] if column not in lacks},
-        missing=tuple(member.target.read.missing),
-        predictions=mechanism.get("generator") == "predictions",
-    )
+    generator = mechanism.get("generator")
+    missing = member.target.read.missing
+    return Schema.of_releases(sealed["kinds"], missing, generator=generator, lacks=lacks)
 
 
 def _in_force_at(journal: Journal, entry: Entry) -> str:

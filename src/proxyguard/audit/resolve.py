@@ -102,14 +102,6 @@ class MemberDevelopment:
     def _read(self, name: str) -> pd.DataFrame:
         return read_table_bytes(self.place.folder.read(name, most=OBJECT), name)
 
-    def schema(self, *, predictions: bool = False, lacks: Sequence[str] = ()) -> Schema:
-        """Return what a release of this member holds."""
-        return Schema(
-            kinds={name: kind for name, kind in self.kinds.items() if name not in lacks},
-            missing=tuple(self.member.target.read.missing),
-            predictions=predictions,
-        )
-
     def learner(self) -> Library | None:
         """Return the registered procedure."""
         if self.member.procedure is None:
@@ -557,7 +549,8 @@ def resolve_mechanisms(
         if drawn_as.allow:
             found[mechanism.name]["allowed"] = allowed_files(drawn_as.allow)
         if hasattr(made, "survey"):
-            schema = development.schema(predictions=generator == "predictions")
+            missing = development.member.target.read.missing
+            schema = Schema.of_releases(development.kinds, missing, generator=generator)
             files = made.survey(mechanism.seed_list, schema)
             found[mechanism.name]["files"] = [one.to_dict() for one in files]
         stated = privacy_of(made)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.registry.value import canonical_value
-from proxyguard.seal.table import as_texts, typed
+from proxyguard.seal.table import as_texts, is_number, typed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +32,36 @@ class Schema:
     kinds: Mapping[str, str]  # column -> "number" or "text"
     missing: tuple[str, ...] = ()  # texts that stand for a missing number
     predictions: bool = False  # of target records, made elsewhere; kinds are then not looked at
+
+    @classmethod
+    def of_releases(
+        cls,
+        kinds: Mapping[str, str] | Iterable[tuple[str, str]],
+        missing: Iterable[str],
+        *,
+        generator: str | None = None,
+        lacks: Collection[str] = (),
+    ) -> Schema:
+        """Return what a generator's releases hold, of the columns that the table has.
+
+        Drawing, checking and verifying ask here, so that none of them reads a release otherwise.
+
+        Parameters
+        ----------
+        kinds : mapping or pairs
+            The columns of the table with their kinds, as they were sealed.
+        missing : iterable of str
+            Texts that stand for a missing number.
+        generator : str, optional
+            The generator's name; stored predictions are no records of the table.
+        lacks : collection of str
+            Columns that a named release was made without.
+        """
+        return cls(
+            kinds={name: kind for name, kind in dict(kinds).items() if name not in lacks},
+            missing=tuple(missing),
+            predictions=generator == "predictions",
+        )
 
     def records(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return the records of a table; an error where it has not the columns."""
@@ -66,7 +96,7 @@ def content_digest(frame: pd.DataFrame) -> str:
 
 def _column(values: Any) -> NDArray[np.uint64]:
     """Return 64 bits a value: the double itself, or a digest of the text."""
-    if values.dtype.kind in "fiub":
+    if is_number(values):
         numbers = values.to_numpy(dtype=np.float64) + 0.0  # no negative zero
         numbers[np.isnan(numbers)] = np.nan  # one of the many NaNs
         return _mixed(numbers.view(np.uint64))

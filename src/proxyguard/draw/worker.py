@@ -72,9 +72,7 @@ class Worker:
 
     def __init__(self, job: Mapping[str, Any], learner: Learner | None) -> None:
         self._learner = learner
-        self._schema = Schema(
-            kinds=job["kinds"], missing=tuple(job["missing"]), predictions=job["predictions"]
-        )
+        self._schema = Schema.of_releases(job["kinds"], job["missing"], generator=job["generator"])
         self._generator = load_generator(job["generator"], job["options"])
         # In this process the code was loaded anew: what it says of itself now is what draws.
         registered = job.get("registered")
