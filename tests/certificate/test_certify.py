@@ -12,26 +12,36 @@ from scipy.stats import beta
 
 import proxyguard as pg
 from proxyguard.certificate import wording
-from proxyguard.certificate.block import certify_block
-from proxyguard.certificate.collective import certify_collective
-from proxyguard.certificate.count import ValidCount, certify_count, certify_count_violation
-from proxyguard.certificate.decision import ReliabilityBound
-from proxyguard.certificate.direct import certify_direct, certify_rescaled
-from proxyguard.certificate.hybrid import certify_hybrid
-from proxyguard.certificate.named import certify_named
-from proxyguard.certificate.sharp import certify_direct_violation, certify_sharp
-from proxyguard.certificate.smooth import (
+from proxyguard.evidence.releases import ReleaseEvidence
+from proxyguard.exact.multiplicity import Dependence, holm
+from proxyguard.exact.sharp import default_threshold, sharp_lower
+from proxyguard.modes.block import certify_block, score_by_block
+from proxyguard.modes.bound import ReliabilityBound
+from proxyguard.modes.collective import certify_collective
+from proxyguard.modes.count import (
+    ValidCount,
+    calibrated_evalues,
+    capital_evalues,
+    certify_count,
+    certify_count_violation,
+    violation_evalues,
+)
+from proxyguard.modes.direct import (
+    certify_direct,
+    certify_rescaled,
+    certify_sharp,
+    score_by_pvalue,
+    score_by_slack,
+)
+from proxyguard.modes.hybrid import certify_hybrid
+from proxyguard.modes.named import certify_named
+from proxyguard.modes.smooth import (
     certify_smooth,
     certify_smooth_rescaled,
     certify_smooth_sharp,
+    score_by_ramp,
 )
-from proxyguard.certificate.violation import certify_violation
-from proxyguard.evidence.direct import score_by_pvalue, score_by_slack, score_violations
-from proxyguard.evidence.evalues import calibrated_evalues, capital_evalues, violation_evalues
-from proxyguard.evidence.releases import ReleaseEvidence
-from proxyguard.evidence.smooth import score_by_block, score_by_ramp
-from proxyguard.exact.multiplicity import Dependence, holm
-from proxyguard.exact.sharp import default_threshold, sharp_lower
+from proxyguard.modes.violation import certify_direct_violation, certify_violation, score_violations
 from proxyguard.registry import budget as budgets
 from proxyguard.registry.claim import Bound
 
@@ -68,7 +78,7 @@ def certify(given: Any = None, **choices: Any) -> pg.Certificate:
 
 
 def smooth(evidence: ReleaseEvidence) -> Any:
-    return score_by_ramp(evidence, seed=6)
+    return score_by_ramp(evidence)
 
 
 def count(evalues: Any, alpha: Fraction = HALF) -> ValidCount:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 
 import proxyguard as pg
-from proxyguard.certificate.count import ValidCount
+from proxyguard.modes.count import ValidCount
 
 HIT = pg.Requirement(name="hit", low=0, high=1, limit=0.2, two_valued=True)
 

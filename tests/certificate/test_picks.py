@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxyguard.certificate.count import ValidCount
 from proxyguard.certificate.picks import picks_record, read_picks
 from proxyguard.exact.evalues import mixture_evalues
+from proxyguard.modes.count import ValidCount
 from proxyguard.registry.claim import Mode
 from proxyguard.registry.picks import Picks
 

@@ -15,10 +15,10 @@ from scipy.stats import binom
 import proxyguard as pg
 from proxyguard.errors import LossMismatch, SealError
 from proxyguard.evidence.component import component_pvalues
-from proxyguard.evidence.direct import score_by_pvalue
 from proxyguard.evidence.record import check_counts, evidence_record
 from proxyguard.evidence.releases import evidence_of
 from proxyguard.losses.cell import Column, Reading
+from proxyguard.modes.direct import score_by_pvalue
 from proxyguard.registry.claim import Claim
 from proxyguard.registry.design import Clustered, Iid, Independent, Stratified
 from proxyguard.registry.requirement import Form, Requirement

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import proxyguard as pg
-from proxyguard.certificate.count import ValidCount, certify_count
 from proxyguard.exact.binomial import clopper_pearson_lower
 from proxyguard.exact.evalues import mixture_evalues
+from proxyguard.modes.count import ValidCount, certify_count
 from proxyguard.registry.budget import direct_budget
 
 pytestmark = pytest.mark.guarantee

@@ -13,13 +13,7 @@ import numpy as np
 import pytest
 
 import proxyguard as pg
-from proxyguard.certificate.smooth import (
-    certify_smooth,
-    certify_smooth_rescaled,
-    certify_smooth_sharp,
-)
 from proxyguard.evidence.releases import gather_evidence
-from proxyguard.evidence.smooth import SmoothEvidence
 from proxyguard.exact.binomial import clopper_pearson_lower
 from proxyguard.exact.contamination import chernoff_ceiling, ramp_ceiling, ramp_sensitivity
 from proxyguard.exact.evalues import largest_invalid_count, mixture_evalues
@@ -31,6 +25,12 @@ from proxyguard.exact.mean import (
 from proxyguard.exact.multiplicity import holm
 from proxyguard.exact.sharp import critical_count
 from proxyguard.losses.cell import Reading
+from proxyguard.modes.smooth import (
+    SmoothEvidence,
+    certify_smooth,
+    certify_smooth_rescaled,
+    certify_smooth_sharp,
+)
 from proxyguard.registry.budget import direct_budget, sharp_budget
 from proxyguard.registry.numbers import exact
 from proxyguard.registry.test import ComponentTest

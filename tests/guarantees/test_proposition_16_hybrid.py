@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import proxyguard as pg
-from proxyguard.certificate.hybrid import certify_hybrid
-from proxyguard.certificate.named import from_count
-from proxyguard.certificate.sharp import certify_sharp
 from proxyguard.errors import BudgetOverspent
-from proxyguard.evidence.direct import DirectEvidence
 from proxyguard.exact.binomial import lower_tail
+from proxyguard.modes.bound import from_count
+from proxyguard.modes.direct import certify_sharp
+from proxyguard.modes.evidence import DirectEvidence
+from proxyguard.modes.hybrid import certify_hybrid
 from proxyguard.registry.budget import named_budget, sharp_budget
 
 pytestmark = pytest.mark.guarantee

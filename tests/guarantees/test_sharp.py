@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 import proxyguard as pg
-from proxyguard.certificate.sharp import certify_sharp
-from proxyguard.evidence.direct import DirectEvidence
 from proxyguard.exact.sharp import critical_count
+from proxyguard.modes.direct import certify_sharp
+from proxyguard.modes.evidence import DirectEvidence
 from proxyguard.registry.budget import sharp_budget
 
 pytestmark = pytest.mark.guarantee

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import proxyguard as pg
-from proxyguard.certificate.smooth import (
+from proxyguard.exact.contamination import ramp_ceiling, ramp_sensitivity
+from proxyguard.modes.smooth import (
+    SmoothEvidence,
     certify_ramp_markov,
     certify_smooth,
     certify_smooth_rescaled,
     certify_smooth_sharp,
 )
-from proxyguard.evidence.smooth import SmoothEvidence
-from proxyguard.exact.contamination import ramp_ceiling, ramp_sensitivity
 from proxyguard.registry.budget import direct_budget, sharp_budget
 
 pytestmark = pytest.mark.guarantee

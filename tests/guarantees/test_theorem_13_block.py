@@ -7,10 +7,9 @@ import pytest
 from scipy import stats
 
 import proxyguard as pg
-from proxyguard.certificate.block import certify_block
-from proxyguard.certificate.direct import rescale
-from proxyguard.evidence.smooth import BlockEvidence
 from proxyguard.exact.contamination import chernoff_ceiling
+from proxyguard.modes.block import BlockEvidence, certify_block
+from proxyguard.modes.bound import rescale
 from proxyguard.registry.budget import sharp_budget
 
 pytestmark = pytest.mark.guarantee

@@ -7,10 +7,10 @@ import pytest
 from scipy import stats
 
 import proxyguard as pg
-from proxyguard.certificate.direct import certify_direct, certify_rescaled
-from proxyguard.evidence.direct import DirectEvidence
 from proxyguard.exact.binomial import clopper_pearson_lower
 from proxyguard.exact.contamination import chernoff_ceiling
+from proxyguard.modes.direct import certify_direct, certify_rescaled
+from proxyguard.modes.evidence import DirectEvidence
 from proxyguard.registry.budget import direct_budget
 
 pytestmark = pytest.mark.guarantee

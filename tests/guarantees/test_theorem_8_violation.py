@@ -9,15 +9,14 @@ import pytest
 from scipy import stats
 
 import proxyguard as pg
-from proxyguard.certificate.count import certify_count_violation
-from proxyguard.certificate.sharp import certify_direct_violation
-from proxyguard.certificate.violation import certify_violation
-from proxyguard.evidence.direct import DirectEvidence
 from proxyguard.exact.binomial import clopper_pearson_upper
 from proxyguard.exact.evalues import mixture_evalues
 from proxyguard.exact.mean import binomial_pvalue
 from proxyguard.exact.multiplicity import holm
 from proxyguard.exact.sharp import critical_count
+from proxyguard.modes.count import certify_count_violation
+from proxyguard.modes.evidence import DirectEvidence
+from proxyguard.modes.violation import certify_direct_violation, certify_violation
 from proxyguard.registry.budget import (
     count_violation_budget,
     direct_violation_budget,

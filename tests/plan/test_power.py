@@ -15,21 +15,19 @@ from scipy.stats import binom
 
 import proxyguard as pg
 from proxyguard import Requirement
-from proxyguard.certificate.count import ValidCount, certify_count
-from proxyguard.certificate.decision import ReliabilityBound
-from proxyguard.certificate.direct import certify_direct, certify_rescaled
-from proxyguard.certificate.named import from_count
-from proxyguard.certificate.sharp import certify_sharp
-from proxyguard.certificate.smooth import (
+from proxyguard.exact.contamination import ramp_radius
+from proxyguard.exact.multiplicity import holm
+from proxyguard.exact.sharp import sharp_pvalue
+from proxyguard.modes.bound import ReliabilityBound, from_count
+from proxyguard.modes.count import ValidCount, certify_count
+from proxyguard.modes.direct import certify_direct, certify_rescaled, certify_sharp
+from proxyguard.modes.evidence import DirectEvidence
+from proxyguard.modes.smooth import (
+    SmoothEvidence,
     certify_smooth,
     certify_smooth_rescaled,
     certify_smooth_sharp,
 )
-from proxyguard.evidence.direct import DirectEvidence
-from proxyguard.evidence.smooth import SmoothEvidence
-from proxyguard.exact.contamination import ramp_radius
-from proxyguard.exact.multiplicity import holm
-from proxyguard.exact.sharp import sharp_pvalue
 from proxyguard.plan import counts
 from proxyguard.plan.law import Law, assumed_law, pilot_law
 from proxyguard.plan.limits import needs

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from scipy.stats import fisher_exact
 
-from proxyguard.certificate.smooth import (
+from proxyguard.exact.betting import betting_pvalue
+from proxyguard.exact.mean import log_chernoff
+from proxyguard.exact.sharp import sharp_lower
+from proxyguard.modes.smooth import (
+    SmoothEvidence,
     certify_ramp_markov,
     certify_smooth,
     certify_smooth_rescaled,
     certify_smooth_sharp,
 )
-from proxyguard.evidence.smooth import SmoothEvidence
-from proxyguard.exact.betting import betting_pvalue
-from proxyguard.exact.mean import log_chernoff
-from proxyguard.exact.sharp import sharp_lower
 from proxyguard.registry.budget import direct_budget, sharp_budget
 from proxyguard.studies import shared_target
 from proxyguard.studies.catalog import STUDIES

@@ -26,9 +26,9 @@ from proxyguard.audit.stated import software_versions
 from proxyguard.audit.status import Status, status_of
 from proxyguard.audit.template import TEMPLATE
 from proxyguard.audit.verify import Scope, Verification, verify
-from proxyguard.certificate.count import ValidCount
 from proxyguard.certificate.picks import read_picks
 from proxyguard.errors import RegistryError, StageError
+from proxyguard.modes.count import ValidCount
 from proxyguard.registry.numbers import callback, listed, path, whole
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Path as LedgerPath

@@ -8,30 +8,40 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.certificate.block import certify_block
-from proxyguard.certificate.collective import certify_collective
-from proxyguard.certificate.count import ValidCount, certify_count, certify_count_violation
-from proxyguard.certificate.decision import ReliabilityBound
-from proxyguard.certificate.direct import certify_direct, certify_rescaled
-from proxyguard.certificate.hybrid import certify_hybrid
-from proxyguard.certificate.named import certify_named
-from proxyguard.certificate.releases import pooled_violations
-from proxyguard.certificate.sharp import certify_direct_violation, certify_sharp
-from proxyguard.certificate.smooth import (
+from proxyguard.evidence.releases import ReleaseEvidence
+from proxyguard.modes.block import certify_block, score_by_block
+from proxyguard.modes.bound import ReliabilityBound
+from proxyguard.modes.collective import certify_collective
+from proxyguard.modes.count import (
+    ValidCount,
+    calibrated_evalues,
+    capital_evalues,
+    certify_count,
+    certify_count_violation,
+    violation_evalues,
+)
+from proxyguard.modes.direct import (
+    certify_direct,
+    certify_rescaled,
+    certify_sharp,
+    score_by_pvalue,
+    score_by_slack,
+)
+from proxyguard.modes.evidence import DirectEvidence
+from proxyguard.modes.hybrid import certify_hybrid
+from proxyguard.modes.named import certify_named
+from proxyguard.modes.smooth import (
     certify_smooth,
     certify_smooth_rescaled,
     certify_smooth_sharp,
+    score_by_ramp,
 )
-from proxyguard.certificate.violation import certify_violation
-from proxyguard.evidence.direct import (
-    DirectEvidence,
-    score_by_pvalue,
-    score_by_slack,
+from proxyguard.modes.violation import (
+    certify_direct_violation,
+    certify_violation,
+    pooled_violations,
     score_violations,
 )
-from proxyguard.evidence.evalues import calibrated_evalues, capital_evalues, violation_evalues
-from proxyguard.evidence.releases import ReleaseEvidence
-from proxyguard.evidence.smooth import score_by_block, score_by_ramp
 from proxyguard.registry.budget import Budget
 from proxyguard.registry.claim import COUNTED, Bound, Claim, Mode, Score
 from proxyguard.registry.levels import Levels, upper_budget
@@ -90,7 +100,7 @@ def _scores(claim: Claim, evidence: ReleaseEvidence, levels: Levels) -> DirectEv
 
 
 def _smooth_bound(claim: Claim, evidence: ReleaseEvidence, levels: Levels) -> ReliabilityBound:
-    scores = score_by_ramp(evidence, seed=evidence.reading.seed)
+    scores = score_by_ramp(evidence)
     if claim.bound is Bound.SHARP:
         return certify_smooth_sharp(scores, levels.lower, reliability_target=claim.target)
     if claim.bound is Bound.RESCALED:

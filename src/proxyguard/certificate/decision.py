@@ -1,11 +1,8 @@
-"""The three decisions and the bounds they rest on."""
+"""The three decisions."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
-
-from proxyguard.registry.budget import Budget
 
 
 class Decision(Enum):
@@ -14,20 +11,3 @@ class Decision(Enum):
     VALIDATED = "validated"
     UNRESOLVED = "unresolved"
     VIOLATION = "violation"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReliabilityBound:
-    """A one-sided confidence bound on the chance that a fresh release is valid.
-
-    ``steps`` are the numbers it was built from, in order, for a reader to follow.
-    ``pvalue`` tests the registered target; ``outer`` names the part of the budget at
-    which Holm compares it across a family of mechanisms.
-    """
-
-    value: float
-    budget: Budget  # this mechanism's own
-    rests_on: str
-    steps: tuple[tuple[str, float], ...]
-    pvalue: float | None = None
-    outer: str | None = None

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from proxyguard.certificate import wording
-from proxyguard.certificate.count import ValidCount
-from proxyguard.certificate.decision import Decision, ReliabilityBound
+from proxyguard.certificate.decision import Decision
 from proxyguard.evidence.releases import ReleaseEvidence
 from proxyguard.exact.multiplicity import holm, holm_adjusted
+from proxyguard.modes.bound import ReliabilityBound
+from proxyguard.modes.count import ValidCount
 from proxyguard.pages import fragment_of, page_of
 from proxyguard.registry.budget import Budget
 from proxyguard.registry.claim import Claim, Family

@@ -11,10 +11,9 @@ from fractions import Fraction
 from math import ceil, lcm
 from typing import Any
 
-from proxyguard.certificate.count import ValidCount
 from proxyguard.certificate.wording import confidence
-from proxyguard.evidence.evalues import calibrated_evalues
 from proxyguard.evidence.releases import ReleaseEvidence
+from proxyguard.modes.count import ValidCount, calibrated_evalues
 from proxyguard.registry.claim import Mode
 from proxyguard.registry.picks import Picks
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from proxyguard.certificate.decision import Decision
 from proxyguard.evidence.releases import ReleaseEvidence
 from proxyguard.exact.multiplicity import holm, holm_adjusted
+from proxyguard.modes.violation import pooled_violations
 from proxyguard.registry.budget import Budget
 
 Array = NDArray[np.float64]
@@ -79,18 +80,6 @@ def _violations(
     return pooled_violations(
         {m: e.violation_pvalues for m, e in family.items()}, level=float(beta.total)
     )
-
-
-def pooled_violations(
-    pvalues: Mapping[str, Array], *, level: float
-) -> dict[str, NDArray[np.bool_]]:
-    """Return the violations that one Holm family over all releases and requirements detects."""
-    rejected = holm(np.concatenate([p.ravel() for p in pvalues.values()]), alpha=level)
-    found, place = {}, 0
-    for member, p in pvalues.items():
-        found[member] = rejected[place : place + p.size].reshape(p.shape)
-        place += p.size
-    return found
 
 
 def _decision(validated: bool, violated: bool) -> Decision:

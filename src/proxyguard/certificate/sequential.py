@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.certificate import wording
 from proxyguard.certificate.decision import Decision
-from proxyguard.certificate.direct import rescale
 from proxyguard.errors import LossMismatch, RegistryError
 from proxyguard.evidence.releases import gather_evidence
 from proxyguard.exact.contamination import markov_allowance
@@ -22,6 +21,7 @@ from proxyguard.exact.sequential import Boundary, bernoulli_lower, sharp_boundar
 from proxyguard.losses.array import LossArray, as_array
 from proxyguard.losses.cell import Reading
 from proxyguard.losses.records import Records
+from proxyguard.modes.bound import rescale
 from proxyguard.pages import fragment_of
 from proxyguard.registry.budget import Budget, direct_budget, sharp_budget
 from proxyguard.registry.claim import Bound, Claim, Mode

@@ -7,8 +7,9 @@ from fractions import Fraction
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any
 
-from proxyguard.certificate.decision import Decision, ReliabilityBound
+from proxyguard.certificate.decision import Decision
 from proxyguard.exact.multiplicity import Dependence
+from proxyguard.modes.bound import ReliabilityBound
 from proxyguard.registry.claim import Bound, Claim
 from proxyguard.registry.design import Clustered
 from proxyguard.registry.requirement import Form, Requirement

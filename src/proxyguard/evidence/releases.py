@@ -16,6 +16,7 @@ from proxyguard.exact.rounding import round_pvalue
 from proxyguard.losses.array import LossArray, LossBatches, Losses
 from proxyguard.losses.cell import Column, Reading, join_columns
 from proxyguard.losses.read import read_losses
+from proxyguard.losses.units import generator
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest
 
@@ -65,6 +66,11 @@ class ReleaseEvidence:
         """``q_r = min(1, J min_j q_{r,j})``: Bonferroni over requirements (theory section 4)."""
         least = self.violation_pvalues.min(axis=1)
         return np.asarray(np.minimum(1.0, self.n_requirements * least))
+
+    @property
+    def uniforms(self) -> Array:
+        """One uniform a release, of the target's own seed: they round ramp scores to 0 or 1."""
+        return generator(self.reading.seed, 3).random(self.n_releases)
 
     @property
     def binding(self) -> NDArray[np.intp]:

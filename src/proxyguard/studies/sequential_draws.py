@@ -6,11 +6,11 @@ from functools import cache
 
 import numpy as np
 
-from proxyguard.certificate.direct import rescale
 from proxyguard.exact.binomial import clopper_pearson_lower, upper_tail
 from proxyguard.exact.contamination import markov_allowance
 from proxyguard.exact.sequential import Boundary, bernoulli_lower, sharp_boundary, stopping
 from proxyguard.exact.sharp import critical_count
+from proxyguard.modes.bound import rescale
 from proxyguard.registry.budget import direct_budget
 from proxyguard.studies.counts import Array
 from proxyguard.studies.study import Cell, Metrics, Outcome, Published, Status, Study, Wanted, tally

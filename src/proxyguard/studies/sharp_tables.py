@@ -8,10 +8,10 @@ from functools import partial
 
 import numpy as np
 
-from proxyguard.certificate.decision import ReliabilityBound
-from proxyguard.certificate.direct import certify_direct, certify_rescaled
-from proxyguard.evidence.direct import DirectEvidence
 from proxyguard.exact.sharp import critical_count
+from proxyguard.modes.bound import ReliabilityBound
+from proxyguard.modes.direct import certify_direct, certify_rescaled
+from proxyguard.modes.evidence import DirectEvidence
 from proxyguard.registry.budget import Budget, direct_budget
 from proxyguard.studies.counts import sharp_threshold
 from proxyguard.studies.study import Cell, Metrics, Outcome, Published, Status, Study, Wanted, tally

@@ -14,11 +14,11 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.certificate.count import certify_count_violation
-from proxyguard.certificate.violation import certify_violation
 from proxyguard.exact.binomial import clopper_pearson_upper, lower_tail, upper_tail
 from proxyguard.exact.evalues import mixture_evalues
 from proxyguard.exact.sharp import critical_count, default_violation_threshold
+from proxyguard.modes.count import certify_count_violation
+from proxyguard.modes.violation import certify_violation
 from proxyguard.registry.budget import count_violation_budget, violation_budget
 from proxyguard.studies.counts import Array
 from proxyguard.studies.labels_needed import over_order_statistic, uniform_cdf

@@ -14,12 +14,12 @@ from functools import cache, cached_property, partial
 import numpy as np
 from scipy.stats import binom
 
-from proxyguard.evidence.evalues import LARGEST
 from proxyguard.exact.betting import BettingCapital, betting_pvalue
 from proxyguard.exact.contamination import threshold_ceiling
 from proxyguard.exact.multiplicity import Dependence, tail_fisher_count, tail_simes_count
 from proxyguard.exact.sequential import Boundary, sharp_boundary, stopping
 from proxyguard.exact.sharp import critical_count
+from proxyguard.modes.count import LARGEST
 from proxyguard.registry.budget import direct_budget, named_budget
 from proxyguard.studies.count_tests import COUNT_TESTS
 from proxyguard.studies.counts import Array, sharp_threshold

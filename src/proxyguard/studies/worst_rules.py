@@ -17,18 +17,6 @@ from math import ceil, floor
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.certificate.block import certify_block
-from proxyguard.certificate.count import ValidCount, certify_count
-from proxyguard.certificate.decision import ReliabilityBound
-from proxyguard.certificate.direct import certify_direct, certify_rescaled
-from proxyguard.certificate.named import from_count
-from proxyguard.certificate.smooth import (
-    certify_ramp_markov,
-    certify_smooth,
-    certify_smooth_rescaled,
-    certify_smooth_sharp,
-)
-from proxyguard.evidence.smooth import BlockEvidence, SmoothEvidence
 from proxyguard.exact.contamination import (
     binomial_ceiling,
     chernoff_ceiling,
@@ -40,6 +28,17 @@ from proxyguard.exact.contamination import (
 )
 from proxyguard.exact.evalues import Number, mixture_evalues
 from proxyguard.exact.sharp import critical_count
+from proxyguard.modes.block import BlockEvidence, certify_block
+from proxyguard.modes.bound import ReliabilityBound, from_count
+from proxyguard.modes.count import ValidCount, certify_count
+from proxyguard.modes.direct import certify_direct, certify_rescaled
+from proxyguard.modes.smooth import (
+    SmoothEvidence,
+    certify_ramp_markov,
+    certify_smooth,
+    certify_smooth_rescaled,
+    certify_smooth_sharp,
+)
 from proxyguard.registry.budget import Budget, direct_budget, named_budget, sharp_budget
 from proxyguard.registry.claim import Bound
 from proxyguard.studies import violation

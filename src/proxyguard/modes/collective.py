@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from proxyguard.certificate.decision import ReliabilityBound
-from proxyguard.certificate.named import from_count
-from proxyguard.evidence.releases import ReleaseEvidence
 from proxyguard.exact.multiplicity import Dependence, tail_fisher_count, tail_simes_count
+from proxyguard.modes.bound import ReliabilityBound, from_count
+from proxyguard.modes.evidence import Evidence
 from proxyguard.registry.budget import Budget
 
 
 def certify_collective(
-    evidence: ReleaseEvidence,
+    evidence: Evidence,
     budget: Budget,
     *,
     reliability_target: float,

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from proxyguard.certificate.decision import ReliabilityBound
-from proxyguard.evidence.releases import ReleaseEvidence
-from proxyguard.exact.binomial import clopper_pearson_lower, upper_tail
 from proxyguard.exact.multiplicity import holm
+from proxyguard.modes.bound import ReliabilityBound, from_count
+from proxyguard.modes.evidence import Evidence
 from proxyguard.registry.budget import Budget
 
 
 def certify_named(
-    evidence: ReleaseEvidence, budget: Budget, *, reliability_target: float
+    evidence: Evidence, budget: Budget, *, reliability_target: float
 ) -> ReliabilityBound:
     """Lower-bound reliability by the number of individually recognized releases.
 
@@ -29,25 +28,4 @@ def certify_named(
         outer="alpha_M",
         label="recognized releases (Holm)",
         rests_on="Theorem 5, Eqs. (8)-(9)",
-    )
-
-
-def from_count(
-    count: int,
-    n_releases: int,
-    budget: Budget,
-    *,
-    reliability_target: float,
-    outer: str,
-    label: str,
-    rests_on: str,
-) -> ReliabilityBound:
-    """Turn a lower count of valid releases into a bound: the outer binomial step, Eq. (9)."""
-    return ReliabilityBound(
-        value=float(clopper_pearson_lower(count, n_releases, alpha=float(budget[outer]))),
-        budget=budget,
-        rests_on=rests_on,
-        steps=((label, count), ("releases", n_releases)),
-        pvalue=float(upper_tail(count, n_releases, reliability_target)),
-        outer=outer,
     )

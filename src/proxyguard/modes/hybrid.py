@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proxyguard.certificate.decision import ReliabilityBound
+from proxyguard.modes.bound import ReliabilityBound
 from proxyguard.registry.budget import hybrid_budget
 from proxyguard.registry.numbers import Level
 

@@ -2,14 +2,54 @@
 
 from __future__ import annotations
 
-from proxyguard.certificate.decision import ReliabilityBound
-from proxyguard.certificate.direct import rescale
-from proxyguard.evidence.smooth import SmoothEvidence
+from dataclasses import dataclass
+
+import numpy as np
+
 from proxyguard.exact.contamination import markov_allowance, ramp_radius
 from proxyguard.exact.mean import kl_mean_lower
 from proxyguard.exact.rounding import weaken_lower
 from proxyguard.exact.sharp import smooth_lower, smooth_pvalue
+from proxyguard.modes.bound import ReliabilityBound, rescale
+from proxyguard.modes.evidence import Evidence
 from proxyguard.registry.budget import Budget
+from proxyguard.registry.scores import ramp_ceiling, ramp_scores, ramp_sensitivity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmoothEvidence:
+    """Ramp scores ``S_h`` of all releases, reduced to what the certificates use."""
+
+    n_releases: int
+    n_records: int
+    mean_score: float
+    rounded: int  # scores rounded to 0/1 by one uniform each: Bin(R, pi_h) given the target
+    kappa: float  # kappa_h, Eq. (18)
+    sensitivity: float  # rho_h, Eq. (19)
+
+
+def score_by_ramp(evidence: Evidence) -> SmoothEvidence:
+    """Return the ramp scores' mean and rounded count with their ceilings."""
+    requirements, columns = evidence.requirements, evidence.columns
+    n = min(evidence.n_records)
+    if n == 0:
+        return SmoothEvidence(
+            n_releases=evidence.n_releases,
+            n_records=0,
+            mean_score=0.0,
+            rounded=0,
+            kappa=1.0,
+            sensitivity=1.0,
+        )
+    scores = ramp_scores(requirements, np.stack([column.mean for column in columns], axis=1))
+    return SmoothEvidence(
+        n_releases=evidence.n_releases,
+        n_records=n,
+        mean_score=float(scores.mean()),
+        rounded=int(np.count_nonzero(evidence.uniforms < scores)),
+        kappa=ramp_ceiling(requirements, n),
+        sensitivity=ramp_sensitivity(requirements, n),
+    )
 
 
 def certify_smooth(evidence: SmoothEvidence, budget: Budget) -> ReliabilityBound:

@@ -6,17 +6,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from proxyguard.certificate.decision import ReliabilityBound
-from proxyguard.certificate.named import from_count
-from proxyguard.errors import RegistryError
+import numpy as np
+
+from proxyguard.errors import RegistryError, UnsupportedDesign
 from proxyguard.exact.binomial import clopper_pearson_upper, lower_tail
 from proxyguard.exact.evalues import (
     Number,
     e_bh,
     largest_invalid_count,
+    mixture_evalues,
     subset_invalid_count,
 )
+from proxyguard.modes.bound import ReliabilityBound, from_count
+from proxyguard.modes.evidence import Evidence
 from proxyguard.registry.budget import Budget
+
+LARGEST = 600.0
+"""Cap on a log e-value: exp(600) is far above any 1/alpha, and a cap only weakens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +70,43 @@ class FalseDiscoveryList:
         "false discovery rate list (e-BH): on average over targets at most this share of the "
         "listed releases is invalid; no statement about any one release or about this list"
     )
+
+
+def calibrated_evalues(evidence: Evidence, *, thresholds: Sequence[Fraction]) -> list[Fraction]:
+    """Return the mixture calibrator of the release p-values, exact.
+
+    Guarantee
+    ---------
+    Mean at most 1 over the target whenever the release is invalid.
+    """
+    return mixture_evalues(evidence.release_pvalues, thresholds=thresholds)
+
+
+def violation_evalues(evidence: Evidence, *, thresholds: Sequence[Fraction]) -> list[Fraction]:
+    """Return e-values against validity: mean at most 1 whenever the release is valid."""
+    return mixture_evalues(evidence.release_violation_pvalues, thresholds=thresholds)
+
+
+def capital_evalues(evidence: Evidence) -> list[float]:
+    """Return the betting capital of each release, the least over its requirements.
+
+    Guarantee
+    ---------
+    An invalid release fails some requirement, whose capital has mean at most 1; the
+    minimum is no larger.
+    """
+    logs = []
+    for column, test in zip(evidence.columns, evidence.tests, strict=True):
+        log = column.log_final if column.log_final is not None else column.log_evalue
+        if log is None:
+            raise UnsupportedDesign(
+                f"{test.value} has no betting capital: register thresholds for the e-value count, "
+                "or use betting or betting_fixed"
+            )
+        logs.append(log[0])
+    least = np.minimum(np.min(logs, axis=0), LARGEST)
+    with np.errstate(under="ignore"):
+        return [float(value) for value in np.exp(least)]
 
 
 def certify_count(
