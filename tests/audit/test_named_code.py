@@ -19,8 +19,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from typer.testing import CliRunner
 
+from proxyguard.audit.apart import describe_apart, run_apart
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import DECLARATION, EVIDENCE, RELEASES
+from proxyguard.audit.verify import Scope
 from proxyguard.cli.main import app
 from proxyguard.draw import landlock
 from proxyguard.draw.catalog import (
@@ -32,7 +34,7 @@ from proxyguard.draw.catalog import (
 )
 from proxyguard.draw.models import load_model, skops_bytes
 from proxyguard.draw.processes import LINUX
-from proxyguard.errors import UntrustedCode
+from proxyguard.errors import RegistryError, UntrustedCode
 
 DUMPABLE = """\
 import sys
@@ -397,3 +399,108 @@ def test_a_sequential_audit_runs_named_code_apart_too(
     seen = sprung(work)
     assert seen is not None
     assert seen["process"] != os.getpid()
+
+
+LINGERING = """\
+import os
+import socket
+import time
+
+
+class Lingering:
+    name = "lingering"
+
+    def __init__(self, hang):
+        self.hang = hang
+
+    def describe(self):
+        # Twice forked and in a session of its own: neither child nor group of who started it.
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                line = socket.create_connection(("127.0.0.1", {port}))
+                line.sendall(b".")
+                time.sleep(120)
+            os._exit(0)
+        os.wait()
+        time.sleep(120 if self.hang else 0)
+        return {{}}
+"""
+
+
+@pytest.fixture
+def lingering(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A generator that leaves a process behind, and what that process holds on to while it is."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        (tmp_path / "pg_lingering.py").write_text(LINGERING.format(port=listener.getsockname()[1]))
+        monkeypatch.syspath_prepend(str(tmp_path))
+        listener.settimeout(20)
+        yield listener
+
+
+def is_gone(line: socket.socket) -> bool:
+    """Return whether the process has ended that holds the other end."""
+    line.settimeout(5)
+    with line:
+        assert line.recv(1) == b"."
+        try:
+            return line.recv(1) == b""
+        except TimeoutError:
+            return False
+
+
+@pytest.mark.skipif(not LINUX, reason="elsewhere nobody adopts what left its group")
+def test_named_code_that_does_not_answer_is_ended_with_all_it_started(
+    at: Callable[[str], Audit], lingering: socket.socket
+) -> None:
+    lines = []
+    job = {"task": "describe", "generator": "pg_lingering:Lingering", "options": {"hang": True}}
+    with pytest.raises(UntrustedCode, match=r"not answer within 1 seconds .* --timeout"):
+        # Whatever the machine takes to load it, the time is over when it runs.
+        run_apart(
+            at("certified").folder, job, (), lambda out: lines.append(lingering.accept()),
+            timeout=1.0,
+        )  # fmt: skip
+    assert is_gone(lines[0][0])
+
+
+@pytest.mark.skipif(not LINUX, reason="elsewhere nobody adopts what left its group")
+def test_what_named_code_leaves_behind_is_ended_when_it_has_answered(
+    at: Callable[[str], Audit], lingering: socket.socket
+) -> None:
+    folder = at("certified").folder
+    options = {"hang": False}
+    assert describe_apart(folder, "pg_lingering:Lingering", options, timeout=60.0)["describe"] == {}
+    assert is_gone(lingering.accept()[0])
+
+
+def test_named_code_that_takes_no_records_is_ended_too(at: Callable[[str], Audit]) -> None:
+    """A pipe holds some 64 KiB: whoever sends more waits for somebody who reads."""
+    sent = 0
+
+    def send(out: Any) -> None:
+        nonlocal sent
+        while sent < 1 << 24:
+            sent += out.write(bytes(1 << 16))
+
+    folder = at("certified").folder
+    job = {"task": "describe", "generator": "pg_sleep:Sleep", "options": {}}
+    with pytest.raises(UntrustedCode, match=r"not answer within 0\.5 seconds"):
+        run_apart(folder, job, (), send, timeout=0.5)  # less than its libraries take to load
+    assert sent < 1 << 24
+
+
+def test_a_part_that_runs_out_of_time_is_not_checked(certify: Certified) -> None:
+    root = certify("loss")
+    found = audit_in(root).verify(run_named_code=True, timeout=0.2)
+    assert found.good, found.findings
+    assert [words.partition(":")[0] for words in found.not_checked] == ["references", "risks"]
+    assert all("within 0.2 seconds" in words for words in found.not_checked)
+    shown = verify_command(root, "--run-named-code", "--timeout", "0")
+    assert shown.exit_code == 2
+
+
+@pytest.mark.parametrize("timeout", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_time_that_is_none_is_refused(timeout: float) -> None:
+    with pytest.raises(RegistryError, match="timeout is a number of seconds"):
+        Scope(timeout=timeout)

@@ -57,9 +57,11 @@ def answers() -> dict[int, Value]:
 def once(answers: dict[int, Value], monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw each seed again once for all tests: what differs between them is what was stored."""
 
-    def remembered(folder: Any, member: str, mechanism: str, seed: int, data: Any) -> Value:
+    def remembered(
+        folder: Any, member: str, mechanism: str, seed: int, data: Any, *, timeout: float
+    ) -> Value:
         if seed not in answers:
-            answers[seed] = redraw_apart(folder, member, mechanism, seed, data)
+            answers[seed] = redraw_apart(folder, member, mechanism, seed, data, timeout=timeout)
         return answers[seed]
 
     monkeypatch.setattr("proxyguard.audit.redraw.redraw_apart", remembered)

@@ -5,7 +5,8 @@ fresh interpreter (not a fork, which would have the keys in its memory) with an 
 its own, an empty home and a scratch folder, held to a list of what it may read (`draw.confine`),
 on which stand neither keys nor the verdict that it is to confirm. The parent decrypts the target
 and passes its records through a pipe; statistics come back. The code sees the records, and what
-it answers is as good as the code.
+it answers is as good as the code. It has so much time as the verifier gives it, and a process
+between the two, in which none of it runs, ends whatever it started and left.
 """
 
 from __future__ import annotations
@@ -13,16 +14,19 @@ from __future__ import annotations
 import base64
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, Any
+from types import FrameType
+from typing import IO, Any, Protocol
 
 import pyarrow as pa
 
@@ -48,9 +52,17 @@ from proxyguard.audit.target import OpenTarget
 from proxyguard.draw.catalog import load_generator
 from proxyguard.draw.confine import Needs, confine, needs_of
 from proxyguard.draw.pool import THREADS, import_path
-from proxyguard.draw.processes import LINUX, end_with_parent, prctl, prctl_value
+from proxyguard.draw.processes import (
+    LINUX,
+    adopt_orphans,
+    end_children,
+    end_family,
+    end_with_parent,
+    prctl,
+    prctl_value,
+)
 from proxyguard.draw.protocol import Seed
-from proxyguard.draw.worker import Worker
+from proxyguard.draw.worker import Worker, leave_only
 from proxyguard.errors import SealError, UntrustedCode
 from proxyguard.registry.declaration import Member
 from proxyguard.seal.journal import NAME, Journal
@@ -65,50 +77,68 @@ _GET_DUMPABLE, _DUMPABLE = 3, 4  # PR_GET_DUMPABLE, PR_SET_DUMPABLE
 _LENGTH = 8
 
 
+class Sink(Protocol):
+    """What records are sent through."""
+
+    def write(self, content: Any, /) -> int:
+        """Write all of it."""
+
+
 def rescore_apart(
     opener: Opener,
     journal: Journal,
     registry: Registry,
     design: Mapping[str, Any] | str | None = None,
+    *,
+    timeout: float,
 ) -> dict[str, Any]:
     """Compute the evidence again with the code that the folder names; a correction's by design."""
     targets = opener.unlocked(journal, registry)
 
-    def send(out: IO[bytes]) -> None:
+    def send(out: Sink) -> None:
         for member in registry.declaration.members:
             send_target(targets[member.name], out)
 
     job = {"task": "evidence", "design": design}
-    found: dict[str, Any] = run_apart(opener.folder, job, opener.secrets(), send)
+    found: dict[str, Any] = run_apart(opener.folder, job, opener.secrets(), send, timeout=timeout)
     return found
 
 
-def risks_apart(folder: AuditFolder, member: Member) -> dict[str, float]:
+def risks_apart(folder: AuditFolder, member: Member, *, timeout: float) -> dict[str, float]:
     """Compute the source's validation risks with the code that the folder names."""
-    found: dict[str, float] = run_apart(folder, {"task": "risks", "member": member.name}, ())
+    job = {"task": "risks", "member": member.name}
+    found: dict[str, float] = run_apart(folder, job, (), timeout=timeout)
     return found
 
 
-def references_apart(folder: AuditFolder, member: Member) -> dict[str, dict[str, float]]:
+def references_apart(
+    folder: AuditFolder, member: Member, *, timeout: float
+) -> dict[str, dict[str, float]]:
     """Compute the losses of reference policies with the code that the folder names."""
     job = {"task": "references", "member": member.name}
-    found: dict[str, dict[str, float]] = run_apart(folder, job, ())
+    found: dict[str, dict[str, float]] = run_apart(folder, job, (), timeout=timeout)
     return found
 
 
 def describe_apart(
-    folder: AuditFolder, generator: str, options: Mapping[str, Any]
+    folder: AuditFolder, generator: str, options: Mapping[str, Any], *, timeout: float
 ) -> dict[str, Any]:
     """Ask a generator that the folder names to describe itself."""
     job = {"task": "describe", "generator": generator, "options": dict(options)}
-    found: dict[str, Any] = run_apart(folder, job, ())
+    found: dict[str, Any] = run_apart(folder, job, (), timeout=timeout)
     if not isinstance(found, dict) or set(found) != {"describe", "origin", "batch"}:
         raise UntrustedCode(f"{generator} did not describe itself", names=())
     return found
 
 
 def redraw_apart(
-    folder: AuditFolder, member: str, mechanism: str, seed: int, data: Sequence[Path]
+    folder: AuditFolder,
+    member: str,
+    mechanism: str,
+    seed: int,
+    data: Sequence[Path],
+    *,
+    timeout: float,
 ) -> dict[str, Any]:
     """Draw one registered seed again; return its record, with the model in base64."""
     job = {
@@ -119,7 +149,8 @@ def redraw_apart(
         "data": [str(path.resolve()) for path in data],
     }
     # What was stored would tell a generator what it is expected to draw.
-    found: dict[str, Any] = run_apart(folder, job, (folder / "store", folder / RELEASES))
+    hidden = (folder / "store", folder / RELEASES)
+    found: dict[str, Any] = run_apart(folder, job, hidden, timeout=timeout)
     if not isinstance(found, dict) or found.get("status") not in ("drawn", "failed"):
         raise UntrustedCode(f"{mechanism}, seed {seed} was not drawn again", names=())
     return found
@@ -129,12 +160,16 @@ def run_apart(
     folder: AuditFolder,
     job: Mapping[str, Any],
     secrets: Sequence[Path],
-    send: Callable[[IO[bytes]], None] = lambda out: None,
+    send: Callable[[Sink], None] = lambda out: None,
+    *,
+    timeout: float,
 ) -> Any:
     """Start the child, give it its job and return its answer.
 
     What goes wrong in the named code is no fault of the record: it raises `UntrustedCode`, as
-    if the code had not been run. A record that the child finds broken raises `SealError`.
+    if the code had not been run, and so does code that has not answered after ``timeout``
+    seconds. A record that the child finds broken raises `SealError`. Whatever the code started
+    is ended before this returns, also what left its group.
     """
     hidden = [default_home(), *secrets, *_verdicts(folder)]
     whole = {
@@ -154,21 +189,72 @@ def run_apart(
             cwd=scratch,
             env=_environment(scratch, folder.path),
             start_new_session=True,
+            bufsize=0,
         ) as process,
     ):
-        assert process.stdin is not None  # both are pipes
-        assert process.stdout is not None
+        line = _Line(process, timeout)
         try:
             with suppress(BrokenPipeError):  # it ended early, which the missing answer says
-                process.stdin.write(json.dumps(whole).encode() + b"\n")
-                send(process.stdin)
-                process.stdin.close()
+                line.write(json.dumps(whole).encode() + b"\n")
+                send(line)
+                line.close()
             # Its length comes first: a process that the code left behind may hold the pipe open.
-            size = int.from_bytes(process.stdout.read(_LENGTH), "big")
-            content = process.stdout.read(size) if size <= MOST else b""
+            size = int.from_bytes(line.read(_LENGTH), "big")
+            content = line.read(size) if size <= MOST else b""
         finally:
-            os.killpg(process.pid, signal.SIGKILL)
+            end_family(process)
     return _answer(content)
+
+
+class _Line:
+    """The two pipes to the child, which has until a time to take its job and answer.
+
+    Code that neither reads nor answers would otherwise hold the verifier at either end of it.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes], timeout: float) -> None:
+        assert process.stdin is not None  # both are pipes
+        assert process.stdout is not None
+        self._job, self._answer = process.stdin, process.stdout
+        self._timeout = timeout
+        self._end = time.monotonic() + timeout
+        os.set_blocking(self._job.fileno(), False)
+
+    def write(self, content: Any, /) -> int:
+        """Write all of it, as fast as it is taken."""
+        rest = memoryview(content).cast("B")
+        size = len(rest)
+        while rest:
+            self._wait(self._job, select.POLLOUT)
+            with suppress(BlockingIOError):  # room for some bytes, and not for as many as these
+                rest = rest[os.write(self._job.fileno(), rest) :]
+        return size
+
+    def close(self) -> None:
+        """Say that the job is complete."""
+        self._job.close()
+
+    def read(self, size: int) -> bytes:
+        """Return so many bytes, or fewer where the answers end."""
+        content = bytearray()
+        while len(content) < size:
+            self._wait(self._answer, select.POLLIN)
+            more = os.read(self._answer.fileno(), min(size - len(content), 1 << 20))
+            if not more:
+                break
+            content += more
+        return bytes(content)
+
+    def _wait(self, pipe: IO[bytes], event: int) -> None:
+        poll = select.poll()
+        poll.register(pipe, event)
+        left = self._end - time.monotonic()
+        if left <= 0.0 or not poll.poll(left * 1000.0):
+            raise UntrustedCode(
+                f"code that the folder names did not answer within {self._timeout:g} seconds and "
+                "was ended; give it more time with --timeout SECONDS",
+                names=(),
+            )
 
 
 def _answer(content: bytes) -> Any:
@@ -218,7 +304,7 @@ def _unreadable_memory() -> Iterator[None]:
             prctl(_DUMPABLE, before)
 
 
-def send_target(target: OpenTarget, out: IO[bytes]) -> None:
+def send_target(target: OpenTarget, out: Sink) -> None:
     """Write an open target's records, chunk by chunk."""
     head = {"rows": target.rows, "salt": target.salt.hex()}
     out.write(json.dumps(head).encode() + b"\n")
@@ -373,8 +459,36 @@ def source_risks(
 
 
 def main() -> None:
+    """Let a fork do one job, and end all that it started when it ends or this is told to.
+
+    The named code runs in the fork alone, so that it cannot have replaced what ends it; what it
+    starts in other groups or sessions becomes a child of this process when its parent dies.
+    """
+    end_with_parent(int(sys.argv[1]), signal.SIGTERM)
+    adopt_orphans()
+    signal.signal(signal.SIGTERM, _end_all)
+    watch = os.getpid()
+    worker = os.fork()
+    if worker == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        end_with_parent(watch, signal.SIGKILL)
+        try:
+            _do_job()
+        finally:
+            os._exit(1)  # a fork must not run on as its parent
+    leave_only((2,))  # the pipes are the fork's: the answers end when it and its family have
+    os.waitpid(worker, 0)
+    _end_all(signal.SIGTERM, None)
+
+
+def _end_all(number: int, frame: FrameType | None) -> None:
+    """End everything that was started from here, and then this process."""
+    end_children()
+    os._exit(128 + number)
+
+
+def _do_job() -> None:
     """Do one job; what the named code prints goes nowhere."""
-    end_with_parent(int(sys.argv[1]), signal.SIGKILL)
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     whole = json.loads(sys.stdin.buffer.readline())

@@ -25,7 +25,7 @@ from proxyguard.audit.sequential import SequentialOpener
 from proxyguard.audit.stated import software_versions
 from proxyguard.audit.status import Status, status_of
 from proxyguard.audit.template import TEMPLATE
-from proxyguard.audit.verify import Scope, Verification, verify
+from proxyguard.audit.verify import TIMEOUT, Scope, Verification, verify
 from proxyguard.certificate.picks import read_picks
 from proxyguard.errors import RegistryError, StageError
 from proxyguard.modes.count import ValidCount
@@ -225,6 +225,7 @@ class Audit:
         trust: Sequence[str] = (),
         run_named_code: bool = False,
         redraw: int = 0,
+        timeout: float = TIMEOUT,
     ) -> Verification:
         """Check the folder offline; with the target's key, compute the losses again too.
 
@@ -232,7 +233,8 @@ class Audit:
         contain our own types and those of ``trust``, whatever the folder says. Code that the
         folder names is run with ``run_named_code`` only, in a process without keys; what would
         need it is in ``not_checked`` otherwise. ``redraw`` draws so many registered seeds again,
-        chosen at random, and compares what they give with what was stored.
+        chosen at random, and compares what they give with what was stored. Named code and
+        redraws are ended after ``timeout`` seconds each, and then are not checked either.
         """
         opener: Opener | None = None
         if with_target:
@@ -244,7 +246,7 @@ class Audit:
             )  # fmt: skip
         scope = Scope(
             types=tuple(trust), run_named_code=run_named_code, redraw=redraw,
-            data=self.place.data.roots,
+            data=self.place.data.roots, timeout=timeout,
         )  # fmt: skip
         return verify(self.folder, opener, scope)
 

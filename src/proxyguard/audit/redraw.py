@@ -126,7 +126,9 @@ def _check(
 ) -> None:
     """Draw one seed again and compare; another version of a library excuses a difference."""
     seed = int(drawn.record["seed"])
-    again = redraw_apart(folder, drawn.member.name, drawn.mechanism, seed, scope.data)
+    again = redraw_apart(
+        folder, drawn.member.name, drawn.mechanism, seed, scope.data, timeout=scope.timeout
+    )
     different = list(_differences(drawn.record, again))
     if not different and drawn.record.get("model") is not None:
         different += _model_differences(folder, journal, registry, drawn, again, scope)

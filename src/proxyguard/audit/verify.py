@@ -21,6 +21,7 @@ from proxyguard.errors import (
     DiskError,
     KeyMissing,
     ProxyGuardError,
+    RegistryError,
     SealError,
     Unprotected,
     UntrustedCode,
@@ -37,6 +38,11 @@ _BROKEN = (
     OSError,
 )  # fmt: skip
 """What a forged value may raise where an honest one is read."""
+
+TIMEOUT = 3600.0
+"""Seconds that each part may take which named code computes, unless the verifier says otherwise."""
+LONGEST = 1e6
+"""Seconds that a verifier can wait for named code: eleven days."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +61,14 @@ class Scope:
     run_named_code: bool = False  # in a process that has no key and no home
     redraw: int = 0  # how many seeds to draw again
     data: tuple[Path, ...] = ()  # where delivered files are, for drawing them again
+    timeout: float = TIMEOUT  # seconds for each part that named code computes, and each redraw
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.timeout <= LONGEST:
+            raise RegistryError(
+                f"timeout is a number of seconds above 0 and at most {LONGEST:g}, got "
+                f"{self.timeout!r}"
+            )
 
 
 @dataclass(slots=True, kw_only=True)

@@ -153,7 +153,9 @@ def _check_losses(
     again = _ours_or_apart(
         registry, scope,
         here=lambda: opener.rescore(journal, registry),
-        apart=lambda: rescore_apart(opener, journal, registry, design),
+        apart=lambda: rescore_apart(
+            opener, journal, registry, design, timeout=scope.timeout
+        ),
     )  # fmt: skip
     agree(evidence, again, "the evidence")
 
@@ -206,7 +208,8 @@ def _verify_statements(
 
     def check() -> None:
         sealed = journal.ledger.find(Stage.SEALED)[0].body
-        describe = partial(describe_apart, folder) if scope.run_named_code else None
+        asked = partial(describe_apart, folder, timeout=scope.timeout)
+        describe = asked if scope.run_named_code else None
         broken = []
         for doubt in doubts(folder, registry, sealed, describe):
             if doubt.broken:
@@ -246,7 +249,7 @@ def _check_risks(
     again = _ours_or_apart(
         registry, scope,
         here=lambda: source_risks(place, registry, member, sealed, scope.types),
-        apart=lambda: risks_apart(folder, member),
+        apart=lambda: risks_apart(folder, member, timeout=scope.timeout),
     )  # fmt: skip
     facts = registry.member(member.name)["facts"]
     recorded = {name: float(risk) for name, risk in facts["risks"].items()}
@@ -261,7 +264,7 @@ def _check_references(
     again = _ours_or_apart(
         registry, scope,
         here=lambda: reference_policies(development, loss_measures(member)),
-        apart=lambda: references_apart(folder, member),
+        apart=lambda: references_apart(folder, member, timeout=scope.timeout),
     )  # fmt: skip
     recorded = {
         policy: {name: float(loss) for name, loss in losses.items()}

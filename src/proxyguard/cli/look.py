@@ -89,6 +89,17 @@ def verify(
             "stored releases and models.",
         ),
     ] = 0,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            "--timeout",
+            metavar="SECONDS",
+            min=1.0,
+            max=1e6,
+            help="How long each part may take that runs named code, and each redraw; then it is "
+            "ended and not checked.",
+        ),
+    ] = 3600.0,
     json: Json = False,
 ) -> None:
     """Check everything that can be checked, offline.
@@ -106,10 +117,10 @@ def verify(
             found = audit_of(folder, home, data, None, progress).verify(
                 with_target=with_target, key_file=key_file, passphrase=words,
                 steward_key=steward_key, trust=trust or (), run_named_code=run_named_code,
-                redraw=redraw,
+                redraw=redraw, timeout=timeout,
             )  # fmt: skip
     else:
-        own = Scope(types=tuple(trust or ()), run_named_code=run_named_code)
+        own = Scope(types=tuple(trust or ()), run_named_code=run_named_code, timeout=timeout)
         found = check(AuditFolder(folder), scope=own)
     if json:
         show.give(found.to_dict())

@@ -102,18 +102,22 @@ def end_family(worker: Popen[bytes]) -> None:
     """Tell a worker, the leader of its own group, to end with all it started; wait until it has.
 
     It is given time, because it alone knows descendants that left the group. Then the group is
-    killed, before the worker is reaped: until then nobody else can have its number.
+    killed, before the worker is reaped: until then nobody else can have its number. That goes for
+    a worker too that was killed by what it started: the others of its group are still there.
     """
-    if worker.poll() is not None:
+    if worker.returncode is not None:
         return
-    with contextlib.suppress(ProcessLookupError):
-        worker.send_signal(signal.SIGTERM)
-    end = time.monotonic() + PATIENCE
     with contextlib.suppress(ChildProcessError):  # somebody else has reaped it
-        while time.monotonic() < end:
-            if os.waitid(os.P_PID, worker.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-                break
+        if not _has_ended(worker.pid):
+            os.kill(worker.pid, signal.SIGTERM)
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end and not _has_ended(worker.pid):
             time.sleep(0.01)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(worker.pid, signal.SIGKILL)
     worker.wait()
+
+
+def _has_ended(child: int) -> bool:
+    """Return whether a child has ended, without reaping it."""
+    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
