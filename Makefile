@@ -38,20 +38,21 @@ bench: .venv/.dev ## run every benchmark in order
 	  echo "== $$script"; $(PINS) .venv/bin/python "$$script"; \
 	done
 
-reproduce: .venv/.plots ## run every study and write docs/reproduction.md with its figures
-	@$(PINS) .venv/bin/proxyguard study reproduce --jobs 2 $(ARGS)
+reproduce: .venv/.reproduction ## run every study and write docs/reproduction.md with its figures
+	@$(PINS) .venv/bin/python -m reproduction study reproduce --jobs 2 $(ARGS)
 
-# Data come from PROXYGUARD_DATA, or from where `proxyguard data fetch` put them.
-audits: .venv/.audits ## run the paper's real-data audits and write docs/audits.md; ARGS="NAME" selects
-	@$(PINS) .venv/bin/python audits/reproduce.py $(ARGS)
+# Data come from PROXYGUARD_DATA, or from where `python -m reproduction data fetch` put them.
+audits: .venv/.reproduction ## run the paper's real-data audits and write docs/audits.md; ARGS="NAME" selects
+	@$(PINS) .venv/bin/python -m reproduction.audits.reproduce $(ARGS)
 
 # A fresh environment, so that nothing that happens to be installed gets in; what it finds newest
 # is what CI installs from then on. A few hundred megabytes are loaded.
 constraints: ## write constraints.txt anew: the newest versions that pyproject.toml allows
 	@set -e; $(find-python); folder=$$(mktemp -d); trap 'rm -rf "$$folder"' EXIT; \
 	"$$python" -m venv "$$folder/venv"; \
-	"$$folder/venv/bin/python" -m pip install --quiet --disable-pip-version-check -e ".[dev]"; \
-	{ echo "# Exact versions of all that .[dev] installs, as CI has them; made by: make constraints"; \
+	"$$folder/venv/bin/python" -m pip install --quiet --disable-pip-version-check \
+	  -e ".[dev]" -e ./reproduction; \
+	{ echo "# Exact versions of all that make test installs, as CI has them; made by: make constraints"; \
 	  echo "# with Python $$("$$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')"; \
 	  "$$folder/venv/bin/python" -m pip freeze --exclude-editable --disable-pip-version-check; \
 	} >"$$folder/constraints.txt"; \
@@ -61,19 +62,18 @@ clean: ## remove .venv, caches and built files
 	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The stamps say which extras are installed: .core none, .plots and .audits one each, .dev all.
-.venv/.core: pyproject.toml $(CONSTRAINTS)
-	@$(call install,.,.venv/.core)
+# The stamps say what is installed: .core the product, .reproduction the paper's package with it,
+# .dev both and all that the tests need.
+projects := pyproject.toml reproduction/pyproject.toml
 
-.venv/.plots: pyproject.toml $(CONSTRAINTS)
-	@$(call install,.[plots],.venv/.core .venv/.plots)
+.venv/.core: $(projects) $(CONSTRAINTS)
+	@$(call install,-e .,.venv/.core)
 
-# The agency's audit draws noise that is meant to be private.
-.venv/.audits: pyproject.toml $(CONSTRAINTS)
-	@$(call install,.[dp],.venv/.core .venv/.audits)
+.venv/.reproduction: $(projects) $(CONSTRAINTS)
+	@$(call install,-e . -e ./reproduction,.venv/.core .venv/.reproduction)
 
-.venv/.dev: pyproject.toml $(CONSTRAINTS)
-	@$(call install,.[dev],.venv/.core .venv/.plots .venv/.audits .venv/.dev)
+.venv/.dev: $(projects) $(CONSTRAINTS)
+	@$(call install,-e ".[dev]" -e ./reproduction,.venv/.core .venv/.reproduction .venv/.dev)
 
 # A stamp is not enough: an install may have been cut short (.installing is still there), the
 # interpreter replaced, the checkout moved, or another PYTHON or other CONSTRAINTS asked for. Then
@@ -84,7 +84,7 @@ probe := import importlib.util as u, os, sys; \
 usable := { test ! -e .venv/.installing && .venv/bin/python -I -c '$(probe)' && \
   { test -z "$(PYTHON)" || test "$$(cat .venv/.python)" = "$(PYTHON)"; } && \
   { test -z "$(CONSTRAINTS)" || cmp "$(CONSTRAINTS)" .venv/.constraints; }; } >/dev/null 2>&1
-$(shell $(usable) || rm -f .venv/.core .venv/.plots .venv/.audits .venv/.dev)
+$(shell $(usable) || rm -f .venv/.core .venv/.reproduction .venv/.dev)
 
 recent := import sys; sys.exit(sys.version_info < (3, 11))
 candidates := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python)
@@ -100,24 +100,24 @@ if test -z "$$python"; then \
 fi
 endef
 
-# $(call install,REQUIREMENT,STAMPS): install this checkout, editable, into .venv. The log is
-# shown only on failure. A second make waits for the first and then finds nothing to do.
+# $(call install,REQUIREMENTS,STAMPS): install from this checkout, editable, into .venv. The log
+# is shown only on failure. A second make waits for the first and then finds nothing to do.
 define install
 set -e; \
 if command -v flock >/dev/null; then exec 9<pyproject.toml; flock 9; fi; \
-if $(usable) && test $@ -nt pyproject.toml; then exit 0; fi; \
+if $(usable) && test $@ -nt pyproject.toml && test $@ -nt reproduction/pyproject.toml; then exit 0; fi; \
 $(find-python); \
 echo "installing proxyguard into .venv (once)"; \
 $(usable) || rm -rf .venv; \
 log=$$(mktemp); \
 if command -v uv >/dev/null; then \
   { test -d .venv || uv venv --python "$$python" .venv; } && touch .venv/.installing && \
-  uv pip install --python .venv/bin/python $(addprefix -c ,$(CONSTRAINTS)) -e "$(1)"; \
+  uv pip install --python .venv/bin/python $(addprefix -c ,$(CONSTRAINTS)) $(1); \
 else \
   { test -d .venv || "$$python" -m venv .venv; } && touch .venv/.installing && \
   { .venv/bin/python -m pip --version || .venv/bin/python -m ensurepip; } && \
   .venv/bin/python -m pip install --disable-pip-version-check \
-    $(addprefix -c ,$(CONSTRAINTS)) -e "$(1)"; \
+    $(addprefix -c ,$(CONSTRAINTS)) $(1); \
 fi >"$$log" 2>&1 || { cat "$$log" >&2; rm -f "$$log"; exit 1; }; \
 rm -f "$$log"; \
 test -e .venv/.python || echo "$$python" >.venv/.python; \

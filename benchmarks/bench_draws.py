@@ -26,12 +26,12 @@ from proxyguard.adapters.denoising import DenoisingAutoencoder
 from proxyguard.adapters.library import Library, best_threshold, split_table
 from proxyguard.adapters.pipelines import fixed_logistic, onehot_logistic
 from proxyguard.adapters.text import UnigramText
-from proxyguard.datasets import load
 from proxyguard.draw.catalog import load_generator
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import TableError
 from proxyguard.registry.parts import Procedure
 from proxyguard.registry.target import Outcome
+from reproduction.datasets import load
 
 Array = NDArray[np.float64]
 ROUNDS, BATCH = 8, 8

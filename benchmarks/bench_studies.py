@@ -13,8 +13,8 @@ import subprocess
 import sys
 import time
 
-from proxyguard.studies.catalog import STUDIES
-from proxyguard.studies.run import run_study
+from reproduction.studies.catalog import STUDIES
+from reproduction.studies.run import run_study
 
 PUBLISHED = {
     ("collective-grid",): 210.0,

@@ -142,68 +142,6 @@ def test_pilot_losses_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--alpha", "0.05", "--records", "100"), "does not use --records"),
-        (("--require", "name=a,limit=0.3", "--require", "name=b,limit=0.3"), "one requirement"),
-    ],
-)
-def test_the_papers_planner_refuses_what_it_does_not_use(
-    arguments: tuple[str, ...], words: str
-) -> None:
-    done = proxyguard("plan", "--planner", "paper", "--rates", "direct=0.95,named=0.80", *arguments)
-    assert done.exit_code == 2
-    assert words in done.stderr
-
-
-def test_the_papers_planner_gives_the_papers_row() -> None:
-    done = proxyguard(
-        "plan", "--planner", "paper", "--rates", "direct=0.95,named=0.80", "--release-cost", "10"
-    )
-    assert done.exit_code == 0, done.output
-    # studies.md C1, cost ratio 10: n = 5000, R = 500, slack .06, projection .927072.
-    assert "direct: 5,000 records, 500 draws" in done.stdout
-    assert "slack 0.06; projected bound 0.927, cost 10,000" in done.stdout
-    named = proxyguard(
-        "plan", "--planner", "paper", "--rates", "named=0.98,direct=0.95", "--release-cost",
-        "100", "--json",
-    )  # fmt: skip
-    value = json.loads(named.stdout)
-    # studies.md C2, cost ratio 100.
-    assert (value["mode"], value["n"], value["releases"], value["slack"]) == (
-        "named",
-        250,
-        30,
-        None,
-    )
-    assert value["projected_bound"] == pytest.approx(0.827831, abs=5e-7)
-
-
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        ((), "--planner paper needs --rates"),
-        (("--rates", "direct=0.95"), "names direct and named"),
-        (("--rates", "direct=high,named=0.8"), "direct is a number"),
-        (("--rates", "direct=0.95,named=0.8", "--record-cost", "0"), "their cost is above 0"),
-    ],
-)
-def test_the_papers_planner_needs_its_rates(more: tuple[str, ...], words: str) -> None:
-    done = proxyguard("plan", "--planner", "paper", *more)
-    assert done.exit_code == 2
-    assert words in " ".join(done.stderr.split())
-
-
-def test_the_papers_planner_refuses_what_it_cannot_project() -> None:
-    rates = ("--planner", "paper", "--rates")
-    # Its smallest plan has 250 records and 30 draws.
-    done = proxyguard("plan", *rates, "direct=0.95,named=0.80", "--budget", "200")
-    refused(done, RegistryError, "200")
-    refused(proxyguard("plan", *rates, "direct=95,named=80"), RegistryError, "95")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("--planner", "ouija"), "--planner is ours or paper"),
         ((), "name an audit folder, or give --require"),
         (("--require", "name=error,limits=0.3"), "'limits' in 'name=error,limits=0.3' is none of"),
         (("--require", "name=error"), "needs a name and a limit"),

@@ -1,4 +1,4 @@
-"""The arrow registry -> ... -> report points one way."""
+"""The arrow registry -> ... -> report points one way, and from the product none leads out."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import proxyguard
+import reproduction
 
 ROOT = Path(proxyguard.__file__).parent
 # A folder is a layer. Where a part of one lies further left than the folder, its modules are
@@ -19,10 +20,15 @@ CLAIMED = [
 ]  # fmt: skip
 ORDER = [
     "errors", "pages", "exact", *CLAIMED, "modes", "registry", "plan", "seal", "draw", "losses",
-    "evidence", "certificate", "report", "datasets", "adapters", "audit", "studies", "cli",
+    "evidence", "certificate", "report", "adapters", "audit", "cli",
 ]  # fmt: skip
 
 FILES = [path for path in sorted(ROOT.rglob("*.py")) if path.parent != ROOT]
+
+# The second package: the paper's reproduction, which rests on the product.
+PAPER_ROOT = Path(reproduction.__file__).parent
+PAPER_ORDER = ["datasets", "studies", "audits", "cli"]
+PAPER_FILES = [path for path in sorted(PAPER_ROOT.rglob("*.py")) if path.parent != PAPER_ROOT]
 
 
 def layer_of(module: str) -> str:
@@ -31,12 +37,9 @@ def layer_of(module: str) -> str:
     return name if name in ORDER else name.split(".")[0]
 
 
-def imported_layers(source: str) -> set[str]:
-    """Return the layers under ``proxyguard.`` in the imports of one file.
-
-    ``from proxyguard import x`` counts as ``x``, wherever in the file it stands.
-    """
-    modules = []
+def imported(source: str) -> list[str]:
+    """Return the full name of everything that a file imports, wherever in it that stands."""
+    modules: list[str] = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             modules += [alias.name for alias in node.names]
@@ -44,9 +47,17 @@ def imported_layers(source: str) -> set[str]:
             assert node.level == 0, f"line {node.lineno}: imports name the package in full"
             prefix = node.module or ""
             modules += [f"{prefix}.{alias.name}" for alias in node.names]
+    return modules
+
+
+def imported_layers(source: str) -> set[str]:
+    """Return the layers under ``proxyguard.`` in the imports of one file.
+
+    ``from proxyguard import x`` counts as ``x``.
+    """
     return {
         layer_of(module.removeprefix("proxyguard."))
-        for module in modules
+        for module in imported(source)
         if module.startswith("proxyguard.")
     }
 
@@ -66,6 +77,24 @@ def test_a_layer_imports_only_itself_and_what_lies_before_it(path: Path) -> None
     layer = layer_of(".".join(path.relative_to(ROOT).with_suffix("").parts))
     later = reaches_forward(layer, path.read_text(encoding="utf-8"))
     assert not later, f"{layer} reaches forward into {sorted(later)}"
+
+
+@pytest.mark.parametrize("path", PAPER_FILES, ids=lambda p: p.relative_to(PAPER_ROOT).as_posix())
+def test_the_reproduction_has_layers_of_its_own(path: Path) -> None:
+    place = PAPER_ORDER.index(path.relative_to(PAPER_ROOT).parts[0])
+    names = [name for name in imported(path.read_text("utf-8")) if name[:13] == "reproduction."]
+    later = {name.split(".")[1] for name in names} - set(PAPER_ORDER[: place + 1])
+    assert not later, f"{PAPER_ORDER[place]} reaches forward into {sorted(later)}"
+
+
+def test_the_product_does_not_know_the_reproduction() -> None:
+    knowing = [
+        path.relative_to(ROOT).as_posix()
+        for path in ROOT.rglob("*.py")
+        if any(name.split(".")[0] == "reproduction" for name in imported(path.read_text("utf-8")))
+    ]
+    assert not knowing
+    assert imported("import reproduction") == ["reproduction"]  # it would be seen
 
 
 def test_the_errors_import_no_layer() -> None:

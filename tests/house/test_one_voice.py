@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 import proxyguard
+import reproduction
 
 ROOT = Path(proxyguard.__file__).parent
+PAPER = Path(reproduction.__file__).parent
 WRITERS = {"print", "echo", "secho", "Console", "pprint", ".write", ".writelines"}
 ALLOWED = {("show.py", "give"), ("show.py", "_write"), ("show.py", "bars")}
 
@@ -31,14 +33,18 @@ def written(source: str) -> set[tuple[str, str]]:
     return calls
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "cli").glob("*.py")), ids=lambda path: path.name)
+COMMANDS = sorted([*(ROOT / "cli").glob("*.py"), *(PAPER / "cli").glob("*.py")])
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=lambda path: f"{path.parts[-3]}-{path.name}")
 def test_only_the_functions_that_escape_write(path: Path) -> None:
     others = {call for call in written(path.read_text()) if (path.name, call[0]) not in ALLOWED}
     assert not others, f"{path.name} writes by itself: {others}; use show.say or show.give"
 
 
 def test_nothing_below_the_command_line_prints() -> None:
-    layers = [path for path in ROOT.rglob("*.py") if path.parent.name not in ("cli", "studies")]
+    layers = [path for path in ROOT.rglob("*.py") if path.parent.name != "cli"]
+    layers += (PAPER / "datasets").glob("*.py")
     printing = {
         path.name
         for path in layers

@@ -5,6 +5,7 @@ from __future__ import annotations
 import email
 import re
 import shutil
+import zipfile
 from email.message import Message
 from pathlib import Path
 
@@ -13,28 +14,84 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+import proxyguard
+
 ROOT = Path(__file__).parents[2]
+VERSION = proxyguard.__version__
 
 
-@pytest.fixture(scope="module")
-def metadata(tmp_path_factory: pytest.TempPathFactory) -> Message:
-    """The metadata of the wheel, as its build backend writes them."""
+def wheel_of(project: Path, copy: Path) -> zipfile.ZipFile:
+    """Return the wheel that the build backend makes of a copy of a project."""
     backend = pytest.importorskip("hatchling.build", reason="an older .venv: make installs it anew")
-    project, out = tmp_path_factory.mktemp("project"), tmp_path_factory.mktemp("metadata")
+    out = copy / "dist"
+    copy.mkdir()
     for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, project)
+        if (project / name).exists():
+            shutil.copy(project / name, copy)
+    shutil.copytree(project / "src", copy / "src", ignore=shutil.ignore_patterns("__pycache__"))
     with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(project)
-        folder = backend.prepare_metadata_for_build_wheel(str(out))
-    return email.message_from_bytes((out / folder / "METADATA").read_bytes())
+        patch.chdir(copy)
+        return zipfile.ZipFile(out / backend.build_wheel(str(out)))
+
+
+def metadata_of(wheel: zipfile.ZipFile) -> Message:
+    """Return the metadata of a wheel."""
+    (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+    return email.message_from_bytes(wheel.read(name))
 
 
 @pytest.fixture(scope="module")
-def required(metadata: Message) -> dict[str, Requirement]:
-    """All that ``.[dev]`` asks for, by name."""
-    every = [Requirement(text) for text in metadata.get_all("Requires-Dist", [])]
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """The product's wheel."""
+    return wheel_of(ROOT, tmp_path_factory.mktemp("product") / "project")
+
+
+@pytest.fixture(scope="module")
+def metadata(wheel: zipfile.ZipFile) -> Message:
+    """The metadata of the product's wheel, as its build backend writes them."""
+    return metadata_of(wheel)
+
+
+@pytest.fixture(scope="module")
+def paper(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
+    """The wheel of the reproduction."""
+    return wheel_of(ROOT / "reproduction", tmp_path_factory.mktemp("paper") / "project")
+
+
+@pytest.fixture(scope="module")
+def required(metadata: Message, paper: zipfile.ZipFile) -> dict[str, Requirement]:
+    """All that ``make test`` asks for, by name."""
+    every = [
+        Requirement(text)
+        for one in (metadata_of(paper), metadata)
+        for text in one.get_all("Requires-Dist", [])
+    ]
     asked = [one for one in every if one.marker is None or one.marker.evaluate({"extra": "dev"})]
-    return {canonicalize_name(one.name): one for one in asked}
+    return {canonicalize_name(one.name): one for one in asked if one.name != "proxyguard"}
+
+
+def test_the_wheel_is_the_product_and_the_paper_has_a_wheel_of_its_own(
+    wheel: zipfile.ZipFile, paper: zipfile.ZipFile
+) -> None:
+    folders = {name.split("/")[0] for name in wheel.namelist()}
+    assert folders == {"proxyguard", f"proxyguard-{VERSION}.dist-info"}
+    inside = {name.split("/")[1] for name in wheel.namelist() if name.startswith("proxyguard/")}
+    assert {"__init__.py", "py.typed", "exact"} <= inside
+    assert not inside & {"studies", "datasets", "audits"}
+    assert "proxyguard/plan/paper.py" not in wheel.namelist()
+    declared = "reproduction/audits/screen/audit.toml"
+    assert {"reproduction/__main__.py", "reproduction/datasets/catalog.toml", declared} <= set(
+        paper.namelist()
+    )
+
+
+def test_the_reproduction_depends_on_the_product_and_the_product_not_on_it(
+    metadata: Message, paper: zipfile.ZipFile
+) -> None:
+    asks = {Requirement(text).name for text in metadata_of(paper).get_all("Requires-Dist", [])}
+    assert "proxyguard" in asks
+    product = {Requirement(text).name for text in metadata.get_all("Requires-Dist", [])}
+    assert metadata_of(paper)["Name"] not in product
 
 
 def test_the_wheel_shows_the_readme_and_where_the_project_lives(metadata: Message) -> None:

@@ -9,9 +9,14 @@ from pathlib import Path
 import pytest
 
 import proxyguard
+import reproduction
 
 ROOT = Path(__file__).parents[2]
-SOURCE = Path(proxyguard.__file__).parent
+SOURCES = [
+    path
+    for package in (proxyguard, reproduction)
+    for path in sorted(Path(str(package.__file__)).parent.rglob("*.py"))
+]
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]
     for line in (ROOT / "PAPER.md").read_text(encoding="utf-8").splitlines()
@@ -58,9 +63,7 @@ def citations(text: str) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize(
-    "path", sorted(SOURCE.rglob("*.py")), ids=lambda p: p.relative_to(SOURCE).as_posix()
-)
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.as_posix().rpartition("/src/")[2])
 def test_the_source_cites_only_numbers_that_the_map_has(path: Path) -> None:
     unknown = citations(path.read_text(encoding="utf-8")) - set(CITED)
     assert not unknown

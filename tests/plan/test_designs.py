@@ -13,7 +13,6 @@ from scipy.stats import chi2
 from proxyguard import Requirement
 from proxyguard.exact.multiplicity import holm
 from proxyguard.plan.law import Law, assumed_law
-from proxyguard.plan.paper import PaperGrid
 from proxyguard.plan.power import AuditPlan, power
 from proxyguard.plan.question import Question
 from proxyguard.plan.recommend import Recommendation, recommend
@@ -21,6 +20,7 @@ from proxyguard.plan.search import Option
 from proxyguard.plan.targets import Targets
 from proxyguard.registry.claim import Claim, Mode
 from proxyguard.registry.test import ComponentTest
+from reproduction.studies.paper_planner import PaperGrid
 
 Simulate = Callable[..., float]
 Array = np.ndarray

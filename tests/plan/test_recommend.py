@@ -20,7 +20,6 @@ from proxyguard.exact.sharp import critical_count
 from proxyguard.plan import ways
 from proxyguard.plan.law import Law, assumed_law, pilot_law
 from proxyguard.plan.limits import needs
-from proxyguard.plan.paper import PaperGrid, PaperPlan
 from proxyguard.plan.picture import draw, surfaces
 from proxyguard.plan.power import AuditPlan, power, score_rates
 from proxyguard.plan.question import Question, geometric
@@ -247,40 +246,6 @@ def test_perfect_pilots_can_be_stressed() -> None:
     law = pilot_law(np.zeros((3, 10, 1)), [ERROR], reliability=0.95)
     better = law.shifted(-0.01)  # as a margin factor above 1 asks for
     np.testing.assert_array_equal(better.means, 0.0)
-
-
-# The paper's planner.
-
-
-@pytest.mark.parametrize(
-    ("named", "mode", "records", "projections"),
-    [
-        # studies.md C1: direct, n = 5000, slack .06.
-        (0.80, "direct", 5000, (0.934610, 0.934610, 0.934610, 0.927072, 0.779265)),
-        # studies.md C2: the named rate .98 makes named win, at n = 250.
-        (0.98, "named", 250, (0.969280, 0.969280, 0.969280, 0.963528, 0.827831)),
-    ],
-)
-def test_the_papers_planner_makes_the_papers_choices(
-    named: float, mode: str, records: int, projections: tuple[float, ...]
-) -> None:
-    grid, rates = PaperGrid(), {"direct": 0.95, "named": named}
-    for ratio, releases, projection in zip(
-        (0.01, 0.1, 1.0, 10.0, 100.0), (1000, 1000, 1000, 500, 30), projections, strict=True
-    ):
-        chosen = grid.choose(ratio, rates)
-        assert (chosen.mode, chosen.n, chosen.releases) == (mode, records, releases)
-        if mode == "direct":
-            assert chosen.slack == 0.06
-        # Six printed digits.
-        assert grid.projection(chosen, rates[mode]) == pytest.approx(projection, abs=5e-7)
-        assert chosen.cost(ratio) <= grid.budget
-
-
-def test_a_named_projection_of_the_paper_does_not_see_the_records() -> None:
-    grid = PaperGrid()
-    plans = [PaperPlan(mode="named", n=n, releases=100, share=0.5) for n in (250, 5000)]
-    assert grid.projection(plans[0], 0.9) == grid.projection(plans[1], 0.9)
 
 
 @pytest.mark.parametrize("futility", [True, False])

@@ -1,4 +1,4 @@
-"""Certificates, plans and studies in a notebook, and certificates as pages of their own."""
+"""Certificates and plans in a notebook, and certificates as pages of their own."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import pytest
 
 import proxyguard as pg
 from proxyguard.plan.report import PlanReport
-from proxyguard.studies.report import Rows
-from proxyguard.studies.rows import Row
 
 HOSTILE = "<script>alert('x')</script>\u202e\"><svg onload=alert(1)>"
 RISK = pg.Requirement(name=HOSTILE, low=0, high=1, limit=0.3)
@@ -94,16 +92,3 @@ def test_what_has_no_page_says_so() -> None:
 
     with pytest.raises(TypeError, match="int has no page"):
         fragment_of(3)
-
-
-def test_rows_of_a_study_are_a_table() -> None:
-    row = Row(
-        study=HOSTILE, cell={"n": 3}, method="sharp", status="ours", metric="power", value=0.5,
-        standard_error=0.01, wilson=None, upper95=None, repetitions=100, published=0.6, exact=None,
-        p_agree=0.2,
-    )  # fmt: skip
-    html = Rows([row])._repr_html_()
-    assert "<script>alert" not in html
-    assert "0.5000" in html
-    assert "0.6" in html
-    assert Rows([row]) == [row]

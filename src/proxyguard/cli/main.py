@@ -17,11 +17,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any, TextIO, cast
+from typing import Any, NoReturn, TextIO, cast
 
 import typer
 
-from proxyguard.cli import data, decide, demo, look, options, plan, prepare, show, study
+from proxyguard.cli import decide, demo, look, options, plan, prepare, show
 from proxyguard.errors import ProxyGuardError, StoodOpen
 from proxyguard.report.printable import printable
 
@@ -41,8 +41,6 @@ for verb in (
 ):  # fmt: skip
     app.command()(verb)
 app.command("open")(decide.open_)
-app.add_typer(study.app, name="study")
-app.add_typer(data.app, name="data")
 
 
 USAGE_ERROR = cast("type[Exception]", typer.BadParameter.__mro__[2])
@@ -82,7 +80,7 @@ def _listening() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _say_interrupted(interrupted: Interrupted) -> None:
+def _say_interrupted(interrupted: Interrupted, command: list[str]) -> None:
     """Say what ended the command, what is kept, and what to type."""
     kept = "what was recorded is kept"
     if options.audits:
@@ -93,7 +91,7 @@ def _say_interrupted(interrupted: Interrupted) -> None:
         except ProxyGuardError as error:
             kept = f"what was recorded is as it was, and cannot be read: {error}"
     show.complain(f"ended by {interrupted}; {kept}. To go on, type:")
-    show.complain(shlex.join(["proxyguard", *sys.argv[1:]]))
+    show.complain(shlex.join([*command, *sys.argv[1:]]))
 
 
 def _say_warning(
@@ -112,11 +110,24 @@ def _say_warning(
 
 
 def main() -> None:
-    """Run one command; an error is one clear message and its code, never a traceback."""
+    """Run one command of ``proxyguard``."""
+    run(app, ["proxyguard"])
+
+
+def run(commands: typer.Typer, command: list[str]) -> NoReturn:
+    """Run one command; an error is one clear message and its code, never a traceback.
+
+    Parameters
+    ----------
+    commands
+        What can be typed.
+    command
+        What a person types before the verb, for a message that says how to go on.
+    """
     warnings.showwarning = _say_warning
     try:
         with _listening():
-            code = app(standalone_mode=False)
+            code = commands(standalone_mode=False)
         sys.exit(code or show.Exit.DONE)
     except USAGE_ERROR as error:
         sys.exit(_show_usage(error))
@@ -144,7 +155,7 @@ def main() -> None:
         )
         sys.exit(show.Exit.ERROR)
     except Interrupted as interrupted:
-        _say_interrupted(interrupted)
+        _say_interrupted(interrupted, command)
         sys.exit(128 + interrupted.signal)
 
 

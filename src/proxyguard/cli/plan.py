@@ -59,13 +59,6 @@ def plan(
     power: Annotated[
         float | None, typer.Option("--power", help="Find the cheapest plan that reaches it.")
     ] = None,
-    planner: Annotated[
-        str, typer.Option("--planner", help="ours, or paper for its projections.")
-    ] = "ours",
-    rates: Annotated[
-        str | None,
-        typer.Option("--rates", help="For --planner paper: direct=0.95,named=0.80."),
-    ] = None,
     stress: Annotated[bool, typer.Option("--stress/--no-stress")] = True,
     seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
     picture: Annotated[
@@ -80,19 +73,6 @@ def plan(
     json: Json = False,
 ) -> None:
     """Plan an audit: from pilots, from pilot losses, or from assumed margins."""
-    if planner not in ("ours", "paper"):
-        raise typer.BadParameter(f"--planner is ours or paper, got {planner!r}")
-    if planner == "paper":
-        unused = {"--reliability-target": reliability_target, "--mechanisms": mechanisms,
-                  "--records": records, "--releases": releases, "--most-records": most_records,
-                  "--most-releases": most_releases, "--power": power, "--losses": losses,
-                  "DIR": folder}  # fmt: skip
-        idle = [name for name, value in unused.items() if value is not None]
-        if idle:
-            raise typer.BadParameter(f"--planner paper does not use {', '.join(idle)}")
-        costs = (record_cost, release_cost, 10_000.0 if budget is None else budget)
-        _paper(rates, require, float(alpha or "0.05"), costs, json)
-        return
     given = {
         "reliability_target": reliability_target, "alpha": alpha, "mechanisms": mechanisms,
         "n": records, "releases": releases, "most_records": most_records,
@@ -293,41 +273,3 @@ def _draw(found: dict[str, Any], picture: Path, seed: int, progress: Any) -> Non
 def _numbered(place: Path, index: int) -> Path:
     """Return the file of one mechanism among several: the name itself, then name-2, and so on."""
     return place if index == 0 else place.with_stem(f"{place.stem}-{index + 1}")
-
-
-def _paper(
-    rates: str | None, require: list[str] | None, alpha: float,
-    costs: tuple[float, float, float], json: bool,
-) -> None:  # fmt: skip
-    """Print the paper's choice: the largest projected bound, by its own grid and tie rule."""
-    from proxyguard.plan.paper import PaperGrid
-
-    if rates is None:
-        raise typer.BadParameter("--planner paper needs --rates, such as direct=0.95,named=0.80")
-    pairs = dict(piece.partition("=")[::2] for piece in rates.split(","))
-    if set(pairs) != {"direct", "named"}:
-        raise typer.BadParameter(f"--rates names direct and named, got {rates!r}")
-    known = {mode: _number(value, mode) for mode, value in pairs.items()}
-    record_cost, release_cost, budget = costs
-    if require and len(require) > 1:
-        raise typer.BadParameter("--planner paper is about one requirement")
-    if record_cost <= 0.0:
-        raise typer.BadParameter("--planner paper counts in records: their cost is above 0")
-    tolerance = 0.3 if not require else _requirement(_parts(require[0])).unit_limit
-    grid = PaperGrid(budget=budget / record_cost, tolerance=tolerance, alpha=alpha)
-    ratio = release_cost / record_cost
-    chosen = grid.choose(ratio, known)
-    value = {
-        "mode": chosen.mode, "n": chosen.n, "releases": chosen.releases, "share": chosen.share,
-        "slack": chosen.slack if chosen.mode == "direct" else None,
-        "projected_bound": grid.projection(chosen, known[chosen.mode]),
-        "cost": chosen.cost(ratio) * record_cost,
-    }  # fmt: skip
-    if json:
-        show.give(value)
-        return
-    slack = "" if chosen.mode == "named" else f", slack {chosen.slack:g}"
-    show.say(
-        f"{chosen.mode}: {chosen.n:,} records, {chosen.releases:,} draws, share {chosen.share:g}"
-        f"{slack}; projected bound {value['projected_bound']:.3f}, cost {value['cost']:,.10g}"
-    )

@@ -1,0 +1,252 @@
+"""What an audit shows besides counts and bounds: means, references, lineage, privacy, times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import proxyguard as pg
+from proxyguard.audit.folder import EVIDENCE
+from proxyguard.report.provenance import more_twins_than_expected
+from proxyguard.seal.ledger import Stage
+from reproduction.audits.analyse import (
+    Bounds,
+    Run,
+    certified_bounds,
+    corrected_bounds,
+    other_configurations,
+)
+from reproduction.audits.experiments import TAIWAN_POLICIES, read
+from reproduction.audits.published import Published
+from reproduction.audits.tables import marked, share, table
+
+Array = NDArray[np.float64]
+FIRST = "taiwan-pilot"  # the audit whose parts the published lineage is about
+ROLES = ("training", "validation", "target")
+
+
+def _derived(audit: pg.Audit, group: str, what: str) -> Array:
+    """Return releases x requirements of one derived quantity."""
+    record = audit.folder.read_json(EVIDENCE)["groups"][group]
+    return np.array(record["derived"][what], dtype=np.float64)
+
+
+def _requirements(audit: pg.Audit, group: str) -> list[str]:
+    found: list[str] = audit.folder.read_json(EVIDENCE)["groups"][group]["requirements"]
+    return found
+
+
+def means(audit: pg.Audit, published: Published) -> str:
+    """Return the published means of requirements beside ours."""
+    if not published.means:
+        return ""
+    (group,) = published.rows
+    names = _requirements(audit, group)
+    estimates, upper = (_derived(audit, group, what) for what in ("estimates", "upper"))
+    spans = any(one.span for one in published.means.values())
+    rows = []
+    for name, one in published.means.items():
+        j = names.index(name)
+        digits = len(one.mean.split(".")[1])
+        low, high = estimates[:, j].min(), estimates[:, j].max()
+        here = f"{low:.{digits}f} to {high:.{digits}f}" if spans else f"{upper[:, j].max():.4f}"
+        rows.append((name, one.mean, f"{estimates[:, j].mean():.4f}", one.span or one.upper, here))
+    what = "range of releases" if spans else "largest upper bound"
+    head = "Means over releases on the target"
+    if not spans:
+        head += ", and the largest upper bound of a release, all of them simultaneous"
+    columns = ("requirement", "published mean", "mean here", f"published {what}", f"{what} here")
+    return f"{head}:\n\n" + table(columns, rows)
+
+
+def references(run: Run, published: Published) -> str:
+    """Return the risks of the source and of policies that learn nothing."""
+    if not published.references:
+        return ""
+    audit = run.paper
+    registry = audit.folder.registry(audit.journal())
+    facts = registry.member(registry.declaration.members[0].name)["facts"]
+    policies = {"source": facts["risks"], **facts["references"]}
+    absolute = [part.name for part in registry.declaration.requirement if part.form == "absolute"]
+    (group,) = published.rows
+    on_target = {"source": _source_risks(audit, group, absolute), **read(run, TAIWAN_POLICIES)}
+    rows = []
+    for policy, theirs in published.references.items():
+        own = [f"{float(policies[policy][name]):.3f}" for name in absolute]
+        target = [f"{x:.3f}" for x in on_target[policy]]
+        rows.append((policy, ", ".join(theirs), ", ".join(target), ", ".join(own)))
+    words = (
+        f"Risks of the source and of policies that learn nothing ({', '.join(absolute)}). All "
+        "published ones are on the target, with thresholds chosen on validation. So are those "
+        "here in the third column. The source's follow from the evidence: a release's risk less "
+        "its regret. A policy says the same of every record, so its risks follow from the class "
+        "shares of the open target; the audit itself does not compute them. In the last column is "
+        "what the audit registered before opening.\n\n"
+    )
+    columns = ("policy", "published, on the target", "here, on the target", "here, on validation")
+    return words + table(columns, rows)
+
+
+def _source_risks(audit: pg.Audit, group: str, absolute: list[str]) -> list[float]:
+    """Return the source's risks on the target: a release's risk less its regret."""
+    names, estimates = _requirements(audit, group), _derived(audit, group, "estimates")[0]
+    return [
+        float(
+            estimates[names.index(name)]
+            - estimates[names.index(name.replace(" risk", " transfer"))]
+        )
+        for name in absolute
+    ]
+
+
+def withdrawn(run: Run, published: Published) -> str:
+    """Return a withdrawn analysis, its deviation and its correction."""
+    if run.original is None:
+        return ""
+    ledger = run.original.journal().ledger
+    name = run.original.certificate()["name"]
+    (deviation,), (correction,) = ledger.find(Stage.DEVIATED), ledger.find(Stage.CORRECTED)
+    before, after = certified_bounds(run.original), corrected_bounds(run.original)
+    others = other_configurations(run.original, published)
+    rows = []
+    for mechanism, row in published.rows.items():
+        theirs = (published.original or {}).get(mechanism)
+        rows.append(
+            (marked(mechanism, others), "" if theirs is None else f"{theirs[1]:g}",
+             _decided(before[mechanism]), _decided(after[mechanism]),
+             "" if row.named is None else f"{row.named:g}")
+        )  # fmt: skip
+    columns = ("mechanism", "published original", "original certificate here",
+               "corrective certificate here", "published correction")  # fmt: skip
+    words = (
+        f"The original analysis, `audits/{name}`: the same records and draws, the target "
+        "registered as an iid sample and tested by empirical Bernstein. Recorded after opening:\n\n"
+        f"- deviation: {deviation.body['reason']}\n- correction: {correction.body['reason']}\n\n"
+    )
+    words += (
+        "The corrective certificate takes the default tests of such strata: the registered one "
+        "does not cover them, and after the opening no other may be chosen. The paper's correction "
+        "took Chernoff's; the audit above registers it with the strata from the start. The "
+        "corrective certificate has no confidence level of its own; it stands beside the original "
+        "one and does not replace it.\n\n"
+    )
+    return words + table(columns, rows)
+
+
+def _decided(one: Bounds) -> str:
+    return f"{bound(one)}: {one.decision}"
+
+
+def bound(one: Bounds) -> str:
+    """Return a count with its lower bound, and its upper one where it says something."""
+    upper = "" if one.upper >= 1.0 else f", at most {one.upper:.4f}"
+    return f"{share((one.count, one.releases))}, at least {one.lower:.4f}{upper}"
+
+
+def privacy(audit: pg.Audit) -> str:
+    """Return the privacy statements of the certificate."""
+    found: Mapping[str, list[str]] = audit.certificate().get("privacy", {})
+    return "\n".join(
+        f"Privacy of {mechanism}, as the certificate says it:\n\n"
+        + "".join(f"- {line}\n" for line in lines)
+        for mechanism, lines in found.items()
+    )
+
+
+def history(run: Run, published: Published) -> str:
+    """Return amendments, and how many target records earlier audits had met."""
+    amended = [
+        f"Amended before opening: {entry.body['reason']}.\n"
+        for entry in run.paper.journal().ledger.find(Stage.AMENDED)
+    ]
+    rows = [row for audit in run.certified for row in _met(audit)]
+    if rows:
+        amended.append(
+            "Lineage: target records that audits sealed or opened earlier in this run had met.\n\n"
+            + table(
+                ("target of", "records were in", "of", "records", "other twins", "by coincidence"),
+                rows,
+            )
+        )
+    if published.lineage:
+        amended.append(_published_lineage(run, published))
+    return "\n".join(amended)
+
+
+def _published_lineage(run: Run, published: Published) -> str:
+    """Return the paper's lineage table beside what the lineage store says."""
+    audits = {audit.folder.path.name: audit for audit in (*run.sealed_only, run.paper)}
+    rows = []
+    for name, theirs in published.lineage.items():
+        found = {
+            one["role"]: one["shared"] for one in _overlaps(audits[name]) if one["audit"] == FIRST
+        }
+        rows += [
+            (name, f"{role} of {FIRST}", count, found.get(role, 0))
+            for role, count in zip(ROLES, theirs, strict=True)
+        ]
+    return (
+        "The paper's lineage table, from the lineage store. The target of the AIM rerun is sealed "
+        "here and goes no further.\n\n"
+        + table(("target of", "records were in", "published", "here"), rows)
+    )
+
+
+def _overlaps(audit: pg.Audit) -> list[dict[str, Any]]:
+    """Return how the target met other audits: as its opening recorded it, or as it is known."""
+    journal = audit.journal()
+    opened = journal.ledger.find(Stage.OPENED)
+    if opened:
+        recorded: list[dict[str, Any]] = opened[0].body["lineage"]
+        return recorded
+    sealed = str(journal.ledger.find(Stage.SEALED)[0].body["audit"])
+    return [one.to_dict() for one in audit.home.lineage.overlaps(sealed, {})]
+
+
+def _met(audit: pg.Audit) -> list[tuple[str, str, str, int, int, str]]:
+    """Return what a target shares with each part of each other audit, candidates together.
+
+    Parts that share no record and have no more twins than coincidence gives are left out.
+    """
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for one in _overlaps(audit):
+        if not one["same_audit"]:
+            found.setdefault((one["role"], one["audit"]), []).append(one)
+    name = audit.certificate()["name"]
+    rows = []
+    for (role, other), parts in found.items():
+        shared = sum(one["shared"] for one in parts)
+        twins = sum(one["twins"] - one["shared"] for one in parts)
+        expected = sum(float(one["expected_twins"]) for one in parts)
+        if shared or any(more_twins_than_expected(one) for one in parts):
+            rows.append((name, role, other, shared, twins, f"{expected:.1f}" if twins else ""))
+    return rows
+
+
+def times(runs: Mapping[str, Run]) -> str:
+    """Return how long each audit took from its seal to its certificate."""
+    rows = [
+        (name, _seconds(run.paper), _seconds(run.ours),
+         "" if run.original is None else _seconds(run.original))
+        for name, run in runs.items()
+    ]  # fmt: skip
+    words = (
+        "## Times\n\nSeconds from seal to certificate by the clock, on two cores that other work "
+        "shared, pauses of an interrupted run included. Original analyses use the draws of the "
+        "paper's settings and repeat pilots and scoring; so do our defaults, unless they fit with "
+        "a solver of ours.\n\n"
+    )
+    return words + table(("audit", "paper's settings", "our defaults", "original analysis"), rows)
+
+
+def _seconds(audit: pg.Audit) -> str:
+    ledger = audit.journal().ledger
+    begin, end = (
+        datetime.fromisoformat(ledger.find(stage)[0].body["time"])
+        for stage in (Stage.SEALED, Stage.CERTIFIED)
+    )
+    return f"{(end - begin).total_seconds():.0f}"

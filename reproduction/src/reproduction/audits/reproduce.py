@@ -1,0 +1,253 @@
+"""Run the audits of this folder and write docs/audits.md, published figures beside ours.
+
+    python -m reproduction.audits.reproduce [NAME ...] [--draws N] [--out docs/audits.md]
+        [--work DIR] [--write]
+
+Each audit runs twice from the same seeds: with the paper's settings, and with our defaults
+(NAME-ours). Where the paper has two models, two more audits have one of them each. Where it
+withdrew an analysis, a third audit registers it, records the deviation and adds the corrective
+certificate (NAME-original). Every step of an audit can be resumed, so a killed run goes on where
+it was. Data are read from PROXYGUARD_DATA, or from where `python -m reproduction data fetch` puts
+them. Each name is followed by its part of the document: the paper's table beside ours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import proxyguard as pg
+from proxyguard.audit.draw import pending_folder, tasks
+from proxyguard.registry.target import StratifiedDesign
+from proxyguard.seal.canonical import canonical_bytes
+from proxyguard.seal.ledger import Stage
+from proxyguard.seal.storage import write_atomic
+from reproduction.audits.blocks import write_blocks
+from reproduction.audits.cdc_roles import write_cdc_roles
+from reproduction.audits.document import Run, document, section
+from reproduction.audits.experiments import (
+    CDC_ROLES,
+    SPREAD,
+    SPREAD_OTHERWISE,
+    TAIWAN_POLICIES,
+    TEXT_OWN_ROLES,
+    TEXT_ROLES,
+)
+from reproduction.audits.newsgroups import write_newsgroups
+from reproduction.audits.published import AUDITS, Published
+from reproduction.audits.spread import write_otherwise, write_spread
+from reproduction.audits.stand_ins import write_stand_ins
+from reproduction.audits.taiwan import write_policies, write_taiwan
+from reproduction.audits.text_roles import write_own_roles, write_text_roles
+from reproduction.datasets.fetch import content
+from reproduction.datasets.prepare import prepare
+
+HERE = Path(__file__).parent
+DEVIATION = (
+    "The target has as many records of either class by design, and was registered as an iid "
+    "sample, which it is not: the certificate rests on a theorem whose condition fails."
+)
+CORRECTION = (
+    "The design is fixed class strata with equal weights (Proposition 11), which empirical "
+    "Bernstein does not cover. No record, limit, mechanism or seed is changed."
+)
+
+
+def main() -> None:
+    """Run the audits that were named, and write the document about all that are finished."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(AUDITS))
+    parser.add_argument("--draws", type=int, help="at most so many draws a mechanism")
+    parser.add_argument("--out", type=Path, default=Path("docs/audits.md"))
+    parser.add_argument("--work", type=Path, default=Path("build/audits"))
+    parser.add_argument("--write", action="store_true", help="run no audit, write the document")
+    given = parser.parse_args()
+    unknown = sorted(set(given.names) - set(AUDITS))
+    if unknown:
+        parser.error(f"no audits {unknown}; there are {', '.join(AUDITS)}")
+    for name in [] if given.write else given.names or AUDITS:
+        print(f"== {name}", flush=True)
+        print(section(name, run_all(name, given.work, given.draws)), flush=True)
+    runs = finished(given.work, given.draws)
+    for name in runs:
+        write_experiments(name, given.work)
+    given.out.parent.mkdir(parents=True, exist_ok=True)
+    given.out.write_text(document(runs, given.draws), "utf-8")
+    print(f"wrote {given.out}")
+
+
+def run_all(name: str, work: Path, draws: int | None = None) -> Run:
+    """Run the audits of one name: the paper's settings, ours, and one that was withdrawn."""
+    published = AUDITS[name]
+    prepare_data(name, work / "data")
+    sealed = tuple(open_folder(other, work, draws) for other in published.sealed_only)
+    for other, audit in zip(published.sealed_only, sealed, strict=True):
+        begin(audit, (HERE / other / "audit.toml").read_text("utf-8"))
+    paper = run(name, published, work, draws)
+    ours = run(f"{name}-ours", published, work, draws, same_draws_as=paper)
+    variants = tuple(run(other, published, work, draws) for other in published.variants)
+    write_experiments(name, work)
+    if published.original is None:
+        return Run(paper=paper, ours=ours, sealed_only=sealed, variants=variants)
+    original = run(f"{name}-original", published, work, draws, same_draws_as=paper)
+    correct(original, paper)
+    return Run(paper=paper, ours=ours, original=original, sealed_only=sealed)
+
+
+def write_experiments(name: str, work: Path) -> None:
+    """Write what the section of an audit shows besides its audits, unless it is there."""
+    if name == "cdc-neural":
+        write_cdc_roles(work / CDC_ROLES)
+    if name == "stand-ins":
+        write_spread(work / SPREAD)
+        write_otherwise(work / SPREAD_OTHERWISE)
+    if name == "taiwan-bootstrap":
+        write_policies(work / TAIWAN_POLICIES)
+    if name == "text-unigram":
+        write_text_roles(work / TEXT_ROLES)
+        write_own_roles(work / TEXT_OWN_ROLES)
+
+
+def prepare_data(name: str, folder: Path) -> None:
+    """Write the tables that an audit reads, unless they are there."""
+    published = AUDITS[name]
+    for data in published.data:
+        own = folder / data
+        folder.mkdir(parents=True, exist_ok=True)
+        if data == "stand-ins":
+            write_stand_ins(own)
+        elif data == "magic":  # its declaration reads the file as its source has it
+            own.mkdir(exist_ok=True)
+            write_atomic(own / "magic04.data", content(data))
+        elif not own.exists():
+            part = folder / f"{data}.part"
+            shutil.rmtree(part, ignore_errors=True)
+            prepare(data, part)
+            part.rename(own)
+        if data == "newsgroups":
+            write_newsgroups(own)
+        if data == "taiwan":
+            write_taiwan(own)
+        if published.original is not None:
+            write_blocks(HERE / name / "audit.toml", data, own)
+
+
+def begin(audit: pg.Audit, text: str) -> None:
+    """Make the folder and seal the target, unless that is done."""
+    if not audit.folder.path.exists():
+        audit.init(text)
+    if not audit.journal().ledger.has(Stage.SEALED):
+        audit.seal()
+
+
+def correct(original: pg.Audit, paper: pg.Audit) -> None:
+    """Record the deviation of an audit and correct it by the design that the paper took later."""
+    ledger = original.journal().ledger
+    if not ledger.has(Stage.DEVIATED):
+        original.deviate(DEVIATION)
+    if not ledger.has(Stage.CORRECTED):
+        declared = paper.folder.registry(paper.journal()).declaration
+        assert declared.target is not None  # one target, not a family of candidates
+        assert isinstance(declared.target.design, StratifiedDesign)
+        original.correct(CORRECTION, declared.target.design.model_dump(mode="json"))
+    check(original)
+
+
+def run(
+    name: str,
+    published: Published,
+    work: Path,
+    draws: int | None = None,
+    same_draws_as: pg.Audit | None = None,
+) -> pg.Audit:
+    """Do all steps of one audit that are left, and verify it."""
+    audit = open_folder(name, work, draws)
+    text = with_draws((HERE / name / "audit.toml").read_text("utf-8"), draws)
+    begin(audit, text)
+    if not audit.journal().ledger.has(Stage.REGISTERED):
+        audit.register()
+    if published.amend is not None and not audit.journal().ledger.has(Stage.AMENDED):
+        before, after, reason = published.amend
+        (audit.folder.path / "audit.toml").write_text(text.replace(before, after), "utf-8")
+        audit.amend(reason)
+    if same_draws_as is not None and not audit.journal().ledger.has(Stage.DRAWN):
+        share_draws(same_draws_as, audit)
+    audit.draw()
+    if not audit.journal().ledger.has(Stage.CERTIFIED):
+        audit.open()
+    check(audit)
+    decisions = {v["mechanism"]: v["decision"] for v in audit.certificate()["verdicts"]}
+    print(f"{name}: {decisions}", flush=True)
+    return audit
+
+
+def check(audit: pg.Audit) -> None:
+    """End the run where the record of an audit does not verify."""
+    found = audit.verify()
+    if not found.good:
+        sys.exit(f"{audit.folder.path}: the record does not verify: {found.findings}")
+
+
+def open_folder(name: str, work: Path, draws: int | None) -> pg.Audit:
+    """Return the audit of this name in the work folder; fewer draws are another audit."""
+    folder = name if draws is None else f"{name}-{draws}-draws"
+    return pg.Audit(work / folder, home=work / "home", data=[work / "data"])
+
+
+def with_draws(text: str, draws: int | None, pilots: int | None = None) -> str:
+    """Return a declaration with at most so many draws a mechanism, and so many a pilot."""
+
+    def capped(part: re.Match[str]) -> str:
+        most = pilots if part[1] == "pilot" else draws
+        return part[0] if most is None else f"{part[2]}draws = {min(int(part[3]), most)}"
+
+    parts = r"^(?=\[\[(?:candidate\.)?(pilot|mechanism)\]\])(.*?^)draws = (\d+)$"
+    return re.sub(parts, capped, text, flags=re.MULTILINE | re.DOTALL)
+
+
+def share_draws(drawn: pg.Audit, other: pg.Audit) -> None:
+    """Let an audit go on from the draws of another, as if its own had been interrupted.
+
+    Finished draws wait under a digest of all that they depend on; only where that is the same
+    in both audits are they the draws that the other one would make.
+    """
+    journals = {a: a.journal() for a in (drawn, other)}
+    places = {
+        a: {(t.member, t.mechanism): pending_folder(a.folder, t)
+            for t in tasks(a.place, a.folder.registry(journals[a]), journals[a])}
+        for a in (drawn, other)
+    }  # fmt: skip
+    shutil.copytree(drawn.folder / "store", other.folder / "store", dirs_exist_ok=True)
+    manifest = drawn.folder.read_json("releases.json")
+    for key, place in places[other].items():
+        if places[drawn].get(key, Path()).name != place.name:
+            continue
+        place.mkdir(parents=True, exist_ok=True)
+        for draw in manifest["members"][key[0]][key[1]]["draws"]:
+            (place / f"{draw['seed']}.json").write_bytes(canonical_bytes(draw))
+
+
+def finished(work: Path, draws: int | None) -> dict[str, Run]:
+    """Return the audits, by name, that have their certificates."""
+
+    def folder(name: str) -> pg.Audit:
+        return open_folder(name, work, draws)
+
+    runs = {
+        name: Run(
+            paper=folder(name),
+            ours=folder(f"{name}-ours"),
+            original=None if published.original is None else folder(f"{name}-original"),
+            sealed_only=tuple(folder(other) for other in published.sealed_only),
+            variants=tuple(folder(other) for other in published.variants),
+        )
+        for name, published in AUDITS.items()
+    }
+    return {name: one for name, one in runs.items() if one.finished}
+
+
+if __name__ == "__main__":
+    main()

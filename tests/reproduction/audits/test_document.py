@@ -1,0 +1,196 @@
+"""What docs/audits.md and a run say beside their numbers."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import fisher_exact
+
+from reproduction.audits import details, document, experiments, reproduce
+from reproduction.audits.analyse import Comparison, Tally, other_configurations, tally_pvalue
+from reproduction.audits.published import AUDITS
+
+ROOT = Path(__file__).parents[3]
+
+
+def comparison(**changes: Any) -> Comparison:
+    return Comparison(**{"audit": "a", "mechanism": "m", "what": "favorable",
+                         "published": (31, 250), "here": (42, 250), **changes})  # fmt: skip
+
+
+def test_a_count_that_was_not_printed_is_marked() -> None:
+    printed, inferred = comparison(), comparison(inferred=True)
+    lines = document._counts([printed, inferred], {printed: 1.0, inferred: 1.0}).splitlines()
+    assert "| 31 of 250 | 42 of 250 |" in lines[2]
+    assert "| 31 of 250 (from the bound) | 42 of 250 |" in lines[3]
+
+
+def test_a_count_of_another_configuration_is_marked_and_counted() -> None:
+    same, other = comparison(), comparison(other="configuration 01 here, 02 published")
+    lines = document._counts([same, other], {same: 1.0, other: 1.0}).splitlines()
+    assert lines[2].startswith("| m | favorable |")
+    assert lines[3].startswith("| m (configuration 01 here, 02 published) | favorable |")
+    summary = document._summary({same: 1.0, other: 1.0})
+    assert summary.startswith("2 counts compared, 1 of them of another configuration")
+
+
+def test_a_role_that_fell_to_another_pilot_names_both() -> None:
+    pilots = {"high": "01", "moderate": "06", "degraded": "09"}
+    member = {"mechanisms": {role: {"pilot": one} for role, one in pilots.items()}}
+    declaration = SimpleNamespace(members=[SimpleNamespace(name="m")])
+    registry = SimpleNamespace(declaration=declaration, member=lambda name: member)
+    folder = SimpleNamespace(registry=lambda journal: registry)
+    audit: Any = SimpleNamespace(folder=folder, journal=lambda: None)
+    # Published: 02, 06 and 09 (audits/published.py).
+    found = other_configurations(audit, AUDITS["text-unigram"])
+    assert found == {"high": "configuration 01 here, 02 published"}
+    assert other_configurations(audit, AUDITS["magic-bootstrap"]) == {}
+
+
+def test_verdicts_of_one_table_could_never_differ_but_those_of_two_can() -> None:
+    # 1 of 20 ways to divide six releases by three puts all validated ones on either side.
+    worst: tuple[Tally, Tally] = ((0, 3, 0), (3, 0, 0))
+    assert tally_pvalue([worst]) == pytest.approx(0.1)
+    # In two tables each, 1 of 400 ways and its mirror image.
+    assert tally_pvalue([worst, worst]) == pytest.approx(2 / 400)
+    # One table each way: the sums are equal, and no outcome is likelier.
+    assert tally_pvalue([worst, ((3, 0, 0), (0, 3, 0))]) == 1.0
+    both = comparison(published=(0, 6), here=(6, 6), tallies=(worst, worst))
+    assert both.pvalue == pytest.approx(2 / 400)
+
+
+def test_verdicts_of_three_kinds_are_compared_by_counting_divisions() -> None:
+    # Of the six ways to draw two of (2, 1, 1), one gives (2, 0, 0) and one (0, 1, 1); the others,
+    # (1, 1, 0) and (1, 0, 1), come in two ways each.
+    assert tally_pvalue([((2, 0, 0), (0, 1, 1))]) == pytest.approx(2 / 6)
+    assert tally_pvalue([((1, 1, 0), (1, 0, 1))]) == 1.0
+
+
+@pytest.mark.parametrize("theirs", [(4, 20, 0), (1, 23, 0), (12, 12, 0)])
+@pytest.mark.parametrize("here", [(5, 19, 0), (15, 9, 0)])
+def test_two_kinds_in_one_table_give_fishers_test(theirs: Tally, here: Tally) -> None:
+    assert tally_pvalue([(theirs, here)]) == pytest.approx(
+        fisher_exact([theirs[:2], here[:2]]).pvalue
+    )
+
+
+def run_with(folder: Path, name: str, found: Any) -> Any:
+    """Return a run in whose work folder this was stored."""
+    (folder / name).write_text(json.dumps(found), encoding="utf-8")
+    return SimpleNamespace(paper=SimpleNamespace(folder=SimpleNamespace(path=folder / "audit")))
+
+
+def test_the_degraded_role_is_shown_in_both_orders_with_ranks(tmp_path: Path) -> None:
+    found = {"roles": {"high": "01", "moderate": "06", "degraded": "07"},
+             "quantiles": {"07": -0.08, "08": -0.07}, "others": ["08", "07", "08"]}  # fmt: skip
+    run = run_with(tmp_path, experiments.CDC_ROLES, found)
+    margins = {"07": np.full(12, -0.04), "08": np.full(12, -0.09)}
+    shown = experiments.degraded_by_order(run, "cdc-neural", margins)
+    assert "They then choose 01 high, 06 moderate, 07 degraded." in shown
+    assert "| 07 | -0.0800 (1) | -0.0400 (2) | 1 |" in shown
+    assert "| 08 | -0.0700 (2) | -0.0900 (1) | 2 |" in shown
+    assert experiments.degraded_by_order(run, "covertype-neural", margins) == ""
+
+
+def test_other_choices_for_the_stand_ins_are_shown_beside_the_published_figures(
+    tmp_path: Path,
+) -> None:
+    own = {model: [[0.08, -0.1, -0.3]] * 3 for model in experiments.MODEL_ORDER}
+    found = dict.fromkeys(experiments.OTHERWISE, own)
+    run = run_with(tmp_path, experiments.SPREAD_OTHERWISE, found)
+    lines = experiments.otherwise(run, AUDITS["stand-ins"]).splitlines()
+    assert len(lines) == 2 + 2 + 6  # words, head, three figures of two choices
+    # Published: AUC -.030 (audits/published.py).
+    cells = " | ".join(["0.080 (always)"] * 3)
+    assert lines[4].startswith("| Bank Marketing/2009, a random fifth to choose on")
+    assert lines[4].endswith(f"| AUC | -0.030 | {cells} |")
+
+
+def test_writing_the_document_writes_what_it_shows_besides_audits(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("sys.argv", ["reproduce.py", "--write", "--work", str(tmp_path),
+                                     "--out", str(tmp_path / "audits.md")])  # fmt: skip
+    written: list[str] = []
+    monkeypatch.setattr(reproduce, "write_experiments", lambda name, work: written.append(name))
+    monkeypatch.setattr(reproduce, "document", lambda runs, draws: "")
+    monkeypatch.setattr(reproduce, "finished", lambda work, draws: {"cdc-neural": None})
+    reproduce.main()
+    assert written == ["cdc-neural"]
+
+
+def test_another_choice_of_pilots_names_what_the_rule_compares_and_a_cause() -> None:
+    rng = np.random.default_rng(1)
+    margins = {"07": rng.normal(size=12), "08": rng.normal(size=12), "09": rng.normal(9, 1, 12)}
+    near = document._other_role("degraded", margins, ("07", "08"), "", "likely")
+    ends = [f"{np.quantile(margins[one], 0.9):.4f}" for one in ("07", "08")]
+    assert f"The rule compares 90 % quantiles ({ends[0]} against {ends[1]})" in near
+    assert "the test shown is one of location" in near
+    assert "Cause not found" not in near
+    assert "Cause not found." in document._other_role("high", margins, ("07", "09"), "", "likely")
+    told = document._other_role("high", margins, ("07", "09"), "The rule is another one.", "likely")
+    assert told.endswith("The rule is another one.\n")
+
+
+def test_the_rank_of_a_published_figure_gives_its_pvalue() -> None:
+    others = np.arange(99.0)
+    # Among 100 exchangeable figures the one in the middle is no surprise, the last one is 2 %.
+    assert experiments.rank_pvalue(others, 49.5) == 1.0
+    assert experiments.rank_pvalue(others, 200.0) == pytest.approx(2 / 100)
+    assert experiments.rank_pvalue(others, -1.0) == pytest.approx(2 / 100)
+    assert experiments._cell(np.full(5, 0.25), 0.1) == "0.250 (always)"  # nothing random in it
+
+
+def test_lineage_shows_twins_where_they_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    def met(audit: str, **changes: Any) -> dict[str, Any]:
+        return {"audit": audit, "role": "target", "same_audit": False, "same_table": False,
+                "shared": 0, "twins": 0, "expected_twins": "0.0", "excess": False,
+                **changes}  # fmt: skip
+
+    found = [
+        met("the same table", same_table=True, shared=7, twins=7),
+        met("recoded", twins=1000, excess=True),
+        met("by chance", twins=3),
+        met("itself", same_audit=True, twins=1000),
+    ]
+    monkeypatch.setattr(details, "_overlaps", lambda audit: found)
+    audit: Any = SimpleNamespace(certificate=lambda: {"name": "a"})
+    assert details._met(audit) == [
+        ("a", "target", "the same table", 7, 0, ""),
+        ("a", "target", "recoded", 0, 1000, "0.0"),
+    ]
+
+
+def test_a_run_prints_the_papers_table_beside_ours(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr("sys.argv", ["reproduce.py", "magic-bootstrap", "--work", str(tmp_path),
+                                     "--out", str(tmp_path / "audits.md")])  # fmt: skip
+    monkeypatch.setattr(reproduce, "run_all", lambda name, work, draws: f"run of {name}")
+    monkeypatch.setattr(reproduce, "section", lambda name, run: f"## table of the {run}")
+    monkeypatch.setattr(reproduce, "document", lambda runs, draws: "")
+    monkeypatch.setattr(reproduce, "finished", lambda work, draws: {})
+    reproduce.main()
+    shown = capsys.readouterr().out
+    assert shown.startswith("== magic-bootstrap\n## table of the run of magic-bootstrap\n")
+
+
+def test_without_data_the_checks_end_before_they_begin(tmp_path: Path) -> None:
+    (tmp_path / "repository" / ".ci").mkdir(parents=True)
+    script = tmp_path / "repository" / ".ci" / "run"
+    script.write_bytes((ROOT / ".ci" / "run").read_bytes())
+    clean = {name: value for name, value in os.environ.items() if name != "PROXYGUARD_DATA"}
+    for given in ({}, {"PROXYGUARD_DATA": str(tmp_path / "missing")}):
+        found = subprocess.run(
+            ["bash", str(script)], env={**clean, **given}, capture_output=True, text=True
+        )
+        assert found.returncode == 1
+        assert "Set PROXYGUARD_DATA to a folder" in found.stderr
+        assert "== make" not in found.stdout
