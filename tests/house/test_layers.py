@@ -19,8 +19,8 @@ CLAIMED = [
     )
 ]  # fmt: skip
 ORDER = [
-    "errors", "pages", "exact", *CLAIMED, "modes", "registry", "plan", "seal", "draw", "losses",
-    "evidence", "certificate", "report", "adapters", "audit", "cli",
+    "errors", "pages", "exact", *CLAIMED, "modes", "registry", "documents", "plan", "seal", "draw",
+    "losses", "evidence", "certificate", "report", "adapters", "audit", "cli",
 ]  # fmt: skip
 
 FILES = [path for path in sorted(ROOT.rglob("*.py")) if path.parent != ROOT]
