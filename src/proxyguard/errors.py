@@ -16,6 +16,7 @@ ProxyGuardError
     KeyExists              a key would have replaced another one
     Busy                   another process is working on the audit
     DiskError              a file could not be written; nothing was changed
+    DocumentError          a document of an audit is not in its form
     BrokenTable            a stored table is none that an audit writes (also TableError)
     UntrustedCode          the record asks for code that nobody here asked to be run
     Unprotected            a secret lies where others can reach it, and cannot be closed here
@@ -116,6 +117,18 @@ class DigestMismatch(SealError):
             f"{what} was sealed with digest {sealed[:16]}..., found {found[:16]}...; "
             "restore the sealed value, nothing else can repair this"
         )
+
+
+class DocumentError(SealError):
+    """A document of an audit is not in its form: which file, which field, and why.
+
+    Of a folder that is verified this is a finding. ``field`` is a path such as
+    ``members.target.bootstrap.draws.0.seed``, empty for the document as a whole.
+    """
+
+    def __init__(self, file: str, field: str, problem: str) -> None:
+        self.file, self.field, self.problem = file, field, problem
+        super().__init__(f"{file}: {f'{field}: ' if field else ''}{problem}")
 
 
 class BrokenTable(SealError, TableError):

@@ -342,7 +342,7 @@ def test_a_folder_with_too_many_files_is_no_audit(at: At, monkeypatch: pytest.Mo
 
 def test_a_document_of_too_many_values_is_not_made(at: At, monkeypatch: pytest.MonkeyPatch) -> None:
     audit = at("drawn")
-    monkeypatch.setattr(inside, "VALUES", 100)
+    monkeypatch.setattr("proxyguard.documents.document.VALUES", 100)
     assert "more than 100 values" in broken(audit, RELEASES)
 
 

@@ -192,5 +192,5 @@ def test_the_published_schema_names_every_key_and_refuses_others() -> None:
 
 
 def test_the_schema_in_the_docs_is_the_one_that_is_read() -> None:
-    place = Path(__file__).parents[2] / "docs" / "audit.schema.json"
+    place = Path(__file__).parents[2] / "docs" / "schemas" / "audit.schema.json"
     assert json.loads(place.read_text()) == declaration_schema()

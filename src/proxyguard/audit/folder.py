@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from proxyguard.documents.document import parse_canonical
 from proxyguard.draw.store import Store
 from proxyguard.errors import DigestMismatch, RegistryError, SealError, StageError
 from proxyguard.seal.canonical import canonical_bytes, digest
@@ -18,7 +19,6 @@ from proxyguard.seal.inside import (
     DOCUMENT,
     check_name,
     open_inside,
-    parse_canonical,
     read_inside,
     sha256_inside,
 )

@@ -37,13 +37,15 @@ FORMAT = 1
 class Member(DeclarationPart):
     """One source and one target, and what is drawn and required there."""
 
-    name: Name
-    target: Target
-    development: Development = Field(default_factory=Development)
-    procedure: Procedure | None = None
-    requirement: tuple[RequirementPart, ...] = Field(min_length=1)
-    mechanism: tuple[MechanismPart, ...] = ()
-    release: tuple[ReleasePart, ...] = ()
+    name: Name = Field(description="Its name.")
+    target: Target = Field(description="The records that decide.")
+    development: Development = Field(
+        default_factory=Development, description="How the other rows are used."
+    )
+    procedure: Procedure | None = Field(default=None, description="The learning procedure.")
+    requirement: tuple[RequirementPart, ...] = Field(min_length=1, description="What must hold.")
+    mechanism: tuple[MechanismPart, ...] = Field(default=(), description="The mechanisms.")
+    release: tuple[ReleasePart, ...] = Field(default=(), description="The named releases.")
 
     @model_validator(mode="after")
     def _consistent(self) -> Member:
@@ -151,23 +153,35 @@ class Candidate(Member):
 class Declaration(DeclarationPart):
     """A whole `audit.toml`."""
 
-    format: Literal[1]
-    name: Name
-    purpose: Text
-    target: Target | None = None
-    development: Development | None = None
-    procedure: Procedure | None = None
-    requirement: tuple[RequirementPart, ...] = ()
-    pilot: tuple[Pilot, ...] = ()
-    roles: Roles | None = None
-    mechanism: tuple[MechanismPart, ...] = ()
-    release: tuple[ReleasePart, ...] = ()
-    candidate: tuple[Candidate, ...] = ()
-    secondary: tuple[Secondary, ...] = ()
-    claim: ClaimPart
-    disclosure: Disclosure | None = None
-    picks: Picks | None = None
-    plan: PlanPart | None = None
+    format: Literal[1] = Field(description="The format of this file.")
+    name: Name = Field(description="The audit's name.")
+    purpose: Text = Field(description="What it is to find out.")
+    target: Target | None = Field(default=None, description="The records that decide.")
+    development: Development | None = Field(
+        default=None, description="How the other rows are used."
+    )
+    procedure: Procedure | None = Field(default=None, description="The learning procedure.")
+    requirement: tuple[RequirementPart, ...] = Field(default=(), description="What must hold.")
+    pilot: tuple[Pilot, ...] = Field(
+        default=(), description="Releases drawn before registration, for rules to use."
+    )
+    roles: Roles | None = Field(default=None, description="Which pilots play which role.")
+    mechanism: tuple[MechanismPart, ...] = Field(default=(), description="The mechanisms.")
+    release: tuple[ReleasePart, ...] = Field(default=(), description="The named releases.")
+    candidate: tuple[Candidate, ...] = Field(
+        default=(), description="Stand-ins with a source and a target of their own."
+    )
+    secondary: tuple[Secondary, ...] = Field(
+        default=(), description="Other limits, reported beside the certificate."
+    )
+    claim: ClaimPart = Field(description="What is claimed, at which error levels.")
+    disclosure: Disclosure | None = Field(
+        default=None, description="How finely statistics are given away."
+    )
+    picks: Picks | None = Field(
+        default=None, description="A budget for choosing releases after looking."
+    )
+    plan: PlanPart | None = Field(default=None, description="What was planned and expected.")
 
     @model_validator(mode="after")
     def _consistent(self) -> Declaration:

@@ -22,8 +22,12 @@ class Picks(DeclarationPart):
     release p-values into e-values; left out, they follow from the local level.
     """
 
-    alpha: Share
-    thresholds: tuple[Share, ...] | None = Field(default=None, min_length=1)
+    alpha: Share = Field(description="Its error level, apart from the claim's.")
+    thresholds: tuple[Share, ...] | None = Field(
+        default=None,
+        min_length=1,
+        description="Thresholds of the calibrator; left out, they follow from the level.",
+    )
 
     def levels(
         self, groups: Sequence[str], shares: Mapping[str, str] | None

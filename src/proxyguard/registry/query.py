@@ -20,8 +20,8 @@ OTHERS = "all others"
 class Ways(DeclarationPart):
     """Every table over ``ways`` of these columns."""
 
-    columns: tuple[Name, ...] = Field(min_length=1)
-    ways: Count = 2
+    columns: tuple[Name, ...] = Field(min_length=1, description="The columns.")
+    ways: Count = Field(default=2, description="How many of them a table is over.")
 
     @model_validator(mode="after")
     def _possible(self) -> Ways:
@@ -44,12 +44,24 @@ class Query(DeclarationPart):
     column are its ``bins``, given by the ends between them. An end belongs to the bin above.
     """
 
-    mean: Name | None = None
-    range: tuple[Decimal, Decimal] | None = None
-    share: dict[Name, StrictStr] | None = None
-    marginals: tuple[tuple[Name, ...], ...] | Ways | None = None
-    bins: dict[Name, tuple[Decimal, ...]] | None = None
-    groups: dict[Name, dict[Name, tuple[StrictStr, ...]]] | None = None
+    mean: Name | None = Field(
+        default=None, description="A numeric column, whose mean is asked for."
+    )
+    range: tuple[Decimal, Decimal] | None = Field(
+        default=None, description="The ends that values of that column are clipped to."
+    )
+    share: dict[Name, StrictStr] | None = Field(
+        default=None, description="Columns and values: the share of the records that have them."
+    )
+    marginals: tuple[tuple[Name, ...], ...] | Ways | None = Field(
+        default=None, description="Tables of columns: the share of every cell."
+    )
+    bins: dict[Name, tuple[Decimal, ...]] | None = Field(
+        default=None, description="The ends between the bins of a numeric column."
+    )
+    groups: dict[Name, dict[Name, tuple[StrictStr, ...]]] | None = Field(
+        default=None, description="Groups of the values of a text column, by name."
+    )
 
     @property
     def tables(self) -> tuple[tuple[str, ...], ...]:

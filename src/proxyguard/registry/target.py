@@ -30,25 +30,25 @@ class Reserve(DeclarationPart):
     clustered one, of which whole ``clusters`` are set aside.
     """
 
-    rows: Count | None = None
-    clusters: Count | None = None
-    seed: Seed
+    rows: Count | None = Field(default=None, description="How many records.")
+    clusters: Count | None = Field(default=None, description="How many whole clusters.")
+    seed: Seed = Field(description="Seed of the choice.")
 
 
 class PopulationDraw(DeclarationPart):
     """Records drawn from a sealed population."""
 
-    size: Count
-    replace: bool
-    seed: Seed
+    size: Count = Field(description="How many records.")
+    replace: bool = Field(description="Whether with replacement.")
+    seed: Seed = Field(description="Seed of the draw.")
 
 
 class StratifiedDesign(DeclarationPart):
     """Fixed stratum sizes with registered weights (Proposition 11)."""
 
-    by: Name
-    sizes: dict[Name, Count]
-    weights: dict[Name, Share]
+    by: Name = Field(description="The column that holds the strata.")
+    sizes: dict[Name, Count] = Field(description="Records of each stratum.")
+    weights: dict[Name, Share] = Field(description="Weight of each stratum; they sum to 1.")
 
     @model_validator(mode="after")
     def _agree(self) -> StratifiedDesign:
@@ -62,24 +62,34 @@ class StratifiedDesign(DeclarationPart):
 class ClusteredDesign(DeclarationPart):
     """Clusters of dependent records, and whether clusters or records weigh alike."""
 
-    by: Name
-    weighting: Literal["cluster", "record"] = "cluster"
-    max_size: Count | None = None
+    by: Name = Field(description="The column that holds the clusters.")
+    weighting: Literal["cluster", "record"] = Field(
+        default="cluster", description="Whether clusters or records weigh alike."
+    )
+    max_size: Count | None = Field(
+        default=None, description="Records of the largest cluster there can be."
+    )
 
 
 class WithoutReplacementDesign(DeclarationPart):
     """A simple random sample from a pool disjoint from development."""
 
-    pool: Count
+    pool: Count = Field(description="Records of the pool.")
 
 
 class Reading(DeclarationPart):
     """How a text table is read; Parquet needs none of it."""
 
-    separator: StrictStr = Field(default=",", min_length=1, max_length=1)
-    header: bool = True
-    columns: tuple[Name, ...] = ()  # names, where the file has no header
-    missing: tuple[StrictStr, ...] = ("", "NA", "NaN", "nan")
+    separator: StrictStr = Field(
+        default=",", min_length=1, max_length=1, description="What stands between values."
+    )
+    header: bool = Field(default=True, description="Whether the first line names the columns.")
+    columns: tuple[Name, ...] = Field(
+        default=(), description="Names of the columns, where the file has no header."
+    )
+    missing: tuple[StrictStr, ...] = Field(
+        default=("", "NA", "NaN", "nan"), description="Texts that stand for a missing value."
+    )
 
     @model_validator(mode="after")
     def _named(self) -> Reading:
@@ -91,10 +101,14 @@ class Reading(DeclarationPart):
 class Outcome(DeclarationPart):
     """What is predicted: a yes or no, one of several classes, or a number in a range."""
 
-    column: Name
-    positive: Label | None = None
-    classes: tuple[Label, ...] | None = Field(default=None, min_length=2)
-    range: tuple[Decimal, Decimal] | None = None
+    column: Name = Field(description="The column.")
+    positive: Label | None = Field(default=None, description="The label of a yes.")
+    classes: tuple[Label, ...] | None = Field(
+        default=None, min_length=2, description="The labels of several classes."
+    )
+    range: tuple[Decimal, Decimal] | None = Field(
+        default=None, description="The ends of a number's range."
+    )
 
     @property
     def kind(self) -> Literal["binary", "multiclass", "regression"]:
@@ -107,21 +121,44 @@ class Outcome(DeclarationPart):
 class Target(DeclarationPart):
     """The records that decide, sealed before anything else; one source of four."""
 
-    table: FilePath | None = None  # with reserve
-    reserve: Reserve | None = None
-    file: FilePath | None = None  # a target kept apart from the start
-    population: FilePath | None = None  # with draw
-    draw: PopulationDraw | None = None
-    losses: FilePath | None = None  # losses computed elsewhere, releases x records x requirements
-    read: Reading = Field(default_factory=Reading)
-    design: Literal["iid"] | StratifiedDesign | ClusteredDesign | WithoutReplacementDesign = "iid"
-    outcome: Name | None = None
-    positive: Label | None = None  # of a binary outcome
-    classes: tuple[Label, ...] | None = Field(default=None, min_length=2)  # of several
-    range: tuple[Decimal, Decimal] | None = None  # of a number
-    exclude: tuple[Name, ...] = ()  # columns that are no features
-    prior_use: Text | None = None  # what was done with these records before, if anything
-    coincidence: Text | None = None  # why records of another table may have the same values
+    table: FilePath | None = Field(
+        default=None, description="A table, of which a part is reserved."
+    )
+    reserve: Reserve | None = Field(default=None, description="The part that is reserved.")
+    file: FilePath | None = Field(
+        default=None, description="A target that was kept apart from the start."
+    )
+    population: FilePath | None = Field(
+        default=None, description="A population, from which records are drawn."
+    )
+    draw: PopulationDraw | None = Field(
+        default=None, description="How records are drawn from the population."
+    )
+    losses: FilePath | None = Field(
+        default=None,
+        description="Losses that were computed elsewhere: releases x records x requirements.",
+    )
+    read: Reading = Field(default_factory=Reading, description="How the table is read.")
+    design: Literal["iid"] | StratifiedDesign | ClusteredDesign | WithoutReplacementDesign = Field(
+        default="iid", description="How the records were sampled."
+    )
+    outcome: Name | None = Field(default=None, description="The column that is predicted.")
+    positive: Label | None = Field(
+        default=None, description="The label of a yes, of a binary outcome."
+    )
+    classes: tuple[Label, ...] | None = Field(
+        default=None, min_length=2, description="The labels, of an outcome of several classes."
+    )
+    range: tuple[Decimal, Decimal] | None = Field(
+        default=None, description="The ends of the range, of an outcome that is a number."
+    )
+    exclude: tuple[Name, ...] = Field(default=(), description="Columns that are no features.")
+    prior_use: Text | None = Field(
+        default=None, description="What was done with these records before, if anything."
+    )
+    coincidence: Text | None = Field(
+        default=None, description="Why records of another table may have the same values."
+    )
 
     @model_validator(mode="after")
     def _one_source(self) -> Target:

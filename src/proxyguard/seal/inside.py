@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import json
 import os
 import re
 import stat
@@ -24,10 +23,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
-from typing import Any
 
 from proxyguard.errors import SealError, TableError
-from proxyguard.seal.canonical import canonical_bytes
 
 LARGEST = 8 * 2**30
 """Bytes of any file; a sealed target is read chunk by chunk, and may be larger than memory."""
@@ -37,8 +34,6 @@ WEIGHTS = 2**40
 """Bytes of a file that draws may read besides tables, which is digested and never held."""
 DOCUMENT = 256 * 2**20
 """Bytes of a manifest, a registry, evidence."""
-VALUES = 20_000_000
-"""Values of a document: a file of brackets takes twenty times its size in memory."""
 FILES = 250_000
 """Files of a folder; a draw has three."""
 DEPTH = 32
@@ -199,24 +194,6 @@ def entries_inside(folder: Path) -> Iterator[tuple[str, str | None]]:
                 else:
                     yield name, None if stat.S_ISREG(mode) else _kind(mode)
         waiting += sorted(below, reverse=True)
-
-
-def parse_canonical(content: bytes, name: str) -> Any:
-    """Return the value of a JSON document, which must be in canonical form."""
-    if sum(content.count(sign) for sign in (b",", b"[", b"{")) > VALUES:
-        raise SealError(f"{name} has more than {VALUES:,} values; no document of an audit has")
-    try:
-        value = json.loads(content)
-        again = canonical_bytes(value)
-    except RecursionError:
-        raise SealError(f"{name} is nested deeper than a document of ours; it was edited") from None
-    except ValueError:
-        raise SealError(f"{name} is no JSON; it was edited") from None
-    except SealError as error:
-        raise SealError(f"{name}: {error}") from error
-    if again != content:
-        raise SealError(f"{name} is not in canonical form; it was edited")
-    return value
 
 
 def _kind(mode: int) -> str:

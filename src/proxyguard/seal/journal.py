@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from proxyguard.documents.document import parse_canonical
 from proxyguard.errors import KeyMissing, SealError, StageError
 from proxyguard.seal.bodies import check_body
 from proxyguard.seal.canonical import canonical_bytes
-from proxyguard.seal.inside import parse_canonical, read_inside
+from proxyguard.seal.inside import read_inside
 from proxyguard.seal.keys import SigningKey, signed_by
 from proxyguard.seal.ledger import Entry, Ledger, Stage
 from proxyguard.seal.storage import exclusive, write_atomic

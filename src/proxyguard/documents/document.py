@@ -1,0 +1,188 @@
+"""What every document has in common: one form, one way in, one way out.
+
+A document is read by `Document.read` and written by `Document.to_bytes`, and nowhere else. What
+is not exactly in its form, to the last byte, is a `DocumentError` that names the file and the
+path of the field: a verifier reports it as a finding, and whatever fails after that is a fault
+of this package and not of the folder.
+
+Rules
+ * a key that is not known is refused, never ignored: in a record that is signed, a key of no
+   meaning is a place to hide something in, or to try words in until a digest suits
+ * a field without a default is always written, if only as ``null``
+ * a field with a default is left out where it has that default, so that one value has one form
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from json import loads
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
+
+from proxyguard.documents.canonical import canonical_bytes, digest
+from proxyguard.errors import DocumentError, SealError
+
+VALUES = 20_000_000
+"""Values of a document: a file of brackets takes twenty times its size in memory."""
+SHOWN = 3
+"""Problems of one document that an error names."""
+
+
+def _number(text: str) -> str:
+    try:
+        float(text)
+    except ValueError:
+        raise ValueError("expected a number written as text") from None
+    return text
+
+
+Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+"""A SHA-256, in hexadecimal digits."""
+PublicKey = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+"""An Ed25519 or X25519 public key, in hexadecimal digits."""
+Identity = Annotated[str, Field(pattern="^[0-9a-f]{128}$")]
+"""A person: the public key that they sign with, and then the one that they read with."""
+Hex = Annotated[str, Field(pattern="^([0-9a-f]{2})+$")]
+"""Bytes, in hexadecimal digits."""
+Count = Annotated[int, Field(ge=0)]
+NumberText = Annotated[str, AfterValidator(_number)]
+"""A number as text, so that it is sealed as it was written."""
+OneDecimal = Annotated[str, Field(pattern=r"^([0-9]+\.[0-9]|inf|nan)$")]
+"""A number with one decimal, as text."""
+Files = dict[str, Digest]
+"""Files of the audit's folder by name, with the digest of their bytes."""
+
+
+class Document(BaseModel):
+    """A document of an audit, or a part of one: frozen, strict, and without unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)
+
+    @classmethod
+    def read(cls, source: bytes | Path, name: str = "") -> Self:
+        """Return the document that bytes, or a file, hold.
+
+        Parameters
+        ----------
+        source
+            The bytes of a document, or the path of one. What comes from a stranger's folder is
+            read by `AuditFolder`, which opens plain files only, and passed on as bytes.
+        name
+            What errors call it; of a path, the file's name if nothing is given.
+
+        Raises
+        ------
+        DocumentError
+            Where a field is missing, unknown, of another type or beyond its range, or the bytes
+            are not the canonical ones.
+        """
+        if isinstance(source, Path):
+            name, source = name or source.name, source.read_bytes()
+        return cls.of(parse_canonical(source, name), name)
+
+    @classmethod
+    def of(cls, value: object, name: str) -> Self:
+        """Return the document that plain values, as JSON has them, stand for."""
+        content = canonical_bytes(value)
+        kind = cls._kind(value)
+        try:
+            document = kind.model_validate_json(content)
+        except ValidationError as error:
+            raise _refusal(error, value, name) from None
+        if document.to_bytes() != content:
+            raise DocumentError(
+                name, "", "spells out what is left out where it is so; it was edited"
+            )
+        return document
+
+    @classmethod
+    def _kind(cls, value: object) -> type[Self]:
+        """Return which subclass plain values are of; a document with several forms says here."""
+        return cls
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, as JSON has them."""
+        return self.model_dump(mode="json", by_alias=True)
+
+    def to_bytes(self) -> bytes:
+        """Return the canonical bytes (RFC 8785): what is written, digested and signed."""
+        return canonical_bytes(self.to_dict())
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the canonical bytes."""
+        return digest(self.to_dict())
+
+    @model_serializer(mode="wrap")
+    def _leave_out_defaults(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = written(self)
+        for name, field in type(self).model_fields.items():
+            if not field.is_required() and getattr(self, name) == field.get_default(
+                call_default_factory=True
+            ):
+                values.pop(field.alias or name)
+        return values
+
+
+def parse_canonical(content: bytes, name: str) -> Any:
+    """Return the value of a JSON document, which must be in canonical form."""
+    if sum(content.count(sign) for sign in (b",", b"[", b"{")) > VALUES:
+        raise SealError(f"{name} has more than {VALUES:,} values; no document of an audit has")
+    try:
+        value = loads(content)
+        again = canonical_bytes(value)
+    except RecursionError:
+        raise SealError(f"{name} is nested deeper than a document of ours; it was edited") from None
+    except ValueError:
+        raise SealError(f"{name} is no JSON; it was edited") from None
+    except SealError as error:
+        raise SealError(f"{name}: {error}") from error
+    if again != content:
+        raise SealError(f"{name} is not in canonical form; it was edited")
+    return value
+
+
+def _refusal(error: ValidationError, value: object, name: str) -> DocumentError:
+    """Return the error that says which fields are not what they have to be."""
+    problems = error.errors(include_url=False)
+    described = [(_path(one["loc"], value), _words(one)) for one in problems]
+    first, words = described[0]
+    more = [f"{path}: {said}" for path, said in described[1:SHOWN]]
+    if len(described) > SHOWN:
+        more.append(f"and {len(described) - SHOWN} more")
+    return DocumentError(name, first, "; ".join([words, *more]))
+
+
+def _words(problem: Mapping[str, Any]) -> str:
+    kind, given = problem["type"], problem["input"]
+    if kind == "extra_forbidden":
+        return "is nothing that this document says; it was edited"
+    if kind == "missing":
+        return "is missing; whoever wrote the document left it out"
+    said = str(problem["msg"]).removeprefix("Value error, ")
+    scalar = given is None or isinstance(given, str | int | float | bool)
+    return f"{said[:1].lower()}{said[1:]}" + (f", found {str(given)[:80]!r}" if scalar else "")
+
+
+def _path(location: tuple[int | str, ...], value: object) -> str:
+    """Return where in a document a problem is; the names of alternatives are left out of it."""
+    path: list[str] = []
+    for depth, step in enumerate(location):
+        inside = isinstance(value, dict) and step in value
+        inside |= isinstance(value, list) and isinstance(step, int) and step < len(value)
+        missing = isinstance(value, dict) and depth == len(location) - 1
+        if inside or missing:
+            path.append(str(step)[:80])
+        if inside:
+            value = value[step]  # type: ignore[index]  # by the line above
+    return ".".join(path)

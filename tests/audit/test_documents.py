@@ -1,0 +1,243 @@
+"""Every file of every kind of audit is a document: it parses and is written back byte by byte."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from proxyguard.adapters.worker import make_learner
+from proxyguard.audit.audit import Audit
+from proxyguard.audit.demo import DECLARATION as DEMO
+from proxyguard.audit.demo import write_digits
+from proxyguard.documents.certificate import Advice, Correction, Envelope, Statement
+from proxyguard.documents.document import Document
+from proxyguard.documents.evidence import Evidence
+from proxyguard.documents.grant import Grant, SealedHeader
+from proxyguard.documents.ledger import SignedEntry, body_type
+from proxyguard.documents.registry import RegistryDocument
+from proxyguard.documents.releases import DrawnRelease, FailedDraw, ReleaseManifest
+from proxyguard.documents.report import ReportDocument
+from proxyguard.draw.confine import guard_here
+from proxyguard.draw.protocol import Seed
+from proxyguard.draw.worker import Worker
+from proxyguard.seal.keys import SigningKey
+
+At = Callable[[str], Audit]
+KINDS: dict[str, type[Document]] = {
+    "releases.json": ReleaseManifest,
+    "evidence.json": Evidence,
+    "certificate.json": Envelope,
+    "advice.json": Advice,
+    "grant.json": Grant,
+    "corrections/0.json": Correction,
+    "report.json": ReportDocument,
+}
+WRITTEN = {"audit.toml", "report.md", "report.html", "report.csv"}
+"""Files that are no documents of values, beside tables, models and sealed records."""
+
+SEQUENTIAL = """
+[claim]
+mode = "sequential"
+reliability_target = "0.3"
+threshold = "0.01"
+looks = [3, 8]
+"""
+STREAM = """
+[claim]
+level = "releases"
+mode = "stream"
+batch = 100
+"""
+
+
+@pytest.fixture(autouse=True)
+def _draws_here(monkeypatch: pytest.MonkeyPatch, draw_here: Callable[..., None]) -> None:
+    monkeypatch.setattr("proxyguard.audit.draw.draw_all", draw_here)
+    monkeypatch.setattr("proxyguard.audit.sequential_step.draw_all", draw_here)
+
+
+def written_back(kind: type[Document], content: bytes, name: str) -> None:
+    assert kind.read(content, name).to_bytes() == content, name
+
+
+def documents_in(folder: Path) -> set[str]:
+    """Read every document of a folder and write it back; return the names of what was read."""
+    read = set()
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_dir() or name in WRITTEN or path.suffix in (".toml", ".parquet"):
+            continue
+        if name.startswith("store/"):
+            continue
+        content = path.read_bytes()
+        if name == "ledger.jsonl":
+            for line in content.splitlines():
+                written_back(SignedEntry, line, name)
+                entry = json.loads(line)["entry"]
+                kind = body_type(entry["stage"], entry["body"])
+                assert kind.of(entry["body"], name).to_dict() == entry["body"]
+                read.add(entry["stage"])
+        elif path.suffix == ".sealed":
+            written_back(SealedHeader, content.split(b"\n", 1)[0], name)
+        elif name.startswith("registry/"):
+            written_back(RegistryDocument, content, name)
+        else:
+            written_back(KINDS[name], content, name)
+        if name == "certificate.json":
+            payload = base64.b64decode(json.loads(content)["payload"])
+            written_back(Statement, payload, "the certificate's payload")
+        read.add(name)
+    return read
+
+
+def edit(audit: Audit, *changes: tuple[str, str]) -> None:
+    place = audit.folder / "audit.toml"
+    text = place.read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    place.write_text(text)
+
+
+def test_of_a_fixed_audit_and_its_correction(apart: At) -> None:
+    audit = apart("certified")
+    audit.correct("the records are a sample from a pool", {"pool": 700})
+    audit.correct("another pool", {"pool": 5000})
+    audit.deviate("the clock was wrong")
+    read = documents_in(audit.folder.path)
+    assert {"sealed", "developed", "registered", "drawn", "opened", "certified"} <= read
+    assert {"corrected", "deviated", "corrections/0.json", "evidence.json"} <= read
+
+
+def test_of_an_amended_audit_with_failed_dropped_and_excluded_draws(
+    at: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw_again = True
+
+    def draw_here(job: Any, seeds: Sequence[int], *, keep: Any, **_: Any) -> None:
+        """Draw as the drawing process does; one seed fails, and the last is not reached at once."""
+        nonlocal draw_again
+        worker = Worker(job, make_learner(job))
+        for seed in seeds:
+            if seed == 107 and draw_again:
+                draw_again = False
+                raise KeyboardInterrupt
+            if seed == 103:
+                record, release, model = {"seed": 103, "status": "failed", "error": "?"}, b"", b""
+            else:
+                record, release, model = worker.draw(Seed(seed))
+            keep({**record, **worker.prepared, "guard": guard_here()}, release, model)
+
+    monkeypatch.setattr("proxyguard.audit.draw.draw_all", draw_here)
+    audit = at("registered")
+    with pytest.raises(KeyboardInterrupt):
+        audit.draw()
+    audit.draw(again=[("bootstrap", 100)])
+    audit.amend("one draw is left out", exclude=[("bootstrap", 107)])
+    audit.open()
+    read = documents_in(audit.folder.path)
+    assert {"amended", "registry/1.json"} <= read
+    manifest = ReleaseManifest.read(audit.folder / "releases.json")
+    dropped, *_, failed, _, _, _, _ = manifest.members["target"]["bootstrap"].draws
+    assert isinstance(dropped, DrawnRelease)
+    assert dropped.again
+    assert isinstance(failed, FailedDraw)
+
+
+def test_of_named_releases_and_their_correction(apart: At) -> None:
+    audit = apart("new")
+    edit(audit, ('reliability_target = "0.6"', 'level = "releases"'))
+    audit.run()
+    audit.correct("a pool of 700", {"pool": 700})
+    assert "corrections/0.json" in documents_in(audit.folder.path)
+
+
+def test_of_rounded_statistics_picks_and_several_mechanisms(at: At) -> None:
+    audit = at("new")
+    second = (
+        '[[mechanism]]\nname = "few"\ngenerator = "bootstrap"\noptions = { rows = 20 }\n'
+        "draws = 5\nseeds = { first = 200 }\n\n[[secondary]]"
+    )
+    edit(audit, ("[[secondary]]", second))
+    place = audit.folder / "audit.toml"
+    place.write_text(place.read_text() + '\n[picks]\nalpha = "0.05"\n\n[disclosure]\ndigits = 3\n')
+    audit.run()
+    assert {"releases.json", "report.json"} <= documents_in(audit.folder.path)
+
+
+@pytest.mark.parametrize("claim", [SEQUENTIAL, STREAM], ids=["sequential", "stream"])
+def test_of_an_audit_that_draws_after_opening(at: At, claim: str) -> None:
+    audit = at("new")
+    place = audit.folder / "audit.toml"
+    text = place.read_text().split("[[secondary]]")[0]
+    if claim is STREAM:
+        text = text.split("[[mechanism]]")[0]
+    place.write_text(text + claim)
+    audit.seal()
+    audit.register()
+    if claim is STREAM:
+        data = audit.folder.path.parent / "data"
+        header, *rows = (data / "table.csv").read_text().splitlines()
+        for k in range(2):
+            (data / f"{k}.csv").write_text("\n".join([header, *rows[k::2]]) + "\n")
+            audit.submit(data / f"{k}.csv")
+        audit.close()
+    else:
+        audit.open()
+    read = documents_in(audit.folder.path)
+    assert {"drawn", "scored", "certified", "evidence.json"} <= read
+    assert "releases.json" not in read
+
+
+def test_of_a_granted_audit_whose_key_was_rotated(stages: Path, tmp_path: Path) -> None:
+    shutil.copytree(stages / "new", tmp_path / "work")
+    audit = Audit(
+        tmp_path / "work" / "audit", home=tmp_path / "work" / "home",
+        data=[tmp_path / "work" / "data"], workers=1,
+    )  # fmt: skip
+    key = tmp_path / "steward.pem"
+    steward = SigningKey.create()
+    steward.save(key)
+    audit.seal(steward=steward.identity)
+    audit.register()
+    audit.draw()
+    audit.grant(key)
+    audit.open()
+    audit.rotate_key()
+    assert {"rotated", "grant.json", "target/0.sealed"} <= documents_in(audit.folder.path)
+
+
+def test_of_losses_that_were_given(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    losses = np.random.default_rng(1).random((6, 200, 1)) < 0.05
+    np.savez(
+        data / "losses.npz", losses=losses.astype(float), releases=[f"r{k}" for k in range(6)],
+        requirements=["error"],
+    )  # fmt: skip
+    audit = Audit(tmp_path / "audit", home=tmp_path / "home", data=[data], workers=1)
+    audit.init(
+        'format = 1\nname = "given"\npurpose = "Is it?"\n[target]\nlosses = "losses.npz"\n'
+        '[[requirement]]\nname = "error"\nloss = "error"\nform = "absolute"\nlimit = "0.2"\n'
+        'low = "0"\nhigh = "1"\ntwo_valued = true\n[[mechanism]]\nname = "theirs"\n'
+        'generator = "losses"\ndraws = 6\nseeds = { first = 1 }\n[claim]\n'
+        'reliability_target = "0.3"\n'
+    )
+    audit.run()
+    assert {"releases.json", "evidence.json"} <= documents_in(audit.folder.path)
+
+
+def test_of_the_demonstration(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    write_digits(data)
+    audit = Audit(tmp_path / "audit", home=tmp_path / "home", data=[data], workers=1)
+    audit.init(DEMO.replace("draws = 40", "draws = 6"))
+    audit.run()
+    assert {"advice.json", "report.json"} <= documents_in(audit.folder.path)
