@@ -12,11 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from proxyguard.audit.audit import Audit
-from proxyguard.audit.folder import REPORTS
-from proxyguard.audit.verify import Verification
-from proxyguard.errors import SealError
+from proxyguard.audit.folder import CERTIFICATE, EVIDENCE, REPORTS
+from proxyguard.audit.verify import Scope, Verification
+from proxyguard.cli.main import app
+from proxyguard.errors import RegistryError, SealError
 
 At = Callable[[str], Audit]
 
@@ -258,3 +260,77 @@ def test_the_command_line_gives_its_findings_as_json(at: At) -> None:
     assert found["good"] is False
     assert {"place": "evidence.json", "problem": "is missing"} in found["findings"]
     assert found["unknown"] == ["notes.txt"]
+
+
+def cut(audit: Audit, entries: int) -> None:
+    """Do what anybody can: cut the last entries, and delete what they vouched for."""
+    place = audit.folder / LEDGER
+    place.write_bytes(b"".join(place.read_bytes().splitlines(keepends=True)[:-entries]))
+    gone = REPORTS if entries == 1 else (*REPORTS, EVIDENCE, CERTIFICATE)
+    for name in gone:
+        (audit.folder / name).unlink()
+
+
+def test_a_cut_ledger_is_found_by_a_head_that_was_noted(at: At) -> None:
+    audit = at("certified")
+    arguments = ["verify", str(audit.folder.path)]
+    certified = audit.journal().ledger.head
+    shown = CliRunner().invoke(app, [*arguments, "--head", certified])
+    assert shown.exit_code == 0, shown.output
+    assert f"Ledger head {certified}, 6 entries" in shown.output
+    assert "The noted head is the head." in shown.output
+    told = CliRunner().invoke(
+        app, ["deviate", *arguments[1:], "--home", str(audit.home.root), "--reason", "we looked"]
+    )
+    noted = audit.journal().ledger.head
+    assert f"Ledger head {noted}\n" in told.output
+    shown = CliRunner().invoke(app, [*arguments, "--head", certified])
+    assert shown.exit_code == 0, shown.output
+    assert "The noted head is entry 6 of 7; 1 entry was added since." in shown.output
+    cut(audit, 1)
+    assert audit.verify().good  # the folder alone cannot tell
+    shown = CliRunner().invoke(app, [*arguments, "--head", noted])
+    assert shown.exit_code == 5
+    assert f"BAD  {LEDGER}: the noted head {noted[:16]}... is none of its 6 entries" in shown.output
+    assert "note report.md: is missing, and the audit is certified" in shown.output
+
+
+def test_all_that_followed_the_opening_can_be_cut_and_the_head_shows_it(at: At) -> None:
+    audit = at("certified")
+    noted = audit.journal().ledger.head
+    cut(audit, 2)
+    assert audit.verify().good
+    found = audit.verify(head=noted)
+    assert [finding.place for finding in found.findings] == [LEDGER]
+    assert found.to_dict()["noted_head"] is None
+
+
+@pytest.mark.parametrize("head", ["", "0" * 63, "G" * 64])
+def test_a_head_that_is_no_digest_is_no_head(head: str) -> None:
+    with pytest.raises(RegistryError, match="64 hexadecimal digits"):
+        Scope(head=head)
+
+
+def test_reports_that_are_missing_are_said_and_not_said_to_be_built_anew(at: At) -> None:
+    audit = at("certified")
+    assert audit.verify().absent == []
+    for name in REPORTS[1:]:
+        (audit.folder / name).unlink()
+    found = audit.verify()
+    assert found.absent == list(REPORTS[1:])
+    assert "report: built anew, byte by byte" in found.checked  # the one that is there
+    (audit.folder / REPORTS[0]).unlink()
+    found = audit.verify()
+    assert found.good
+    assert found.absent == list(REPORTS)
+    assert "report: built anew, byte by byte" not in found.checked
+
+
+def test_files_are_not_ok_where_one_was_changed(at: At) -> None:
+    audit = at("sealed")
+    assert "files: every recorded byte" in audit.verify().checked
+    place = audit.folder / "development" / "0.training.parquet"
+    place.write_bytes(place.read_bytes() + b".")
+    found = audit.verify()
+    assert [finding.place for finding in found.findings] == ["development/0.training.parquet"]
+    assert "files: every recorded byte" not in found.checked

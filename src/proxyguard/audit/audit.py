@@ -226,6 +226,7 @@ class Audit:
         run_named_code: bool = False,
         redraw: int = 0,
         timeout: float = TIMEOUT,
+        head: str | None = None,
     ) -> Verification:
         """Check the folder offline; with the target's key, compute the losses again too.
 
@@ -234,7 +235,8 @@ class Audit:
         folder names is run with ``run_named_code`` only, in a process without keys; what would
         need it is in ``not_checked`` otherwise. ``redraw`` draws so many registered seeds again,
         chosen at random, and compares what they give with what was stored. Named code and
-        redraws are ended after ``timeout`` seconds each, and then are not checked either.
+        redraws are ended after ``timeout`` seconds each, and then are not checked either. ``head``
+        is the ledger's head as it was noted before: one that is no longer in it is a finding.
         """
         opener: Opener | None = None
         if with_target:
@@ -246,7 +248,7 @@ class Audit:
             )  # fmt: skip
         scope = Scope(
             types=tuple(trust), run_named_code=run_named_code, redraw=redraw,
-            data=self.place.data.roots, timeout=timeout,
+            data=self.place.data.roots, timeout=timeout, head=head,
         )  # fmt: skip
         return verify(self.folder, opener, scope)
 

@@ -1,9 +1,9 @@
 """Check an audit folder as a stranger would: offline, without any key, from its bytes alone.
 
-The steps, in order: (1) the ledger's chain and signatures, (2) every file's bytes, (3) the
-declaration and what was sealed and registered from it, (4) the frozen releases, (5) the
-grant, (6) the evidence derived anew, (7) the certificate decided anew, (8) the report built
-anew. With the target's key, (9) the losses are computed again. Steps 3 to 9 are in
+The steps, in order: (1) the ledger's chain and signatures, and the head that somebody noted, (2)
+every file's bytes, (3) the declaration and what was sealed and registered from it, (4) the frozen
+releases, (5) the grant, (6) the evidence derived anew, (7) the certificate decided anew, (8) the
+report built anew. With the target's key, (9) the losses are computed again. Steps 3 to 9 are in
 `verify_claim`, which is loaded when there is a claim.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from proxyguard.audit.folder import CERTIFICATE, DECLARATION, EVIDENCE, AuditFolder
+from proxyguard.audit.folder import CERTIFICATE, DECLARATION, EVIDENCE, REPORTS, AuditFolder
 from proxyguard.audit.integrity import odd_entries, problems, unknown_files
 from proxyguard.draw.catalog import only_our_code
 from proxyguard.errors import (
@@ -26,7 +26,7 @@ from proxyguard.errors import (
     Unprotected,
     UntrustedCode,
 )
-from proxyguard.seal.inside import ours_to_mend
+from proxyguard.seal.inside import is_address, ours_to_mend
 from proxyguard.seal.journal import NAME, Journal
 from proxyguard.seal.ledger import Stage
 
@@ -62,8 +62,13 @@ class Scope:
     redraw: int = 0  # how many seeds to draw again
     data: tuple[Path, ...] = ()  # where delivered files are, for drawing them again
     timeout: float = TIMEOUT  # seconds for each part that named code computes, and each redraw
+    head: str | None = None  # of the ledger, as it was noted before
 
     def __post_init__(self) -> None:
+        if self.head is not None and not is_address(self.head):
+            raise RegistryError(
+                f"a ledger's head is 64 hexadecimal digits in small letters, got {self.head[:80]!r}"
+            )
         if not 0.0 < self.timeout <= LONGEST:
             raise RegistryError(
                 f"timeout is a number of seconds above 0 and at most {LONGEST:g}, got "
@@ -83,6 +88,9 @@ class Verification:
     stated: list[str] = field(default_factory=list)  # what stays the author's word
     attestation: str | None = None
     head: str | None = None
+    entries: int = 0  # that the ledger has
+    noted: str | None = None  # what the head that was noted before is now
+    absent: list[str] = field(default_factory=list)  # reports of a certificate that are not here
     certified: bool | None = None
 
     @property
@@ -107,6 +115,9 @@ class Verification:
             "stated_not_checked": self.stated,
             "attestation": self.attestation,
             "head": self.head,
+            "entries": self.entries,
+            "noted_head": self.noted,
+            "absent": self.absent,
             "certified": self.certified,
         }
 
@@ -125,7 +136,14 @@ def _verify(folder: AuditFolder, opener: Opener | None, scope: Scope) -> Verific
     if journal is None:
         return result
     result.signers, result.head = journal.signers, journal.ledger.head
+    result.entries = len(journal.ledger.entries)
     result.certified = journal.ledger.has(Stage.CERTIFIED)
+    if result.certified:
+        result.absent = [name for name in REPORTS if not folder.has(name)]
+    noted = scope.head
+    if noted is not None:
+        result.noted = step(result, NAME, "head: the noted one is in the ledger",
+                            lambda: _find_noted(journal, noted))  # fmt: skip
     step(result, "files", "files: every recorded byte",
          lambda: _check_files(result, folder, journal))  # fmt: skip
     if journal.ledger.has(Stage.SEALED):
@@ -139,6 +157,26 @@ def _verify(folder: AuditFolder, opener: Opener | None, scope: Scope) -> Verific
     elif scope.redraw:
         result.not_checked.append("redraw: nothing is drawn yet")
     return result
+
+
+def _find_noted(journal: Journal, noted: str) -> str:
+    """Say where the head stands that somebody noted; raise where the ledger does not have it.
+
+    Whoever cuts the last entries leaves a shorter ledger that is whole in itself: only a head
+    that was noted elsewhere shows that there were more.
+    """
+    digests = [entry.digest for entry in journal.ledger.entries]
+    if noted not in digests:
+        raise SealError(
+            f"the noted head {noted[:16]}... is none of its {len(digests)} entries: the last ones "
+            "were cut since it was noted, or this is another ledger; ask for the folder as it was"
+        )
+    number = digests.index(noted) + 1
+    since = [entry.stage.value for entry in journal.ledger.entries[number:]]
+    if not since:
+        return "is the head"
+    added = "1 entry was" if len(since) == 1 else f"{len(since)} entries were"
+    return f"is entry {number} of {len(digests)}; {added} added since"
 
 
 def refuse_unsound(folder: AuditFolder, act: str, *, besides: Sequence[str] = ()) -> None:
@@ -193,9 +231,13 @@ def _unrecorded(folder: AuditFolder, journal: Journal) -> Iterator[tuple[str, st
 
 
 def step(result: Verification, place: str, name: str, check: Callable[[], Any]) -> Any:
-    """Run one check; what it raises is a finding, or says why nothing was checked."""
+    """Run one check; what it raises is a finding, or says why nothing was checked.
+
+    It is told as one that holds where it found nothing, also where it adds what it finds itself.
+    """
+    before = len(result.findings)
     done, found = _attempt(result, place, name, check)
-    if done:
+    if done and len(result.findings) == before:
         result.checked.append(name)
     return found
 

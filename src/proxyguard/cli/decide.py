@@ -48,11 +48,11 @@ def draw(
         audit = audit_of(folder, home, data, workers, progress)
         if candidate is not None:
             words = ask_passphrase(passphrase)
-            _show_round(audit.submit(candidate, key_file=key_file, passphrase=words), json)
+            _show_round(audit.submit(candidate, key_file=key_file, passphrase=words), folder, json)
             return
         manifest = audit.draw(seeds)
     if json:
-        show.give(manifest)
+        show.give(show.with_head(manifest, folder))
         return
     from proxyguard.audit.manifest import FAILED
 
@@ -62,6 +62,7 @@ def draw(
             show.say(f"{name}: {len(content['draws'])} draws frozen, {len(failed)} failed")
             for draw in failed:
                 show.say(f"    seed {draw['seed']}: {draw['error']}")
+    show.say_head(folder)
     show.say(f"Next: proxyguard open {folder}")
 
 
@@ -136,6 +137,7 @@ def grant(
     if statement["again"] is not None:
         show.say(f"Granted again ({statement['again']['reason']}): records of this target were "
                  f"seen before, {statement['again']['met']}.")  # fmt: skip
+    show.say(f"Ledger head {statement['head']}: the grant is for a ledger that begins with it.")
     show.say(f"Granted to author {statement['author'][:64]}: see that this is who asked you.")
 
 
@@ -198,18 +200,23 @@ def deviate(
 ) -> None:
     """Record, after opening, that something was not done as registered."""
     audit_of(folder, home, None, None, None).deviate(reason)
-    show.give({"recorded": reason}) if json else show.say("Recorded.")
+    if json:
+        show.give(show.with_head({"recorded": reason}, folder))
+        return
+    show.say("Recorded.")
+    show.say_head(folder)
 
 
 def rotate_key(folder: Folder, home: Home = None, json: Json = False) -> None:
     """Hand the audit over to a new signing key; the old key signs that in the ledger."""
     handed = audit_of(folder, home, None, None, None).rotate_key()
     if json:
-        show.give(handed)
+        show.give(show.with_head(handed, folder))
         return
     show.say(f"Handed over from {handed['from'][:64]}")
     show.say(f"              to {handed['to'][:64]}")
     show.say("Tell those who check your audits; hand over your other audits in the same way.")
+    show.say_head(folder)
 
 
 def correct(
@@ -240,36 +247,41 @@ def correct(
             reason, value, key_file=key_file, passphrase=ask_passphrase(passphrase)
         )
     if json:
-        show.give(found)
+        show.give(show.with_head(found, folder))
         return
     if "deviation" in found:
         show.say(f"Recorded as a deviation: {found['deviation']}")
+        show.say_head(folder)
         return
     show.say("Corrective certificate, which does not replace the registered one:")
     # Without the mark and colour of a verdict: what was chosen after opening decides nothing.
     for verdict in found["verdicts"]:
         show.say(f"{verdict['mechanism']}:")
         show.say(f"    {verdict['sentence']}")
+    show.say_head(folder)
 
 
 def _finish(predicate: dict[str, Any] | None, folder: Path, json: bool) -> None:
     if predicate is None:
-        show.give({"finished": False}) if json else show.say(
-            "Not decided yet; go on with open, when you like."
-        )
+        if json:
+            show.give(show.with_head({"finished": False}, folder))
+        else:
+            show.say("Not decided yet; go on with open, when you like.")
+            show.say_head(folder)
         raise typer.Exit(show.Exit.UNRESOLVED)
     if json:
-        show.give(predicate)
+        show.give(show.with_head(predicate, folder))
     else:
         show.show_outcome(folder, predicate)
+        show.say_head(folder)
         show.say(f"Report: {folder / 'report.html'}")
         show.say(f"Anyone can check this: proxyguard verify {folder}")
     raise typer.Exit(show.outcome_code(folder, predicate))
 
 
-def _show_round(found: dict[str, Any], json: bool) -> None:
+def _show_round(found: dict[str, Any], folder: Path, json: bool) -> None:
     if json:
-        show.give(found)
+        show.give(show.with_head(found, folder))
     else:
         decision = found["decision"]
         show.say(
@@ -277,4 +289,5 @@ def _show_round(found: dict[str, Any], json: bool) -> None:
             f"(p {found['pvalue']:.3g}, level {float(found['level']):.3g})",
             style=show.STYLES[decision],
         )
+        show.say_head(folder)
     raise typer.Exit(show.verdict_code([found]))

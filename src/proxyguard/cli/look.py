@@ -100,6 +100,15 @@ def verify(
             "ended and not checked.",
         ),
     ] = 3600.0,
+    head: Annotated[
+        str | None,
+        typer.Option(
+            "--head",
+            metavar="DIGEST",
+            help="The ledger's head as it was noted before; exit code 5 unless the ledger still "
+            "has that entry. Nothing else shows that the last entries were cut.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Check everything that can be checked, offline.
@@ -117,10 +126,12 @@ def verify(
             found = audit_of(folder, home, data, None, progress).verify(
                 with_target=with_target, key_file=key_file, passphrase=words,
                 steward_key=steward_key, trust=trust or (), run_named_code=run_named_code,
-                redraw=redraw, timeout=timeout,
+                redraw=redraw, timeout=timeout, head=head,
             )  # fmt: skip
     else:
-        own = Scope(types=tuple(trust or ()), run_named_code=run_named_code, timeout=timeout)
+        own = Scope(
+            types=tuple(trust or ()), run_named_code=run_named_code, timeout=timeout, head=head
+        )
         found = check(AuditFolder(folder), scope=own)
     if json:
         show.give(found.to_dict())
@@ -136,6 +147,13 @@ def verify(
         more = len(found.unknown) - MOST_NOTES
         if more > 0:  # or a folder of a million files would push the verdict off the screen
             show.say(f"note {more:,} more files that nothing vouches for; --json names them all")
+        for name in found.absent:
+            show.say(f"note {name}: is missing, and the audit is certified; proxyguard report "
+                     "writes it, from the ledger as it is now")  # fmt: skip
+        if found.head is not None:
+            show.say(f"Ledger head {found.head}, {found.entries} entries")
+        if found.noted is not None:
+            show.say(f"The noted head {found.noted}.")
         for index, key in enumerate(found.signers):
             show.say(f"Signed by {key}" if index == 0 else f"then, handed over to, {key}")
         if found.attestation:
@@ -170,6 +188,7 @@ def status(folder: Folder, json: Json = False) -> None:
         show.show_verdicts(found.verdicts)
         show.say()
         show.show_standing(found)
+    show.say(f"Ledger head {found.head}")
     show.say(f"Next: proxyguard {found.next} {folder}")
 
 

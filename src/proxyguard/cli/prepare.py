@@ -80,7 +80,7 @@ def seal(
     words = ask_passphrase(passphrase, confirm=True)
     body = audit_of(folder, home, data, None, None).seal(passphrase=words, steward=steward)
     if json:
-        show.give(body)
+        show.give(show.with_head(body, folder))
         return
     for name, member in body["members"].items():
         show.say(
@@ -93,6 +93,7 @@ def seal(
     show.say(f"Lineage: {lineage_words(body['lineage'])}.")
     for line in body["warnings"]:
         show.say(f"warning: {line}")
+    show.say_head(folder)
 
 
 def register(
@@ -104,9 +105,10 @@ def register(
         audit = audit_of(folder, home, data, workers, progress)
         value = audit.register()
     if json:
-        show.give(value)
+        show.give(show.with_head(value, folder))
         return
     _show_limits(value)
+    show.say_head(folder)
     show.say(f"Registered. Next: proxyguard {audit.status().next} {folder}")
 
 
@@ -135,7 +137,7 @@ def amend(
         value = audit.amend(reason, draws)
     void = audit.journal().ledger.find(Stage.AMENDED)[-1].body["void"]
     if json:
-        show.give({**value, "void": void})
+        show.give(show.with_head({**value, "void": void}, folder))
         return
     _show_limits(value)
     for draw in void:
@@ -144,6 +146,7 @@ def amend(
             "claim again: this amendment does not repeat the exclusion. To keep it out, amend with "
             "every --exclude that should hold."
         )
+    show.say_head(folder)
     show.say("Amended.")
 
 

@@ -182,6 +182,23 @@ def show_outcome(folder: Path, predicate: Mapping[str, Any]) -> None:
     say_stated([str(one["about"]) for one in predicate["stated_not_checked"]])
 
 
+def with_head(value: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return what a step gave, with the ledger's head after it."""
+    return {**value, "head": _head(folder)}
+
+
+def say_head(folder: Path) -> None:
+    """Print the ledger's head after a step: a cut ledger is found by a head noted elsewhere."""
+    say(f"Ledger head {_head(folder)}")
+    say("Note it outside the folder: verify --head finds entries that were cut since.")
+
+
+def _head(folder: Path) -> str:
+    from proxyguard.audit.folder import AuditFolder
+
+    return AuditFolder(folder).journal().ledger.head
+
+
 def say_stated(about: Sequence[str]) -> None:
     """Print what stays the author's word; the report has the sentences."""
     if about:
