@@ -21,7 +21,7 @@ from proxyguard.audit.open import Opener
 from proxyguard.audit.resolve import load_fitted
 from proxyguard.draw.outcome import features, outcomes, predict
 from proxyguard.draw.protocol import Seed
-from proxyguard.seal.table import read_table_bytes
+from proxyguard.tables.files import read_table_bytes
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ from proxyguard.draw.protocol import Seed
 from proxyguard.draw.worker import Worker
 from proxyguard.errors import RegistryError, TableError
 from proxyguard.registry.target import Reading
-from proxyguard.seal.table import RawTable, table_bytes
+from proxyguard.tables.files import RawTable, table_bytes
 
 DATA = os.environ.get("PROXYGUARD_DATA")
 MUSHROOM = Path(str(DATA)) / "secondary_mushroom" / "secondary_data.csv.gz"

@@ -16,9 +16,9 @@ from conformance.generator import GeneratorConformance, source
 from proxyguard.adapters.bootstrap import RowBootstrap
 from proxyguard.adapters.callable import Callable
 from proxyguard.adapters.files import FileFolder, NamedFile, StoredPredictions
-from proxyguard.draw.content import Schema
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import RegistryError, TableError
+from proxyguard.tables.content import Schema
 
 HELPER = """\
 calls = []

@@ -26,7 +26,7 @@ from proxyguard.draw.protocol import Seed
 from proxyguard.errors import DrawError, RegistryError
 from proxyguard.registry.parts import Procedure
 from proxyguard.registry.target import Outcome
-from proxyguard.seal.table import table_bytes
+from proxyguard.tables.files import table_bytes
 
 OUTCOME = Outcome(column="group", positive="space")
 OPTIONS: dict[str, Any] = {"outcome": "group", "positive": "space", "text": "body", "rows": 40}

@@ -37,7 +37,7 @@ from proxyguard.evidence.record import derived_record, read_evidence
 from proxyguard.seal.canonical import digest
 from proxyguard.seal.journal import NAME
 from proxyguard.seal.ledger import Stage
-from proxyguard.seal.table import read_table_bytes
+from proxyguard.tables.files import read_table_bytes
 
 At = Callable[[str], Audit]
 Value = dict[str, Any]

@@ -30,12 +30,13 @@ from proxyguard.draw.models import load_model
 from proxyguard.errors import BrokenTable, RegistryError, SealError, TableError
 from proxyguard.registry.declaration import read_declaration
 from proxyguard.registry.target import Reading
-from proxyguard.seal import inside, table
+from proxyguard.seal import inside
 from proxyguard.seal.canonical import canonical_bytes
 from proxyguard.seal.journal import NAME
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.sealed_file import SealedFile
 from proxyguard.seal.storage import write_atomic
+from proxyguard.tables import files
 
 At = Callable[[str], Audit]
 Value = dict[str, Any]
@@ -384,13 +385,13 @@ def test_eighty_million_rows_in_a_megabyte_are_refused_before_they_are_made(
 def test_a_table_that_nobody_could_read_back_is_not_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    frame = table.to_frame(pa.table({"a": [1.0] * 11}))
-    content = table.table_bytes(frame)
-    monkeypatch.setattr(table, "CELLS", 10)
+    frame = files.to_frame(pa.table({"a": [1.0] * 11}))
+    content = files.table_bytes(frame)
+    monkeypatch.setattr(files, "CELLS", 10)
     with pytest.raises(TableError, match="11 cells"):
-        table.table_bytes(frame)
+        files.table_bytes(frame)
     with pytest.raises(BrokenTable, match="11 cells"):
-        table.read_table_bytes(content, "x")
+        files.read_table_bytes(content, "x")
 
 
 def test_one_long_text_in_every_record_is_held_once() -> None:
@@ -398,7 +399,7 @@ def test_one_long_text_in_every_record_is_held_once() -> None:
     text = "x" * 1_000_000
     column = pa.DictionaryArray.from_arrays(np.zeros(100_000, np.int32), [text])
     pq.write_table(pa.table({"t": column}), sink, store_schema=False)
-    frame = table.read_table_bytes(sink.getvalue(), "x")  # 100 GB, were it written out
+    frame = files.read_table_bytes(sink.getvalue(), "x")  # 100 GB, were it written out
     assert frame["t"].iloc[-1] == text
 
 
@@ -406,7 +407,7 @@ def test_lists_within_a_table_are_refused() -> None:
     sink = io.BytesIO()
     pq.write_table(pa.table({"a": [[0] * 1000] * 10}), sink)
     with pytest.raises(BrokenTable, match="column 'a' holds lists"):
-        table.read_table_bytes(sink.getvalue(), "x")
+        files.read_table_bytes(sink.getvalue(), "x")
 
 
 def test_packed_text_is_unpacked_up_to_a_bound(
@@ -416,9 +417,9 @@ def test_packed_text_is_unpacked_up_to_a_bound(
 
     place = tmp_path / "table.csv.gz"
     place.write_bytes(gzip.compress(b"a\n" + b"1\n" * 100_000))
-    monkeypatch.setattr(table, "TEXT", 1000)
+    monkeypatch.setattr(files, "TEXT", 1000)
     with pytest.raises(TableError, match=r"table\.csv\.gz has more than 1,000 bytes"):
-        table.RawTable(place, Reading())
+        files.RawTable(place, Reading())
 
 
 def test_a_stored_model_is_measured_before_it_is_unpacked(

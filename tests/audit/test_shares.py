@@ -17,7 +17,6 @@ from proxyguard.audit.audit import Audit
 from proxyguard.audit.home import load_key_file
 from proxyguard.audit.score_shares import ShareScorer, countable
 from proxyguard.audit.target import Chunk, OpenTarget
-from proxyguard.draw.content import content_digest
 from proxyguard.errors import LossMismatch, RegistryError
 from proxyguard.evidence.component import component_pvalues
 from proxyguard.losses.cell import Reading
@@ -29,7 +28,8 @@ from proxyguard.registry.parts import RequirementPart
 from proxyguard.registry.test import ComponentTest
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.sealed_file import SealedFile
-from proxyguard.seal.table import read_table_bytes, table_bytes
+from proxyguard.tables.content import content_digest
+from proxyguard.tables.files import read_table_bytes, table_bytes
 
 DECLARATION = """
 format = 1

@@ -30,7 +30,7 @@ from proxyguard.draw.worker import Worker
 from proxyguard.seal import entropy, lineage, storage
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.storage import LEFTOVER
-from proxyguard.seal.table import read_table_bytes
+from proxyguard.tables.files import read_table_bytes
 
 DECLARATION = """\
 format = 1

@@ -11,7 +11,7 @@ import pytest
 
 from proxyguard.draw.answers import Answer, Killed, drawn_answers
 from proxyguard.draw.worker import Worker, _draw_all
-from proxyguard.seal.table import table_bytes
+from proxyguard.tables.files import table_bytes
 
 MODULE = """
 class Many:

@@ -18,7 +18,7 @@ from proxyguard.draw import confine, landlock
 from proxyguard.draw.confine import HardLinks, Reach, is_guard, needs_of, reach_of
 from proxyguard.draw.pool import Draws, draw_groups
 from proxyguard.errors import DrawError
-from proxyguard.seal.table import read_table_bytes, table_bytes
+from proxyguard.tables.files import read_table_bytes, table_bytes
 
 # Each way reads a secret, or leaves a word for the next draw; a release that is returned tells
 # what was read.

@@ -15,7 +15,7 @@ from proxyguard.draw.answers import drawn_answers, receive
 from proxyguard.draw.confine import needs_of, reach_of
 from proxyguard.draw.pool import Draws, draw_groups
 from proxyguard.errors import DrawError
-from proxyguard.seal.table import read_table_bytes, table_bytes
+from proxyguard.tables.files import read_table_bytes, table_bytes
 
 MODULE = """
 import fcntl

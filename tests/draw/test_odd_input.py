@@ -25,7 +25,7 @@ from proxyguard.registry.target import Outcome, Reading
 from proxyguard.seal.crypto import KeyFile, Recipient
 from proxyguard.seal.fingerprint import canonical_value
 from proxyguard.seal.sealed_file import SealedFile, seal_table
-from proxyguard.seal.table import RawTable, read_table
+from proxyguard.tables.files import RawTable, read_table
 
 HOLDER = KeyFile(bytes(range(32)))
 

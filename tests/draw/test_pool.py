@@ -13,7 +13,7 @@ import pytest
 from proxyguard.draw import pool
 from proxyguard.draw.pool import Draws, draw_groups
 from proxyguard.errors import DrawError
-from proxyguard.seal.table import read_table_bytes, table_bytes
+from proxyguard.tables.files import read_table_bytes, table_bytes
 
 MODULE = """
 import os

@@ -30,7 +30,7 @@ from proxyguard.adapters.private_tables import FILE, KeptFit
 from proxyguard.adapters.settings import exact
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import RegistryError, TableError
-from proxyguard.seal.table import as_text
+from proxyguard.tables.columns import as_text
 
 if TYPE_CHECKING:
     import pandas as pd

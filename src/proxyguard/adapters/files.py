@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from proxyguard.draw.content import Schema, is_prediction
 from proxyguard.draw.protocol import ReleaseFile, Seed
 from proxyguard.errors import RegistryError, TableError
 from proxyguard.registry.target import Reading
-from proxyguard.seal.table import RawTable, read_file, read_table
+from proxyguard.tables.content import Schema, is_prediction
+from proxyguard.tables.files import RawTable, read_file, read_table
 
 if TYPE_CHECKING:
     import pandas as pd

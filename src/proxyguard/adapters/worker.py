@@ -25,7 +25,7 @@ from proxyguard.draw.protocol import Learner
 from proxyguard.draw.worker import serve
 from proxyguard.registry.parts import Procedure
 from proxyguard.registry.target import Outcome
-from proxyguard.seal.table import read_table_bytes
+from proxyguard.tables.files import read_table_bytes
 
 
 def make_learner(job: Mapping[str, Any]) -> Learner | None:

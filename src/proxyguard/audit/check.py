@@ -29,7 +29,6 @@ from proxyguard.audit.resolve import (
 )
 from proxyguard.audit.seal import kinds_of_member, overlaps_of, prepare_member
 from proxyguard.draw.catalog import find_pipeline, is_random, load_attribute, load_generator
-from proxyguard.draw.content import Schema
 from proxyguard.errors import ProxyGuardError, TableError, TargetReused
 from proxyguard.losses.measure import Measure
 from proxyguard.losses.query import CodedRecords
@@ -39,7 +38,8 @@ from proxyguard.registry.requirement import Form, Requirement
 from proxyguard.seal.entropy import random_bytes
 from proxyguard.seal.fingerprint import Table
 from proxyguard.seal.ledger import Stage
-from proxyguard.seal.table import RawTable
+from proxyguard.tables.content import Schema
+from proxyguard.tables.files import RawTable
 
 
 @dataclass(slots=True, kw_only=True)

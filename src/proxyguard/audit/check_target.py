@@ -18,7 +18,7 @@ from proxyguard.registry.target import (
     WithoutReplacementDesign,
 )
 from proxyguard.seal.fingerprint import canonical_value
-from proxyguard.seal.table import as_text, typed
+from proxyguard.tables.columns import as_text, typed
 
 if TYPE_CHECKING:
     import pandas as pd

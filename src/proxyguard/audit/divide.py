@@ -16,7 +16,8 @@ from proxyguard.registry.declaration import Member
 from proxyguard.registry.fields import number
 from proxyguard.registry.target import ClusteredDesign, StratifiedDesign, Target
 from proxyguard.seal.fingerprint import canonical_value
-from proxyguard.seal.table import RawTable, as_text
+from proxyguard.tables.columns import as_text
+from proxyguard.tables.files import RawTable
 
 if TYPE_CHECKING:
     import pandas as pd

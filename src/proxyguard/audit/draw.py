@@ -40,7 +40,7 @@ from proxyguard.seal.journal import Journal, writing
 from proxyguard.seal.ledger import Path as LedgerPath
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.storage import write_atomic
-from proxyguard.seal.table import read_file, read_table, read_table_bytes, table_bytes
+from proxyguard.tables.files import read_file, read_table, read_table_bytes, table_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -101,7 +101,7 @@ class AuditFolder:
 
     def stored_table(self, address: str, what: str) -> pd.DataFrame:
         """Return a stored table; an error names its file beside what it is."""
-        from proxyguard.seal.table import read_table_bytes
+        from proxyguard.tables.files import read_table_bytes
 
         return read_table_bytes(self.store.get(address), f"{what} ({self.store.name(address)})")
 

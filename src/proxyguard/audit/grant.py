@@ -28,7 +28,8 @@ from proxyguard.seal.ledger import Path as LedgerPath
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.lineage import LineageStore, Request, met_words
 from proxyguard.seal.storage import exclusive, write_atomic
-from proxyguard.seal.table import read_table_bytes, to_frame, typed
+from proxyguard.tables.columns import typed
+from proxyguard.tables.files import read_table_bytes, to_frame
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,7 +14,8 @@ from proxyguard.errors import TableError
 from proxyguard.registry.fields import number
 from proxyguard.registry.parts import RequirementPart
 from proxyguard.registry.target import Reading
-from proxyguard.seal.table import as_text, read_table
+from proxyguard.tables.columns import as_text
+from proxyguard.tables.files import read_table
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,12 +12,12 @@ from typing import Any
 from proxyguard.audit.folder import RELEASES, AuditFolder, Registry
 from proxyguard.draw.catalog import is_random
 from proxyguard.draw.confine import is_guard
-from proxyguard.draw.content import Schema
 from proxyguard.draw.sources import changed_reading
 from proxyguard.errors import SealError
 from proxyguard.registry.declaration import Member
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Entry, Stage
+from proxyguard.tables.content import Schema
 
 FAILED = ("failed", "timeout")
 """Draws that gave no release: every loss of theirs counts as its upper bound."""

@@ -18,7 +18,6 @@ from proxyguard.audit.folder import AuditFolder, Registry
 from proxyguard.audit.jobs import WORKER, draw_job, forbidden_paths, root_for
 from proxyguard.audit.limits import provisional_measure, resolve_roles
 from proxyguard.draw.catalog import is_random, load_generator, path_origin
-from proxyguard.draw.content import Schema
 from proxyguard.draw.models import load_model, model_bytes
 from proxyguard.draw.outcome import features, outcomes, predict
 from proxyguard.draw.pool import Check, Draws, Keep, draw_groups
@@ -40,7 +39,9 @@ from proxyguard.registry.parts import Drawn, MechanismPart
 from proxyguard.registry.target import Outcome
 from proxyguard.seal.fingerprint import canonical_value
 from proxyguard.seal.inside import OBJECT
-from proxyguard.seal.table import as_text, read_file, read_table_bytes
+from proxyguard.tables.columns import as_text
+from proxyguard.tables.content import Schema
+from proxyguard.tables.files import read_file, read_table_bytes
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -30,7 +30,8 @@ from proxyguard.seal.keys import identity_problem
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.lineage import Known, Overlap, find_overlaps
 from proxyguard.seal.sealed_file import seal_table
-from proxyguard.seal.table import kinds_of, table_bytes, to_arrow, typed
+from proxyguard.tables.columns import kinds_of, typed
+from proxyguard.tables.files import table_bytes, to_arrow
 
 if TYPE_CHECKING:
     import pandas as pd

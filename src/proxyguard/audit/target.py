@@ -26,7 +26,8 @@ from proxyguard.seal.fingerprint import canonical_value
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.sealed_file import ROWS, nonce_of
-from proxyguard.seal.table import to_frame, typed
+from proxyguard.tables.columns import typed
+from proxyguard.tables.files import to_frame
 
 if TYPE_CHECKING:
     import pandas as pd

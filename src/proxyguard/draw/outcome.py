@@ -14,7 +14,7 @@ from proxyguard.errors import TableError
 from proxyguard.registry.fields import number
 from proxyguard.registry.target import Outcome
 from proxyguard.seal.fingerprint import canonical_value
-from proxyguard.seal.table import as_text
+from proxyguard.tables.columns import as_text
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from proxyguard.seal.table import read_file
+from proxyguard.tables.files import read_file
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,7 +20,7 @@ from proxyguard.draw.protocol import Learner
 from proxyguard.errors import DrawError, ProxyGuardError, RegistryError, SealError, TableError
 from proxyguard.seal.canonical import canonical_bytes, digest
 from proxyguard.seal.inside import sha256_plain
-from proxyguard.seal.table import read_file
+from proxyguard.tables.files import read_file
 
 SHOWN = 8
 """How many differences a message names."""

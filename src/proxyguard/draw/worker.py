@@ -31,13 +31,13 @@ import numpy as np
 from proxyguard.draw.answers import WORDS, in_words, packed, pass_on, send
 from proxyguard.draw.catalog import load_generator
 from proxyguard.draw.confine import Confined, confine, confine_draw, needs_of
-from proxyguard.draw.content import Schema, content_digest
 from proxyguard.draw.models import model_bytes
 from proxyguard.draw.processes import adopt_orphans, children, end_children, end_with_parent
 from proxyguard.draw.protocol import Fitted, Learner, Seed
 from proxyguard.draw.sources import changed_generator, changed_procedure, refuse_changes
 from proxyguard.errors import DrawError, ProxyGuardError
-from proxyguard.seal.table import read_table_bytes, table_bytes
+from proxyguard.tables.content import Schema, content_digest
+from proxyguard.tables.files import read_table_bytes, table_bytes
 
 if TYPE_CHECKING:
     import pandas as pd

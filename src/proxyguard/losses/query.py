@@ -23,7 +23,7 @@ from proxyguard.registry.fields import number
 from proxyguard.registry.query import OTHERS, Query
 from proxyguard.registry.requirement import check_range
 from proxyguard.registry.value import canonical_value
-from proxyguard.seal.table import as_texts
+from proxyguard.tables.columns import as_texts
 
 if TYPE_CHECKING:
     import pandas as pd

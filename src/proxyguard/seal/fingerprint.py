@@ -27,8 +27,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
 from proxyguard.registry.value import canonical_value as canonical_value  # and from here
-from proxyguard.seal.table import as_texts
 from proxyguard.seal.twins import View, view_of
+from proxyguard.tables.columns import as_texts
 
 if TYPE_CHECKING:
     import pandas as pd

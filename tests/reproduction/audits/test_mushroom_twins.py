@@ -13,8 +13,8 @@ import pytest
 
 from proxyguard.registry.target import Reading
 from proxyguard.seal.fingerprint import Table, expected_twins
-from proxyguard.seal.table import RawTable
 from proxyguard.seal.twins import meet
+from proxyguard.tables.files import RawTable
 
 DATA = os.environ.get("PROXYGUARD_DATA")
 TABLE = Path(str(DATA)) / "secondary_mushroom" / "secondary_data.csv.gz"

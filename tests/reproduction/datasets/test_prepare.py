@@ -13,7 +13,8 @@ import pytest
 
 from proxyguard.errors import TableError
 from proxyguard.registry.target import Reading
-from proxyguard.seal.table import RawTable, kinds_of, typed
+from proxyguard.tables.columns import kinds_of, typed
+from proxyguard.tables.files import RawTable
 from reproduction.datasets import load
 from reproduction.datasets.prepare import csv_bytes, prepare
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from proxyguard.seal.storage import write_atomic
-from proxyguard.seal.table import table_bytes
+from proxyguard.tables.files import table_bytes
 from reproduction.audits.arrange import divided
 from reproduction.datasets import load
 

@@ -15,7 +15,7 @@ import pyarrow.csv
 
 from proxyguard.errors import TableError
 from proxyguard.seal.storage import write_atomic
-from proxyguard.seal.table import table_bytes
+from proxyguard.tables.files import table_bytes
 from reproduction.datasets import load
 from reproduction.datasets.catalog import Origin, entry
 

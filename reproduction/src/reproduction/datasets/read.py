@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.csv
 
 from proxyguard.errors import TableError
-from proxyguard.seal.table import to_frame
+from proxyguard.tables.files import to_frame
 from reproduction.datasets.domains import Domains
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.registry.value import canonical_value
-from proxyguard.seal.table import as_texts, is_number, typed
+from proxyguard.tables.columns import as_texts, is_number, typed
 
 if TYPE_CHECKING:
     import pandas as pd

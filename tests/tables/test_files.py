@@ -21,17 +21,9 @@ from hypothesis import strategies as st
 
 from proxyguard.errors import TableError
 from proxyguard.registry.target import Reading
-from proxyguard.seal import table
-from proxyguard.seal.table import (
-    RawTable,
-    as_text,
-    as_texts,
-    kinds_of,
-    read_table,
-    read_table_bytes,
-    table_bytes,
-    typed,
-)
+from proxyguard.tables import files
+from proxyguard.tables.columns import as_text, as_texts, kinds_of, typed
+from proxyguard.tables.files import RawTable, read_table, read_table_bytes, table_bytes
 
 PLAIN = Reading()
 MISSING = ("", "NA")
@@ -437,8 +429,8 @@ def test_a_link_to_a_table_reads_like_the_table(tmp_path: Path) -> None:
 def test_lines_are_counted_before_they_are_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, end: bytes
 ) -> None:
-    monkeypatch.setattr(table, "LINES", 100)
-    monkeypatch.setattr(table, "BLOCK", 7)
+    monkeypatch.setattr(files, "LINES", 100)
+    monkeypatch.setattr(files, "BLOCK", 7)
     for lines, most in ((b"x,y" + end) + (b"1,2" + end) * 99, True), (b"x,y" + end * 101, False):
         content = gzip.compress(lines) if name.endswith(".gz") else lines
         path = put(tmp_path, content, name)
@@ -452,7 +444,7 @@ def test_lines_are_counted_before_they_are_made(
 def test_a_small_compressed_file_of_endless_lines_stops_at_the_largest_count(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table, "LINES", 2**16)
+    monkeypatch.setattr(files, "LINES", 2**16)
     path = put(tmp_path, gzip.compress(b"x,y\n" + b"\n" * 2**25), "table.csv.gz")
     tracemalloc.start()
     try:
@@ -466,7 +458,7 @@ def test_a_small_compressed_file_of_endless_lines_stops_at_the_largest_count(
 def test_cells_of_a_text_table_have_the_limit_of_a_parquet_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table, "CELLS", 6)
+    monkeypatch.setattr(files, "CELLS", 6)
     assert len(RawTable(put(tmp_path, "x,y\n" + "1,2\n" * 3), PLAIN)) == 3
     with pytest.raises(TableError, match=r"table.csv has 8 cells; a table here has at most 6"):
         RawTable(put(tmp_path, "x,y\n" + "1,2\n" * 4), PLAIN)
