@@ -224,6 +224,7 @@ DECLARATION = """\
 format = 1
 name = "planned"
 purpose = "Could this small audit succeed?"
+{disclosure}
 
 [target]
 table = "table.csv"
@@ -282,7 +283,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     def build(*, sealed: bool, **changes: Any) -> tuple[str, ...]:
         roles = changes.pop("roles", "[claim]\n")
         text = DECLARATION.format(
-            **{"rows": 300, "draws": 12, "limit": "0.25", "claim": "", **changes}
+            **{"rows": 300, "draws": 12, "limit": "0.25", "claim": "", "disclosure": "", **changes}
         ).replace("[claim]\n", roles)
         folder, home, data = tmp_path / "audit", tmp_path / "home", tmp_path / "data"
         audit = Audit(folder, home=home, data=[data], workers=1)
@@ -313,6 +314,17 @@ def test_pilots_of_a_sealed_audit_become_its_plan(make: Make) -> None:
     chosen = json.loads(searched.stdout)["bootstrap"]["chosen"]
     assert chosen["n"] == 300
     assert chosen["releases"] <= 50
+
+
+def test_a_plan_counts_with_the_disclosure_that_is_declared(make: Make) -> None:
+    place = make(sealed=True, disclosure="disclosure = { digits = 1 }")
+    fixed = (*place, "--pilot-draws", 6, "--no-stress", "--reliability", "0.9", "--json")
+    plan = json.loads(proxyguard("plan", *fixed).stdout)["bootstrap"]
+    finer = json.loads(proxyguard("plan", *fixed, "--digits", 6).stdout)["bootstrap"]
+    assert (plan["digits"], finer["digits"]) == (1, 6)
+    powers = [sum(way["power"]["value"] for way in p["alternatives"]) for p in (plan, finer)]
+    assert powers[0] < powers[1] - 0.5
+    assert "# at the top of the file: disclosure = { digits = 1 }" in plan["toml"]
 
 
 ROLES = """

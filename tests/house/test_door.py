@@ -153,6 +153,7 @@ DOORS: dict[str, Door] = {
         "modes": ["direct", 3, ("x",), (), None, ("direct", "direct"), ("releases",),
                   ("collective",)],
         "tests": ["binomial", 3, ("x",), (), None, ("binomial", "binomial")],
+        "digits": [*SIZE, 7],
     }),
     "Records": (pg.Records, {}, {
         "ids": [3, "x", NAN, object(), [None], [NAN], [""], [[1], [1, 2]], [object()], {"a": 1}],

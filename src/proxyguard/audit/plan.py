@@ -215,6 +215,7 @@ def declared_question(place: Workplace, **open_choices: Any) -> Question:
         "alpha": claim.alpha,
         "mechanisms": len(member.mechanism),
         "design": design_of(member),
+        "digits": declaration.digits,
     }
     searching = bool({"budget", "power"} & set(open_choices))
     sealed = place.folder.journal().ledger.has(Stage.SEALED)

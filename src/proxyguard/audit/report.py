@@ -149,6 +149,7 @@ def unsettled_in(
                 seed=int(registry.digest[:8], 16),
                 sequential=declaration.claim.mode == "sequential",
                 unequal=len(shares) > 1,
+                digits=declaration.digits,
             )
         )
     return found

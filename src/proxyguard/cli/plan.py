@@ -59,6 +59,15 @@ def plan(
     power: Annotated[
         float | None, typer.Option("--power", help="Find the cheapest plan that reaches it.")
     ] = None,
+    digits: Annotated[
+        int | None,
+        typer.Option(
+            "--digits",
+            min=1,
+            max=6,
+            help="Of a disclosure: statistics are rounded to them. Default: as DIR declares.",
+        ),
+    ] = None,
     stress: Annotated[bool, typer.Option("--stress/--no-stress")] = True,
     seed: Annotated[int, typer.Option("--seed", min=0)] = 0,
     picture: Annotated[
@@ -76,7 +85,7 @@ def plan(
     given = {
         "reliability_target": reliability_target, "alpha": alpha, "mechanisms": mechanisms,
         "n": records, "releases": releases, "most_records": most_records,
-        "most_releases": most_releases, "budget": budget, "power": power,
+        "most_releases": most_releases, "budget": budget, "power": power, "digits": digits,
     }  # fmt: skip
     choices: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     choices |= {"record_cost": record_cost, "release_cost": release_cost}

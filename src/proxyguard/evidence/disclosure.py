@@ -21,8 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.errors import UnsupportedDesign
-from proxyguard.exact.rounding import round_count_down, round_count_up, round_down, round_up
-from proxyguard.losses.cell import Column, count_variance, share_column
+from proxyguard.exact.rounding import (
+    count_variance,
+    round_count_down,
+    round_count_up,
+    round_down,
+    round_up,
+)
+from proxyguard.losses.cell import Column, share_column
 
 Array = NDArray[np.float64]
 Counts = NDArray[np.int64]

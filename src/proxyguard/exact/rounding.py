@@ -116,6 +116,16 @@ def round_count_down(count: NDArray[np.int64], n: int, digits: int) -> NDArray[n
     return n - round_count_up(n - count, n, digits)
 
 
+def count_variance(n: int, high: NDArray[np.int64], low: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the largest Bessel variance of ``n`` losses of 0 and 1 with a count in between.
+
+    For a count that was rounded up and down: rounded on its own, a variance could say more.
+    """
+    half = np.clip(n / 2.0, low, high)  # the variance is largest where the share is one half
+    share = half / max(n, 1)
+    return np.asarray(share * (1.0 - share) * n / max(n - 1, 1))
+
+
 def round_pvalue(pvalues: ArrayLike, digits: int) -> NDArray[np.float64]:
     """Move p-values up to so many significant digits: one of ``1e-7`` stays far below ``.001``."""
     values = np.asarray(pvalues, dtype=np.float64)

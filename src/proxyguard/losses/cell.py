@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.exact.betting import STAKES, BettingCapital, FixedCapital
+from proxyguard.exact.rounding import count_variance
 from proxyguard.exact.sums import ExactSums
 from proxyguard.losses.records import record_weights
 from proxyguard.losses.units import Units
@@ -100,13 +101,6 @@ def share_column(
 def _share_mean(n: int, count: NDArray[np.int64], answer: Array) -> Array:
     mean = (count / max(n, 1) - answer + 1.0) / 2.0 if n else np.zeros(answer.size)
     return np.clip(mean, 0.0, 1.0)
-
-
-def count_variance(n: int, high: NDArray[np.int64], low: NDArray[np.int64]) -> Array:
-    """Return the largest Bessel variance of ``n`` losses of 0 and 1 with a count in between."""
-    half = np.clip(n / 2.0, low, high)  # the variance is largest where the share is one half
-    share = half / max(n, 1)
-    return np.asarray(share * (1.0 - share) * n / max(n - 1, 1))
 
 
 class Cell:

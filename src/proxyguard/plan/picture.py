@@ -57,7 +57,10 @@ def surfaces(
     best = _one_a_mode((found.chosen, *found.alternatives))
     power = np.zeros((len(best), len(releases), len(records)))
     for column, n in enumerate(records):
-        targets = Targets(law, n, repetitions=REPETITIONS, seed=seed, aim=_aim(found.chosen))
+        targets = Targets(
+            law, n, repetitions=REPETITIONS, seed=seed, aim=_aim(found.chosen),
+            digits=question.digits,
+        )  # fmt: skip
         for row, count in enumerate(releases):
             for panel, option in enumerate(best):
                 power[panel, row, column] = max(

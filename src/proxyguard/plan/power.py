@@ -21,7 +21,7 @@ from proxyguard.exact.binomial import lower_tail, upper_tail
 from proxyguard.plan import counts
 from proxyguard.plan.law import Law
 from proxyguard.plan.targets import Targets
-from proxyguard.plan.two_valued import count_pvalues
+from proxyguard.plan.two_valued import count_pvalues, most_accepted
 from proxyguard.registry.claim import Bound, Claim, Mode, Score
 from proxyguard.registry.design import Design, Iid
 from proxyguard.registry.levels import Levels, local_levels
@@ -67,13 +67,18 @@ class Power:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditPlan:
-    """One way to audit: a claim with its sizes; ``mechanisms`` share the error budgets."""
+    """One way to audit: a claim with its sizes; ``mechanisms`` share the error budgets.
+
+    ``digits`` are those of a registered disclosure, by which statistics are rounded before they
+    decide: a plan that left them out would promise power that the audit does not have.
+    """
 
     claim: Claim
     n: int
     releases: int
     mechanisms: int = 1
     design: Design = field(default_factory=Iid)
+    digits: int | None = None
 
     def levels(self, requirements: Sequence[Requirement]) -> Levels:
         """Return the local levels that the claim fixes."""
@@ -102,7 +107,7 @@ def power(law: Law, audit: AuditPlan, *, repetitions: int = 1000, seed: int = 0)
     exact = exact_power(law, audit)
     if exact is not None:
         return Power(value=exact, standard_error=0.0, repetitions=0)
-    targets = Targets(law, audit.n, repetitions=repetitions, seed=seed)
+    targets = Targets(law, audit.n, repetitions=repetitions, seed=seed, digits=audit.digits)
     return power_on(targets, audit, seed=seed)
 
 
@@ -128,6 +133,8 @@ def score_rates(targets: Targets, audit: AuditPlan) -> Array:
 
 def conditional_power(targets: Targets, audit: AuditPlan, *, seed: int = 0) -> Array:
     """Return the chance of validation given each target, over the draws."""
+    if targets.digits != audit.digits:
+        raise ValueError(f"targets read with {targets.digits} digits, a plan with {audit.digits}")
     claim, mode = audit.claim, audit.claim.mode
     levels = audit.levels(targets.law.requirements)
     if mode is Mode.DIRECT:
@@ -306,10 +313,10 @@ def exact_score_rates(law: Law, audit: AuditPlan) -> tuple[Array, Array] | None:
         return None
     requirement = law.requirements[0]
     if claim.score is Score.SLACK and claim.mode is Mode.DIRECT:
-        accepted = contamination.most_at_cutoff(requirement.unit_cutoff, audit.n)
+        accepted = most_accepted(requirement.unit_cutoff, audit.n, audit.digits)
     else:
         test = audit.tests(law.requirements)[0]
-        table = count_pvalues(test, audit.n, requirement.unit_limit)
+        table = count_pvalues(test, audit.n, requirement.unit_limit, audit.digits)
         if table is None:
             return None
         threshold = float(audit.levels(law.requirements).threshold)

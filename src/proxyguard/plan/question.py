@@ -31,7 +31,8 @@ class Question:
 
     ``n`` and ``releases`` are fixed where they are given; otherwise the search stays within
     ``budget`` and within ``most_records`` and ``most_releases``. With ``power`` the cheapest
-    plan that reaches it is wanted, else the most powerful one.
+    plan that reaches it is wanted, else the most powerful one. With ``digits`` every power is that
+    of an audit whose statistics are rounded, as a registered disclosure rounds them.
     """
 
     reliability_target: Level
@@ -48,6 +49,7 @@ class Question:
     design: Design = field(default_factory=Iid)
     modes: tuple[Mode, ...] = PLANNED  # or their names
     tests: tuple[ComponentTest, ...] = tuple(ComponentTest)
+    digits: int | None = None  # of a disclosure: statistics are rounded before they decide
 
     def __post_init__(self) -> None:
         def put(name: str, value: object) -> None:
@@ -64,6 +66,10 @@ class Question:
             put(name, real(getattr(self, name), name, low=0.0))
         if self.budget is not None:
             put("budget", real(self.budget, "budget", low=0.0))
+        if self.digits is not None:
+            put("digits", whole(self.digits, "digits"))
+            if self.digits > 6:
+                raise RegistryError(f"digits of a disclosure are 1 to 6, got {self.digits}")
         if self.power is not None:
             put("power", float(share(self.power, "power")))
         put("design", as_design(self.design))

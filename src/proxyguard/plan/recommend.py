@@ -88,6 +88,7 @@ class Recommendation:
             "sizes": [option.to_dict() for option in self.sizes],
             "needs": self.needs.to_dict(),
             "paper": self.paper.to_dict(),
+            "digits": self.question.digits,
             "seed": self.seed,
         }
 

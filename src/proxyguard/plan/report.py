@@ -87,6 +87,11 @@ def _chosen_lines(found: Recommendation) -> list[str]:
         f"      If the pilot was too hopeful (reliability {_doubted(found):.1%}, margins "
         f"{1 - DOUBTED_MARGIN:.0%} smaller), with probability {found.doubted.value:.3f}.",
     ]
+    if found.question.digits is not None:
+        lines.append(
+            f"      Statistics are rounded to {found.question.digits} digits before they decide, "
+            "as the disclosure is registered; every power here counts that."
+        )
     if found.question.power is not None and not found.reaches:
         lines.append(
             f"      That is short of the wanted {found.question.power:g}: no affordable size "
@@ -226,6 +231,8 @@ def plan_toml(found: Recommendation) -> str:
     lines = [
         f"# target: {plan.n} records; every mechanism: draws = {plan.releases}",
     ]
+    if plan.digits is not None:
+        lines.append(f"# at the top of the file: disclosure = {{ digits = {plan.digits} }}")
     for requirement in option.requirements:
         if requirement.slack is not None:
             ramp = "" if requirement.ramp is None else f', ramp = "{requirement.ramp!r}"'

@@ -78,6 +78,7 @@ class Pool:
         self, law: Law, question: Question, n: int, releases: int, *, seed: int, repetitions: int
     ) -> None:
         self._law, self._n, self._seed, self._repetitions = law, n, seed, repetitions
+        self._digits = question.digits
         self._aims = {
             Mode.NAMED: question.level / releases,
             Mode.DIRECT: default_threshold(releases, target=question.target, alpha=question.level),
@@ -94,8 +95,9 @@ class Pool:
             if reads:
                 repetitions = affordable(self._law, self._n, EFFORT, repetitions)
             self._kept[key] = Targets(
-                self._law, self._n, repetitions=repetitions, seed=self._seed, aim=key[1]
-            )
+                self._law, self._n, repetitions=repetitions, seed=self._seed, aim=key[1],
+                digits=self._digits,
+            )  # fmt: skip
         return self._kept[key]
 
 

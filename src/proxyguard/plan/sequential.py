@@ -67,7 +67,7 @@ def default_looks(releases: int, least: int) -> tuple[int, ...]:
 
 def _simulated_rates(law: Law, plan: AuditPlan, repetitions: int, seed: int) -> tuple[Array, Array]:
     """Return the score rates of simulated targets and how often each occurred."""
-    targets = Targets(law, plan.n, repetitions=repetitions, seed=seed)
+    targets = Targets(law, plan.n, repetitions=repetitions, seed=seed, digits=plan.digits)
     rates, number = np.unique(score_rates(targets, plan), return_counts=True)
     return rates, number / number.sum()
 

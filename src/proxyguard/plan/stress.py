@@ -117,6 +117,6 @@ def _power(
         return exact
     n = option.plan.n
     if n not in kept:
-        kept[n] = Targets(truth, n, repetitions=repetitions, seed=seed)
+        kept[n] = Targets(truth, n, repetitions=repetitions, seed=seed, digits=option.plan.digits)
     # The records do not depend on how often releases are valid, so targets serve all of these.
     return power_on(kept[n].under(own), option.plan, seed=seed).value

@@ -21,7 +21,15 @@ from proxyguard.exact.mean import (
     empirical_bernstein_pvalue,
     hoeffding_pvalue,
 )
-from proxyguard.exact.rounding import pvalue_from_log
+from proxyguard.exact.rounding import (
+    count_variance,
+    pvalue_from_log,
+    round_count_down,
+    round_count_up,
+    round_down,
+    round_pvalue,
+    round_up,
+)
 from proxyguard.exact.special import special
 from proxyguard.plan.law import Law
 from proxyguard.registry.requirement import Requirement
@@ -35,11 +43,17 @@ TILE = 2_000_000
 
 
 class Targets:
-    """``repetitions`` targets of ``n`` records under a law, the same for every question asked."""
+    """``repetitions`` targets of ``n`` records under a law, the same for every question asked.
+
+    With ``digits`` its statistics are the rounded ones on which an audit with a registered
+    disclosure decides (`evidence.disclosure`).
+    """
 
     def __init__(
-        self, law: Law, n: int, *, repetitions: int, seed: int, aim: float | None = None
-    ) -> None:
+        self, law: Law, n: int, *, repetitions: int, seed: int, aim: float | None = None,
+        digits: int | None = None,
+    ) -> None:  # fmt: skip
+        self.digits = digits
         self.law, self.n, self.repetitions, self._seed = law, n, repetitions, seed
         self._aim = aim  # one level for all of betting's stakes: a search need not be exact
         self._kept: dict[tuple[ComponentTest, int, float], Array] = {}
@@ -72,18 +86,39 @@ class Targets:
         return tuple(found)
 
     @cached_property
-    def means(self) -> Array:
-        """The sample means, (repetitions, A, J)."""
+    def _sample_means(self) -> Array:
         pairs = zip(self.counts, self.law.losses, strict=True)
         means = np.stack([count @ table.T / self.n for count, table in pairs], axis=2)
         return np.clip(means, 0.0, 1.0)
 
     @cached_property
+    def means(self) -> Array:
+        """The sample means, (repetitions, A, J), as they decide."""
+        return self._published(self._sample_means)
+
+    def _published(self, means: Array) -> Array:
+        """Return means as they decide: rounded up where a disclosure is registered."""
+        return means if self.digits is None else np.minimum(1.0, round_up(means, self.digits))
+
+    @cached_property
     def variances(self) -> Array:
-        """The Bessel variances, (repetitions, A, J)."""
+        """The Bessel variances, (repetitions, A, J), as they decide."""
         pairs = zip(self.counts, self.law.losses, strict=True)
         squares = np.stack([count @ (table**2).T for count, table in pairs], axis=2)
-        return np.maximum(0.0, squares - self.n * self.means**2) / max(1, self.n - 1)
+        means = self._sample_means
+        variances = np.maximum(0.0, squares - self.n * means**2) / max(1, self.n - 1)
+        if self.digits is None:
+            return variances
+        rounded = round_up(variances, self.digits)
+        for j, requirement in enumerate(self.law.requirements):
+            if requirement.two_valued:
+                count = np.rint(means[:, :, j] * self.n).astype(np.int64)
+                rounded[:, :, j] = count_variance(
+                    self.n,
+                    round_count_up(count, self.n, self.digits),
+                    round_count_down(count, self.n, self.digits),
+                )
+        return rounded
 
     def release_pvalues(self, tests: tuple[ComponentTest, ...], *, level: float) -> Array:
         """Return the intersection-union p-value of every kind of release, (repetitions, A)."""
@@ -95,7 +130,8 @@ class Targets:
         stake = (self._aim or level) if test is ComponentTest.BETTING else 0.0
         key = (test, j, stake)
         if key not in self._kept:
-            self._kept[key] = self._pvalues(test, j, stake)
+            pvalues = self._pvalues(test, j, stake)
+            self._kept[key] = pvalues if self.digits is None else round_pvalue(pvalues, self.digits)
         return self._kept[key]
 
     def requiring(self, requirements: Sequence[Requirement]) -> Targets:
@@ -122,12 +158,21 @@ class Targets:
         if test is ComponentTest.BENTKUS:
             return bentkus_pvalue(mean, n, v)
         if test is ComponentTest.BINOMIAL:
-            return binomial_pvalue(np.rint(mean * n), n, v)
+            return binomial_pvalue(self._counted(self._sample_means[:, :, j] * n), n, v)
         if test is ComponentTest.BETTING_FIXED:
             return self._fixed(j, v)
         if test is ComponentTest.RANDOMIZED_BINOMIAL:
-            return binomial_pvalue(self._randomized(j), n, v)
+            return binomial_pvalue(self._counted(self._randomized(j)), n, v)
         return self._betting(j, v, level)
+
+    def _counted(self, counts: Array) -> NDArray[np.int64]:
+        """Return counts as they decide."""
+        whole = np.rint(counts).astype(np.int64)
+        return whole if self.digits is None else round_count_up(whole, self.n, self.digits)
+
+    def _pvalue_of_capital(self, logs: Array) -> Array:
+        """Return the p-value of log capitals, rounded down where a disclosure is registered."""
+        return pvalue_from_log(-(logs if self.digits is None else round_down(logs, self.digits)))
 
     def _fixed(self, j: int, v: float) -> Array:
         """Fixed stakes: the capital is a product over records, so counts of kinds suffice."""
@@ -135,7 +180,7 @@ class Targets:
         gains = [np.log1p(f * (v - table) / (1.0 - v)) for f in STAKES]  # (A, m) each
         logs = np.stack([count @ gain.T for gain in gains], axis=2)
         average = special.logsumexp(logs, axis=2) - np.log(len(STAKES))
-        return pvalue_from_log(-np.maximum(0.0, average))
+        return self._pvalue_of_capital(np.maximum(0.0, average))
 
     def _randomized(self, j: int) -> Array:
         table = self.law.losses[j]
@@ -154,7 +199,7 @@ class Targets:
                     columns=len(places[j]), n=self.n, v=v, level=level, violation_level=level
                 )
                 capital.update(losses[places[j]])
-                found[rows, a] = capital.pvalues()[0]
+                found[rows, a] = self._pvalue_of_capital(capital.log_peak()[0])
         return found
 
     def block_means(self, size: int) -> Array:
@@ -173,7 +218,7 @@ class Targets:
                 inside = place[:, : blocks * size].reshape(-1, size)
                 means = _tally(inside, self.law.records[j].size) @ self.law.losses[j].T / size
                 found[rows, :, :, j] = means.reshape(len(place), blocks, -1)
-        return found
+        return self._published(found)
 
 
 def _draw(rng: np.random.Generator, chance: Array, shape: tuple[int, int]) -> Places:

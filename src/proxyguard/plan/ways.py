@@ -140,6 +140,7 @@ def _plan(way: Way, question: Question, n: int, releases: int, **choices: object
         releases=releases,
         mechanisms=question.mechanisms,
         design=question.design,
+        digits=question.digits,
     )
 
 

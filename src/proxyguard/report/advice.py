@@ -77,6 +77,7 @@ class Unsettled:
     seed: int = 0
     sequential: bool = False  # planned as one look at all draws
     unequal: bool = False  # mechanisms had other than equal shares of the budget
+    digits: int | None = None  # of a registered disclosure, which another audit would have too
 
     @property
     def releases(self) -> int:
@@ -289,8 +290,9 @@ def plan_of(case: Unsettled, n: int, releases: int) -> AuditPlan:
     """Return the registered claim at other sizes; a threshold is chosen anew for its draws."""
     claim = replace(case.claim, threshold=None, violation_threshold=None)
     return AuditPlan(
-        claim=claim, n=n, releases=releases, mechanisms=case.mechanisms, design=case.design
-    )
+        claim=claim, n=n, releases=releases, mechanisms=case.mechanisms, design=case.design,
+        digits=case.digits,
+    )  # fmt: skip
 
 
 def _search(case: Unsettled, law: Law) -> tuple[AuditPlan, Power] | None:
