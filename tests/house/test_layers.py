@@ -29,7 +29,7 @@ FILES = [path for path in sorted(ROOT.rglob("*.py")) if path.parent != ROOT]
 
 # The second package: the paper's reproduction, which rests on the product.
 PAPER_ROOT = Path(reproduction.__file__).parent
-PAPER_ORDER = ["datasets", "studies", "audits", "cli"]
+PAPER_ORDER = ["files", "datasets", "studies", "audits", "cli"]
 PAPER_FILES = [path for path in sorted(PAPER_ROOT.rglob("*.py")) if path.parent != PAPER_ROOT]
 
 

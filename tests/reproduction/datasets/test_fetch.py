@@ -32,7 +32,7 @@ import os, signal, sys
 from pathlib import Path
 from reproduction.datasets import fetch
 from reproduction.datasets.catalog import CATALOG, DataSet, File
-from proxyguard.seal import storage
+from reproduction import files as storage
 address, digest, size, mode = sys.argv[1:]
 CATALOG["tiny"] = DataSet(
     name="tiny", title="Tiny", about="For tests.", rows=500, outcome="b", positive="1",

@@ -13,13 +13,13 @@ import numpy as np
 from scipy.stats import fisher_exact
 
 import proxyguard as pg
+from proxyguard import Claim
 from proxyguard.audit.decide import groups_of, readings_of
 from proxyguard.audit.folder import CERTIFICATE, CORRECTION, EVIDENCE, RELEASES
 from proxyguard.certificate.certify import certify_evidence, reading_of
 from proxyguard.evidence.record import read_evidence
 from proxyguard.evidence.releases import evidence_of
 from proxyguard.registry.budget import family_shares
-from proxyguard.registry.claim import Claim
 from proxyguard.registry.levels import local_levels
 from proxyguard.seal.ledger import Stage
 from reproduction.audits.published import DIRECT, NAMED, Published

@@ -13,10 +13,10 @@ import numpy as np
 
 from proxyguard.registry.declaration import read_declaration
 from proxyguard.registry.target import StratifiedDesign
-from proxyguard.seal.storage import write_atomic
 from reproduction.audits.arrange import divided
 from reproduction.datasets import load
 from reproduction.datasets.prepare import csv_bytes
+from reproduction.files import write_atomic
 
 FRACTION = 0.5  # of the rows outside the target: planning
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from proxyguard.seal.storage import write_atomic
 from proxyguard.tables.files import table_bytes
 from reproduction.audits.arrange import divided
 from reproduction.datasets import load
+from reproduction.files import write_atomic
 
 SEED = 26081701
 SOURCE = 895

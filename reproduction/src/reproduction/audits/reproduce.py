@@ -24,7 +24,6 @@ from proxyguard.audit.draw import pending_folder, tasks
 from proxyguard.registry.target import StratifiedDesign
 from proxyguard.seal.canonical import canonical_bytes
 from proxyguard.seal.ledger import Stage
-from proxyguard.seal.storage import write_atomic
 from reproduction.audits.blocks import write_blocks
 from reproduction.audits.cdc_roles import write_cdc_roles
 from reproduction.audits.document import Run, document, section
@@ -44,6 +43,7 @@ from reproduction.audits.taiwan import write_policies, write_taiwan
 from reproduction.audits.text_roles import write_own_roles, write_text_roles
 from reproduction.datasets.fetch import content
 from reproduction.datasets.prepare import prepare
+from reproduction.files import write_atomic
 
 HERE = Path(__file__).parent
 DEVIATION = (

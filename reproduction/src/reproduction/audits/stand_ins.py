@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from proxyguard.seal.storage import write_atomic
 from reproduction.audits.arrange import divided
 from reproduction.datasets import load
 from reproduction.datasets.prepare import csv_bytes
+from reproduction.files import write_atomic
 
 BANK_SEED, BANK_FRACTION = 3407, 0.2  # of the division that the declarations register
 ADULT_SEED = 3409

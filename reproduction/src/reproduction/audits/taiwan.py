@@ -16,11 +16,11 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from proxyguard.adapters.library import best_threshold
-from proxyguard.seal.storage import write_atomic
 from reproduction.audits.arrange import Rows, divided, reserved
 from reproduction.datasets import load
 from reproduction.datasets.prepare import csv_bytes
 from reproduction.datasets.taiwan import winsor_limits, winsorised
+from reproduction.files import write_atomic
 
 OUTCOME = "default.payment.next.month"
 SEEDS = {"pilot": 3609, "aim": 1155954205, "bootstrap": 4921}

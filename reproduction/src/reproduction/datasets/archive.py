@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Protocol
 
-from proxyguard.errors import TableError
+from proxyguard import TableError
 
 MOST = 2**29
 """Bytes that a download or anything inside it may have; the largest known file has 75 MB."""

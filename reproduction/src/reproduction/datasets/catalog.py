@@ -9,7 +9,7 @@ from enum import Enum
 from importlib.resources import files
 from typing import Any
 
-from proxyguard.errors import RegistryError, TableError
+from proxyguard import RegistryError, TableError
 from reproduction.datasets.recipes import RECIPES, Recipe, unchanged
 
 

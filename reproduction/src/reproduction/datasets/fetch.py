@@ -24,10 +24,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from proxyguard.errors import TableError
-from proxyguard.seal.storage import LEFTOVER, sweep, write_atomic
+from proxyguard import TableError
 from reproduction.datasets.archive import MOST, read_at_most, unpack
 from reproduction.datasets.catalog import DataSet, File, Origin, entry
+from reproduction.files import LEFTOVER, sweep, write_atomic
 
 Progress = Callable[[str, int, int], None]
 TIMEOUT = 60.0

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from proxyguard.errors import TableError
+from proxyguard import TableError
 from reproduction.datasets import columns, domains, recipes
 from reproduction.datasets.catalog import entry
 from reproduction.datasets.fetch import content

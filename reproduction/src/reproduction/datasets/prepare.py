@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from proxyguard.errors import TableError
-from proxyguard.seal.storage import write_atomic
+from proxyguard import TableError
 from proxyguard.tables.files import table_bytes
 from reproduction.datasets import load
 from reproduction.datasets.catalog import Origin, entry
+from reproduction.files import write_atomic
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from proxyguard.errors import TableError
+from proxyguard import TableError
 from proxyguard.tables.files import to_frame
 from reproduction.datasets.domains import Domains
 

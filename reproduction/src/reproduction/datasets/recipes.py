@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from proxyguard.errors import TableError
+from proxyguard import TableError
 from reproduction.datasets import columns
 
 GROUPS = ("rec.sport.hockey", "sci.space")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from proxyguard.errors import TableError
+from proxyguard import TableError
 
 if TYPE_CHECKING:
     import pandas as pd

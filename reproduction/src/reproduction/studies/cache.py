@@ -22,8 +22,8 @@ import scipy
 
 import proxyguard
 import reproduction
-from proxyguard.errors import DiskError, SealError
-from proxyguard.seal.canonical import digest
+from proxyguard import DiskError
+from reproduction.files import write_atomic
 from reproduction.studies.study import Cell, Outcome, Sums
 
 PACKAGES = tuple(Path(str(one.__file__)).parent for one in (proxyguard, reproduction))
@@ -49,6 +49,12 @@ def source_digest(packages: tuple[Path, ...] = PACKAGES) -> str:
         if path.relative_to(package).parts[0] != "cli"
     }
     return digest(sources)
+
+
+def digest(content: Any) -> str:
+    """Return the SHA-256 of plain values, whatever the order of their keys."""
+    written = json.dumps(content, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(written.encode()).hexdigest()
 
 
 def block_key(
@@ -96,7 +102,7 @@ class BlockCache:
             return _decode(path.read_bytes(), key)
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except (OSError, ValueError, SealError) as error:
+        except (OSError, ValueError) as error:
             warnings.warn(
                 f"{path} is damaged ({error}); its block is computed again",
                 DamagedBlock,
@@ -107,14 +113,12 @@ class BlockCache:
     def put(self, key: str, outcome: Outcome) -> None:
         """Keep the sums of a block; a kill leaves the whole file or none."""
         path = self.path(key)
-        part = path.with_name(f"{path.name}.{os.getpid()}.part")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            part.write_bytes(_encode(key, outcome))
-            os.replace(part, path)
-        except OSError as error:
+            write_atomic(path, _encode(key, outcome))
+        except (OSError, DiskError) as error:
             raise DiskError(
-                f"{path} could not be written ({error.strerror or error}); choose another folder "
+                f"{path} could not be written ({error}); choose another folder "
                 "with --cache, or none with --no-cache"
             ) from error
 

@@ -14,16 +14,13 @@ from functools import cache
 from itertools import product
 
 import numpy as np
+from scipy import special
 
+from proxyguard import Claim, Law, Question, Requirement, assumed_law, recommend
 from proxyguard.exact.binomial import lower_tail
-from proxyguard.exact.special import special
-from proxyguard.plan.law import Law, assumed_law
 from proxyguard.plan.power import AuditPlan, conditional_power, exact_power
-from proxyguard.plan.question import Question
-from proxyguard.plan.recommend import recommend
 from proxyguard.plan.targets import Targets
-from proxyguard.registry.claim import Claim, Mode
-from proxyguard.registry.requirement import Requirement
+from proxyguard.registry.claim import Mode
 from proxyguard.registry.test import ComponentTest
 from reproduction.studies.paper_planner import PaperGrid, PaperPlan
 from reproduction.studies.study import (

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from functools import cache, lru_cache, partial
 
 import numpy as np
+from scipy import special
 
-from proxyguard.errors import RegistryError
+from proxyguard import RegistryError
 from proxyguard.exact.binomial import upper_tail
 from proxyguard.exact.contamination import chernoff_ceiling, markov_allowance
 from proxyguard.exact.sharp import critical_count, largest_threshold
-from proxyguard.exact.special import special
 from proxyguard.plan.counts import least_counted
 from proxyguard.registry.budget import direct_budget
-from proxyguard.registry.numbers import exact
 from reproduction.studies.count_tests import count_pvalues
 from reproduction.studies.counts import Array
 from reproduction.studies.loss_families import (
@@ -114,7 +114,7 @@ def count_settings(target: float, alpha: float) -> tuple[tuple[int, float], ...]
     for share in TARGET_SHARES:
         budget = direct_budget(alpha, target_share=share)
         for part in COUNT_SHARES:
-            threshold = exact(part) * budget["alpha_Z"]
+            threshold = Fraction(part) * budget["alpha_Z"]
             needed = least_counted(budget, threshold, R, target=target)
             if needed <= R:
                 found.append((needed, float(threshold)))

@@ -14,7 +14,7 @@ from functools import cache
 from itertools import product
 from math import floor
 
-from proxyguard.errors import RegistryError
+from proxyguard import RegistryError
 from proxyguard.exact.binomial import clopper_pearson_lower
 from proxyguard.exact.contamination import chernoff_ceiling, markov_allowance
 from proxyguard.exact.sharp import sharp_lower

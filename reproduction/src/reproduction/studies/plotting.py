@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from proxyguard.errors import ProxyGuardError
+from proxyguard import ProxyGuardError
 from reproduction.studies.rows import Row
 from reproduction.studies.study import Status
 

@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from html import escape
 from pathlib import Path
 
 from reproduction.studies.rows import Row
 
+COLUMNS = ["cell", "method", "metric", "value", "error", "published", "exact", "p", "status"]
+
 
 class Rows(list[Row]):
-    """Rows of a study; a notebook shows them as the tables of a report."""
+    """Rows of a study; a notebook shows them as tables."""
 
     def _repr_html_(self) -> str:
-        # Here and not above: processes that simulate need no pages.
-        from proxyguard.report.notebook import tables_html
-        from proxyguard.report.parts import Table
+        import pandas as pd  # here and not above: processes that simulate need no tables
 
-        return tables_html(
-            [
-                Table(
-                    title=study,
-                    columns=("cell", "method", "metric", "value", "error", "published", "exact",
-                             "p", "status"),
-                    rows=tuple(_cells(row) for row in self if row.study == study),
-                )
-                for study in dict.fromkeys(row.study for row in self)
-            ]
-        )  # fmt: skip
+        return "".join(
+            f"<h4>{escape(study)}</h4>"
+            + pd.DataFrame(
+                [_cells(row) for row in self if row.study == study], columns=COLUMNS
+            ).to_html(index=False)
+            for study in dict.fromkeys(row.study for row in self)
+        )
 
 
 def _cells(row: Row) -> tuple[str, ...]:
