@@ -979,3 +979,21 @@ def test_a_sequential_ledger_that_does_not_follow_is_found(
 
     forge.certificate(in_turn, evidence=recorded)
     assert f"{EVIDENCE}: " in forge.found_by(in_turn)
+
+
+@pytest.mark.parametrize(
+    "stage", ["sealed", "developed", "registered", "drawn", "opened", "certified"]
+)
+def test_an_entry_says_nothing_that_its_step_does_not_say(at: At, forge: Any, stage: str) -> None:
+    """A key that nobody reads is signed all the same, and would seem to be vouched for."""
+    audit = at("certified")
+    forge.rewrite(audit, **{stage: lambda body: body.update(approved="by the regulator")})
+    assert f"({stage}) has 'approved', which is nothing that this step says" in forge.found_by(
+        audit
+    )
+
+
+def test_a_sealed_target_is_said_to_be_nothing_else(at: At, forge: Any) -> None:
+    audit = at("sealed")
+    forge.rewrite(audit, sealed=lambda body: body["members"]["target"].update(sampled="at random"))
+    assert "target 'target' has 'sampled'" in forge.found_by(audit)

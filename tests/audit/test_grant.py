@@ -16,12 +16,14 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
 from proxyguard.audit import seal as sealing
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import GRANT, RELEASES
 from proxyguard.audit.grant import VoidGrant, grant, read_grant
 from proxyguard.audit.home import Home
+from proxyguard.cli.main import app
 from proxyguard.errors import (
     DigestMismatch,
     KeyMissing,
@@ -690,3 +692,15 @@ def test_a_grant_before_registration_is_an_unknown_file(after: Copy) -> None:
     audit = after("sealed")
     (audit.folder / GRANT).write_bytes(b"{}")
     assert audit.verify().unknown == [GRANT]
+
+
+def test_status_takes_no_other_file_for_a_grant(after: Copy) -> None:
+    audit = after("granted")
+    found = audit.status()
+    assert (found.next, found.no_grant) == ("open", None)
+    (audit.folder / GRANT).write_text('{"grant": "as you like", "signature": "mine"}')
+    found = audit.status()
+    assert found.next == "grant (by the steward)"
+    assert found.no_grant is not None
+    shown = CliRunner().invoke(app, ["status", str(audit.folder.path)])
+    assert "grant.json is no grant for this folder: grant.json is no grant" in shown.output

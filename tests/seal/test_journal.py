@@ -33,6 +33,7 @@ SEALED: dict[str, Any] = {
 REGISTERED = {"declaration": A, "path": "fixed", "lineage": [], "files": {}, "time": TIME}
 DRAWN = {"releases": A, "registry": A, "again": [], "files": {}, "time": TIME}
 OPENED = {
+    "seal_known": True,
     "registry": A, "releases": A, "lineage": [], "grant": None, "files": {}, "time": TIME
 }  # fmt: skip
 STEPS: list[tuple[Stage, dict[str, Any]]] = [
@@ -259,19 +260,19 @@ SAME: dict[str, tuple[object, ...]] = {
     "name": ("x",), "estimand": ("x",), "time": ("x",), "negative": (None, "x"), "path": (),
     "lineage": ([],), "again": ([],), "kinds": ([],), "steward": (None,), "grant": (None,),
     "software": ({},), "expected_twins": ({},), "development": ({},), "index": (), "records": (7,),
-    "files": ({},),
+    "files": ({},), "seal_known": (True,),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("step", range(len(STEPS)), ids=[stage.value for stage, _ in STEPS])
-def test_a_signed_entry_that_lacks_a_key_or_has_another_type_is_named(
+def test_a_signed_entry_that_lacks_a_key_or_has_another_type_or_says_more_is_named(
     tmp_path: Path, step: int
 ) -> None:
     stage, body = STEPS[step]
     for key in body:
         less = {name: value for name, value in body.items() if name != key}
         odd = [{**body, key: value} for value in ODD if value not in SAME.get(key, ())]
-        for changed in (less, *odd):
+        for changed in (less, *odd, {**body, "more": "x"}):
             written(tmp_path, [*STEPS[:step], (stage, changed), *STEPS[step + 1 :]])
             with pytest.raises(SealError, match=f"{stage.value}"):
                 Journal(tmp_path)

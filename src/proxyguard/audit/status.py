@@ -13,6 +13,8 @@ from proxyguard.audit.folder import (
     PENDING,
     AuditFolder,
 )
+from proxyguard.errors import SealError
+from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Path as LedgerPath
 from proxyguard.seal.ledger import Stage
 
@@ -33,6 +35,7 @@ class Status:
     guarantee: str | None = None  # of the certificate, with what was admitted later
     attestation: str | None = None
     deviations: tuple[str, ...] = ()
+    no_grant: str | None = None  # why the file in a grant's place is none for this folder
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
@@ -46,6 +49,7 @@ class Status:
             "guarantee": self.guarantee,
             "attestation": self.attestation,
             "deviations": list(self.deviations),
+            "no_grant": self.no_grant,
         }
 
 
@@ -59,6 +63,7 @@ def status_of(folder: AuditFolder) -> Status:
         from proxyguard.audit.report import report_of
 
         report = report_of(folder, journal)
+    no_grant = _why_no_grant(folder, journal)
     return Status(
         name=str(sealed[0].body["name"]) if sealed else None,
         steps=tuple(
@@ -70,14 +75,32 @@ def status_of(folder: AuditFolder) -> Status:
             }
             for entry in ledger.entries
         ),
-        next=_next(folder, journal),
+        next=_next(folder, journal, granted=folder.has(GRANT) and no_grant is None),
         head=ledger.head,
         signer=journal.signer,
         verdicts=() if report is None else _verdicts(report),
         guarantee=None if report is None else report.guarantee,
         attestation=None if report is None else report.attestation,
         deviations=tuple(str(e.body["reason"]) for e in ledger.find(Stage.DEVIATED)),
+        no_grant=no_grant,
     )
+
+
+def _why_no_grant(folder: AuditFolder, journal: Journal) -> str | None:
+    """Return why a `grant.json` before the opening is no grant for this folder; none if it is.
+
+    Anybody can put a file there, or leave the grant of another folder or of an earlier claim.
+    """
+    ledger = journal.ledger
+    if not folder.has(GRANT) or not ledger.has(Stage.SEALED) or ledger.has(Stage.OPENED):
+        return None  # nothing to doubt, or recorded, and checked by `verify`
+    from proxyguard.audit.grant import read_grant  # it reads tables, which status mostly does not
+
+    try:
+        read_grant(folder, journal)
+    except SealError as error:
+        return str(error)
+    return None
 
 
 def _verdicts(report: Report) -> tuple[dict[str, Any], ...]:
@@ -101,7 +124,7 @@ def _verdicts(report: Report) -> tuple[dict[str, Any], ...]:
     )
 
 
-def _next(folder: AuditFolder, journal: Any) -> str:
+def _next(folder: AuditFolder, journal: Journal, *, granted: bool) -> str:
     ledger = journal.ledger
     if not folder.has(DECLARATION):
         return "init"
@@ -113,7 +136,7 @@ def _next(folder: AuditFolder, journal: Any) -> str:
     if fixed and not ledger.has(Stage.DRAWN):
         return "draw"
     steward = ledger.find(Stage.SEALED)[0].body["steward"]
-    if steward is not None and not folder.has(GRANT):
+    if steward is not None and not granted:
         return "grant (by the steward)"
     return "verify" if ledger.has(Stage.CERTIFIED) else "open"
 

@@ -188,6 +188,8 @@ def status(folder: Folder, json: Json = False) -> None:
         show.show_verdicts(found.verdicts)
         show.say()
         show.show_standing(found)
+    if found.no_grant is not None:
+        show.say(f"grant.json is no grant for this folder: {found.no_grant}")
     show.say(f"Ledger head {found.head}")
     show.say(f"Next: proxyguard {found.next} {folder}")
 

@@ -2,7 +2,8 @@
 
 A signature says who wrote an entry, not that it is one. Every command takes names, digests and
 numbers out of these bodies, so they are checked where the ledger is read and before an entry is
-written; what lacks a key or has another type is a `SealError` that names entry and key.
+written; what lacks a key, has another type or says more than its step says is a `SealError` that
+names entry and key. A key that nobody reads would be signed, and seem to be vouched for.
 """
 
 from __future__ import annotations
@@ -26,6 +27,14 @@ def _is_text(value: object) -> bool:
 
 def _is_count(value: object) -> bool:
     return type(value) is int and value >= 0
+
+
+def _is_flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_design(value: object) -> bool:
+    return _is_text(value) or _is_mapping(value)
 
 
 def _is_mapping(value: object) -> bool:
@@ -76,6 +85,8 @@ def _or_none(test: Test) -> Test:
 
 TEXT = (_is_text, "a text")
 COUNT = (_is_count, "a whole number, not negative")
+FLAG = (_is_flag, "true or false")
+DESIGN = (_is_design, "a design or its name")
 DIGEST = (is_address, "a digest")
 MAPPING = (_is_mapping, "a mapping")
 MAPPINGS = (_is_list_of_mappings, "a list of mappings")
@@ -128,15 +139,16 @@ BODIES: Mapping[Stage, Shape] = {
         "registry": DIGEST,
         "releases": DIGEST,
         "lineage": MAPPINGS,
+        "seal_known": FLAG,
         "grant": (_or_none(is_address), "a digest or nothing"),
         **RECORDED,
     },
-    Stage.SCORED: {"release": DIGEST, "statistics": MAPPING, "time": TEXT},
+    Stage.SCORED: {"release": DIGEST, "favorable": FLAG, "statistics": MAPPING, "time": TEXT},
     Stage.CERTIFIED: RECORDED,
     Stage.DEVIATED: {"reason": TEXT, "time": TEXT},
     Stage.CORRECTED: {
         "reason": TEXT,
-        "design": (lambda value: _is_text(value) or _is_mapping(value), "a design or its name"),
+        "design": DESIGN,
         "decisions": MAPPING,
         "correction": DIGEST,
         **RECORDED,
@@ -145,18 +157,39 @@ BODIES: Mapping[Stage, Shape] = {
 }
 COMMITTED: Shape = {"release": DIGEST, "record": MAPPING, **RECORDED}
 """A draw of a sequential audit."""
+JUDGED: Shape = {
+    "release": DIGEST,
+    "round": COUNT,
+    "decision": TEXT,
+    "level": TEXT,
+    "statistics": MAPPING,
+    "time": TEXT,
+}
+"""The score of a candidate of a stream."""
+ASKED_AGAIN: Shape = {**BODIES[Stage.DEVIATED], "design": DESIGN}
+"""A deviation that is the wish for a second correction."""
 
 
 def check_body(entry: Entry, path: Path) -> None:
-    """Raise unless an entry says all that its step says."""
+    """Raise unless an entry says all that its step says, and nothing else."""
     step = f"entry {entry.index} of the ledger ({entry.stage.value})"
     if not _are_files(entry.body.get("files", {})):
         raise SealError(f"{step} does not list its files by their digests")
-    committed = entry.stage is Stage.DRAWN and path is Path.SEQUENTIAL
-    _check_shape(entry.body, COMMITTED if committed else BODIES[entry.stage], step)
+    _check_shape(entry.body, _shape_of(entry, path), step)
     if entry.stage is Stage.SEALED:
         for name, member in entry.body["members"].items():
             _check_member(name, member, entry.body["files"], step)
+
+
+def _shape_of(entry: Entry, path: Path) -> Shape:
+    """Return what a body is held to; some steps have a second form."""
+    if entry.stage is Stage.DRAWN and path is Path.SEQUENTIAL:
+        return COMMITTED
+    if entry.stage is Stage.SCORED and "round" in entry.body:
+        return JUDGED
+    if entry.stage is Stage.DEVIATED and "design" in entry.body:
+        return ASKED_AGAIN
+    return BODIES[entry.stage]
 
 
 def _check_member(name: str, member: Any, files: Mapping[str, str], step: str) -> None:
@@ -183,3 +216,8 @@ def _check_shape(body: Mapping[str, Any], shape: Shape, where: str) -> None:
                 f"{where} has {str(body[key])[:80]!r} as {key!r}, which is {words}; whoever signed "
                 "it wrote that"
             )
+    for key in sorted(set(body) - set(shape)):
+        raise SealError(
+            f"{where} has {key[:80]!r}, which is nothing that this step says; whoever signed it "
+            "wrote that"
+        )
