@@ -240,3 +240,24 @@ def test_code_that_no_version_stands_for_is_followed_through_its_imports(
 
 def test_a_module_without_a_file_has_no_text() -> None:
     assert code_digests("sys") == {}
+
+
+def test_the_text_of_a_module_and_of_its_packages_is_digested_and_none_of_them_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inner = tmp_path / "pg_outer" / "inner"  # a package without __init__ in one that has it
+    inner.mkdir(parents=True)
+    (tmp_path / "pg_outer" / "__init__.py").write_text("import pg_outer.helper\n1 / 0\n")
+    (tmp_path / "pg_outer" / "helper.py").write_text("1 / 0\n")
+    (inner / "made.py").write_text("from . import beside\n1 / 0\n")
+    (inner / "beside.py").write_text("1 / 0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    code = origin("pg_outer.inner.made:Maker")["code"]
+    modules = ["pg_outer", "pg_outer.helper", "pg_outer.inner.beside", "pg_outer.inner.made"]
+    assert list(code) == modules
+    assert not {name for name in sys.modules if name.startswith("pg_outer")}
+
+
+@pytest.mark.parametrize("module", ["", "no.such.module", "sys.path", "os/path", "../pg", "."])
+def test_a_name_that_leads_to_no_module_has_no_text(module: str) -> None:
+    assert origin(f"{module}:x")["code"] == {}

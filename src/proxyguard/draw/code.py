@@ -4,19 +4,23 @@ The version of an installed package stands for its modules other than the one th
 Code that lies elsewhere, loose files or a checkout, may change under one version. So it is
 followed wherever its imports lead: a helper beside a generator's module changes releases as
 the module itself does.
+
+Nothing is imported to find it, not even the package that a module lies in: whoever asks for a
+digest would run what is to be digested.
 """
 
 from __future__ import annotations
 
 import ast
 import hashlib
+import os
 import sys
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.machinery import ModuleSpec
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
-from importlib.util import find_spec, resolve_name
+from importlib.util import resolve_name
 from pathlib import Path
 
 OURS = __name__.split(".", maxsplit=1)[0]
@@ -34,7 +38,7 @@ def installed_version(distribution: str) -> str | None:
     """Return the version of a distribution that is installed here, or nothing."""
     try:
         return version(distribution)
-    except PackageNotFoundError:
+    except (PackageNotFoundError, ValueError):  # none of this name; nothing that is a name
         return None
 
 
@@ -48,6 +52,8 @@ def code_digests(module: str) -> dict[str, str]:
     while waiting:
         name = waiting.pop()
         spec = None if name in digests else _spec(name)
+        if spec is not None and "." in name:
+            waiting.append(name.rpartition(".")[0])  # importing a module runs its packages first
         if spec is None or spec.origin is None or not Path(spec.origin).is_file():
             continue  # known already, or no module: a name that is imported from one
         if name != module and _installed(name, spec.origin):
@@ -70,10 +76,51 @@ def _installed(name: str, path: str) -> bool:
 
 
 def _spec(name: str) -> ModuleSpec | None:
-    try:
-        return find_spec(name)
-    except (ImportError, ValueError, AttributeError):
-        return None
+    """Return where a module would be imported from.
+
+    Unlike `importlib.util.find_spec`, which imports the packages that a dotted name leads
+    through, this looks into their folders.
+    """
+    folders: Sequence[str] | None = None
+    spec: ModuleSpec | None = None
+    known = ""
+    for word in name.split("."):
+        known = f"{known}.{word}" if known else word
+        if not word.isidentifier() or (spec is not None and folders is None):
+            return None  # no name, or a module of something that is no package
+        spec = _spec_in(known, folders)
+        if spec is None:
+            return None
+        folders = _folders(spec)
+    return spec
+
+
+def _spec_in(name: str, folders: Sequence[str] | None) -> ModuleSpec | None:
+    """Return what Python's finders find in these folders, or on the whole import path."""
+    for finder in sys.meta_path:
+        try:
+            spec = finder.find_spec(name, folders)
+        except (ImportError, ValueError, AttributeError):
+            continue
+        except KeyError:  # a package without __init__ in a package that is not imported
+            return _plain_package(name, folders or ())
+        if spec is not None:
+            return spec
+    return None
+
+
+def _plain_package(name: str, folders: Sequence[str]) -> ModuleSpec:
+    last = name.rpartition(".")[2]
+    spec = ModuleSpec(name, None, is_package=True)
+    spec.submodule_search_locations = [
+        path for path in (os.path.join(folder, last) for folder in folders) if os.path.isdir(path)
+    ]
+    return spec
+
+
+def _folders(spec: ModuleSpec) -> list[str] | None:
+    locations = spec.submodule_search_locations
+    return None if locations is None else list(locations)
 
 
 @lru_cache(maxsize=256)
@@ -81,7 +128,7 @@ def _imports(content: bytes, package: str) -> tuple[str, ...]:
     """Return what a module's text imports, wherever in it; names that may be modules too."""
     try:
         tree = ast.parse(content)
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()  # it cannot be loaded either, which says so itself
     names: list[str] = []
     for node in ast.walk(tree):
