@@ -13,6 +13,7 @@ from proxyguard.audit.disclosure import count_requirements, group_warnings, mean
 from proxyguard.audit.divide import check_columns, divide
 from proxyguard.audit.folder import DECLARATION
 from proxyguard.audit.home import Home
+from proxyguard.audit.jobs import loading_problems
 from proxyguard.audit.limits import planned_records, resolve_limits
 from proxyguard.audit.lineage import check_lineage, knows_seal, refuse_leaks
 from proxyguard.audit.loss_file import read_loss_file
@@ -24,11 +25,11 @@ from proxyguard.audit.resolve import (
     MemberDevelopment,
     Workplace,
     develop,
-    made_generator,
     reference_policies,
 )
 from proxyguard.audit.seal import kinds_of_member, overlaps_of, prepare_member
-from proxyguard.draw.catalog import find_pipeline, is_random, load_attribute, load_generator
+from proxyguard.draw.catalog import PROCEDURES, find_pipeline, is_random, procedure_path
+from proxyguard.draw.sources import Survey
 from proxyguard.errors import ProxyGuardError, TableError, TargetReused
 from proxyguard.losses.measure import Measure
 from proxyguard.losses.query import CodedRecords
@@ -72,9 +73,8 @@ def check(place: Workplace) -> Check:
     result.facts.append(f"{DECLARATION} reads well: {declaration.name}")
     for member in declaration.members:
         _check_files(result, place, member)
-        _check_generators(result, place, member)
-        _check_releases(result, place, member)
-        _check_procedure(result, member)
+        _check_mechanisms(result, place, member)
+        _check_procedure(result, place, member)
         result.facts.append(f"means are over {member.target.estimand}")
         if member.target.prior_use is None and len(declaration.members) == 1:
             result.facts.append(
@@ -177,32 +177,32 @@ def _check_files(result: Check, place: Workplace, member: Member) -> None:
         result.problems.append(str(error))
 
 
-def _check_procedure(result: Check, member: Member) -> None:
+def _check_procedure(result: Check, place: Workplace, member: Member) -> None:
     """Load what the declaration names, so that a misspelt name is heard before sealing."""
     names = [] if member.procedure is None else list(member.procedure.library)
     losses = [part.loss for part in member.requirement if part.loss and ":" in part.loss]
+    paths = []
     for name in [*names, *losses]:
         try:
-            load_attribute(name) if ":" in name else find_pipeline(name)
+            path = name if name in losses else procedure_path(name)
+            if path in PROCEDURES.values():
+                find_pipeline(name)
+            else:
+                paths.append(path)
         except ProxyGuardError as error:
             result.problems.append(str(error))
+    try:
+        result.problems += loading_problems(place, member, list(dict.fromkeys(paths)))
+    except ProxyGuardError as error:
+        result.problems.append(str(error))
 
 
-def _check_generators(result: Check, place: Workplace, member: Member) -> None:
-    for mechanism in member.mechanism:
-        if mechanism.generator in (None, "losses"):
-            continue
-        try:
-            load_generator(mechanism.generator, mechanism.options)
-        except ProxyGuardError as error:
-            result.problems.append(f"{mechanism.name}: {error}")
+def _check_mechanisms(result: Check, place: Workplace, member: Member) -> None:
+    """Let every generator describe itself, and look at every file that a draw will be.
 
-
-def _check_releases(result: Check, place: Workplace, member: Member) -> None:
-    """Look at every file that a draw will be, and name all that are no releases or are copies."""
+    All files that are no releases or are copies are named at once.
+    """
     kinds = _release_kinds(place, member)
-    if kinds is None:
-        return
     apart = _excluded(place)
     for mechanism in member.mechanism:
         if mechanism.generator in (None, "losses"):
@@ -212,24 +212,30 @@ def _check_releases(result: Check, place: Workplace, member: Member) -> None:
                 f"{mechanism.name}: {mechanism.generator} takes its seed and is random, so that it "
                 "cannot be declared with deterministic = true; take that out"
             )
-        try:
-            made = made_generator(place, str(mechanism.generator), mechanism.options)
-            if not hasattr(made, "survey"):
-                continue
+        survey = None
+        if kinds is not None:
             schema = Schema.of_releases(
                 kinds, member.target.read.missing, generator=mechanism.generator
             )
-            files = [one.to_dict() for one in made.survey(mechanism.seed_list, schema)]
+            survey = Survey(seeds=mechanism.seed_list, schema=schema)
+        try:
+            described = place.descriptions.of(place, member, mechanism, survey)
         except ProxyGuardError as error:
-            result.problems.append(f"{mechanism.name}: {error}")
+            words = str(error)
+            known = words.startswith(f"{mechanism.name}: ")
+            result.problems.append(words if known else f"{mechanism.name}: {words}")
             continue
+        if described.files is None:
+            continue
+        files = [one.to_dict() for one in described.files]
         stops = mechanism.on_failure == "stop"
         for one in files:
             if one["problem"] is not None:
                 counts = 'on_failure = "stop"' if stops else "its draw counts as failed"
                 words = f"{mechanism.name}, seed {one['seed']}: {one['problem']}; {counts}"
                 (result.problems if stops else result.warnings).append(words)
-        if all(one["problem"] is not None for one in files if one["seed"] is not None):
+        problems = [one["problem"] for one in files if one["seed"] is not None]
+        if problems and None not in problems:
             result.problems.append(f"{mechanism.name}: no file of it is a release")
         if mechanism.deterministic:
             continue

@@ -17,10 +17,12 @@ from proxyguard.audit.home import Home
 from proxyguard.audit.jobs import WORKER, draw_job, forbidden_paths
 from proxyguard.audit.manifest import drawn_again, randomness, repeats, same_files
 from proxyguard.audit.predictions import check_predictions
-from proxyguard.audit.resolve import MemberDevelopment, Workplace, acting, made_generator
+from proxyguard.audit.resolve import MemberDevelopment, Workplace, acting
 from proxyguard.draw.answers import in_words
+from proxyguard.draw.catalog import is_built_in
 from proxyguard.draw.pool import Check, draw_all
 from proxyguard.draw.sources import (
+    Survey,
     allowed_files,
     changed_file,
     changed_files,
@@ -30,7 +32,7 @@ from proxyguard.draw.sources import (
     changed_settings,
     refuse_changes,
 )
-from proxyguard.errors import DrawError, LossMismatch, RegistryError, StageError
+from proxyguard.errors import DrawError, LossMismatch, RegistryError, StageError, TableError
 from proxyguard.registry.declaration import Member
 from proxyguard.registry.parts import MechanismPart
 from proxyguard.registry.target import Outcome, Reading
@@ -307,12 +309,20 @@ def changes_of(place: Workplace, registry: Registry, task: Task, seeds: Sequence
         for file in task.files if seeds else ():
             changes += changed_file(file, path)
         return changes
-    one = task.registered
-    made = made_generator(place, one["generator"], one["options"])
-    changes += changed_generator(one, one["generator"], made)
-    changes += changed_settings(one.get("allowed", {}), allowed_files(task.job["allow"]))
+    registered = task.registered
+    mechanism = next(m for m in member.mechanism if m.name == task.mechanism)
+    drawn_as = acting(registry.declaration, mechanism, registered["pilot"])
+    # Ours are asked here each time. To ask others takes a process: once, for all their files.
+    surveyed = seeds if is_built_in(registered["generator"]) else task.seeds
+    survey = Survey(seeds=tuple(surveyed)) if task.files and surveyed else None
+    changes += changed_settings(registered.get("allowed", {}), allowed_files(task.job["allow"]))
+    try:
+        described = place.descriptions.of(place, member, drawn_as, survey)
+    except (RegistryError, TableError) as error:  # it was registered, and cannot be asked any more
+        return [*changes, str(error)]
+    changes += changed_generator(registered, described)
     if task.files and seeds:
-        changes += changed_files(task.files, made, seeds)
+        changes += changed_files(task.files, described.files or (), seeds)
     return changes
 
 

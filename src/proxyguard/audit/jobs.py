@@ -1,7 +1,13 @@
-"""What a drawing process is told: the source, the procedure, and what it may not read."""
+"""What a drawing process is told: the source, the procedure, and what it may not read.
+
+Such a process is also asked how a generator describes itself. Generators of ours are asked here;
+those of others, and procedures and losses that are named by import path, are loaded where they
+are held as draws are: without the target, the keys and the home.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +15,12 @@ from typing import TYPE_CHECKING, Any
 from proxyguard.adapters.categorical import kept_folders
 from proxyguard.adapters.files import declared_files
 from proxyguard.audit.folder import EVIDENCE
+from proxyguard.draw.answers import Loaded, Told
+from proxyguard.draw.catalog import is_built_in, load_generator
+from proxyguard.draw.pool import asked
+from proxyguard.draw.sources import Described, Survey
 from proxyguard.registry.declaration import Member
+from proxyguard.registry.parts import Drawn
 from proxyguard.seal.journal import NAME
 
 WORKER = "proxyguard.adapters.worker"
@@ -94,3 +105,87 @@ def forbidden_paths(place: Workplace, member: Member) -> list[str]:
         if name is not None:
             paths += map(str, place.data.spellings(name))
     return paths
+
+
+class Descriptions:
+    """The answers of one command, which starts at most one process for each generator.
+
+    Between two commands a generator may have changed, so nothing is kept for the next. While one
+    draws, its workers ask the generators that they loaded.
+    """
+
+    def __init__(self) -> None:
+        self._told: dict[str, Described] = {}
+
+    def of(
+        self, place: Workplace, member: Member, drawn: Drawn, survey: Survey | None = None
+    ) -> Described:
+        """Return how a generator describes itself, with the files that it reads if they are asked.
+
+        Raises
+        ------
+        RegistryError
+            It cannot be loaded, made or described.
+        DrawError
+            Its process ended, took too long, or answered something else.
+        """
+        generator = str(drawn.generator)
+        if is_built_in(generator):
+            made = load_generator(generator, drawn.options)
+            if hasattr(made, "root"):
+                made.root = root_for(place, drawn.options)
+            return Described.by(generator, made, survey)
+        job = _job(place, member, drawn, survey)
+        key = json.dumps(job, sort_keys=True)
+        if key not in self._told:
+            self._told[key] = Described.told(generator, asked(job, module=WORKER, kind=Told))
+        return self._told[key]
+
+
+def loading_problems(place: Workplace, member: Member, names: Sequence[str]) -> list[str]:
+    """Return why procedures and losses that are named by import path cannot be loaded."""
+    if not names:
+        return []
+    job = {
+        **_bare_job(place, member),
+        "asks": "load",
+        "name": member.name,
+        "what": ", ".join(names),
+        "names": list(names),
+    }
+    said: Loaded = asked(job, module=WORKER, kind=Loaded)
+    return list(said.problems)
+
+
+def _job(place: Workplace, member: Member, drawn: Drawn, survey: Survey | None) -> dict[str, Any]:
+    """Return what a process is asked about one generator; the development part is not shown."""
+    generator, root = str(drawn.generator), root_for(place, drawn.options)
+    reads, lists = declared_files(generator, drawn.options, root)
+    return {
+        **_bare_job(place, member),
+        "asks": "describe",
+        "name": drawn.name,
+        "what": generator,
+        "generator": generator,
+        "options": dict(drawn.options),
+        "root": str(root),
+        "survey": None if survey is None else survey.to_dict(),
+        "reads": reads,
+        "lists": lists,
+        "allow": list(drawn.allow),
+    }
+
+
+def _bare_job(place: Workplace, member: Member) -> Mapping[str, Any]:
+    return {
+        "generator": None,
+        "options": {},
+        "procedure": None,
+        "source": None,
+        "validation": None,
+        "forbidden": forbidden_paths(place, member),
+        "reads": [],
+        "lists": [],
+        "keeps": [],
+        "allow": [],
+    }

@@ -18,7 +18,6 @@ from proxyguard.audit.resolve import (
     pilot_losses,
     privacy_key,
 )
-from proxyguard.draw.catalog import load_generator
 from proxyguard.errors import RegistryError, StageError, UnsupportedDesign
 from proxyguard.losses.measure import Measure
 from proxyguard.plan.law import Law, cautious, pilot_law
@@ -117,9 +116,9 @@ def privacy_notes(place: Workplace) -> dict[str, list[str]]:
 def _privacy_note(place: Workplace, member: Member, mechanism: MechanismPart) -> list[str]:
     """Return the words on one mechanism; where a role is open, those on each pilot it may be."""
     if mechanism.role is None:
-        return _stated(str(mechanism.generator), mechanism.options, mechanism.draws)
+        return _stated(place, member, mechanism, mechanism.draws)
     notes = {
-        pilot.name: _stated(str(pilot.generator), pilot.options, mechanism.draws)
+        pilot.name: _stated(place, member, pilot, mechanism.draws)
         for pilot in _possible_pilots(place, member, mechanism)
     }
     first = next(iter(notes.values()))
@@ -143,9 +142,9 @@ def _possible_pilots(place: Workplace, member: Member, mechanism: MechanismPart)
     return [pilot for pilot in declaration.pilot if pilot.name in names]
 
 
-def _stated(generator: str, options: Mapping[str, Any], draws: int) -> list[str]:
+def _stated(place: Workplace, member: Member, drawn: Drawn, draws: int) -> list[str]:
     """Return what a generator says of the privacy of so many draws; nothing if it is silent."""
-    stated = privacy_of(load_generator(generator, options))
+    stated = privacy_of(place.descriptions.of(place, member, drawn).describe)
     return [] if stated is None else privacy_lines(stated, draws)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,19 +15,19 @@ from proxyguard.adapters.library import Library, best_threshold
 from proxyguard.adapters.privacy import privacy_lines, privacy_of
 from proxyguard.audit.data import DataFolders
 from proxyguard.audit.folder import AuditFolder, Registry
-from proxyguard.audit.jobs import WORKER, draw_job, forbidden_paths, root_for
+from proxyguard.audit.jobs import WORKER, Descriptions, draw_job, forbidden_paths
 from proxyguard.audit.limits import provisional_measure, resolve_roles
-from proxyguard.draw.catalog import is_random, load_generator, path_origin
+from proxyguard.draw.catalog import is_random, path_origin
 from proxyguard.draw.models import load_model, model_bytes
 from proxyguard.draw.outcome import features, outcomes, predict
 from proxyguard.draw.pool import Check, Draws, Keep, draw_groups
 from proxyguard.draw.protocol import Fitted, ReleaseFile, Seed
 from proxyguard.draw.sources import (
+    Described,
+    Survey,
     allowed_files,
     changed_origin,
     changed_settings,
-    described,
-    generator_origin,
     refuse_changes,
 )
 from proxyguard.errors import DrawError, RegistryError, SealError
@@ -61,6 +61,7 @@ class Workplace:
     home: str
     workers: int = 1
     progress: Progress = lambda what, done, total: None
+    descriptions: Descriptions = field(default_factory=Descriptions)  # those of one command
 
 
 class MemberDevelopment:
@@ -460,20 +461,8 @@ def privacy_key(member: Member, mechanism: str, members: Sequence[Member]) -> st
 
 
 def describe_mechanism(made: Any, generator: str) -> dict[str, Any]:
-    """Return what a generator says of itself: what is registered, and what verify asks again."""
-    return {
-        "describe": described(generator, made),
-        "origin": generator_origin(generator, made),
-        "batch": int(getattr(made, "batch", 32)) if hasattr(made, "draw_many") else 1,
-    }
-
-
-def made_generator(place: Workplace, generator: str, options: Mapping[str, Any]) -> Any:
-    """Return a generator that finds the files which its options name."""
-    made = load_generator(generator, options)
-    if hasattr(made, "root"):
-        made.root = root_for(place, options)
-    return made
+    """Return what a generator that was made here says of itself: what verify compares."""
+    return Described.by(generator, made).registered()
 
 
 def resolve_stand_ins(development: MemberDevelopment) -> dict[str, Any]:
@@ -540,21 +529,23 @@ def resolve_mechanisms(
         if before is not None and (before["generator"], before["options"]) == (generator, options):
             found[mechanism.name] = {**before, "pilot": roles.get(mechanism.role or "")}
             continue
-        made = made_generator(development.place, str(generator), options)
+        missing = development.member.target.read.missing
+        schema = Schema.of_releases(development.kinds, missing, generator=generator)
+        described = development.place.descriptions.of(
+            development.place, development.member, drawn_as,
+            Survey(seeds=mechanism.seed_list, schema=schema),
+        )  # fmt: skip
         found[mechanism.name] = {
             "generator": generator,
             "options": options,
             "pilot": roles.get(mechanism.role or ""),
-            **describe_mechanism(made, str(generator)),
+            **described.registered(),
         }
         if drawn_as.allow:
             found[mechanism.name]["allowed"] = allowed_files(drawn_as.allow)
-        if hasattr(made, "survey"):
-            missing = development.member.target.read.missing
-            schema = Schema.of_releases(development.kinds, missing, generator=generator)
-            files = made.survey(mechanism.seed_list, schema)
-            found[mechanism.name]["files"] = [one.to_dict() for one in files]
-        stated = privacy_of(made)
+        if described.files is not None:
+            found[mechanism.name]["files"] = [one.to_dict() for one in described.files]
+        stated = privacy_of(described.describe)
         if stated is not None:  # recorded here: to read it again takes no accounting library
             found[mechanism.name]["privacy"] = privacy_lines(stated, mechanism.draws)
     return found

@@ -15,7 +15,7 @@ from typing import IO, Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from proxyguard.draw.confine import is_guard
-from proxyguard.errors import DrawError
+from proxyguard.errors import DrawError, RegistryError
 
 Answer = tuple[dict[str, Any], bytes, bytes]
 MOST = 1 << 34
@@ -40,6 +40,9 @@ def in_words(text: str, most: int = WORDS) -> str:
 
 
 Words = Annotated[str, BeforeValidator(lambda v: in_words(v) if isinstance(v, str) else v)]
+
+
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 class _Said(BaseModel):
@@ -70,6 +73,33 @@ class Ready(_Said):
     prepared: Prepared
 
 
+class Surveyed(_Said):
+    """A file that a generator says its draws read."""
+
+    name: str
+    seed: int | None
+    sha256: Sha256 | None
+    content: Sha256 | None = None
+    problem: Words | None = None
+
+
+class Told(_Said):
+    """What a generator says of itself, asked where it does not draw."""
+
+    status: Literal["told"]
+    describe: dict[str, Any]
+    batch: Annotated[int, Field(ge=1)]
+    code: list[str]
+    files: list[Surveyed] | None
+
+
+class Loaded(_Said):
+    """Which of the names that were to be loaded could not be, and why."""
+
+    status: Literal["loaded"]
+    problems: list[Words]
+
+
 class Unready(_Said):
     """Why no draw can be made."""
 
@@ -90,7 +120,7 @@ class Drawn(_Said):
     seed: int
     status: Literal["drawn"]
     rows: Annotated[int, Field(gt=0)]
-    content: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    content: Sha256
     stages: list[Words]
     files: dict[str, str | None] = Field(default_factory=dict)
     selected: str | None
@@ -110,7 +140,7 @@ class Failed(_Said):
 
 _SAID: dict[str, type[_Said]] = {
     "confined": Confined, "ready": Ready, "unready": Unready, "killed": Killed,
-    "drawn": Drawn, "failed": Failed, "timeout": Failed,
+    "drawn": Drawn, "failed": Failed, "timeout": Failed, "told": Told, "loaded": Loaded,
 }  # fmt: skip
 
 
@@ -144,14 +174,14 @@ def pass_on(source: IO[bytes], out: IO[bytes]) -> bool:
     return True
 
 
-def receive(source: IO[bytes]) -> bytes | None:
+def receive(source: IO[bytes], most: int = MOST) -> bytes | None:
     """Read one message; nothing where whoever should write it has ended."""
     head = source.read(_LENGTH)
     left = int.from_bytes(head, "big")
     if len(head) < _LENGTH:
         return None
-    if left > MOST:
-        raise _strange(f"a message of {left} bytes, where {MOST} are allowed")
+    if left > most:
+        raise _strange(f"a message of {left} bytes, where {most} are allowed")
     content = bytearray()
     while left:
         part = source.read(min(left, _STEP))
@@ -200,11 +230,17 @@ def _record(line: bytes) -> tuple[_Said, tuple[int, int]]:
         raise _strange(f"a record of status {status} with a wrong {', '.join(parts)}") from None
 
 
-def readiness(content: bytes, job: Mapping[str, Any], kind: type[_Said]) -> Any:
-    """Return the only record of a message, which is of this kind; raise where it says why not."""
+def readiness(
+    content: bytes, job: Mapping[str, Any], kind: type[_Said],
+    refusal: type[DrawError] | type[RegistryError] = DrawError,
+) -> Any:  # fmt: skip
+    """Return the only record of a message, which is of this kind.
+
+    Where the record says why there is none of this kind, a ``refusal`` is raised.
+    """
     records = [said for said, _, _ in unpacked(content)]
     if len(records) == 1 and isinstance(records[0], Unready):
-        raise DrawError(f"{job['name']}: {records[0].error}")
+        raise refusal(f"{job['name']}: {records[0].error}")
     if len(records) != 1 or not isinstance(records[0], kind):
         raise _strange(f"something else than that it is {kind.__name__.lower()}", job)
     said = records[0]

@@ -81,6 +81,12 @@ def is_ours(name: str, kind: str = "generator") -> bool:
     return name in (GENERATORS if kind == "generator" else PROCEDURES) and name != "callable"
 
 
+def is_built_in(name: str) -> bool:
+    """Return whether a generator, by name or import path, runs code of this package alone."""
+    own = {path for known, path in GENERATORS.items() if known != "callable"}
+    return code_path(name) in own
+
+
 def is_random(name: str) -> bool:
     """Return whether a generator is one of ours that takes its seed, by name or import path."""
     return name in SEEDED or name in {GENERATORS[seeded] for seeded in SEEDED}
@@ -96,6 +102,11 @@ def code_path(name: str) -> str:
     return _find(name, GENERATORS, "proxyguard.generators")
 
 
+def procedure_path(name: str) -> str:
+    """Return the import path of a learning procedure."""
+    return _find(name, PROCEDURES, "proxyguard.procedures")
+
+
 def load_ours(name: str, options: Mapping[str, Any]) -> Any:
     """Return a generator of this package, also where another package claims its name."""
     return _make(GENERATORS[name], name, options)
@@ -103,7 +114,7 @@ def load_ours(name: str, options: Mapping[str, Any]) -> Any:
 
 def find_pipeline(name: str) -> Any:
     """Return the function that makes an unfitted estimator of this name."""
-    return _load(_find(name, PROCEDURES, "proxyguard.procedures"), name)
+    return _load(procedure_path(name), name)
 
 
 def load_attribute(path: str) -> Any:
@@ -123,7 +134,7 @@ def origin(name: str, kind: str = "generator", also: Sequence[str] = ()) -> dict
 def path_origin(path: str, also: Sequence[str] = ()) -> dict[str, Any]:
     """Return the version and the code that an import path leads to."""
     for one in (path, *also):
-        _refuse_named(one)  # to find a module in a package runs the package
+        _refuse_named(one)  # a stranger's folder chooses no file of the verifier's to be read
     modules = [one.partition(":")[0] for one in (path, *also)]
     code: dict[str, str] = {}
     for module in modules:

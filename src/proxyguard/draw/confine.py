@@ -98,15 +98,16 @@ class Needs:
 
 def needs_of(job: Mapping[str, Any]) -> Needs:
     """Return what the draws of a job need."""
-    given = [job["source"], *([] if job["validation"] is None else [job["validation"]])]
+    given = [path for path in (job["source"], job["validation"]) if path is not None]
     library = (job["procedure"] or {}).get("library", ())
+    generator = [] if job["generator"] is None else [code_path(job["generator"])]
     return Needs(
         forbidden=tuple(job["forbidden"]),
         reads=(*given, *job["reads"]),
         lists=tuple(job["lists"]),
         keeps=tuple(job["keeps"]),
         allow=tuple(job["allow"]),
-        code=(code_path(job["generator"]), *library, *_texts(job["options"])),
+        code=(*generator, *library, *job.get("names", ()), *_texts(job["options"])),
     )
 
 

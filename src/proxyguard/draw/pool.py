@@ -15,23 +15,30 @@ from queue import Empty, Queue
 from typing import Any
 
 from proxyguard.draw.answers import (
+    MOST,
     Answer,
     Confined,
     Killed,
+    Loaded,
     Ready,
+    Told,
     drawn_answers,
     readiness,
     receive,
 )
 from proxyguard.draw.confine import HardLinks
 from proxyguard.draw.processes import end_family
-from proxyguard.errors import DrawError
+from proxyguard.errors import DrawError, RegistryError
 from proxyguard.seal.journal import NAME
 
 THREADS = (
     "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )  # fmt: skip
+PATIENCE = 300.0
+"""Seconds in which a generator that is asked about itself has answered: its libraries are large."""
+TOLD = 1 << 26
+"""Bytes of what it may say."""
 Keep = Callable[[dict[str, Any], bytes, bytes], None]
 Check = Callable[[], None]
 """Raises where something that draws depend on has changed."""
@@ -113,6 +120,39 @@ def draw_groups(
         for thread in threads:
             if thread.ident is not None:  # it was started
                 thread.join()
+
+
+def asked(
+    job: Mapping[str, Any],
+    *,
+    module: str,
+    kind: type[Told] | type[Loaded],
+    limit: float | None = None,
+) -> Any:
+    """Return what a process says that is held as draws are, and is asked one thing.
+
+    The code in it may end, hang or write whatever it likes: each is an error of ours, and after
+    ``limit`` seconds (``PATIENCE``) the process is ended with all that it started.
+    """
+    seconds = PATIENCE if limit is None else limit
+    crew = _Crew()
+    watch = threading.Timer(seconds, crew.end)
+    watch.daemon = True
+    watch.start()
+    try:
+        with _process(crew, module) as process:
+            _give(process, job)
+            confined: Confined = _expect(process, job, Confined, RegistryError)
+            HardLinks(job["forbidden"], confined.read).check()
+            return _expect(process, job, kind, RegistryError, TOLD)
+    except _Ended:
+        how = f"gave no answer in {seconds:g} s" if crew.stopped else "ended without an answer"
+        raise DrawError(
+            f"{job['name']}: the process in which {job['what']} is loaded, to be asked about "
+            f"itself, {how}; mend what it does when it is imported, made and described"
+        ) from None
+    finally:
+        watch.cancel()
 
 
 class _Crew:
@@ -231,14 +271,9 @@ class _Serving:
 
 def _prepare(process: subprocess.Popen[bytes], group: Draws) -> _Serving:
     """Give a worker its job; return what is true of all its draws."""
-    assert process.stdin is not None  # a pipe
-    try:
-        process.stdin.write(json.dumps(dict(group.job)).encode() + b"\n")
-        process.stdin.flush()
-    except BrokenPipeError:
-        raise _ended() from None
-    confined: Confined = _expect(process, group, Confined)
-    ready: Ready = _expect(process, group, Ready)
+    _give(process, group.job)
+    confined: Confined = _expect(process, group.job, Confined)
+    ready: Ready = _expect(process, group.job, Ready)
     return _Serving(
         group=group,
         stated={"guard": confined.guard, **ready.prepared.model_dump(exclude_unset=True)},
@@ -246,19 +281,35 @@ def _prepare(process: subprocess.Popen[bytes], group: Draws) -> _Serving:
     )
 
 
+def _give(process: subprocess.Popen[bytes], job: Mapping[str, Any]) -> None:
+    assert process.stdin is not None  # a pipe
+    try:
+        process.stdin.write(json.dumps(dict(job)).encode() + b"\n")
+        process.stdin.flush()
+    except BrokenPipeError:
+        raise _Ended from None
+
+
 def _expect(
-    process: subprocess.Popen[bytes], group: Draws, kind: type[Confined] | type[Ready]
+    process: subprocess.Popen[bytes],
+    job: Mapping[str, Any],
+    kind: type[Confined] | type[Ready] | type[Told] | type[Loaded],
+    refusal: type[DrawError] | type[RegistryError] = DrawError,
+    most: int = MOST,
 ) -> Any:
     """Return the next answer of a worker that prepares, which is of this kind or says why not."""
     assert process.stdout is not None  # a pipe
-    content = receive(process.stdout)
+    content = receive(process.stdout, most)
     if content is None:
-        raise _ended()
-    return readiness(content, group.job, kind)
+        raise _Ended
+    return readiness(content, job, kind, refusal)
 
 
-def _ended() -> DrawError:
-    return DrawError("a drawing process ended before it was ready; run draw again")
+class _Ended(DrawError):
+    """A process gave no answer before its first request."""
+
+    def __init__(self) -> None:
+        super().__init__("a drawing process ended before it was ready; run draw again")
 
 
 def _ask(

@@ -1,29 +1,150 @@
 """What draws depend on, as it was registered and as it is now.
 
 Settings, code, versions and files are registered as values. The process that draws looks at them
-again when it loads the code, the command before and after each batch of draws: releases of a
-changed generator, or of a file that was replaced, would be certified under what was registered
-before.
+again when it loads the code, the command before the first draw and, at code and files, before and
+after each batch: releases of a changed generator, or of a file that was replaced, would be
+certified under what was registered before.
+
+What a generator says of itself is plain values (`Described`), so that it can be asked for in
+another process. The code of somebody else's generator is loaded where draws are made, held to
+what draws may read, and nowhere else: in the process of a command it could read the target and
+the keys, and leave what it read where its draws find it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from proxyguard.draw.catalog import origin
+from proxyguard.draw.answers import Told
+from proxyguard.draw.catalog import load_attribute, load_generator, origin
 from proxyguard.draw.confine import allowed_paths
-from proxyguard.draw.protocol import Learner
+from proxyguard.draw.protocol import Learner, ReleaseFile
 from proxyguard.errors import DrawError, ProxyGuardError, RegistryError, SealError, TableError
 from proxyguard.seal.canonical import canonical_bytes, digest
 from proxyguard.seal.inside import sha256_plain
+from proxyguard.tables.content import Schema
 from proxyguard.tables.files import read_file
 
 SHOWN = 8
 """How many differences a message names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """Whose files are looked at; without a schema their digests alone."""
+
+    seeds: tuple[int, ...]
+    schema: Schema | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, as a job has them."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any], generator: str) -> Survey:
+        """Return what `to_dict` wrote, also after it was JSON."""
+        wanted = fields["schema"]
+        schema = None
+        if wanted is not None:
+            schema = Schema.of_releases(wanted["kinds"], wanted["missing"], generator=generator)
+        return cls(seeds=tuple(fields["seeds"]), schema=schema)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """One generator with its options, as it describes itself.
+
+    What its code is, `origin` reads from the files themselves: that is nobody's word.
+    """
+
+    generator: str
+    describe: Mapping[str, Any]
+    batch: int  # how many seeds it draws at once
+    code: tuple[str, ...]  # import paths of further code that it says it calls
+    files: tuple[ReleaseFile, ...] | None  # that draws read; nothing if it was not asked, or none
+
+    def __post_init__(self) -> None:
+        try:
+            canonical_bytes(self.describe)
+        except (SealError, RecursionError) as error:
+            raise RegistryError(
+                f"{self.generator}: describe() gave settings that cannot be registered: {error}; "
+                "describe them by text and finite numbers"
+            ) from error
+
+    @classmethod
+    def by(cls, generator: str, made: Any, survey: Survey | None = None) -> Described:
+        """Ask a generator that was made here."""
+        settings = made.describe()
+        if not isinstance(settings, Mapping):
+            raise RegistryError(
+                f"{generator}: describe() returns a mapping of settings, and gave a "
+                f"{type(settings).__name__}"
+            )
+        files: Sequence[ReleaseFile] | None = None
+        if survey is not None and hasattr(made, "survey"):
+            files = made.survey(survey.seeds, survey.schema)
+        return cls(
+            generator=generator,
+            describe=dict(settings),
+            batch=int(getattr(made, "batch", 32)) if hasattr(made, "draw_many") else 1,
+            code=tuple(getattr(made, "code", ())),
+            files=None if files is None else tuple(files),
+        )
+
+    @classmethod
+    def told(cls, generator: str, said: Told) -> Described:
+        """Return what a process answered that was asked for it."""
+        files = said.files
+        return cls(
+            generator=generator,
+            describe=said.describe,
+            batch=said.batch,
+            code=tuple(said.code),
+            files=None if files is None else tuple(ReleaseFile(**dict(one)) for one in files),
+        )
+
+    def origin(self) -> dict[str, Any]:
+        """Return where it comes from, with the further code that it calls, as it is now."""
+        return origin(self.generator, also=self.code)
+
+    def registered(self) -> dict[str, Any]:
+        """Return what is registered of it, and what verify asks again."""
+        return {"describe": dict(self.describe), "origin": self.origin(), "batch": self.batch}
+
+
+def answer(job: Mapping[str, Any]) -> dict[str, Any]:
+    """Answer, in the process that is confined, what a job asks instead of draws."""
+    if job["asks"] == "load":
+        return {"status": "loaded", "problems": [*filter(None, map(_problem, job["names"]))]}
+    made = load_generator(job["generator"], job["options"])
+    if hasattr(made, "root"):
+        made.root = Path(job["root"])
+    survey = None if job["survey"] is None else Survey.of(job["survey"], job["generator"])
+    found = Described.by(job["generator"], made, survey)
+    return {
+        "status": "told",
+        "describe": found.describe,
+        "batch": found.batch,
+        "code": found.code,
+        "files": None if found.files is None else [one.to_dict() for one in found.files],
+    }
+
+
+def _problem(name: str) -> str | None:
+    """Return why an import path cannot be loaded."""
+    try:
+        load_attribute(name)
+    except ProxyGuardError as error:
+        return str(error)
+    except Exception as error:  # of whatever the module does when it is imported
+        return f"{name!r} cannot be loaded: {type(error).__name__}: {error}"
+    return None
 
 
 def refuse_changes(what: str, changes: Sequence[str]) -> None:
@@ -37,33 +158,10 @@ def refuse_changes(what: str, changes: Sequence[str]) -> None:
         )
 
 
-def generator_origin(name: str, generator: Any) -> dict[str, Any]:
-    """Return where a generator comes from, with the further code that it says it calls."""
-    return origin(name, also=tuple(getattr(generator, "code", ())))
-
-
-def described(name: str, generator: Any) -> dict[str, Any]:
-    """Return what a generator says of itself; what cannot be registered is its author's to mend."""
-    settings = generator.describe()
-    if not isinstance(settings, Mapping):
-        raise RegistryError(
-            f"{name}: describe() returns a mapping of settings, and gave a "
-            f"{type(settings).__name__}"
-        )
-    try:
-        canonical_bytes(settings)
-    except SealError as error:
-        raise RegistryError(
-            f"{name}: describe() gave settings that cannot be registered: {error}; describe them "
-            "by text and finite numbers"
-        ) from error
-    return dict(settings)
-
-
-def changed_generator(registered: Mapping[str, Any], name: str, generator: Any) -> Iterator[str]:
+def changed_generator(registered: Mapping[str, Any], described: Described) -> Iterator[str]:
     """Yield in words what a generator has otherwise than when it was registered."""
-    yield from changed_settings(registered["describe"], described(name, generator))
-    yield from changed_origin(registered["origin"], generator_origin(name, generator))
+    yield from changed_settings(registered["describe"], described.describe)
+    yield from changed_origin(registered["origin"], described.origin())
 
 
 def changed_procedure(
@@ -143,14 +241,10 @@ def _digest_of(path: Path) -> str:
 
 
 def changed_files(
-    registered: Sequence[Mapping[str, Any]], generator: Any, seeds: Sequence[int]
+    registered: Sequence[Mapping[str, Any]], files: Iterable[ReleaseFile], seeds: Sequence[int]
 ) -> Iterator[str]:
     """Yield in words which files of these seeds are others than were registered."""
-    try:
-        present = {one.seed: one for one in generator.survey(seeds, None)}
-    except ProxyGuardError as error:  # the folder is gone, or has too few files
-        yield str(error)
-        return
+    present = {one.seed: one for one in files}
     for one in registered:
         seed = one["seed"]
         if seed is not None and seed not in seeds:

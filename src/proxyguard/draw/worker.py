@@ -34,7 +34,13 @@ from proxyguard.draw.confine import Confined, confine, confine_draw, needs_of
 from proxyguard.draw.models import model_bytes
 from proxyguard.draw.processes import adopt_orphans, children, end_children, end_with_parent
 from proxyguard.draw.protocol import Fitted, Learner, Seed
-from proxyguard.draw.sources import changed_generator, changed_procedure, refuse_changes
+from proxyguard.draw.sources import (
+    Described,
+    answer,
+    changed_generator,
+    changed_procedure,
+    refuse_changes,
+)
 from proxyguard.errors import DrawError, ProxyGuardError
 from proxyguard.tables.content import Schema, content_digest
 from proxyguard.tables.files import read_table_bytes, table_bytes
@@ -78,7 +84,8 @@ class Worker:
         registered = job.get("registered")
         changes = list(changed_procedure(job.get("learner"), learner))
         if registered is not None:
-            changes += changed_generator(registered, job["generator"], self._generator)
+            described = Described.by(job["generator"], self._generator)
+            changes += changed_generator(registered, described)
         refuse_changes(job["generator"], changes)
         if hasattr(self._generator, "root"):
             self._generator.root = Path(job["root"])
@@ -282,6 +289,9 @@ def _serve_job(
         # Told before any code of a generator runs in this process, so that none can say it.
         told = {"status": "confined", "guard": confined.guard, "read": confined.reach.read}
         send(answers, packed(told))
+        if "asks" in job:
+            send(answers, packed(answer(job)))
+            return
         worker = Worker(job, make_learner(job))
     except Exception as error:
         send(answers, packed({"status": "unready", "error": _explain(error)}))

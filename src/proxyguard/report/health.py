@@ -87,8 +87,8 @@ def guard_table(
         rows=tuple(rows),
         note="Landlock: the kernel let a draw read code, the development part and what is "
         "registered, nothing else. Audit hook: Python refused the target's files, the ledger and "
-        "the keys; native code could have read them. Neither held the generator's code when check, "
-        "register and draw asked it to describe itself. The record is the author's.",
+        "the keys; native code could have read them. The same held others' generators "
+        "where a command asked them to describe themselves. The record is the author's.",
         section="draws",
     )
 
