@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # the installs share one .venv
-.PHONY: help demo test test-adapters check bench reproduce audits constraints clean
+.PHONY: help demo test test-all test-adapters check bench reproduce audits constraints clean
 
 PYTHON ?=
 ARGS ?=
@@ -22,6 +22,9 @@ demo: .venv/.core ## run the demonstration audit
 
 test: .venv/.dev ## run the tests and the docstring examples; ARGS="-k name" selects
 	@$(PINS) .venv/bin/python -m pytest --numprocesses auto --dist loadfile $(ARGS)
+
+test-all: .venv/.dev ## run the slow tests as well
+	@$(PINS) .venv/bin/python -m pytest --numprocesses auto --dist loadfile -m "slow or not slow" $(ARGS)
 
 # Several minutes and 4 GB of disk while it runs; not part of `make test`.
 test-adapters: ## run the adapters with the real ctgan, SDV and smartnoise-synth, versions logged

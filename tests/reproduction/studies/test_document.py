@@ -327,10 +327,11 @@ def test_reproduce_writes_the_document_its_figures_and_its_rows(
 ) -> None:
     names = ("target-reuse", "release-planning")
     monkeypatch.setattr(catalog, "STUDIES", {name: STUDIES[name] for name in names})
-    command = ["study", "reproduce", "--out", str(tmp_path), "--repetitions", "300"]
+    command = ["study", "reproduce", "--out", str(tmp_path), "--repetitions", "300", "--check", "3"]
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 0, done.output
     assert "All 9 published figures agree" in done.output
+    assert "9 results of 1 study were decided again" in done.output  # three of target-reuse
     text = (tmp_path / "reproduction.md").read_text(encoding="utf-8")
     assert (
         f"    python -m reproduction study reproduce --out {tmp_path} --repetitions 300\n" in text

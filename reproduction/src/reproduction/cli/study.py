@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from proxyguard.cli import show
 from proxyguard.cli.options import Json
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from reproduction.studies.run import Progress
+    from reproduction.studies.study import Study
 
 app = typer.Typer(no_args_is_help=True, help="Reproduce the paper's simulations.")
 
@@ -107,6 +114,44 @@ def run(
         raise typer.Exit(show.Exit.ERROR)
 
 
+@app.command("check")
+def check(
+    name: Annotated[str, typer.Argument(help="A study's name, or all.")] = "all",
+    repetitions: Annotated[int, typer.Option("--repetitions", min=1, help="Of each cell.")] = 200,
+    jobs: Annotated[int, typer.Option("--jobs", min=1)] = 1,
+) -> None:
+    """Decide repetitions again through the package, from the losses themselves."""
+    from reproduction.studies.catalog import STUDIES
+    from reproduction.studies.cross_check import CHECKS, checked_studies
+    from reproduction.studies.run import workers
+
+    if name != "all" and name not in CHECKS:
+        raise typer.BadParameter(
+            f"no study {name!r} has losses to decide from; there are {', '.join(CHECKS)}"
+        )
+    chosen = checked_studies() if name == "all" else [STUDIES[name]]
+    with show.bars(False) as progress, workers(jobs) as pool:
+        _check(chosen, repetitions, pool, progress)
+
+
+def _check(
+    studies: Sequence[Study], repetitions: int, pool: Executor | None, progress: Progress | None
+) -> None:
+    """Say what differs between the studies and the package; anything is an error."""
+    from reproduction.studies.cross_check import cross_check, verdict
+
+    found = cross_check(studies, repetitions=repetitions, pool=pool, progress=progress)
+    for one in found:
+        if one.differ:
+            show.say(
+                f"{one.study}, cell {one.cell}, {one.method}: {one.metric} differs in "
+                f"{one.differ} of {one.repetitions} repetitions"
+            )
+    show.say(verdict(found))
+    if any(one.differ for one in found):
+        raise typer.Exit(show.Exit.ERROR)
+
+
 @app.command("reproduce")
 def reproduce(
     jobs: Annotated[int, typer.Option("--jobs", min=1)] = 1,
@@ -114,12 +159,17 @@ def reproduce(
         Path, typer.Option("--out", help="A folder for reproduction.md, figures and rows.")
     ] = Path("docs"),
     repetitions: Annotated[int | None, typer.Option("--repetitions", min=1)] = None,
+    check: Annotated[
+        int, typer.Option("--check", min=0, help="Repetitions of a cell decided again; 0: none.")
+    ] = 200,
 ) -> None:
     """Run every study and write reproduction.md with its figures.
 
-    A study that has fewer repetitions than --repetitions keeps its own.
+    A study that has fewer repetitions than --repetitions keeps its own. Then repetitions of every
+    cell are decided again by the package, from the losses themselves.
     """
     from reproduction.studies.catalog import STUDIES
+    from reproduction.studies.cross_check import checked_studies
     from reproduction.studies.document import Made, write_document
     from reproduction.studies.plotting import need_matplotlib
     from reproduction.studies.rows import agreement
@@ -146,3 +196,6 @@ def reproduce(
     show.say(verdict.sentence)
     if not verdict.good:
         raise typer.Exit(show.Exit.ERROR)
+    if check:
+        with show.bars(False) as progress, workers(jobs) as pool:
+            _check(checked_studies(), check, pool, progress)

@@ -18,6 +18,7 @@ from reproduction.studies.counts import (
 )
 from reproduction.studies.study import (
     Cell,
+    Methods,
     Metrics,
     Outcome,
     Published,
@@ -37,10 +38,15 @@ CELLS = (
 
 def calibrate(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
     """Return false acceptance among invalid candidates, and power among valid ones."""
-    n, alpha = cell["n"], cell["alpha"]
     shape = (CANDIDATES, repetitions)
-    invalid = largest_counts(rng, n, INVALID, shape)
-    valid = largest_counts(rng, n, VALID, shape)
+    invalid = largest_counts(rng, cell["n"], INVALID, shape)
+    valid = largest_counts(rng, cell["n"], VALID, shape)
+    return tally(calibrated(cell, invalid, valid), wanted)
+
+
+def calibrated(cell: Cell, invalid: Integers, valid: Integers) -> Methods:
+    """Return what each method makes of the largest counts (candidates, repetitions)."""
+    n, alpha = cell["n"], cell["alpha"]
     table = pvalue_table(n, TOLERANCE)
 
     def accepted(count: Callable[[Integers], Integers]) -> Metrics:
@@ -49,33 +55,31 @@ def calibrate(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wa
     def under(least: int) -> Metrics:
         return accepted(lambda counts: below(counts, least))
 
-    return tally(
-        {
-            "point threshold": lambda: under(most_at_cutoff(TOLERANCE, n) + 1),
-            "per-proxy IUT": lambda: under(bar(table, alpha)),
-            "Bonferroni": lambda: under(bar(table, alpha / CANDIDATES)),
-            "Holm": lambda: accepted(lambda counts: holm_count(counts, table, alpha)),
-        },
-        wanted,
-    )
+    return {
+        "point threshold": lambda: under(most_at_cutoff(TOLERANCE, n) + 1),
+        "per-proxy IUT": lambda: under(bar(table, alpha)),
+        "Bonferroni": lambda: under(bar(table, alpha / CANDIDATES)),
+        "Holm": lambda: accepted(lambda counts: holm_count(counts, table, alpha)),
+    }
 
 
 def reuse(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
     """Return false validation when the best screened candidate is judged on used records."""
-    n, alpha = cell["n"], cell["alpha"]
-    table = pvalue_table(n, TOLERANCE)
-    screening = largest_counts(rng, n, INVALID, (CANDIDATES, repetitions))
-    fresh = largest_counts(rng, n, INVALID, (repetitions,))
+    screening = largest_counts(rng, cell["n"], INVALID, (CANDIDATES, repetitions))
+    fresh = largest_counts(rng, cell["n"], INVALID, (repetitions,))
+    return tally(reused(cell, screening, fresh), wanted)
+
+
+def reused(cell: Cell, screening: Integers, fresh: Integers) -> Methods:
+    """Return what each method makes of the counts of all candidates, and of one on new records."""
+    alpha, table = cell["alpha"], pvalue_table(cell["n"], TOLERANCE)
     best = screening.min(axis=0)  # the candidates share one law, so which one is best says nothing
     metric = "false validation"
-    return tally(
-        {
-            "reuse": lambda: {metric: table[best] <= alpha},
-            "sealed": lambda: {metric: table[fresh] <= alpha},
-            "Holm": lambda: {metric: holm_count(screening, table, alpha) > 0},
-        },
-        wanted,
-    )
+    return {
+        "reuse": lambda: {metric: table[best] <= alpha},
+        "sealed": lambda: {metric: table[fresh] <= alpha},
+        "Holm": lambda: {metric: holm_count(screening, table, alpha) > 0},
+    }
 
 
 def exact_calibration(cell: Cell) -> dict[tuple[str, str], float]:

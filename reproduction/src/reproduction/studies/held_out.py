@@ -20,6 +20,7 @@ from reproduction.studies.beta import BetaLaw, beta_law
 from reproduction.studies.counts import Array, any_of, pvalue_table, share_of, validated
 from reproduction.studies.study import (
     Cell,
+    Methods,
     Metrics,
     Outcome,
     Published,
@@ -67,7 +68,7 @@ def beta_moments(rng: np.random.Generator, rows: int, n: int, valid: bool) -> Mo
     drawn = (law.draw(rng, (rows, CANDIDATES, n)) for law in _beta_laws(valid))
     sums = [(x.sum(axis=-1), np.vecdot(x, x)) for x in drawn]
     first, second = (np.stack(one, axis=-1) for one in zip(*sums, strict=True))
-    return _unit_moments(first, second, n)
+    return unit_moments(first, second, n)
 
 
 def _rare_shift(valid: bool) -> Array:
@@ -166,14 +167,14 @@ def _unit(x: Array) -> Array:
     return x
 
 
-def _unit_moments(first: Array, second: Array, n: int) -> Moments:
+def unit_moments(first: Array, second: Array, n: int) -> Moments:
     """Return means and Bessel variances from sums and sums of squares."""
     return first / n, np.maximum(second - first**2 / n, 0.0) / (n - 1)
 
 
 def _regret_moments(first: Array, second: Array, n: int) -> Moments:
     """Return unit-scale means and variances from sums over regrets in [-1, 1]."""
-    mean, variance = _unit_moments(first, second, n)
+    mean, variance = unit_moments(first, second, n)
     return (mean + 1.0) / 2.0, variance / 4.0
 
 
@@ -203,6 +204,25 @@ def held_out(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wan
     # Spawned, so that what the moments see does not depend on whether records are drawn.
     streams = rng.spawn(4)
 
+    def from_records(test: Test, own: Sequence[np.random.Generator]) -> Callable[[bool], Array]:
+        some = -(-repetitions // RECORD_SHARE)
+        return lambda valid: _record_pvalues(own[valid], family, n, valid, some, test)
+
+    return tally(
+        {
+            **by_moments(n, at_limit, below),
+            "Holm, randomized binomial": lambda: by_holm(
+                from_records(_randomized_binomial, streams[:2])
+            ),
+            "Holm, betting": lambda: by_holm(from_records(betting_pvalues, streams[2:])),
+        },
+        wanted,
+    )
+
+
+def by_moments(n: int, at_limit: Moments, below: Moments) -> Methods:
+    """Return what methods that know moments alone make of them, at the limit and below it."""
+
     @cache
     def bernstein(valid: bool) -> Array:
         mean, variance = below if valid else at_limit
@@ -216,29 +236,20 @@ def held_out(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wan
         mean, _ = below if valid else at_limit
         return np.asarray((mean < UNIT_LIMIT).all(axis=-1))
 
-    def from_records(test: Test, own: Sequence[np.random.Generator]) -> Callable[[bool], Array]:
-        some = -(-repetitions // RECORD_SHARE)
-        return lambda valid: _record_pvalues(own[valid], family, n, valid, some, test)
-
-    def holm(pvalues: Callable[[bool], Array]) -> Metrics:
-        return _both(lambda valid: validated(pvalues(valid), ALPHA))
-
-    return tally(
-        {
-            "point threshold": lambda: _both(point),
-            "uncorrected IUT": lambda: _both(lambda valid: bernstein(valid) <= ALPHA),
-            "Holm, empirical Bernstein": lambda: holm(bernstein),
-            "Holm, bentkus": lambda: holm(bentkus),
-            "Holm, randomized binomial": lambda: holm(
-                from_records(_randomized_binomial, streams[:2])
-            ),
-            "Holm, betting": lambda: holm(from_records(_betting, streams[2:])),
-        },
-        wanted,
-    )
+    return {
+        "point threshold": lambda: both(point),
+        "uncorrected IUT": lambda: both(lambda valid: bernstein(valid) <= ALPHA),
+        "Holm, empirical Bernstein": lambda: by_holm(bernstein),
+        "Holm, bentkus": lambda: by_holm(bentkus),
+    }
 
 
-def _both(decide: Callable[[bool], NDArray[np.bool_]]) -> Metrics:
+def by_holm(pvalues: Callable[[bool], Array]) -> Metrics:
+    """Return the metrics of Holm over the candidates, at the limit and below it."""
+    return both(lambda valid: validated(pvalues(valid), ALPHA))
+
+
+def both(decide: Callable[[bool], NDArray[np.bool_]]) -> Metrics:
     """Return false validation of invalid candidates and power for valid ones."""
     return {"false validation": any_of(decide(False)), "power": share_of(decide(True))}
 
@@ -279,7 +290,7 @@ def _randomized_binomial(rng: np.random.Generator, family: Family, u: Array) -> 
     return np.asarray(table[np.count_nonzero(uniforms < u, axis=-1)])
 
 
-def _betting(rng: np.random.Generator, family: Family, u: Array) -> Array:
+def betting_pvalues(rng: np.random.Generator, family: Family, u: Array) -> Array:
     """Return betting p-values; records are iid, so the order they were drawn in is random."""
     columns = u.reshape(-1, u.shape[-1])
     pvalues = betting_pvalue(columns, UNIT_LIMIT, level=ALPHA / CANDIDATES)

@@ -43,6 +43,7 @@ from reproduction.studies.mechanism_modes import (
 )
 from reproduction.studies.study import (
     Cell,
+    Methods,
     Metrics,
     Outcome,
     Published,
@@ -55,6 +56,12 @@ from reproduction.studies.study import (
 )
 
 Recognize = Callable[[Integers, Array, float], Integers]
+Blocks = Mapping[str, Integers]
+"""Largest counts of boundary mechanisms and of valid ones."""
+Labels = Mapping[str, NDArray[np.bool_]]
+"""Which of their releases are valid."""
+Draw = Callable[[], Integers]
+"""Draws the counts of mechanisms that are less reliable than the target."""
 
 
 def _laws(cell: Cell, law: Callable[..., CodeLaw]) -> dict[str, CodeLaw]:
@@ -102,10 +109,15 @@ def _oracle(valid: Mapping[str, NDArray[np.bool_]], level: float) -> Metrics:
 
 def calibrate(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
     """Return false validation and power of every way to recognize releases (B5, B9)."""
+    counts, valid = _labelled_blocks(rng, cell, repetitions)
+    return tally(calibrated(cell, counts, valid, _unreliable(rng, cell, repetitions)), wanted)
+
+
+def calibrated(cell: Cell, counts: Blocks, valid: Labels, unreliable: Draw) -> Methods:
+    """Return what each method makes of the largest counts, (releases, mechanisms, repetitions)."""
     n, releases, share = cell["n"], cell["R"], cell["share"]
     table, passes = pvalue_table(n, TOLERANCE), most_at_cutoff(TOLERANCE, n) + 1
     inner, outer = ALPHA * share, ALPHA * (1 - share)
-    counts, valid = _labelled_blocks(rng, cell, repetitions)
 
     def plug_in() -> Metrics:
         return both(
@@ -118,27 +130,29 @@ def calibrate(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wa
     def named(pvalues: Array) -> Metrics:
         return tested(lambda c: holm_count(c, pvalues, inner / H), outer)
 
-    return tally(
-        {
-            "plug-in": plug_in,
-            "point rule + binomial": lambda: tested(lambda c: below(c, passes), ALPHA),
-            "per-release IUT": lambda: tested(lambda c: below(c, bar(table, inner)), outer),
-            "two-level": lambda: named(table),
-            "collective": lambda: tested(lambda c: simes_count(c, table, inner / H), outer),
-            "oracle": lambda: _oracle(valid, ALPHA),
-            **our_methods(counts, n, named, _unreliable(rng, cell, repetitions)),
-        },
-        wanted,
-    )
+    return {
+        "plug-in": plug_in,
+        "point rule + binomial": lambda: tested(lambda c: below(c, passes), ALPHA),
+        "per-release IUT": lambda: tested(lambda c: below(c, bar(table, inner)), outer),
+        "two-level": lambda: named(table),
+        "collective": lambda: tested(lambda c: simes_count(c, table, inner / H), outer),
+        "oracle": lambda: _oracle(valid, ALPHA),
+        **our_methods(counts, n, named, unreliable),
+    }
 
 
 def near_boundary(
     cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted
 ) -> Outcome:
     """Return false release labels and false mechanism validation near the limit (B8)."""
+    counts, valid = _labelled_blocks(rng, cell, repetitions)
+    return tally(marked_near(cell, counts, valid, _unreliable(rng, cell, repetitions)), wanted)
+
+
+def marked_near(cell: Cell, counts: Blocks, valid: Labels, unreliable: Draw) -> Methods:
+    """Return what each method makes of the largest counts, (releases, mechanisms, repetitions)."""
     n, releases = cell["n"], cell["R"]
     table, level = pvalue_table(n, TOLERANCE), ALPHA / 2
-    counts, valid = _labelled_blocks(rng, cell, repetitions)
     boundary = counts["boundary"]
 
     @cache
@@ -157,28 +171,32 @@ def near_boundary(
         # One family over all releases of all mechanisms.
         return marked(lambda c: holm_bars(c, pvalues, level, (0, 1)))
 
-    return tally(
-        {
-            "uncorrected": lambda: marked(lambda c: bar(table, level)),
-            "inner Holm": lambda: by_holm(table),
-            "oracle": lambda: {"any false label": np.zeros(repetitions), **_oracle(valid, level)},
-            **our_methods(counts, n, by_holm, _unreliable(rng, cell, repetitions)),
+    return {
+        "uncorrected": lambda: marked(lambda c: bar(table, level)),
+        "inner Holm": lambda: by_holm(table),
+        "oracle": lambda: {
+            "any false label": np.zeros(boundary.shape[-1]), **_oracle(valid, level)
         },
-        wanted,
-    )
+        **our_methods(counts, n, by_holm, unreliable),
+    }  # fmt: skip
 
 
 def collective(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
     """Return power and recognized counts of Holm, tail-Simes and tail-Fisher (B10)."""
+    counts = _blocks(rng, cell, repetitions)
+    return tally(combined(cell, counts, _unreliable(rng, cell, repetitions)), wanted)
+
+
+def combined(cell: Cell, counts: Blocks, unreliable: Draw) -> Methods:
+    """Return what each method makes of the largest counts, (releases, mechanisms, repetitions)."""
     n, releases = cell["n"], cell["R"]
     table, level = pvalue_table(n, TOLERANCE), ALPHA / 2
-    counts = _blocks(rng, cell, repetitions)
 
     @cache
     def by_holm(block: str) -> Integers:
         return holm_count(counts[block], table, level / H)
 
-    def combined(recognize: Callable[[str], Integers]) -> dict[str, Array]:
+    def tested(recognize: Callable[[str], Integers]) -> dict[str, Array]:
         recognized = {block: recognize(block) for block in counts}
         outer = {block: _outer(found, releases, level) for block, found in recognized.items()}
         return {
@@ -188,22 +206,19 @@ def collective(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: W
         }
 
     def gaining(recognize: Recognize) -> dict[str, Array]:
-        found = combined(lambda block: recognize(counts[block], table, level / H))
+        found = tested(lambda block: recognize(counts[block], table, level / H))
         gain = found["recognized"] - by_holm("valid").mean(axis=0)
         return {**found, "gain over Holm": gain}
 
     def named(pvalues: Array) -> Metrics:
-        return combined(lambda block: holm_count(counts[block], pvalues, level / H))
+        return tested(lambda block: holm_count(counts[block], pvalues, level / H))
 
-    return tally(
-        {
-            "Holm": lambda: combined(by_holm),
-            "tail-Simes": lambda: gaining(simes_count),
-            "tail-Fisher": lambda: gaining(fisher_count),
-            **our_methods(counts, n, named, _unreliable(rng, cell, repetitions)),
-        },
-        wanted,
-    )
+    return {
+        "Holm": lambda: tested(by_holm),
+        "tail-Simes": lambda: gaining(simes_count),
+        "tail-Fisher": lambda: gaining(fisher_count),
+        **our_methods(counts, n, named, unreliable),
+    }
 
 
 def exact_calibration(cell: Cell) -> dict[tuple[str, str], float]:

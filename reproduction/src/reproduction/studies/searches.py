@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from proxyguard.exact.binomial import lower_tail
 from proxyguard.exact.multiplicity import spending_level
@@ -17,11 +18,26 @@ from reproduction.studies.counts import (
     share_of,
     validated,
 )
-from reproduction.studies.study import Cell, Outcome, Published, Status, Study, Wanted, grid, tally
+from reproduction.studies.study import (
+    Cell,
+    Methods,
+    Metrics,
+    Outcome,
+    Published,
+    Status,
+    Study,
+    Wanted,
+    grid,
+    tally,
+)
 
 ALPHA, TOLERANCE, CANDIDATES = 0.05, 0.10, 6
 ROUNDS = (1, 5, 10, 25, 50)
 RARE_RECORDS = "records of the group"
+RARE_RISKS = (0.10, 0.04)
+"""Risks of candidates in the group: at the limit, and valid."""
+STREAM_RISKS = ((0.10, 0.02, 0.02), (0.02, 0.02, 0.02))
+"""Risks of the candidates of a stream: invalid, and valid."""
 
 
 def rare_group(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
@@ -31,18 +47,9 @@ def rare_group(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: W
     """
     simple = rng.binomial(cell["n"], 0.02, repetitions)
 
-    def design(sizes: Counts) -> dict[str, Array]:
-        found = {}
-        for metric, risk in (("false validation", 0.10), ("power", 0.04)):
-            counts = rng.binomial(sizes[:, None], risk, (repetitions, CANDIDATES))
-            p = np.where(
-                sizes[:, None] > 0,
-                lower_tail(counts, np.maximum(sizes, 1)[:, None], TOLERANCE),
-                1.0,
-            )
-            decided = validated(p, ALPHA)
-            found[metric] = any_of(decided) if metric == "false validation" else share_of(decided)
-        return {**found, RARE_RECORDS: sizes.astype(np.float64)}
+    def design(sizes: Counts) -> Metrics:
+        shape = (repetitions, CANDIDATES)
+        return in_group(sizes, *(rng.binomial(sizes[:, None], risk, shape) for risk in RARE_RISKS))
 
     return tally(
         {
@@ -53,12 +60,38 @@ def rare_group(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: W
     )
 
 
+def in_group(sizes: Counts, at_limit: Counts, valid: Counts) -> Metrics:
+    """Return the metrics of the counts of all candidates (repetitions, candidates)."""
+
+    def decided(counts: Counts) -> NDArray[np.bool_]:
+        p = np.where(
+            sizes[:, None] > 0,
+            lower_tail(counts, np.maximum(sizes, 1)[:, None], TOLERANCE),
+            1.0,
+        )
+        return validated(p, ALPHA)
+
+    return {
+        "false validation": any_of(decided(at_limit)),
+        "power": share_of(decided(valid)),
+        RARE_RECORDS: sizes.astype(np.float64),
+    }
+
+
 def adaptive(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
     """Return false validation over rounds, and the power of a valid candidate in each."""
-    n = cell["n"]
-    table = pvalue_table(n, TOLERANCE)
-    p = table[largest_counts(rng, n, (0.10, 0.02, 0.02), (repetitions, max(ROUNDS)))]
-    good = table[largest_counts(rng, n, (0.02, 0.02, 0.02), (repetitions, len(ROUNDS)))]
+    shapes = ((repetitions, max(ROUNDS)), (repetitions, len(ROUNDS)))
+    invalid, valid = (
+        largest_counts(rng, cell["n"], risks, shape)
+        for risks, shape in zip(STREAM_RISKS, shapes, strict=True)
+    )
+    return tally(spent(cell, invalid, valid), wanted)
+
+
+def spent(cell: Cell, invalid: Counts, valid: Counts) -> Methods:
+    """Return what each method makes of counts in every round, and in those that are shown."""
+    table = pvalue_table(cell["n"], TOLERANCE)
+    p, good = table[invalid], table[valid]
     levels = np.array([spending_level(t, alpha=ALPHA) for t in range(1, max(ROUNDS) + 1)])
 
     def wrong(level: Array) -> dict[str, Array]:
@@ -73,13 +106,10 @@ def adaptive(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wan
             for k, rounds in enumerate(ROUNDS)
         }
 
-    return tally(
-        {
-            "fixed": lambda: wrong(np.full(max(ROUNDS), ALPHA)),
-            "spending": lambda: {**wrong(levels), **right()},
-        },
-        wanted,
-    )
+    return {
+        "fixed": lambda: wrong(np.full(max(ROUNDS), ALPHA)),
+        "spending": lambda: {**wrong(levels), **right()},
+    }
 
 
 def planning(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:

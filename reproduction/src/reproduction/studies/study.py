@@ -69,13 +69,13 @@ Outcome = Mapping[tuple[str, str], Sums]
 """From method and metric to sums."""
 Metrics = Mapping[str, ArrayLike]
 """From metric to one value a repetition."""
+Methods = Mapping[str, Callable[[], Metrics]]
+"""From method to how its metrics are computed, where they are wanted."""
 Wanted = frozenset[str]
 """The methods that a run asks for; a law is drawn for no other."""
 
 
-def tally(
-    methods: Mapping[str, Callable[[], Metrics]], wanted: Wanted
-) -> dict[tuple[str, str], Sums]:
+def tally(methods: Methods, wanted: Wanted) -> dict[tuple[str, str], Sums]:
     """Evaluate the wanted methods, and no other, each to one value a repetition and metric."""
     return {
         (name, metric): Sums.of(values)
