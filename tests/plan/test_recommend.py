@@ -606,3 +606,9 @@ def test_doubt_decides_how_a_budget_is_spent_and_not_whether_to_spend() -> None:
     assert spent.doubted.value > 0.9
     assert "If the pilot was too hopeful (reliability 89.0%" in str(PlanReport(found=spent))
     assert spent.to_dict()["doubted"]["reliability"] == pytest.approx(0.89)
+
+
+@pytest.mark.parametrize("name", ["n", "releases", "most_records", "most_releases", "mechanisms"])
+def test_sizes_that_no_audit_has_are_refused_by_name(name: str) -> None:
+    with pytest.raises(RegistryError, match=f"{name} must be at most"):
+        Question(reliability_target="0.8", **{name: 10**9})

@@ -13,6 +13,7 @@ from proxyguard.errors import RegistryError
 from proxyguard.registry.claim import Bound, Mode
 from proxyguard.registry.declaration import declaration_schema, read_declaration
 from proxyguard.registry.parts import SourceRule
+from proxyguard.registry.query import Ways
 from proxyguard.registry.target import StratifiedDesign
 from proxyguard.registry.test import ComponentTest
 from proxyguard.seal.canonical import digest
@@ -194,3 +195,82 @@ def test_the_published_schema_names_every_key_and_refuses_others() -> None:
 def test_the_schema_in_the_docs_is_the_one_that_is_read() -> None:
     place = Path(__file__).parents[2] / "docs" / "schemas" / "audit.schema.json"
     assert json.loads(place.read_text()) == declaration_schema()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("draws = 30", "draws = 1_000_000_000", "mechanism.0.draws: .* 100000"),
+        ("thresholds = 501", "thresholds = 1_000_000", "choose.thresholds: .* 10001"),
+        ("rows = 5706", "rows = 1_000_000_000_000", "target.reserve.rows: .* 16777216"),
+        ("draws = 30", "draws = 30\ntimeout = 1_000_000_000", "mechanism.0.timeout: .* 16777216"),
+        (
+            'mode = "direct"',
+            'mode = "block"\nblock_size = 10_000_000_000',
+            "block_size: .*16777216",
+        ),
+    ],
+)
+def test_counts_beyond_all_audits_are_refused_by_name_before_anything_is_made(
+    old: str, new: str, words: str
+) -> None:
+    assert old in TEXT
+    with pytest.raises(RegistryError, match=words):
+        read_declaration(TEXT.replace(old, new))
+
+
+def test_draws_of_many_mechanisms_are_bounded_together() -> None:
+    start = TEXT.index("[[mechanism]]")
+    end = TEXT.index("[claim]")
+    many = "".join(
+        TEXT[start:end]
+        .replace("row bootstrap", f"row bootstrap {k}")
+        .replace("draws = 30", "draws = 100000")
+        .replace("127001", str(k * 100_000))
+        for k in range(11)
+    )
+    with pytest.raises(RegistryError, match="draws: 1,100,000 in all mechanisms and pilots"):
+        read_declaration(TEXT[:start] + many + TEXT[end:])
+
+
+def test_marginals_over_too_many_ways_are_refused_before_they_are_listed() -> None:
+    columns = [f"c{k}" for k in range(60)]
+    with pytest.raises(ValueError, match=r"30 of 60 columns make 118,264,581,564,861,424 tables"):
+        Ways(columns=columns, ways=30)
+
+
+@pytest.mark.parametrize(
+    ("name", "point"),
+    [
+        ("Brier tr\N{CYRILLIC SMALL LETTER A}nsfer", "U+0430 CYRILLIC SMALL LETTER A"),
+        ("brier transfer", "U+0062 LATIN SMALL LETTER B"),
+        ("Brier\N{NO-BREAK SPACE}transfer", "U+00A0 NO-BREAK SPACE"),
+        ("Brier trans\N{ZERO WIDTH SPACE}fer", "U+200B ZERO WIDTH SPACE"),
+        ("Brier transfer\N{VARIATION SELECTOR-1}", "U+FE00 VARIATION SELECTOR-1"),
+        ("Brier trans\N{LATIN SMALL LIGATURE FI}er", None),
+        ("Überschuss", None),
+        ("Перенос Бриера", None),
+    ],
+)
+def test_names_that_a_reader_takes_for_one_are_refused_with_the_letter_that_differs(
+    name: str, point: str | None
+) -> None:
+    text = TEXT.replace('"Brier risk"', json.dumps(name, ensure_ascii=False))
+    if point is None:
+        assert [r.name for r in read_declaration(text).requirement] == ["Brier transfer", name]
+        return
+    with pytest.raises(
+        RegistryError, match=f"requirement names must differ to the eye.*{re.escape(point)}"
+    ):
+        read_declaration(text)
+
+
+def test_mechanisms_and_releases_are_told_apart_by_the_eye() -> None:
+    start, end = TEXT.index("[[mechanism]]"), TEXT.index("[claim]")
+    other = (
+        TEXT[start:end]
+        .replace("row bootstrap", "r\N{CYRILLIC SMALL LETTER O}w bootstrap")
+        .replace("127001", "9000")
+    )
+    with pytest.raises(RegistryError, match=r"mechanism or release names .* U\+043E CYRILLIC"):
+        read_declaration(TEXT[:end] + other + TEXT[end:])

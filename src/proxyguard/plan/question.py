@@ -12,7 +12,8 @@ from proxyguard.errors import RegistryError
 from proxyguard.plan.limits import least_releases_sharp
 from proxyguard.registry.claim import Mode
 from proxyguard.registry.design import Design, Iid, Sampling, as_design
-from proxyguard.registry.numbers import Level, members, real, share, whole
+from proxyguard.registry.numbers import MOST_DRAWS, Level, members, real, share, whole
+from proxyguard.registry.numbers import MOST_RECORDS as LARGEST_TARGET
 from proxyguard.registry.test import ComponentTest
 
 SIZES = 9
@@ -57,11 +58,12 @@ class Question:
 
         for name in ("reliability_target", "alpha"):
             put(name, share(getattr(self, name), name))
-        put("mechanisms", whole(self.mechanisms, "mechanisms"))
+        put("mechanisms", whole(self.mechanisms, "mechanisms", most=MOST_DRAWS))
         share(Fraction(self.alpha) / self.mechanisms, "alpha / mechanisms")
         for name in ("n", "releases", "most_records", "most_releases"):
+            most = LARGEST_TARGET if name in ("n", "most_records") else MOST_DRAWS
             if getattr(self, name) is not None:
-                put(name, whole(getattr(self, name), name))
+                put(name, whole(getattr(self, name), name, most=most))
         for name in ("record_cost", "release_cost"):
             put(name, real(getattr(self, name), name, low=0.0))
         if self.budget is not None:

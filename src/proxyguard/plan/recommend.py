@@ -33,7 +33,7 @@ from proxyguard.plan.search import (
 )
 from proxyguard.plan.ways import Way, ways
 from proxyguard.registry.claim import Mode
-from proxyguard.registry.numbers import callback, whole
+from proxyguard.registry.numbers import MOST_REPETITIONS, callback, whole
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest
 
@@ -105,7 +105,7 @@ def recommend(
     if not isinstance(law, Law) or not isinstance(question, Question):
         raise RegistryError(f"recommend takes a Law and a Question, got {law!r} and {question!r}")
     seed = whole(seed, "seed", least=0)
-    repetitions = whole(repetitions, "repetitions")
+    repetitions = whole(repetitions, "repetitions", most=MOST_REPETITIONS)
     callback(progress, "progress")
     if law.reliability <= question.target + 1e-9:  # a sum of chances is rounded
         raise RegistryError(

@@ -15,7 +15,7 @@ from proxyguard.plan.law import Law
 from proxyguard.plan.power import AuditPlan, exact_score_rates, score_rates
 from proxyguard.plan.targets import Targets
 from proxyguard.registry.claim import Bound, Mode, Score
-from proxyguard.registry.numbers import look_numbers, whole
+from proxyguard.registry.numbers import MOST_REPETITIONS, look_numbers, whole
 
 Array = NDArray[np.float64]
 
@@ -85,7 +85,10 @@ def forecast(
 
     The plan is a sharp direct one with a p-value score; its threshold is the ceiling.
     """
-    repetitions, seed = whole(repetitions, "repetitions"), whole(seed, "seed", least=0)
+    repetitions, seed = (
+        whole(repetitions, "repetitions", most=MOST_REPETITIONS),
+        whole(seed, "seed", least=0),
+    )
     looks = look_numbers(looks)
     claim = plan.claim
     if (claim.mode, claim.bound, claim.score) != (Mode.DIRECT, Bound.SHARP, Score.PVALUE):

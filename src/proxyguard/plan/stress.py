@@ -15,7 +15,7 @@ from proxyguard.plan.power import exact_power, power_on
 from proxyguard.plan.recommend import Recommendation
 from proxyguard.plan.search import Option, Progress
 from proxyguard.plan.targets import Targets
-from proxyguard.registry.numbers import callback, reals, whole
+from proxyguard.registry.numbers import MOST_REPETITIONS, callback, reals, whole
 
 RELIABILITY_ERRORS = (-0.10, -0.05, -0.02, 0.0, 0.02, 0.05)
 MARGIN_FACTORS = (0.7, 0.85, 1.0, 1.15)
@@ -72,7 +72,10 @@ def stress(
         reals(reliability_errors, "reliability_errors"),
         reals(margin_factors, "margin_factors"),
     )
-    repetitions, seed = whole(repetitions, "repetitions"), whole(seed, "seed", least=0)
+    repetitions, seed = (
+        whole(repetitions, "repetitions", most=MOST_REPETITIONS),
+        whole(seed, "seed", least=0),
+    )
     callback(progress, "progress")
     law, question = found.law, found.question
     rivals = _rivals(found)

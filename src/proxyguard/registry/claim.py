@@ -13,9 +13,10 @@ from proxyguard.errors import RegistryError, UnsupportedDesign
 from proxyguard.exact.betting import STAKES
 from proxyguard.exact.multiplicity import Dependence
 from proxyguard.registry.design import Clustered, Design, Iid, Sampling
-from proxyguard.registry.numbers import Level, flag, listed, member, share, whole
+from proxyguard.registry.numbers import MOST_RECORDS, Level, flag, listed, member, share, whole
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest, default_test
+from proxyguard.registry.value import alike_names
 
 
 class Mode(Enum):
@@ -193,7 +194,7 @@ class Claim:
         if self.shares is not None and not isinstance(self.shares, Mapping):
             raise RegistryError(f"shares map names of mechanisms to shares, got {self.shares!r}")
         if self.block_size is not None:
-            put("block_size", whole(self.block_size, "block_size"))
+            put("block_size", whole(self.block_size, "block_size", most=MOST_RECORDS))
         if isinstance(self.test, Mapping):
             put("test", {k: member(ComponentTest, v, "test") for k, v in self.test.items()})
         elif self.test is not None:
@@ -324,6 +325,9 @@ def _requirement_objections(design: Design, requirements: Sequence[Requirement])
     again = [name for name, times in Counter(names).items() if times > 1]
     if again:
         reasons.append(f"requirement names must differ, and there is more than one of {again}")
+    alike = alike_names(list(dict.fromkeys(names)))
+    if alike is not None:
+        reasons.append(f"requirement names must differ to the eye too: {alike}")
     if any(r.group is not None for r in requirements) and not isinstance(design, Iid):
         reasons.append(
             "subgroup requirements condition on which records belong to the group, which is "

@@ -30,8 +30,11 @@ from proxyguard.registry.parts import (
 )
 from proxyguard.registry.picks import Picks
 from proxyguard.registry.target import StratifiedDesign, Target
+from proxyguard.registry.value import alike_names
 
 FORMAT = 1
+MOST_DRAWS_IN_ALL = 1_000_000
+"""Draws of all mechanisms and pilots of an audit."""
 
 
 class Member(DeclarationPart):
@@ -275,7 +278,14 @@ class Declaration(DeclarationPart):
 
     def _check_seeds(self) -> None:
         used: dict[int, str] = {}
-        for drawn in (*self.pilot, *(m for member in self.members for m in member.mechanism)):
+        all_drawn = (*self.pilot, *(m for member in self.members for m in member.mechanism))
+        total = sum(drawn.draws for drawn in all_drawn)
+        if total > MOST_DRAWS_IN_ALL:
+            raise ValueError(
+                f"draws: {total:,} in all mechanisms and pilots, and an audit has at most "
+                f"{MOST_DRAWS_IN_ALL:,}"
+            )
+        for drawn in all_drawn:
             for seed in drawn.seed_list:
                 if used.setdefault(seed, drawn.name) != drawn.name:
                     raise ValueError(
@@ -357,6 +367,9 @@ def declaration_schema() -> dict[str, Any]:
 def _different(kind: str, names: list[str]) -> None:
     if len(set(names)) < len(names):
         raise ValueError(f"{kind} names must differ, got {names}")
+    alike = alike_names(names)
+    if alike is not None:
+        raise ValueError(f"{kind} names must differ to the eye too: {alike}")
 
 
 def _explain(error: ValidationError) -> str:

@@ -20,7 +20,7 @@ from fractions import Fraction
 from typing import Any
 
 from proxyguard.errors import RegistryError
-from proxyguard.registry.numbers import exact, flag, is_whole, whole
+from proxyguard.registry.numbers import MOST_POOL, MOST_RECORDS, exact, flag, is_whole, whole
 from proxyguard.registry.value import canonical_label
 
 
@@ -69,7 +69,7 @@ class WithoutReplacement:
     sampling = Sampling.INDEPENDENT
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "pool", whole(self.pool, "pool"))
+        object.__setattr__(self, "pool", whole(self.pool, "pool", most=MOST_POOL))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +161,9 @@ class Clustered:
         if not isinstance(self.weighting, str) or self.weighting not in ("cluster", "record"):
             raise RegistryError(f'weighting is "cluster" or "record", got {self.weighting!r}')
         if self.max_size is not None:
-            object.__setattr__(self, "max_size", whole(self.max_size, "max_size"))
+            object.__setattr__(
+                self, "max_size", whole(self.max_size, "max_size", most=MOST_RECORDS)
+            )
         if self.weighting == "record" and self.max_size is None:
             raise RegistryError(
                 "a record-weighted claim over clusters needs max_size, a bound on the size of "

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
 from proxyguard.errors import RegistryError
-from proxyguard.registry.numbers import exact, share
+from proxyguard.registry.numbers import MOST_DRAWS, MOST_POOL, MOST_RECORDS, exact, share
 
 
 def _decimal(text: str) -> str:
@@ -49,7 +49,12 @@ Share = Annotated[StrictStr, AfterValidator(_share)]
 Name = Annotated[StrictStr, Field(min_length=1, max_length=200)]
 Text = Annotated[StrictStr, Field(min_length=1, max_length=2000)]
 FilePath = Annotated[StrictStr, Field(min_length=1, max_length=500), AfterValidator(_inside)]
-Count = Annotated[StrictInt, Field(ge=1)]
+# Bounded where they are read: lists and arrays are made from them, and a registry from anybody
+# must not exhaust the memory of whoever verifies it.
+Count = Annotated[StrictInt, Field(ge=1, le=MOST_RECORDS)]
+DrawCount = Annotated[StrictInt, Field(ge=1, le=MOST_DRAWS)]
+GridSize = Annotated[StrictInt, Field(ge=1, le=10_001)]  # thresholds that are tried
+PoolSize = Annotated[StrictInt, Field(ge=1, le=MOST_POOL)]
 Seed = Annotated[StrictInt, Field(ge=0, lt=2**32)]  # what every library takes as a seed
 Label = StrictStr | StrictInt | bool
 

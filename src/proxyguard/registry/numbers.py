@@ -26,6 +26,14 @@ from proxyguard.errors import RegistryError
 Level = Fraction | Decimal | float | int | str
 Kind = TypeVar("Kind", bound=Enum)
 
+MOST_RECORDS = 1 << 24
+"""Records that a target can have: as many as tables have lines."""
+MOST_DRAWS = 100_000
+"""Draws of one mechanism; each is a release that is stored and scored."""
+MOST_POOL = 10**12
+"""Records of a pool, which is counted and never held."""
+MOST_REPETITIONS = 10**6
+"""Audits that a plan simulates."""
 LEAST = Fraction(1, 10**50)
 """The smallest level, share or threshold that is taken.
 
@@ -113,11 +121,14 @@ def is_whole(value: object) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def whole(value: object, name: str, *, least: int = 1) -> int:
+def whole(value: object, name: str, *, least: int = 1, most: int | None = None) -> int:
     """Read a whole number; 2.0 is none, because a size is counted and not measured."""
     if not is_whole(value) or value < least:  # type: ignore[operator]  # whole, so comparable
         raise RegistryError(f"{name} must be a whole number of at least {least}, got {value!r}")
-    return int(value)  # type: ignore[call-overload,no-any-return]  # whole
+    number: int = int(value)  # type: ignore[call-overload]  # whole
+    if most is not None and number > most:
+        raise RegistryError(f"{name} must be at most {most:,}, got {_shortened(number)}")
+    return number
 
 
 def flag(value: object, name: str) -> bool:
@@ -148,7 +159,7 @@ def members(kind: type[Kind], values: object, name: str) -> tuple[Kind, ...]:
 
 def look_numbers(looks: object) -> tuple[int, ...]:
     """Read the numbers of draws at which scores may be looked at: whole and increasing."""
-    read = tuple(whole(look, "looks") for look in listed(looks, "looks"))
+    read = tuple(whole(look, "looks", most=MOST_DRAWS) for look in listed(looks, "looks"))
     if not read or any(a >= b for a, b in pairwise(read)):
         raise RegistryError(f"looks must be increasing numbers of draws, got {looks!r}")
     return read

@@ -13,7 +13,9 @@ from proxyguard.registry.fields import (
     Count,
     Decimal,
     DeclarationPart,
+    DrawCount,
     FilePath,
+    GridSize,
     Name,
     Seed,
     Share,
@@ -79,7 +81,7 @@ class Choose(DeclarationPart):
     false_negative: Decimal = Field(
         default="1", description="What a false negative costs, a false positive being 1."
     )
-    thresholds: Count = Field(default=501, description="How many thresholds are tried.")
+    thresholds: GridSize = Field(default=501, description="How many thresholds are tried.")
 
 
 class Procedure(DeclarationPart):
@@ -229,7 +231,7 @@ class Drawn(DeclarationPart):
     generator: Name | None = Field(
         default=None, description="One of ours, an entry point, or an import path."
     )
-    draws: Count = Field(description="How many releases are drawn.")
+    draws: DrawCount = Field(description="How many releases are drawn.")
     seeds: Seeds | tuple[Seed, ...] = Field(description="The seeds, one a draw.")
     prepare_seed: Seed = Field(default=0, description="Seed of what is done once, before any draw.")
     options: dict[Name, Any] = Field(default_factory=dict, description="Options of the generator.")
@@ -360,7 +362,7 @@ class PlanPart(DeclarationPart):
     """What was planned and expected, as `proxyguard plan` wrote it; it never decides."""
 
     records: Count = Field(description="Target records that were planned.")
-    draws: Count = Field(description="Draws that were planned.")
+    draws: DrawCount = Field(description="Draws that were planned.")
     power: Decimal = Field(description="Predicted chance of validation.")
     reliability: Decimal = Field(description="Assumed share of valid releases.")
     margins: dict[Name, Decimal] = Field(
@@ -427,7 +429,7 @@ class ClaimPart(DeclarationPart):
     pooled_violations: bool | None = Field(
         default=None, description="Whether violations are counted over all releases."
     )
-    looks: tuple[Count, ...] | None = Field(
+    looks: tuple[DrawCount, ...] | None = Field(
         default=None, description="Of a sequential audit: the draws after which it may stop."
     )
     levels: tuple[Share, ...] | None = Field(

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations, pairwise
+from math import comb
 
 from pydantic import Field, StrictStr, model_validator
 
@@ -13,6 +14,8 @@ from proxyguard.registry.fields import Count, Decimal, DeclarationPart, Name, nu
 from proxyguard.registry.requirement import check_range
 from proxyguard.registry.value import canonical_value
 
+MOST_TABLES = 10_000
+"""Marginals of one query."""
 OTHERS = "all others"
 """The cell of text values that are in no registered group."""
 
@@ -28,6 +31,12 @@ class Ways(DeclarationPart):
         if len(set(self.columns)) < len(self.columns) or self.ways > len(self.columns):
             raise ValueError(
                 f"marginals over {self.ways} of different columns, got {list(self.columns)}"
+            )
+        tables = comb(len(self.columns), self.ways)
+        if tables > MOST_TABLES:
+            raise ValueError(
+                f"{self.ways} of {len(self.columns)} columns make {tables:,} tables, and there are "
+                f"at most {MOST_TABLES:,}; name fewer columns or fewer ways"
             )
         return self
 

@@ -15,6 +15,7 @@ from proxyguard.registry.fields import (
     FilePath,
     Label,
     Name,
+    PoolSize,
     Seed,
     Share,
     Text,
@@ -74,7 +75,7 @@ class ClusteredDesign(DeclarationPart):
 class WithoutReplacementDesign(DeclarationPart):
     """A simple random sample from a pool disjoint from development."""
 
-    pool: Count = Field(description="Records of the pool.")
+    pool: PoolSize = Field(description="Records of the pool.")
 
 
 class Reading(DeclarationPart):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from proxyguard.errors import SealError
+from proxyguard.registry.numbers import MOST_RECORDS
 from proxyguard.seal.inside import is_address
 from proxyguard.seal.ledger import Entry, Path, Stage
 
@@ -26,7 +27,7 @@ def _is_text(value: object) -> bool:
 
 
 def _is_count(value: object) -> bool:
-    return type(value) is int and value >= 0
+    return type(value) is int and 0 <= value <= MOST_RECORDS
 
 
 def _is_flag(value: object) -> bool:
@@ -84,7 +85,7 @@ def _or_none(test: Test) -> Test:
 
 
 TEXT = (_is_text, "a text")
-COUNT = (_is_count, "a whole number, not negative")
+COUNT = (_is_count, f"a whole number from 0 to {MOST_RECORDS:,}")
 FLAG = (_is_flag, "true or false")
 DESIGN = (_is_design, "a design or its name")
 DIGEST = (is_address, "a digest")
