@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # the installs share one .venv
-.PHONY: help demo test test-all test-adapters check bench reproduce audits constraints clean
+.PHONY: help demo test test-all test-whole test-adapters check bench reproduce audits constraints clean
 
 PYTHON ?=
 ARGS ?=
@@ -20,11 +20,17 @@ help: ## list the targets
 demo: .venv/.core ## run the demonstration audit
 	@.venv/bin/proxyguard demo --dir demo-audit
 
-test: .venv/.dev ## run the tests and the docstring examples; ARGS="-k name" selects
-	@$(PINS) .venv/bin/python -m pytest --numprocesses auto --dist loadfile $(ARGS)
+pytest = $(PINS) .venv/bin/python -m pytest --numprocesses auto --dist loadfile
 
-test-all: .venv/.dev ## run the slow tests as well
-	@$(PINS) .venv/bin/python -m pytest --numprocesses auto --dist loadfile -m "slow or not slow" $(ARGS)
+test: .venv/.dev ## run the tests and the docstring examples, long ones reduced; ARGS="-k name" selects
+	@$(pytest) $(ARGS)
+
+test-all: .venv/.dev ## run everything whole, as CI does: a quarter of an hour on two cores
+	@$(pytest) --effort whole $(ARGS)
+
+# What `make test` does less of, whole: both together are all that test-all runs.
+test-whole: .venv/.dev ## run whole what make test reduces or leaves out, and nothing else
+	@$(pytest) --effort rest $(ARGS)
 
 # Several minutes and 4 GB of disk while it runs; not part of `make test`.
 test-adapters: ## run the adapters with the real ctgan, SDV and smartnoise-synth, versions logged

@@ -1,4 +1,19 @@
-"""One thread, one hypothesis profile and fixed seeds: a test means the same on every machine."""
+"""One thread, one hypothesis profile and fixed seeds, and how much of the long tests is run.
+
+`make test` runs reduced: long Monte Carlo with fewer repetitions, long sweeps with fewer cases,
+and what makes no sense with less not at all. `make test-all` runs everything whole, and
+`make test-whole` the rest: whole, and only what the reduced run did less of. A test says how far
+it can be reduced in one of three ways, all of which are read here and nowhere else:
+
+- it takes the fixture ``effort`` and asks it: ``effort.times(whole=2000, reduced=400)``, or which
+  of the cases of a loop are tried, some of every kind;
+- it is marked ``reduced(cases=5)``: five of its parameters, spread evenly, first and last among
+  them;
+- it is marked ``whole``, alone or as the mark of a parameter.
+
+Tests of hypothesis try fewer examples. A reduced test asserts what the whole one does, with the
+tolerance that its own number of repetitions allows.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +24,131 @@ import random
 for _name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR"):
     os.environ[f"{_name}_NUM_THREADS"] = "1"
 
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TypeVar
 
 import pytest
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
-settings.register_profile("proxyguard", derandomize=True, deadline=None, max_examples=100)
-settings.load_profile("proxyguard")
+T = TypeVar("T")
+
+EXAMPLES = {"reduced": 25, "whole": 100, "rest": 100}
+"""Examples of a property, where it names no number itself."""
+SLOWEST = 10
+"""Tests that are named at the end of a run."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much of a long test is run."""
+
+    whole: bool
+
+    def times(self, *, whole: int, reduced: int) -> int:
+        """Return the number of repetitions: all of them, or so many as a reduced run takes."""
+        return whole if self.whole else reduced
+
+    def some(self, cases: Sequence[T], *, reduced: int, kind: Callable[[T], object]) -> list[T]:
+        """Return the cases of a sweep: all of them, or so many of each kind, spread evenly."""
+        if self.whole:
+            return list(cases)
+        kinds: dict[object, list[int]] = defaultdict(list)
+        for place, case in enumerate(cases):
+            kinds[kind(case)].append(place)
+        kept = {places[k] for places in kinds.values() for k in spread(len(places), reduced)}
+        return [case for place, case in enumerate(cases) if place in kept]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--effort",
+        choices=list(EXAMPLES),
+        default="reduced",
+        help="long tests reduced (make test), whole (make test-all), or the rest: whole, and "
+        "only what the reduced run does less of (make test-whole)",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "whole: not run where long tests are reduced")
+    config.addinivalue_line("markers", "reduced(cases): so many of its parameters where reduced")
+    examples = EXAMPLES[config.getoption("effort")]
+    settings.register_profile("proxyguard", derandomize=True, deadline=None, max_examples=examples)
+    settings.load_profile("proxyguard")
+
+
+def spread(number: int, cases: int) -> set[int]:
+    """Return so many places out of a number of them, evenly, first and last among them."""
+    if cases >= number:
+        return set(range(number))
+    return {round(k * (number - 1) / max(1, cases - 1)) for k in range(cases)}
+
+
+def left_out(items: Sequence[pytest.Item]) -> set[str]:
+    """Return the tests that a reduced run does not run at all."""
+    out = {item.nodeid for item in items if item.get_closest_marker("whole")}
+    families: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("reduced") and item.nodeid not in out:
+            families[item.nodeid.partition("[")[0]].append(item)
+    for family in families.values():
+        mark = family[0].get_closest_marker("reduced")
+        assert mark is not None  # by which they were found
+        kept = spread(len(family), mark.kwargs["cases"])
+        out |= {item.nodeid for place, item in enumerate(family) if place not in kept}
+    return out
+
+
+def runs_less(item: pytest.Item) -> bool:
+    """Return whether a test that a reduced run has too does less there."""
+    return "effort" in getattr(item, "fixturenames", ()) or hasattr(
+        getattr(item, "obj", None), "hypothesis"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    effort = config.getoption("effort")
+    if effort == "whole":
+        return
+    out = left_out(items)
+    chosen, other = [], []
+    for item in items:
+        here = item.nodeid not in out
+        wanted = here if effort == "reduced" else not here or runs_less(item)
+        (chosen if wanted else other).append(item)
+    config.hook.pytest_deselected(items=other)
+    items[:] = chosen
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say where the time went, by folder, and which tests took most of it."""
+    by_folder: Counter[str] = Counter()
+    by_test: Counter[str] = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                by_folder["/".join(PurePosixPath(report.fspath).parts[:2])] += report.duration
+                by_test[report.nodeid] += report.duration
+    if sum(by_folder.values()) < 1.0:
+        return
+    terminalreporter.section("where the time went, in seconds of all processes")
+    for folder, seconds in by_folder.most_common():
+        terminalreporter.write_line(f"{seconds:8.1f}  {folder}")
+    terminalreporter.write_line("of which the slowest tests")
+    for test, seconds in by_test.most_common(SLOWEST):
+        terminalreporter.write_line(f"{seconds:8.1f}  {test}")
+    if terminalreporter.config.getoption("effort") == "reduced":
+        terminalreporter.write_line("Long tests were reduced; make test-all runs everything whole.")
+
+
+@pytest.fixture(scope="session")
+def effort(pytestconfig: pytest.Config) -> Effort:
+    """How much of a long test is run; whoever asks is run again, whole, by `make test-whole`."""
+    return Effort(whole=pytestconfig.getoption("effort") != "reduced")
 
 
 @pytest.fixture(scope="session", autouse=True)

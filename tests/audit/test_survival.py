@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
+from operator import itemgetter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -354,10 +355,11 @@ def test_every_step_has_its_writes_to_die_at(whole: Path, trap: Trap, tmp_path: 
 
 @pytest.mark.parametrize("step", STEPS)
 def test_a_kill_at_every_write_ends_in_the_same_audit(
-    whole: Path, trap: Trap, tmp_path: Path, step: str
+    whole: Path, trap: Trap, tmp_path: Path, step: str, effort: Any
 ) -> None:
     expected, home = contents(whole / "work" / "audit"), remembered(whole / "work")
-    for at, call in enumerate(calls_of(step, whole, trap, tmp_path / "scratch")):
+    calls = list(enumerate(calls_of(step, whole, trap, tmp_path / "scratch")))
+    for at, call in effort.some(calls, reduced=2, kind=itemgetter(1)):
         root = tmp_path / str(at)
         # A run that is killed in this step has done the steps before it; they left these bytes.
         shutil.copytree(whole / step, root)
@@ -448,7 +450,7 @@ def test_draws_outlive_an_amendment_that_leaves_their_mechanism_alone(
 
 
 def test_a_kill_in_an_amendment_ends_in_the_same_amendment(
-    whole: Path, trap: Trap, tmp_path: Path
+    whole: Path, trap: Trap, tmp_path: Path, effort: Any
 ) -> None:
     def fresh(name: str) -> Audit:
         shutil.copytree(whole / "draw", tmp_path / name)
@@ -461,7 +463,7 @@ def test_a_kill_in_an_amendment_ends_in_the_same_amendment(
     undisturbed.amend("smaller releases")
     calls = list(trap.seen)
     expected = contents(undisturbed.folder.path)
-    for at, call in enumerate(calls):
+    for at, call in effort.some(list(enumerate(calls)), reduced=1, kind=itemgetter(1)):
         audit = fresh(str(at))
         kill(trap, at, partial(audit.amend, "smaller releases"))
         if not audit.journal().ledger.has(Stage.AMENDED):
@@ -490,7 +492,7 @@ PREPARED = "one preparation of the generator, random and made once from seed 7"
 
 
 def test_a_kill_anywhere_in_draw_keeps_that_preparation_was_random(
-    trap: Trap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trap: Trap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, effort: Any
 ) -> None:
     (tmp_path / "jittering.py").write_text(JITTER)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -506,7 +508,7 @@ def test_a_kill_anywhere_in_draw_keeps_that_preparation_was_random(
     draws = manifest["members"]["target"]["bootstrap"]["draws"]
     assert all(record["prepared_at_random"] for record in draws)
     expected = contents(tmp_path / "whole" / "audit")
-    for at, call in enumerate(calls):
+    for at, call in effort.some(list(enumerate(calls)), reduced=2, kind=itemgetter(1)):
         root = tmp_path / str(at)
         shutil.copytree(tmp_path / "registered", root)
         audit = audit_in(root)

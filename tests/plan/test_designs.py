@@ -167,8 +167,12 @@ def outcome_of(design: Design, simulate: Simulate, seed: int) -> Outcome:
 
 
 @pytest.fixture(scope="module")
-def outcomes(simulate: Simulate) -> list[Outcome]:
-    return [outcome_of(one, simulate, i) for i, one in enumerate(drawn_designs())]
+def outcomes(simulate: Simulate, effort: Any) -> list[Outcome]:
+    designs = effort.some(
+        list(enumerate(drawn_designs())), reduced=2,
+        kind=lambda one: one[1].requirement.two_valued,
+    )  # fmt: skip
+    return [outcome_of(one, simulate, i) for i, one in designs]
 
 
 def test_predicted_powers_agree_with_simulated_audits(outcomes: list[Outcome]) -> None:
@@ -178,13 +182,13 @@ def test_predicted_powers_agree_with_simulated_audits(outcomes: list[Outcome]) -
     assert np.all(np.abs(z) <= 3.0), [
         (one.found.chosen.power, one.simulated) for one in outcomes if abs(one.z) > 3.0
     ]
-    # And not too far off all together: 99.9 % of chi-square with 20 degrees of freedom.
-    assert float(z @ z) < chi2.ppf(0.999, DESIGNS)
+    # And not too far off all together: 99.9 % of chi-square with as many degrees of freedom.
+    assert float(z @ z) < chi2.ppf(0.999, len(outcomes))
 
 
 def test_the_designs_are_neither_hopeless_nor_trivial(outcomes: list[Outcome]) -> None:
     powers = np.array([one.true for one in outcomes])
-    assert np.count_nonzero((powers > 0.1) & (powers < 0.95)) >= 6
+    assert np.count_nonzero((powers > 0.1) & (powers < 0.95)) >= 0.3 * len(outcomes)
     assert {one.found.chosen.plan.claim.mode for one in outcomes} == {Mode.DIRECT}
 
 

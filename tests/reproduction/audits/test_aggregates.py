@@ -31,6 +31,7 @@ COLUMNS = (
 
 pytestmark = [
     pytest.mark.reproduction,
+    pytest.mark.whole,
     pytest.mark.skipif(
         "PROXYGUARD_DATA" not in os.environ,
         reason="PROXYGUARD_DATA names no folder with the data sets",

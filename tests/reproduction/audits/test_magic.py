@@ -25,6 +25,7 @@ DATA = os.environ.get("PROXYGUARD_DATA")
 
 pytestmark = [
     pytest.mark.reproduction,
+    pytest.mark.whole,
     pytest.mark.skipif(
         DATA is None or not (Path(DATA) / "magic" / "magic04.data.gz").exists(),
         reason="PROXYGUARD_DATA does not name a folder with magic/magic04.data.gz",

@@ -80,6 +80,7 @@ def shoppers(tmp_path_factory: pytest.TempPathFactory) -> pg.Audit:
     return audit
 
 
+@pytest.mark.whole
 def test_shoppers_limits_roles_and_counts_are_the_published_ones(shoppers: pg.Audit) -> None:
     name, audit = "shoppers-neural", shoppers
     published = {key: float(value) for key, value in AUDITS[name].limits.items()}
@@ -95,6 +96,7 @@ def test_shoppers_limits_roles_and_counts_are_the_published_ones(shoppers: pg.Au
     assert analyse(audit, AUDITS[name].claims[NAMED]) == found
 
 
+@pytest.mark.whole
 def test_an_iid_analysis_of_fixed_strata_is_a_deviation_and_is_corrected(
     shoppers: pg.Audit,
 ) -> None:
@@ -137,6 +139,7 @@ def test_mushroom_has_the_published_limits_and_every_score_is_favorable(tmp_path
     assert named.lower == pytest.approx(0.025 ** (1 / 8), rel=1e-9)
 
 
+@pytest.mark.whole
 def test_text_is_amended_before_opening_and_separates_its_roles(tmp_path: Path) -> None:
     name = "text-unigram"
     audit = begin(tmp_path, name, draws=8, pilots=2)
@@ -161,6 +164,7 @@ def test_text_is_amended_before_opening_and_separates_its_roles(tmp_path: Path) 
     assert direct == found
 
 
+@pytest.mark.whole
 def test_stand_ins_have_the_published_verdicts_and_ours_use_the_same_draws(tmp_path: Path) -> None:
     paper = begin(tmp_path, "stand-ins", draws=1)
     ours = begin(tmp_path, "stand-ins-ours", draws=1)

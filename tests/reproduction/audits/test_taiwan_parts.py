@@ -54,6 +54,7 @@ def sealed(work: Path) -> dict[str, pg.Audit]:
     return audits
 
 
+@pytest.mark.whole
 def test_the_lineage_store_gives_the_published_table(sealed: dict[str, pg.Audit]) -> None:
     published = AUDITS["taiwan-bootstrap"].lineage
     for name in ("aim", "bootstrap"):
@@ -67,6 +68,7 @@ def test_the_lineage_store_gives_the_published_table(sealed: dict[str, pg.Audit]
         assert counts == published[f"taiwan-{name}"]
 
 
+@pytest.mark.whole
 def test_sealing_takes_the_published_parts(work: Path, sealed: dict[str, pg.Audit]) -> None:
     raw = load.taiwan()
     outcome = raw[OUTCOME].to_numpy().astype(np.int64)
@@ -116,6 +118,7 @@ def target_risks(work: Path, learn: Callable[[Seed], Any]) -> tuple[Any, float]:
     return risks, cost
 
 
+@pytest.mark.whole
 def test_boosted_trees_are_nearer_to_the_published_source_than_the_forest(work: Path) -> None:
     published = np.array([float(x) for x in AUDITS["taiwan-bootstrap"].references["source"]])
     (boosted, cost), (trees, forest_cost) = (

@@ -38,7 +38,7 @@ def test_some_repetitions_are_decided_alike(name: str, few: dict[str, list[Check
     assert {one.repetitions for one in few[name]} == {FEW}
 
 
-@pytest.mark.slow
+@pytest.mark.whole
 @pytest.mark.parametrize("name", CHECKS)
 def test_two_hundred_repetitions_of_every_cell_are_decided_alike(name: str) -> None:
     found = cross_check.cross_check([STUDIES[name]], repetitions=LEAST)
