@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from proxyguard.registry.claim import Claim
+from proxyguard.modes.claim import Claim
 from proxyguard.registry.design import Iid
 from proxyguard.registry.requirement import Requirement
 from proxyguard.report.advice import (

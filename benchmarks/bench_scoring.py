@@ -36,7 +36,7 @@ from proxyguard.losses.cell import Reading
 from proxyguard.losses.measure import measure_loss
 from proxyguard.losses.query import BoundedQuery, CodedRecords
 from proxyguard.losses.records import Records
-from proxyguard.registry.claim import Claim
+from proxyguard.modes.claim import Claim
 from proxyguard.registry.declaration import read_declaration
 from proxyguard.registry.design import Iid
 

@@ -46,10 +46,10 @@ if TYPE_CHECKING:
     )
     from proxyguard.losses.array import LossArray, LossBatches, LossStream, Moments
     from proxyguard.losses.records import Records
+    from proxyguard.modes.claim import Claim
     from proxyguard.plan.law import Law, assumed_law, pilot_law
     from proxyguard.plan.question import Question
     from proxyguard.plan.recommend import recommend
-    from proxyguard.registry.claim import Claim
     from proxyguard.registry.design import (
         Clustered,
         Iid,
@@ -79,7 +79,7 @@ _HOME = {
     "Busy": "proxyguard.errors",
     "CandidateStream": "proxyguard.certificate.stream",
     "Certificate": "proxyguard.certificate.mechanism",
-    "Claim": "proxyguard.registry.claim",
+    "Claim": "proxyguard.modes.claim",
     "Clustered": "proxyguard.registry.design",
     "Decision": "proxyguard.certificate.decision",
     "DigestMismatch": "proxyguard.errors",

@@ -43,7 +43,7 @@ from proxyguard.modes.smooth import (
 )
 from proxyguard.modes.violation import certify_direct_violation, certify_violation, score_violations
 from proxyguard.registry import budget as budgets
-from proxyguard.registry.claim import Bound
+from proxyguard.registry.choices import Bound
 
 ERROR = pg.Requirement(
     name="error", low=0, high=1, limit=0.2, two_valued=True, slack=0.08, ramp=0.04
@@ -271,7 +271,7 @@ def test_the_sharp_default_from_the_scores_alone() -> None:
     favorable = int((certificate.evidence.pvalues.max(axis=1) <= 0.004).sum())
     assert favorable == 56
     assert certificate.reliability_lower == sharp_lower(favorable, R, kappa=0.004, alpha=0.05)
-    assert certificate.claim.mode.value == "direct"
+    assert certificate.claim.mode == "direct"
     assert certificate.claim.bound.value == "sharp"
 
 

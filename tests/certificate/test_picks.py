@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from proxyguard.certificate.picks import picks_record, read_picks
 from proxyguard.exact.evalues import mixture_evalues
 from proxyguard.modes.count import ValidCount
-from proxyguard.registry.claim import Mode
 from proxyguard.registry.picks import Picks
 
 
@@ -29,8 +28,10 @@ def evidence_of(pvalues: list[float]) -> Any:
     )
 
 
-def record_of(picks: Picks, *groups: list[float], mode: Mode = Mode.DIRECT) -> dict[str, Any]:
-    return picks_record(picks, {f"m{i}": evidence_of(p) for i, p in enumerate(groups)}, mode=mode)
+def record_of(picks: Picks, *groups: list[float], counted: bool = False) -> dict[str, Any]:
+    return picks_record(
+        picks, {f"m{i}": evidence_of(p) for i, p in enumerate(groups)}, counted=counted
+    )
 
 
 def closed(evalues: list[Any], subset: tuple[int, ...], alpha: Fraction) -> int:
@@ -104,7 +105,7 @@ def test_the_levels_of_the_groups_sum_to_the_budget_and_shares_are_kept() -> Non
     assert levels == [Fraction(1, 60)] * 3
     shared = picks_record(
         Picks(alpha="0.05"), {"a": evidence_of([0.0]), "b": evidence_of([0.0])},
-        mode=Mode.DIRECT, shares={"a": "0.9", "b": "0.1"},
+        counted=False, shares={"a": "0.9", "b": "0.1"},
     )  # fmt: skip
     assert shared["mechanisms"]["a"]["alpha"] == ["9", "200"]
     assert shared["mechanisms"]["b"]["alpha"] == ["1", "200"]
@@ -112,7 +113,7 @@ def test_the_levels_of_the_groups_sum_to_the_budget_and_shares_are_kept() -> Non
 
 def test_an_e_value_count_is_told_that_its_own_budget_pays_too() -> None:
     plain = record_of(Picks(alpha="0.05"), [0.1])["sentence"]
-    counted = record_of(Picks(alpha="0.05"), [0.1], mode=Mode.COUNT)["sentence"]
+    counted = record_of(Picks(alpha="0.05"), [0.1], counted=True)["sentence"]
     assert plain.startswith("With 95 % confidence, for every choice of releases")
     assert "alpha_Z" in counted
     assert "alpha_Z" not in plain

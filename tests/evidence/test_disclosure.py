@@ -27,8 +27,7 @@ from proxyguard.exact.rounding import (
 )
 from proxyguard.losses.array import LossArray
 from proxyguard.losses.cell import Column, Reading, share_column
-from proxyguard.registry.claim import Claim
-from proxyguard.registry.levels import Levels, local_levels
+from proxyguard.modes.claim import Claim, Levels
 from proxyguard.registry.test import ComponentTest
 
 Array = NDArray[np.float64]
@@ -59,7 +58,7 @@ def requirement(*, two_valued: bool = False) -> pg.Requirement:
 def read(values: Array, choices: dict[str, Any], *, two_valued: bool) -> tuple[Claim, Levels, Any]:
     """How these losses are read, and at which levels."""
     claim = Claim.of({"reliability_target": 0.7} | choices)
-    levels = local_levels(claim, n_releases=len(values), n_requirements=1)
+    levels = claim.levels(n_releases=len(values), n_requirements=1)
     reading = reading_of(claim, (requirement(two_valued=two_valued),), pg.Iid(), levels, 3)
     return claim, levels, reading
 
@@ -205,7 +204,7 @@ def test_an_invalid_mechanism_is_validated_by_rounding_to_the_nearest_only(
     tight = pg.Requirement(name="loss", low=0, high=1, limit=0.204, slack=0.004)
     column = Column(n=200_000, mean=np.full(40, 0.2043), variance=None)
     claim = Claim.of({"reliability_target": 0.8, "score": "slack", "beta": None})
-    levels = local_levels(claim, n_releases=40, n_requirements=1)
+    levels = claim.levels(n_releases=40, n_requirements=1)
     reading = replace(
         reading_of(claim, (tight,), pg.Iid(), levels, 1), tests=(ComponentTest.CHERNOFF,)
     )
@@ -306,7 +305,7 @@ def recovered(predictions: Array, labels: Array, digits: int | None) -> int:
     n = labels.size
     brier = pg.Requirement(name="Brier", low=0, high=1, limit=0.3)
     claim = Claim.of({"reliability_target": 0.8})
-    levels = local_levels(claim, n_releases=len(predictions), n_requirements=1)
+    levels = claim.levels(n_releases=len(predictions), n_requirements=1)
     reading = reading_of(claim, (brier,), pg.Iid(), levels, 1)
     values = ((predictions - labels) ** 2)[:, :, None]
     published = evidence_record(gathered(values, reading, digits, levels.bounds))["columns"][0]

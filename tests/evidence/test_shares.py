@@ -18,8 +18,8 @@ from proxyguard.evidence.component import component_pvalues
 from proxyguard.evidence.record import check_counts, evidence_record
 from proxyguard.evidence.releases import evidence_of
 from proxyguard.losses.cell import Column, Reading
+from proxyguard.modes.claim import Claim
 from proxyguard.modes.direct import score_by_pvalue
-from proxyguard.registry.claim import Claim
 from proxyguard.registry.design import Clustered, Iid, Independent, Stratified
 from proxyguard.registry.requirement import Form, Requirement
 from proxyguard.registry.test import ComponentTest, default_test

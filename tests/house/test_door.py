@@ -55,6 +55,10 @@ def submit(**given: Any) -> Any:
     return pg.CandidateStream(RULES).submit(**given)
 
 
+def claim(**given: Any) -> Any:
+    return pg.Claim.of(given)
+
+
 def score(losses: Any) -> Any:
     return pg.FavorableScore(RULES, threshold="0.01")(losses)
 
@@ -97,7 +101,7 @@ DOORS: dict[str, Door] = {
         submit, {"losses": ZEROS[0], "records": pg.Records(ids=np.arange(20))},
         {"losses": [*ARRAY, None], "records": [*OBJECT, None]},
     ),
-    "Claim": (pg.Claim, {"reliability_target": 0.8}, {
+    "Claim": (claim, {"reliability_target": 0.8}, {
         "mode": CHOICE, "bound": CHOICE, "score": CHOICE, "test": CHOICE, "threshold": LEVEL,
         "violation_threshold": LEVEL, "reliability_target": [*LEVEL, None],
         "alpha": [*LEVEL, None], "beta": LEVEL, "release_share": [*LEVEL, None],
@@ -105,6 +109,7 @@ DOORS: dict[str, Door] = {
         "shares": [3, "x", [], object()], "dependence": CHOICE, "combination": CHOICE,
         "thresholds": [*LISTS_OF_NUMBERS, None, *([level] for level in VANISHING)],
         "calibrator": CHOICE,
+        "unused": [(), 3, "x"],
         "block_size": SIZE, "bounds_level": LEVEL, "pooled_violations": FLAG,
         "stakes": [*LISTS_OF_NUMBERS, None, [], [2], *([stake] for stake in VANISHING)],
     }),
@@ -273,7 +278,7 @@ def test_numbers_come_in_as_people_have_them() -> None:
     asked = pg.Question(reliability_target="4/5", n=60, releases=20, modes=("direct",))
     same = pg.Question(
         reliability_target=Decimal("0.8"), n=np.int64(60), releases=np.uint8(20),
-        modes=[pg.Claim(reliability_target="1/2").mode],  # type: ignore[arg-type]
+        modes=[pg.Claim.of({"reliability_target": "1/2"}).mode],  # type: ignore[arg-type]
     )  # fmt: skip
     assert asked == same
     assert type(same.n) is int

@@ -12,17 +12,19 @@ import reproduction
 
 ROOT = Path(proxyguard.__file__).parent
 # A folder is a layer. Where a part of one lies further left than the folder, its modules are
-# named: a mode is made of requirements, designs and budgets, and a declaration of modes.
+# named: a mode is made of requirements, designs and budgets, and is planned under a law of
+# losses; a declaration and a planner are made of modes.
 CLAIMED = [
     f"registry.{name}" for name in (
-        "numbers", "value", "requirement", "design", "test", "budget", "scores", "claim",
+        "numbers", "value", "requirement", "design", "test", "budget", "scores", "choices",
     )
 ]  # fmt: skip
+LAWS = ["plan.two_valued", "plan.law", "plan.targets"]
 # Tables are opened by the function that opens every file, `seal.inside`.
 ORDER = [
-    "errors", "pages", "exact", *CLAIMED, "modes", "registry", "documents", "plan", "seal.inside",
-    "tables", "seal", "draw", "losses", "evidence", "certificate", "report", "adapters", "audit",
-    "cli",
+    "errors", "pages", "exact", *CLAIMED, *LAWS, "modes", "registry", "documents", "plan",
+    "seal.inside", "tables", "seal", "draw", "losses", "evidence", "certificate", "report",
+    "adapters", "audit", "cli",
 ]  # fmt: skip
 
 FILES = [path for path in sorted(ROOT.rglob("*.py")) if path.parent != ROOT]

@@ -31,7 +31,6 @@ PRIVATE = {
     "certificate.certify": {"certify_evidence", "reading_of"},
     "evidence.record": {"read_evidence"},
     "evidence.releases": {"evidence_of"},
-    "registry.levels": {"local_levels"},
     "report.provenance": {"more_twins_than_expected"},
     "seal.canonical": {"canonical_bytes"},
     "seal.ledger": {"Stage"},
@@ -48,16 +47,14 @@ PRIVATE = {
     "tables.files": {"table_bytes", "to_frame"},
     # Studies: levels and powers of single plans.
     "draw.processes": {"end_with_parent"},
-    "plan.counts": {"least_counted"},
-    "plan.limits": {"least_releases_sharp"},
-    "plan.power": {"AuditPlan", "conditional_power", "exact_power"},
+    "plan.power": {"conditional_power", "exact_power"},
     "plan.targets": {"Targets"},
     "plan.two_valued": {"count_pvalues"},
     "registry.budget": {
         "Budget", "count_violation_budget", "direct_budget", "family_shares", "named_budget",
         "sharp_budget", "violation_budget",
     },
-    "registry.claim": {"Bound", "Mode"},
+    "registry.choices": {"Bound"},
     "registry.test": {"ComponentTest"},
 }  # fmt: skip
 

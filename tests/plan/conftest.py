@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
 
 import numpy as np
 import pytest
 
 import proxyguard as pg
+from proxyguard.modes.planning import AuditPlan
 from proxyguard.plan.law import Law
-from proxyguard.plan.power import AuditPlan
-from proxyguard.registry.claim import Claim
 
 Array = np.ndarray
 Simulate = Callable[..., float]
@@ -42,7 +40,7 @@ def validated(
     draw: Callable[..., Array] = drawn_losses,
 ) -> float:
     """Return the share of simulated audits that `certify` validates."""
-    choices = {field.name: getattr(plan.claim, field.name) for field in fields(Claim)}
+    choices = plan.claim.choices()
     choices["beta"] = None  # the violation direction has a budget of its own
     rng = np.random.default_rng(seed)
     hits = 0

@@ -12,13 +12,14 @@ from scipy.stats import chi2
 
 from proxyguard import Requirement
 from proxyguard.exact.multiplicity import holm
+from proxyguard.modes.claim import Claim
+from proxyguard.modes.planning import AuditPlan
 from proxyguard.plan.law import Law, assumed_law
-from proxyguard.plan.power import AuditPlan, power
+from proxyguard.plan.power import power
 from proxyguard.plan.question import Question
 from proxyguard.plan.recommend import Recommendation, recommend
 from proxyguard.plan.search import Option
 from proxyguard.plan.targets import Targets
-from proxyguard.registry.claim import Claim, Mode
 from proxyguard.registry.test import ComponentTest
 from reproduction.studies.paper_planner import PaperGrid
 
@@ -62,7 +63,7 @@ def drawn_design(rng: np.random.Generator, two_valued: bool) -> Design:
         release_cost=float(rng.choice([0.1, 1.0, 10.0])),
         budget=float(np.rint(600 * 5 ** rng.random())),  # up to 3,000, more often small
         most_releases=400,  # what can be simulated here
-        modes=(Mode.DIRECT, Mode.NAMED),
+        modes=("direct", "named"),
         tests=(ComponentTest.BINOMIAL,) if two_valued else BOUNDED_TESTS,
     )
     return Design(law, question)
@@ -189,7 +190,7 @@ def test_predicted_powers_agree_with_simulated_audits(outcomes: list[Outcome]) -
 def test_the_designs_are_neither_hopeless_nor_trivial(outcomes: list[Outcome]) -> None:
     powers = np.array([one.true for one in outcomes])
     assert np.count_nonzero((powers > 0.1) & (powers < 0.95)) >= 0.3 * len(outcomes)
-    assert {one.found.chosen.plan.claim.mode for one in outcomes} == {Mode.DIRECT}
+    assert {one.found.chosen.plan.claim.mode for one in outcomes} == {"direct"}
 
 
 def test_our_plans_lose_less_against_the_best_known_than_the_papers(

@@ -19,16 +19,15 @@ from proxyguard import Requirement
 from proxyguard.exact import planning
 from proxyguard.exact.sharp import critical_count, default_threshold, sharp_lower, sharp_pvalue
 from proxyguard.losses.records import Records
-from proxyguard.plan.limits import (
+from proxyguard.modes.claim import Claim
+from proxyguard.modes.direct import largest_useful_threshold
+from proxyguard.modes.planning import (
+    AuditPlan,
     best_pvalue,
-    largest_useful_threshold,
     least_records_for,
     least_releases_sharp,
-    needs,
-    paper_limits,
 )
-from proxyguard.plan.power import AuditPlan
-from proxyguard.registry.claim import Claim
+from proxyguard.plan.limits import needs, paper_limits
 from proxyguard.registry.design import Design, Iid, Stratified, WithoutReplacement
 from proxyguard.registry.test import ComponentTest
 

@@ -19,30 +19,25 @@ from proxyguard.exact.contamination import ramp_radius
 from proxyguard.exact.multiplicity import holm
 from proxyguard.exact.sharp import sharp_pvalue
 from proxyguard.modes.bound import ReliabilityBound, from_count
-from proxyguard.modes.count import ValidCount, certify_count
-from proxyguard.modes.direct import certify_direct, certify_rescaled, certify_sharp
+from proxyguard.modes.claim import Claim
+from proxyguard.modes.count import ValidCount, certify_count, least_counted
+from proxyguard.modes.direct import certify_direct, certify_rescaled, certify_sharp, least_favorable
 from proxyguard.modes.evidence import DirectEvidence
+from proxyguard.modes.named import Named
+from proxyguard.modes.planning import AuditPlan, least_mean_score, least_recognized
 from proxyguard.modes.smooth import (
     SmoothEvidence,
     certify_smooth,
     certify_smooth_rescaled,
     certify_smooth_sharp,
+    least_rounded,
 )
-from proxyguard.plan import counts
 from proxyguard.plan.law import Law, assumed_law, pilot_law
 from proxyguard.plan.limits import needs
-from proxyguard.plan.power import (
-    AuditPlan,
-    _named,
-    conditional_power,
-    exact_power,
-    power,
-    power_on,
-    score_rates,
-)
+from proxyguard.plan.power import conditional_power, exact_power, power, power_on, score_rates
 from proxyguard.plan.targets import Targets
 from proxyguard.registry.budget import direct_budget, named_budget, sharp_budget
-from proxyguard.registry.claim import Claim
+from proxyguard.registry.choices import Bound
 from proxyguard.registry.test import ComponentTest
 
 Simulate = Callable[..., float]
@@ -181,8 +176,9 @@ def test_recognized_kinds_are_what_holm_recognizes_draw_by_draw() -> None:
     targets = Targets(law, plan.n, repetitions=150, seed=8)
     pvalues = targets.pvalues(ComponentTest.BENTKUS, 0, level=0.0)
     drawn = np.random.default_rng(4).multinomial(30, law.releases, size=150)
-    found = _named(targets, plan, plan.levels(law.requirements))(drawn)
-    least = counts.least_recognized(30, target=0.4, alpha=0.025)
+    assert isinstance(plan.claim, Named)
+    found = plan.claim.decider(targets, plan, plan.levels(law.requirements))(drawn)
+    least = least_recognized(30, target=0.4, alpha=0.025)
     recognized = [
         int(holm(np.repeat(row, number), alpha=0.025).sum())
         for row, number in zip(pvalues, drawn, strict=True)
@@ -395,8 +391,7 @@ def test_the_least_favorable_count_is_where_each_bound_exceeds_the_target(
         ("rescaled", split, lambda n: certify_rescaled(evidence(n), split)),
         ("sharp", whole, lambda n: certify_sharp(evidence(n), whole, reliability_target=target)),
     ):
-        claim = claim_of(bound=bound, reliability_target=str(target))
-        found = counts.least_favorable(claim, budget, kappa, releases)
+        found = least_favorable(releases, Bound(bound), budget, kappa=kappa, target=target)
         assert_least(found, releases, lambda n, value=value: exceeds(value(n), target))
 
 
@@ -413,7 +408,7 @@ def test_the_least_counted_is_where_the_evalue_count_exceeds_the_target(
         own = ValidCount(releases=names, evalues=evalues, alpha=budget["alpha_Z"])
         return certify_count(own, budget, reliability_target=target)
 
-    found = counts.least_counted(budget, t, releases, target=target)
+    found = least_counted(budget, t, releases, target=target)
     assert_least(found, releases, lambda n: exceeds(value(n), target))
 
 
@@ -430,7 +425,7 @@ def test_the_least_recognized_is_where_the_named_bound_exceeds_the_target(
             rests_on="",
         )  # fmt: skip
 
-    found = counts.least_recognized(releases, target=target, alpha=float(budget["alpha_M"]))
+    found = least_recognized(releases, target=target, alpha=float(budget["alpha_M"]))
     assert_least(found, releases, lambda n: exceeds(value(n), target))
 
 
@@ -449,7 +444,7 @@ def test_the_least_ramp_scores_are_where_each_smooth_bound_exceeds_the_target(
         )  # fmt: skip
 
     whole, split = sharp_budget("0.05"), direct_budget("0.05", target_share="0.5")
-    found = counts.least_smooth(
+    found = least_rounded(
         releases, n, target=target, kappa=kappa, sensitivity=sensitivity, alpha=0.05
     )
     assert_least(
@@ -463,7 +458,7 @@ def test_the_least_ramp_scores_are_where_each_smooth_bound_exceeds_the_target(
         (certify_smooth, target + allowance),
         (certify_smooth_rescaled, target + allowance * (1 - target)),
     ):
-        least = counts.least_mean_score(releases, rate, alpha=0.025)
+        least = least_mean_score(releases, rate, alpha=0.025)
         # The mean is a float: a step of 1e-9 to either side decides.
         if least > 1.0:
             assert not exceeds(certify(evidence(0, 1.0), split), target)

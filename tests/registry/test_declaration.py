@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from proxyguard.errors import RegistryError
-from proxyguard.registry.claim import Bound, Mode
+from proxyguard.registry.choices import Bound
 from proxyguard.registry.declaration import declaration_schema, read_declaration
 from proxyguard.registry.parts import SourceRule
 from proxyguard.registry.query import Ways
@@ -65,7 +65,7 @@ def test_a_whole_declaration_is_read_as_written() -> None:
         source_validation_plus="0.05", round_up="0.001"
     )
     assert declared.mechanism[0].seed_list == tuple(range(127001, 127031))
-    assert declared.claim.mode is Mode.DIRECT
+    assert declared.claim.mode == "direct"
     assert declared.claim.to_claim().bound is Bound.SHARP
     assert declared.claim.test is ComponentTest.BETTING
 

@@ -16,7 +16,6 @@ from proxyguard.certificate.picks import picks_record
 from proxyguard.evidence.record import evidence_record
 from proxyguard.losses.array import LossArray
 from proxyguard.losses.records import Records
-from proxyguard.registry.claim import Mode
 from proxyguard.registry.picks import Picks
 from proxyguard.registry.requirement import Requirement
 from proxyguard.report.content import Sources
@@ -62,7 +61,7 @@ def synthetic_sources(
         "text": str(family),
     }
     if picks:
-        predicate["picks"] = picks_record(Picks(alpha="0.05"), evidence, mode=Mode.DIRECT)
+        predicate["picks"] = picks_record(Picks(alpha="0.05"), evidence, counted=False)
     return Sources(
         predicate=predicate,
         evidence={"groups": {m: evidence_record(e) for m, e in evidence.items()}, "seed": "1"},

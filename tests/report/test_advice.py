@@ -11,7 +11,7 @@ import pytest
 
 import proxyguard as pg
 from proxyguard.evidence.record import evidence_record
-from proxyguard.registry.claim import Claim
+from proxyguard.modes.claim import Claim
 from proxyguard.report.advice import (
     MOST_RECORDS,
     NEAREST,

@@ -39,8 +39,7 @@ def sequential() -> pg.SequentialAudit:
 
 def recommendation() -> Any:
     law = pg.assumed_law([RISK], margins=[0.05], reliability=0.95)
-    question = pg.Question(reliability_target=0.8, n=300, releases=40, modes=(pg.Claim(
-        reliability_target=0.8).mode,))  # type: ignore[arg-type]  # fmt: skip
+    question = pg.Question(reliability_target=0.8, n=300, releases=40, modes=("direct",))
     return pg.recommend(law, question, repetitions=50)
 
 

@@ -22,11 +22,10 @@ from proxyguard.evidence.releases import ReleaseEvidence
 from proxyguard.exact.multiplicity import holm_adjusted
 from proxyguard.losses.cell import Reading
 from proxyguard.losses.measure import Measure
+from proxyguard.modes.claim import Claim, Levels, MechanismClaim
 from proxyguard.registry.budget import family_shares
-from proxyguard.registry.claim import Claim
 from proxyguard.registry.declaration import Member
 from proxyguard.registry.fields import number
-from proxyguard.registry.levels import Levels, local_levels
 from proxyguard.registry.requirement import Requirement
 
 EXCLUDED = "descriptive: excluded by an amendment before any outcome"
@@ -92,17 +91,17 @@ def readings_of(
 ) -> dict[str, tuple[Reading, Levels]]:
     """Return how each group's losses are read, and at which levels: all fixed by registration."""
     claim = registry.declaration.claim.to_claim()
-    named = registry.declaration.claim.level == "releases"
     total = sum(len(group.draws) for group in groups)
-    shares = None if named else family_shares([g.name for g in groups], claim.shares)
+    shares = None
+    if isinstance(claim, MechanismClaim):
+        shares = family_shares([g.name for g in groups], claim.shares)
     found = {}
     for group in groups:
         n_requirements = len(group.requirements)
         levels = (
-            local_levels(claim, n_releases=total, n_requirements=n_requirements)
+            claim.levels(n_releases=total, n_requirements=n_requirements)
             if shares is None
-            else local_levels(
-                claim,
+            else claim.levels(
                 n_releases=len(group.draws),
                 n_requirements=n_requirements,
                 share=shares[group.name],
@@ -182,14 +181,14 @@ def decide(
         for group in groups
     }
     claim = registry.declaration.claim.to_claim()
-    if registry.declaration.claim.level == "releases":
-        found = _decide_releases(claim, read, int(evidence["seed"]), basis)
-    else:
+    if isinstance(claim, MechanismClaim):
         found = _decide_mechanisms(claim, groups, readings, read, basis)
+    else:
+        found = _decide_releases(claim, read, int(evidence["seed"]), basis)
     picks = registry.declaration.picks
     if picks is not None:
         shares = registry.declaration.claim.shares
-        found["picks"] = picks_record(picks, read, mode=claim.mode, shares=shares)
+        found["picks"] = picks_record(picks, read, counted=claim.counts_valid, shares=shares)
     stages = _redrawn(registry, manifest)
     return {
         **found,
@@ -205,7 +204,7 @@ def decide(
 
 
 def _decide_mechanisms(
-    claim: Claim,
+    claim: MechanismClaim,
     groups: Sequence[Group],
     readings: Mapping[str, tuple[Reading, Levels]],
     read: Mapping[str, ReleaseEvidence],
@@ -264,7 +263,7 @@ def _secondary(
         read[group.name] = read_evidence(evidence["secondary"][name][group.name], other)
         audits[group.name] = (read[group.name], levels)
     found: dict[str, dict[str, Any]]
-    if registry.declaration.claim.level == "releases":
+    if not isinstance(claim, MechanismClaim):
         verdicts = certify_release_evidence(claim, read, seed=int(evidence["seed"])).verdicts
         found = {f"{v.member}/{v.release}": {"decision": v.decision.value} for v in verdicts}
     else:

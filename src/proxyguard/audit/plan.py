@@ -20,11 +20,10 @@ from proxyguard.audit.resolve import (
 )
 from proxyguard.errors import RegistryError, StageError, UnsupportedDesign
 from proxyguard.losses.measure import Measure
+from proxyguard.modes.planning import AuditPlan, planned
 from proxyguard.plan.law import Law, cautious, pilot_law
 from proxyguard.plan.limits import needs
-from proxyguard.plan.power import AuditPlan
 from proxyguard.plan.question import Question
-from proxyguard.registry.claim import Mode
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.design import Clustered, Design, Stratified
 from proxyguard.registry.parts import ClaimPart, Drawn, MechanismPart, Seeds
@@ -47,14 +46,10 @@ def obstacles(
         return ()
     if isinstance(design, Clustered):
         n = MANY  # clusters, not records, are counted, and their number is not known here
-    fixed = claim
-    if claim.mode == "sequential":
-        fixed = claim.model_copy(
-            update={"mode": Mode.DIRECT, "looks": None, "levels": None, "futility": None}
-        )
     plan = AuditPlan(
-        claim=fixed.to_claim(), n=n, releases=releases, mechanisms=mechanisms, design=design
-    )
+        claim=planned(claim.fixed_claim()), n=n, releases=releases, mechanisms=mechanisms,
+        design=design,
+    )  # fmt: skip
     return needs(tuple(requirements), plan).obstacles
 
 

@@ -36,7 +36,9 @@ from proxyguard.errors import (
 )
 from proxyguard.losses.measure import Measure
 from proxyguard.losses.records import check_size
-from proxyguard.registry.claim import Bound, Claim
+from proxyguard.modes.catalog import NO_MECHANISM
+from proxyguard.modes.claim import Claim
+from proxyguard.registry.choices import Bound
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.design import Design, Iid
 from proxyguard.registry.fields import number
@@ -144,7 +146,7 @@ def claim_reasons(
     claim, disclosure = declaration.claim, declaration.disclosure
     rounding = [] if disclosure is None else disclosure.objections(design)
     if claim.after_opening:
-        plain = Claim.of({"mode": "releases", "beta": None, "test": claim.test})
+        plain = Claim.of({"mode": NO_MECHANISM, "beta": None, "test": claim.test})
         later = _later_reasons(declaration, design)
         return [*plain.supports(design, requirements), *later, *rounding]
     return [*claim.to_claim().supports(design, requirements), *rounding]

@@ -21,8 +21,7 @@ from proxyguard.audit.integrity import check_folder
 from proxyguard.audit.measures import design_of, measures_of
 from proxyguard.certificate.decision import Decision
 from proxyguard.errors import RegistryError, StageError
-from proxyguard.registry.claim import Claim, Mode
-from proxyguard.registry.parts import ClaimPart
+from proxyguard.modes.planning import planned
 from proxyguard.report.advice import (
     Sizes,
     Unsettled,
@@ -138,7 +137,7 @@ def unsettled_in(
         found.append(
             Unsettled(
                 mechanism=verdict["mechanism"],
-                claim=fixed_claim(declaration.claim),
+                claim=planned(declaration.claim.fixed_claim()),
                 design=design_of(member),
                 requirements=requirements,
                 means=unit_means(group, requirements),
@@ -153,14 +152,6 @@ def unsettled_in(
             )
         )
     return found
-
-
-def fixed_claim(claim: ClaimPart) -> Claim:
-    """Return the claim, or for a sequential audit the fixed one with all its draws."""
-    if claim.mode != "sequential":
-        return claim.to_claim()
-    drop = {"mode": Mode.DIRECT, "looks": None, "levels": None, "futility": None}
-    return claim.model_copy(update=drop).to_claim()
 
 
 def report_of(folder: AuditFolder, journal: Journal) -> Report:

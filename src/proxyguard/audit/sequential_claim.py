@@ -37,7 +37,8 @@ from proxyguard.evidence.record import (
 from proxyguard.evidence.releases import evidence_of
 from proxyguard.exact.multiplicity import spending_level
 from proxyguard.losses.cell import Column, Reading, join_columns
-from proxyguard.registry.claim import Claim
+from proxyguard.modes.catalog import NO_MECHANISM
+from proxyguard.modes.claim import Claim
 from proxyguard.registry.fields import number
 from proxyguard.seal.canonical import digest
 from proxyguard.seal.journal import Journal
@@ -55,7 +56,7 @@ def reading_for(registry: Registry, seed: int, level: float) -> Reading:
     measures = measures_of(member, registry.member(member.name)["requirements"])
     requirements = tuple(m.requirement for m in measures)
     design = design_of(member)
-    claim = Claim.of({"mode": "releases", "beta": None, "test": registry.declaration.claim.test})
+    claim = Claim.of({"mode": NO_MECHANISM, "beta": None, "test": registry.declaration.claim.test})
     return Reading(
         requirements=requirements,
         design=design,

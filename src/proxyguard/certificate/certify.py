@@ -11,23 +11,23 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.certificate import wording
-from proxyguard.certificate.choose import Audit, lower_bound, upper_bounds
 from proxyguard.certificate.decision import Decision
 from proxyguard.certificate.mechanism import Certificate, FamilyCertificate, decide
 from proxyguard.errors import LossMismatch, LossOutOfBounds, RegistryError, UnsupportedDesign
-from proxyguard.evidence.releases import gather_evidence
+from proxyguard.evidence.releases import ReleaseEvidence, gather_evidence
 from proxyguard.losses.array import LossArray, LossBatches, Losses, LossStream, as_losses
 from proxyguard.losses.cell import Reading
 from proxyguard.losses.read import check_records
 from proxyguard.losses.records import Records, same_labels
+from proxyguard.modes.catalog import Choices, mechanism_claim, own_batch_modes
+from proxyguard.modes.claim import Claim, Levels, MechanismClaim
 from proxyguard.registry.budget import family_shares
-from proxyguard.registry.claim import Choices, Claim, Mode
 from proxyguard.registry.design import Design, as_design
-from proxyguard.registry.levels import Levels, local_levels, lower_budget, upper_budget
 from proxyguard.registry.numbers import as_seed
 from proxyguard.registry.requirement import Requirement, as_requirements
 
 AnyLosses = ArrayLike | Losses
+Audit = tuple[ReleaseEvidence, Levels]
 
 
 @overload
@@ -97,11 +97,7 @@ def certify(
     >>> certificate.decision.value, round(certificate.reliability_lower, 3)
     ('validated', 0.918)
     """
-    claim = Claim.of(choices)
-    if claim.mode is Mode.RELEASES:
-        raise RegistryError(
-            'mode="releases" makes no claim about a mechanism: use certify_releases'
-        )
+    claim = mechanism_claim(choices)
     requirements = as_requirements(requirements)
     design = as_design(design)
     claim.require_support(design, requirements)
@@ -129,7 +125,7 @@ def certify(
 
 
 def certify_evidence(
-    claim: Claim,
+    claim: MechanismClaim,
     audits: Mapping[str, Audit],
     *,
     seed_given: bool = True,
@@ -141,24 +137,23 @@ def certify_evidence(
     ---------
     That of the certificate which the mode names; each bound says what it rests on.
     """
-    uppers = upper_bounds(claim, audits)
+    uppers = claim.upper_bounds(audits)
     certificates = {}
     for name, (evidence, levels) in audits.items():
-        lower, count = lower_bound(claim, evidence, levels)
         certificates[name] = Certificate(
             mechanism=name,
             decision=Decision.UNRESOLVED,
             claim=claim,
             evidence=evidence,
-            lower=lower,
+            lower=claim.lower_bound(evidence, levels),
             upper=uppers[name],
-            count=count,
+            count=claim.valid_count(evidence, levels),
             seed_given=seed_given,
             notes=levels.notes,
             basis=basis,
         )
     return FamilyCertificate(
-        decide(certificates, outer=lower_budget(claim), outer_violation=upper_budget(claim))
+        decide(certificates, outer=claim.lower_budget(), outer_violation=claim.upper_budget())
     )
 
 
@@ -195,9 +190,7 @@ def _gather(
     seed: int,
     share: Fraction,
 ) -> Audit:
-    levels = local_levels(
-        claim, n_releases=losses.shape[0], n_requirements=len(requirements), share=share
-    )
+    levels = claim.levels(n_releases=losses.shape[0], n_requirements=len(requirements), share=share)
     return gather_evidence(
         losses, reading_of(claim, requirements, design, levels, seed), bounds_level=levels.bounds
     ), levels
@@ -214,19 +207,20 @@ def reading_of(
         violation_level=levels.betting_violation,
         seed=seed,
         stakes=claim.stakes,
-        block_size=claim.block_size if claim.mode is Mode.BLOCK else None,
+        block_size=claim.block_size,
     )
 
 
 def _check_batches(arrays: Mapping[str, Losses], claim: Claim) -> None:
-    """Separate batches belong to collective mode, and a shared target does not."""
+    """Separate batches belong to the modes that say so, and a shared target does not."""
+    others = " or ".join(own_batch_modes())
     for name, one in arrays.items():
-        if isinstance(one, LossBatches) and claim.mode is not Mode.COLLECTIVE:
+        if isinstance(one, LossBatches) and not claim.own_batches:
             raise UnsupportedDesign(
-                f"{name!r} has separate batches of records; mode {claim.mode.value} scores all "
-                "releases on one shared target, use collective mode"
+                f"{name!r} has separate batches of records; mode {claim.mode} scores all "
+                f"releases on one shared target, use {others} mode"
             )
-        if claim.mode is Mode.COLLECTIVE and isinstance(one, LossArray | LossStream):
+        if claim.own_batches and isinstance(one, LossArray | LossStream):
             raise UnsupportedDesign(
                 f"{name!r} is an array of releases on one shared target, so its release p-values "
                 "are not independent: give each release its own batch of records (LossBatches), "

@@ -16,10 +16,10 @@ from proxyguard.evidence.releases import ReleaseEvidence, gather_evidence
 from proxyguard.losses.array import as_losses
 from proxyguard.losses.read import check_records
 from proxyguard.losses.records import Records
+from proxyguard.modes.catalog import NO_MECHANISM, Choices, about_mechanism
+from proxyguard.modes.claim import Claim
 from proxyguard.pages import fragment_of, page_of
-from proxyguard.registry.claim import Choices, Claim, Mode
 from proxyguard.registry.design import Design, Iid, as_design
-from proxyguard.registry.levels import local_levels, lower_budget, upper_budget
 from proxyguard.registry.numbers import as_seed
 from proxyguard.registry.requirement import Requirement, as_requirements
 
@@ -74,7 +74,7 @@ class ReleaseCertificate:
     def to_dict(self) -> dict[str, Any]:
         """Return the verdicts as plain values, ready for JSON."""
         return {
-            "mode": Mode.RELEASES.value,
+            "mode": self.claim.mode,
             "alpha": str(self.claim.alpha),
             "beta": None if self.claim.beta is None else str(self.claim.beta),
             "rests_on": "Theorem 4",
@@ -117,8 +117,8 @@ def certify_releases(
     Paper Theorem 4: with probability at least ``1 - alpha`` every validated release meets
     all its requirements on its registered target, under any dependence.
     """
-    mode = choices.setdefault("mode", Mode.RELEASES)
-    if not isinstance(mode, str | Mode) or mode not in (Mode.RELEASES, Mode.RELEASES.value):
+    mode = choices.setdefault("mode", NO_MECHANISM)
+    if about_mechanism(mode):
         raise RegistryError(f"named releases have no mode {mode!r}; use certify")
     claim = Claim.of(choices)
     _check_members(members)
@@ -132,7 +132,7 @@ def certify_releases(
     for name, member in members.items():
         requirements, design = as_requirements(member.requirements), as_design(member.design)
         claim.require_support(design, requirements)
-        levels = local_levels(claim, n_releases=n_releases, n_requirements=len(requirements))
+        levels = claim.levels(n_releases=n_releases, n_requirements=len(requirements))
         readings[name] = reading_of(claim, requirements, design, levels, seed), levels.bounds
     evidence = {}
     for name, (reading, bounds_level) in readings.items():
@@ -155,7 +155,7 @@ def certify_release_evidence(
     ---------
     Paper Theorem 4, as in `certify_releases`.
     """
-    verdicts = decide_releases(evidence, alpha=lower_budget(claim), beta=upper_budget(claim))
+    verdicts = decide_releases(evidence, alpha=claim.lower_budget(), beta=claim.upper_budget())
     return ReleaseCertificate(
         verdicts=verdicts,
         claim=claim,

@@ -14,10 +14,11 @@ from proxyguard.certificate.decision import Decision
 from proxyguard.evidence.releases import ReleaseEvidence
 from proxyguard.exact.multiplicity import holm, holm_adjusted
 from proxyguard.modes.bound import ReliabilityBound
+from proxyguard.modes.claim import MechanismClaim
 from proxyguard.modes.count import ValidCount
 from proxyguard.pages import fragment_of, page_of
 from proxyguard.registry.budget import Budget
-from proxyguard.registry.claim import Claim, Family
+from proxyguard.registry.choices import Family
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +35,7 @@ class Certificate:
 
     mechanism: str
     decision: Decision
-    claim: Claim
+    claim: MechanismClaim
     evidence: ReleaseEvidence
     lower: ReliabilityBound
     upper: ReliabilityBound | None
@@ -106,8 +107,7 @@ class Certificate:
             "certified": self.certified.value,
             "adjusted_pvalue": self.adjusted_pvalue,
             "adjusted_pvalue_level": self.lower.outer if self.adjusted_pvalue is not None else None,
-            "mode": self.claim.mode.value,
-            "bound": self.claim.bound.value,
+            **self.claim.stated(),
             "tests": {
                 r.name: t.value
                 for r, t in zip(self.evidence.requirements, self.evidence.tests, strict=True)
@@ -120,7 +120,6 @@ class Certificate:
             "lower": _bound_dict(self.lower),
             "upper": None if self.upper is None else _bound_dict(self.upper),
             "design": repr(self.evidence.reading.design),
-            "dependence": self.claim.dependence.value,
             "seed": self.evidence.reading.seed,
             "seed_given_by_caller": self.seed_given,
             "basis": self.basis,

@@ -14,7 +14,6 @@ from typing import Any
 from proxyguard.certificate.wording import confidence
 from proxyguard.evidence.releases import ReleaseEvidence
 from proxyguard.modes.count import ValidCount, calibrated_evalues
-from proxyguard.registry.claim import Mode
 from proxyguard.registry.picks import Picks
 
 RESTS_ON = "theory section 3, any subset of the releases, by the mixture calibrator"
@@ -24,7 +23,7 @@ def picks_record(
     picks: Picks,
     evidence: Mapping[str, ReleaseEvidence],
     *,
-    mode: Mode,
+    counted: bool,
     shares: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return the e-values of every release as plain values, with the levels they are held to.
@@ -34,13 +33,14 @@ def picks_record(
     Theory section 3: outside one event of probability ``picks.alpha``, for every choice of
     releases of every group at once, however it was made, `ValidCount.of` the recorded values
     does not exceed the number of valid releases among those chosen. Rests on all releases
-    having been drawn before the target was opened.
+    having been drawn before the target was opened. ``counted`` says that the claim itself
+    counts valid releases.
     """
     levels = picks.levels(list(evidence), shares)
     return {
         "alpha": picks.alpha,
         "rests_on": RESTS_ON,
-        "sentence": _sentence(Fraction(picks.alpha), mode),
+        "sentence": _sentence(Fraction(picks.alpha), counted),
         "mechanisms": {
             name: _group(one, picks.cutoffs(levels[name]), levels[name])
             for name, one in evidence.items()
@@ -78,13 +78,13 @@ def _group(
     }
 
 
-def _sentence(alpha: Fraction, mode: Mode) -> str:
+def _sentence(alpha: Fraction, counted: bool) -> str:
     words = (
         f"With {confidence(alpha)} confidence, for every choice of releases of every mechanism at "
         "once, made after looking, at least the number shown are valid. This has an error budget "
         "of its own, apart from the claim's."
     )
-    if mode is Mode.COUNT:
+    if counted:
         words += (
             " The claim's own count of valid releases holds for every choice too, outside its "
             "alpha_Z and by its own e-values; what is shown here does not rest on it."

@@ -22,9 +22,11 @@ from proxyguard.losses.array import LossArray, as_array
 from proxyguard.losses.cell import Reading
 from proxyguard.losses.records import Records
 from proxyguard.modes.bound import rescale
+from proxyguard.modes.catalog import NO_MECHANISM
+from proxyguard.modes.claim import Claim
 from proxyguard.pages import fragment_of
 from proxyguard.registry.budget import Budget, direct_budget, sharp_budget
-from proxyguard.registry.claim import Bound, Claim, Mode
+from proxyguard.registry.choices import Bound
 from proxyguard.registry.design import Design, as_design
 from proxyguard.registry.numbers import (
     Level,
@@ -128,7 +130,7 @@ class FavorableScore:
         seed: int | None = None,
     ) -> None:
         level = float(share(threshold, "threshold"))
-        claim = Claim.of({"mode": Mode.RELEASES, "test": test, "beta": None})
+        claim = Claim.of({"mode": NO_MECHANISM, "test": test, "beta": None})
         design, requirements = as_design(design), as_requirements(requirements)
         claim.require_support(design, requirements)
         self._reading = Reading(

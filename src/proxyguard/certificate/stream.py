@@ -17,8 +17,9 @@ from proxyguard.exact.multiplicity import spending_level
 from proxyguard.losses.array import LossArray, as_array
 from proxyguard.losses.cell import Reading
 from proxyguard.losses.records import Records, check_labels
+from proxyguard.modes.catalog import NO_MECHANISM
+from proxyguard.modes.claim import Claim
 from proxyguard.pages import fragment_of
-from proxyguard.registry.claim import Claim, Mode
 from proxyguard.registry.design import Design, WithoutReplacement, as_design
 from proxyguard.registry.numbers import Level, as_seed, exact
 from proxyguard.registry.requirement import Requirement, as_requirements
@@ -57,7 +58,7 @@ class CandidateStream:
         seed: int | None = None,
     ) -> None:
         self._claim = Claim.of(
-            {"mode": Mode.RELEASES, "alpha": exact(alpha), "beta": None, "test": test}
+            {"mode": NO_MECHANISM, "alpha": exact(alpha), "beta": None, "test": test}
         )
         self._requirements = as_requirements(requirements)
         self._design = as_design(design)

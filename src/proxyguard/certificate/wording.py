@@ -8,9 +8,8 @@ from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any
 
 from proxyguard.certificate.decision import Decision
-from proxyguard.exact.multiplicity import Dependence
 from proxyguard.modes.bound import ReliabilityBound
-from proxyguard.registry.claim import Bound, Claim
+from proxyguard.registry.choices import Bound
 from proxyguard.registry.design import Clustered
 from proxyguard.registry.requirement import Form, Requirement
 
@@ -194,12 +193,12 @@ def mechanism_text(certificate: Certificate) -> str:
         f"Evidence: {counted(evidence.n_releases, 'release')}, "
         f"{_sizes(evidence.n_records, unit)}, "
         f"{counted(evidence.n_requirements, 'requirement')}, test {', '.join(tests)}, "
-        f"mode {claim.mode.value}, {_design_phrase(evidence)}.",
+        f"mode {claim.mode}, {_design_phrase(evidence)}.",
         *_requirement_lines(certificate),
         "",
         "Not claimed: " + "; ".join(not_claimed(evidence.requirements)) + ".",
         _basis_line(certificate.basis, evidence.reading.seed, certificate.seed_given),
-        *_dependence_lines(claim),
+        *(f"Asserted: {words}." for words in claim.assertions()),
         *(f"Note: {note}." for note in certificate.notes),
     ]
     return "\n".join(lines)
@@ -233,16 +232,6 @@ def _bound_lines(
     return [
         f"{title}{mark}: {shown:.4f}   [{bound.rests_on}; error {budget}]",
         f"  from {steps}",
-    ]
-
-
-def _dependence_lines(claim: Claim) -> list[str]:
-    if claim.dependence is Dependence.ARBITRARY:
-        return []
-    stated = {Dependence.INDEPENDENT: "independent", Dependence.PRDS: "PRDS"}[claim.dependence]
-    return [
-        f"Asserted: release p-values are {stated}, each release having its own batch of target "
-        "records."
     ]
 
 

@@ -154,13 +154,11 @@ def _plan_one(law: Law, question: Question, stressed: bool, seed: int, progress:
     from proxyguard.plan.report import PlanReport
     from proxyguard.plan.sequential import default_looks, forecast
     from proxyguard.plan.stress import stress
-    from proxyguard.registry.claim import Bound, Mode, Score
 
     found = recommend(law, question, seed=seed, progress=progress)
     chosen = found.chosen.plan
     sequential = None
-    kind = (chosen.claim.mode, chosen.claim.bound, chosen.claim.score)
-    if kind == (Mode.DIRECT, Bound.SHARP, Score.PVALUE):
+    if chosen.claim.sequential:
         looks = default_looks(chosen.releases, question.least_releases)
         sequential = forecast(law, chosen, looks, seed=seed)
     tried = stress(found, seed=seed, progress=progress) if stressed else []

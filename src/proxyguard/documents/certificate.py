@@ -67,7 +67,7 @@ class MechanismVerdict(Document):
     adjusted_pvalue: float | None = Field(description="P-value, adjusted for all mechanisms.")
     adjusted_pvalue_level: str | None = Field(description="The budget that it is compared with.")
     mode: str = Field(description="The mode of the claim.")
-    bound: str = Field(description="Which bound is used.")
+    bound: str | None = Field(description="Which bound is used, where the mode has several.")
     tests: dict[str, str] = Field(description="The test of each requirement.")
     n_releases: Count = Field(description="Releases.")
     n_records: dict[str, Count] = Field(description="Records, by requirement.")

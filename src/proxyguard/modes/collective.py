@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
 from proxyguard.exact.multiplicity import Dependence, tail_fisher_count, tail_simes_count
 from proxyguard.modes.bound import ReliabilityBound, from_count
+from proxyguard.modes.claim import Levels, Requirements, Tests, choice, word
 from proxyguard.modes.evidence import Evidence
+from proxyguard.modes.violation import HolmViolations
+from proxyguard.registry import budget as budgets
 from proxyguard.registry.budget import Budget
+from proxyguard.registry.design import Design
 
 
 def certify_collective(
@@ -38,3 +46,55 @@ def certify_collective(
         label=f"valid releases at least (tail-{combination.capitalize()})",
         rests_on="Theorem 9, Eqs. (15)-(16)",
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collective(HolmViolations):
+    """Valid releases are counted together, each scored on records of its own."""
+
+    mode: ClassVar[str] = "collective"
+    own_batches: ClassVar[bool] = True
+
+    dependence: Dependence = choice(Dependence, Dependence.ARBITRARY)
+    combination: str = word("simes", "fisher")
+
+    def lower_budget(self) -> Budget:
+        """Return ``alpha_R + alpha_M = alpha``."""
+        return budgets.named_budget(self.alpha, release_share=self.release_share)
+
+    def betting_level(self, lower: Budget, threshold: Fraction, n_releases: int) -> float:
+        """Return the level of the combined p-value."""
+        return float(lower["alpha_R"])
+
+    def objections(self, design: Design, requirements: Requirements, tests: Tests) -> list[str]:
+        """Return what Theorem 9 does not cover."""
+        if self.dependence is Dependence.ARBITRARY:
+            return [
+                "collective mode needs release p-values stated to be independent or PRDS, which "
+                "means a separate batch of target records for each release (Theorem 9)"
+            ]
+        if self.combination == "fisher" and self.dependence is Dependence.PRDS:
+            return ["tail-Fisher needs independent release p-values; PRDS is not enough"]
+        return []
+
+    def stated(self) -> dict[str, str | None]:
+        """Return the mode and the stated dependence."""
+        return {**super().stated(), "dependence": self.dependence.value}
+
+    def assertions(self) -> list[str]:
+        """Return the stated dependence as a sentence."""
+        words = {Dependence.INDEPENDENT: "independent", Dependence.PRDS: "PRDS"}
+        return [
+            f"release p-values are {words[self.dependence]}, each release having its own batch of "
+            "target records"
+        ]
+
+    def lower_bound(self, evidence: Evidence, levels: Levels) -> ReliabilityBound:
+        """Return the bound of Theorem 9."""
+        return certify_collective(
+            evidence,
+            levels.lower,
+            reliability_target=self.target,
+            dependence=self.dependence,
+            combination=self.combination,
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
@@ -17,9 +18,28 @@ from proxyguard.exact.evalues import (
     mixture_evalues,
     subset_invalid_count,
 )
+from proxyguard.exact.planning import least_releases_named
+from proxyguard.modes import planning
 from proxyguard.modes.bound import ReliabilityBound, from_count
+from proxyguard.modes.claim import Levels, Requirements, Tests, level, optional_level, read_by, word
 from proxyguard.modes.evidence import Evidence
+from proxyguard.modes.planning import (
+    Asked,
+    AuditPlan,
+    Choice,
+    Needs,
+    Planned,
+    Settings,
+    Way,
+)
+from proxyguard.modes.violation import ScoredViolations
+from proxyguard.plan.law import Law
+from proxyguard.registry import budget as budgets
 from proxyguard.registry.budget import Budget
+from proxyguard.registry.design import Design
+from proxyguard.registry.numbers import listed, share
+from proxyguard.registry.requirement import Requirement
+from proxyguard.registry.test import ComponentTest
 
 LARGEST = 600.0
 """Cap on a log e-value: exp(600) is far above any 1/alpha, and a cap only weakens."""
@@ -87,6 +107,13 @@ def violation_evalues(evidence: Evidence, *, thresholds: Sequence[Fraction]) -> 
     return mixture_evalues(evidence.release_violation_pvalues, thresholds=thresholds)
 
 
+def _no_capital(test: ComponentTest) -> str:
+    return (
+        f"{test.value} has no betting capital: register thresholds for the e-value count, or use "
+        "betting or betting_fixed"
+    )
+
+
 def capital_evalues(evidence: Evidence) -> list[float]:
     """Return the betting capital of each release, the least over its requirements.
 
@@ -99,10 +126,7 @@ def capital_evalues(evidence: Evidence) -> list[float]:
     for column, test in zip(evidence.columns, evidence.tests, strict=True):
         log = column.log_final if column.log_final is not None else column.log_evalue
         if log is None:
-            raise UnsupportedDesign(
-                f"{test.value} has no betting capital: register thresholds for the e-value count, "
-                "or use betting or betting_fixed"
-            )
+            raise UnsupportedDesign(_no_capital(test))
         logs.append(log[0])
     least = np.minimum(np.min(logs, axis=0), LARGEST)
     with np.errstate(under="ignore"):
@@ -150,3 +174,144 @@ def certify_count_violation(
         pvalue=float(lower_tail(valid, n_releases, reliability_target)),
         outer="beta_Q",
     )
+
+
+def least_counted(budget: Budget, threshold: Fraction, releases: int, *, target: float) -> int:
+    """Return the least favorable count that validates by the e-value count ``threshold(t)``.
+
+    ``K_LB = R - m*`` with ``m*`` the largest ``m <= R`` with ``(m - (R - N)) alpha_Z < m t``.
+    """
+    alpha = budget["alpha_Z"]
+    valid = planning.least_recognized(releases, target=target, alpha=float(budget["alpha_Q"]))
+    if threshold >= alpha or valid > releases:
+        return releases + 1
+    # m* <= R - valid exactly when (R - N) alpha/(alpha - t) <= R - valid + 1.
+    most = (releases - valid + 1) * (alpha - threshold) / alpha
+    return max(valid, releases - int(most))
+
+
+def _read_thresholds(value: object, name: str) -> tuple[Fraction, ...]:
+    return tuple(share(t, name) for t in listed(value, name))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Count(ScoredViolations, Planned):
+    """Valid releases are counted by their e-values, under any dependence."""
+
+    mode: ClassVar[str] = "count"
+    counts_valid: ClassVar[bool] = True
+
+    threshold: Fraction | None = optional_level()  # t of the calibrator; None: the default rule
+    target_share: Fraction = level("1/2")  # alpha_Z / alpha
+    calibrator: str = word("threshold", "capital")
+    thresholds: tuple[Fraction, ...] = read_by(_read_thresholds, ())  # of a mixture
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.thresholds and self.threshold is not None:
+            raise RegistryError("give threshold or thresholds, not both")
+
+    @property
+    def capital(self) -> bool:
+        """Whether e-values are betting capital, instead of calibrated p-values."""
+        return self.calibrator == "capital"
+
+    @property
+    def reads_records(self) -> bool:
+        """Whether the evidence is made of single records: betting capital is."""
+        return self.capital
+
+    def objections(self, design: Design, requirements: Requirements, tests: Tests) -> list[str]:
+        """Return which tests have no capital, where that is what is counted with."""
+        bets = (ComponentTest.BETTING, ComponentTest.BETTING_FIXED)
+        return [_no_capital(test) for test in tests if self.capital and test not in bets]
+
+    def lower_budget(self) -> Budget:
+        """Return ``alpha_Q + alpha_Z = alpha``."""
+        return budgets.direct_budget(self.alpha, target_share=self.target_share)
+
+    def violation_budget(self, beta: Fraction) -> Budget:
+        """Return ``beta_Q + beta_Z = beta``."""
+        return budgets.count_violation_budget(beta, target_share=self.target_share)
+
+    def score_threshold(self, local: Budget, n_releases: int) -> tuple[Fraction, tuple[str, ...]]:
+        """Return the registered level, the largest of a mixture, or a fifth of ``alpha_Z``."""
+        if self.threshold is not None:
+            return self.threshold, ()
+        # The count loses a share alpha_Z/(alpha_Z - t) - 1 of what is not recognized.
+        return max(self.thresholds, default=local["alpha_Z"] / 5), ()
+
+    def default_violation_level(self, local: Budget, n_releases: int) -> Fraction:
+        """Return a fifth of ``beta_Z``."""
+        return local["beta_Z"] / 5
+
+    def betting_level(self, lower: Budget, threshold: Fraction, n_releases: int) -> float:
+        """Return the threshold, or ``alpha_Z`` where the capital itself is counted with."""
+        return float(lower["alpha_Z"] if self.capital else threshold)
+
+    def valid_count(self, evidence: Evidence, levels: Levels) -> ValidCount:
+        """Return the count of valid releases, for all of them and for any subset."""
+        evalues: Sequence[float | Fraction]
+        if self.capital:
+            evalues = capital_evalues(evidence)
+        else:
+            thresholds = self.thresholds or (levels.threshold,)
+            evalues = calibrated_evalues(evidence, thresholds=thresholds)
+        return ValidCount(
+            releases=evidence.releases, evalues=evalues, alpha=levels.lower["alpha_Z"]
+        )
+
+    def lower_bound(self, evidence: Evidence, levels: Levels) -> ReliabilityBound:
+        """Return the bound from the e-value count."""
+        count = self.valid_count(evidence, levels)
+        return certify_count(count, levels.lower, reliability_target=self.target)
+
+    def upper_bound(self, evidence: Evidence, levels: Levels) -> ReliabilityBound:
+        """Return the bound from e-values against validity."""
+        evalues = violation_evalues(evidence, thresholds=(levels.violation_threshold,))
+        return certify_count_violation(evalues, levels.violation, reliability_target=self.target)
+
+    @classmethod
+    def settings(cls, way: Way, question: Asked, law: Law, n: int, releases: int) -> Settings:
+        """Yield several shares of the error for the target."""
+        for part in planning.TARGET_SHARES:
+            yield way.plan(question, n, releases, target_share=part), law.requirements
+
+    def registered(self) -> dict[str, Choice]:
+        """Return the share of the target, and the threshold where one is registered."""
+        found: dict[str, Choice] = {}
+        if self.threshold is not None:
+            found["threshold"] = self.threshold
+        return {**found, "target_share": self.target_share}
+
+    def least_count(self, plan: AuditPlan, requirements: Requirements, levels: Levels) -> int:
+        """Return the least number of p-values at most the threshold that validates."""
+        return least_counted(levels.lower, levels.threshold, plan.releases, target=self.target)
+
+    def needs(self, plan: AuditPlan, requirements: Requirements, levels: Levels) -> Needs:
+        """Return what one threshold needs; capital and mixtures have none out of reach."""
+        releases, alpha_draws = plan.releases, float(levels.lower["alpha_Q"])
+        count = self.least_count(plan, requirements, levels)
+        least = least_releases_named(target=self.target, alpha_mechanism=alpha_draws)
+        obstacles = list(planning.few_draws(releases, least, self.target, alpha_draws))
+        if self.capital or len(self.thresholds) > 1:
+            return Needs(
+                least_releases=least,
+                obstacles=tuple(obstacles),
+            )
+        t = float(levels.threshold)
+        if count > releases and not obstacles:
+            obstacles.append(f"the threshold {t:.3g} is not below alpha_Z, so no count follows")
+        records = planning.records_for(requirements, plan, t)
+        obstacles += planning.few_records(plan.n, records, f"the threshold {t:.2g}")
+        return Needs(
+            least_count=count if count <= releases else None,
+            least_releases=least,
+            least_records=records,
+            largest_threshold=float(levels.lower["alpha_Z"]),
+            obstacles=tuple(obstacles),
+        )
+
+    def most_errors(self, plan: AuditPlan, requirement: Requirement, levels: Levels) -> int | None:
+        """Return the most errors with which a release's p-value passes."""
+        return planning.most_errors_tested(plan, requirement, levels)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
@@ -10,10 +13,33 @@ from proxyguard.exact.contamination import markov_allowance, ramp_radius
 from proxyguard.exact.mean import kl_mean_lower
 from proxyguard.exact.rounding import weaken_lower
 from proxyguard.exact.sharp import smooth_lower, smooth_pvalue
+from proxyguard.modes import planning
 from proxyguard.modes.bound import ReliabilityBound, rescale
+from proxyguard.modes.claim import Levels, Requirements, Tests, choice, level
+from proxyguard.modes.direct import direct_budget, slack_objections
 from proxyguard.modes.evidence import Evidence
+from proxyguard.modes.planning import (
+    Array,
+    Asked,
+    AuditPlan,
+    Choice,
+    Needs,
+    Planned,
+    Rng,
+    Settings,
+    Way,
+)
+from proxyguard.modes.violation import ScoredViolations
+from proxyguard.plan.law import Law
+from proxyguard.plan.targets import Targets
 from proxyguard.registry.budget import Budget
+from proxyguard.registry.choices import Bound
+from proxyguard.registry.design import Design, Sampling
 from proxyguard.registry.scores import ramp_ceiling, ramp_scores, ramp_sensitivity
+from proxyguard.registry.test import ComponentTest
+
+RAMPS = (0.3, 0.6, 1.0)
+"""Ramp widths that are tried, as shares of the cutoff's distance to the lower bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,3 +186,145 @@ def _parts(
         ("radius r_h", radius),
     )
     return score_rate, allowance, steps
+
+
+def least_rounded(
+    releases: int, n: int, *, target: float, kappa: float, sensitivity: float, alpha: float
+) -> int:
+    """Return the least number of rounded ramp scores that validates, ``R + 1`` if none does."""
+    low, high = 0, releases + 1  # the p-value falls as the count grows
+    while high - low > 1:
+        middle = (low + high) // 2
+        p = smooth_pvalue(
+            middle, releases, target=target, kappa=kappa, sensitivity=sensitivity, n_records=n
+        )
+        low, high = (low, middle) if p <= alpha else (middle, high)
+    return high
+
+
+def iid_objections(mode: str, design: Design) -> list[str]:
+    """Return why a design is not covered where Theorems 12 and 13 need iid records."""
+    if design.sampling is Sampling.IID:
+        return []
+    return [
+        f"{mode} mode needs iid records (Theorems 12 and 13), and the design is "
+        f"{type(design).__name__}"
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Smooth(ScoredViolations, Planned):
+    """Scores rise along a ramp, so that no single record can move one far."""
+
+    mode: ClassVar[str] = "smooth"
+    tested: ClassVar[bool] = False
+
+    bound: Bound = choice(Bound, Bound.SHARP)
+    target_share: Fraction = level("1/2")  # alpha_Z / alpha, where the bound divides it
+
+    def objections(self, design: Design, requirements: Requirements, tests: Tests) -> list[str]:
+        """Return what Theorem 12 does not cover."""
+        return [
+            *(f"{r.name!r} needs a ramp" for r in requirements if r.ramp is None),
+            *iid_objections(self.mode, design),
+            *slack_objections(design, requirements, random_size=False),
+        ]
+
+    def stated(self) -> dict[str, str | None]:
+        """Return the mode and the bound."""
+        return {**super().stated(), "bound": self.bound.value}
+
+    def lower_budget(self) -> Budget:
+        """Return ``alpha_Q + alpha_Z = alpha``, undivided for the sharp bound."""
+        return direct_budget(self.bound, self.alpha, self.target_share)
+
+    def lower_bound(self, evidence: Evidence, levels: Levels) -> ReliabilityBound:
+        """Return the bound of the registered kind."""
+        scores = score_by_ramp(evidence)
+        if self.bound is Bound.SHARP:
+            return certify_smooth_sharp(scores, levels.lower, reliability_target=self.target)
+        certify = certify_smooth if self.bound is Bound.PAPER else certify_smooth_rescaled
+        return certify(scores, levels.lower)
+
+    @classmethod
+    def ways(cls, question: Asked, tests: Sequence[ComponentTest | None]) -> list[Way]:
+        """Return one way a bound, on iid records."""
+        return [Way(kind=cls, bound=bound) for bound in planning.BOUNDS] if question.iid else []
+
+    @classmethod
+    def settings(cls, way: Way, question: Asked, law: Law, n: int, releases: int) -> Settings:
+        """Yield several slacks, ramps and shares of the error."""
+        for requirements in planning.slack_settings(law, RAMPS):
+            for share in planning.TARGET_SHARES if way.split else (None,):
+                choices = {} if share is None else {"target_share": share}
+                yield way.plan(question, n, releases, **choices), requirements
+
+    def registered(self) -> dict[str, Choice]:
+        """Return the bound, and the share of the target where it has one."""
+        if self.bound is Bound.SHARP:
+            return {"bound": self.bound}
+        return {"bound": self.bound, "target_share": self.target_share}
+
+    def least_count(
+        self, plan: AuditPlan, requirements: Requirements, levels: Levels
+    ) -> int | None:
+        """Return the least number of rounded scores that validates, for the sharp bound."""
+        if self.bound is not Bound.SHARP:
+            return None
+        return least_rounded(
+            plan.releases,
+            plan.n,
+            target=self.target,
+            kappa=ramp_ceiling(requirements, plan.n),
+            sensitivity=ramp_sensitivity(requirements, plan.n),
+            alpha=float(levels.lower.total),
+        )
+
+    def least_mean(self, plan: AuditPlan, requirements: Requirements, levels: Levels) -> float:
+        """Return the least mean score that validates by the divided bounds; 2 if none does."""
+        budget, target = levels.lower, self.target
+        sensitivity = ramp_sensitivity(requirements, plan.n)
+        radius = ramp_radius(sensitivity, plan.n, alpha=float(budget["alpha_Z"]))
+        allowance = ramp_ceiling(requirements, plan.n) + radius
+        rate = target + allowance * (1.0 if self.bound is Bound.PAPER else 1.0 - target)
+        if allowance >= 1.0:
+            return 2.0
+        return planning.least_mean_score(plan.releases, rate, alpha=float(budget["alpha_Q"]))
+
+    def needs(self, plan: AuditPlan, requirements: Requirements, levels: Levels) -> Needs:
+        """Return whether perfect scores would validate."""
+        releases, alpha = plan.releases, float(levels.lower.total)
+        least = planning.oracle_releases(target=self.target, alpha=alpha)
+        obstacles = list(planning.few_draws(releases, least, self.target, alpha))
+        count = self.least_count(plan, requirements, levels)
+        if count is None:
+            fails = self.least_mean(plan, requirements, levels) > 1.0
+        else:
+            fails = count > releases
+        if fails and not obstacles:
+            obstacles.append(
+                f"the ramps are too steep or the slacks too small for {plan.n:,} records: perfect "
+                f"scores of all {releases} releases would not validate (kappa_h "
+                f"{ramp_ceiling(requirements, plan.n):.2g}, rho_h "
+                f"{ramp_sensitivity(requirements, plan.n):.2g})"
+            )
+        return Needs(
+            least_count=None if fails else count,
+            least_releases=least,
+            obstacles=tuple(obstacles),
+        )
+
+    def chance(self, targets: Targets, plan: AuditPlan, levels: Levels, rng: Rng) -> Array:
+        """Return a binomial tail of rounded scores, or the share of redraws with a good mean."""
+        requirements = targets.law.requirements
+        scores = ramp_scores(requirements, targets.means)
+        count = self.least_count(plan, requirements, levels)
+        if count is not None:
+            # Rounding by one uniform a release makes scores Bernoulli with the mean ramp score.
+            return planning.tail(
+                count, plan.releases, lambda: scores @ targets.law.releases, targets
+            )
+        least = self.least_mean(plan, requirements, levels)
+        return planning.drawn(
+            targets, plan, lambda times: (times * scores).sum(axis=1) / plan.releases >= least, rng
+        )

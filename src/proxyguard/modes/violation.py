@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +12,13 @@ from numpy.typing import NDArray
 from proxyguard.exact.binomial import clopper_pearson_upper, lower_tail
 from proxyguard.exact.multiplicity import holm
 from proxyguard.exact.rounding import weaken_upper
-from proxyguard.exact.sharp import sharp_lower, sharp_pvalue
+from proxyguard.exact.sharp import default_violation_threshold, sharp_lower, sharp_pvalue
 from proxyguard.modes.bound import ReliabilityBound
+from proxyguard.modes.claim import Audit, Levels, MechanismClaim, level, optional_level, read_by
 from proxyguard.modes.evidence import Array, DirectEvidence, Evidence
+from proxyguard.registry import budget as budgets
 from proxyguard.registry.budget import Budget
+from proxyguard.registry.numbers import flag
 
 
 def pooled_violations(
@@ -99,3 +104,83 @@ def certify_direct_violation(
         ),
         outer="beta",
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class HolmViolations(MechanismClaim):
+    """Releases are named in both directions: violations are detected by Holm (Theorem 8)."""
+
+    release_share: Fraction = level("1/2")  # lambda: alpha_R/alpha and beta_R/beta
+    pooled_violations: bool = read_by(flag, True)  # one Holm family over all mechanisms
+
+    def violation_budget(self, beta: Fraction) -> Budget:
+        """Return ``beta_R + beta_M = beta``."""
+        return budgets.violation_budget(beta, release_share=self.release_share)
+
+    def betting_violation_level(
+        self, upper: Budget | None, threshold: Fraction, n_releases: int, n_requirements: int
+    ) -> float:
+        """Return Holm's first level over releases and requirements."""
+        if upper is None:
+            return super().betting_violation_level(upper, threshold, n_releases, n_requirements)
+        return float(upper["beta_R"]) / (n_releases * n_requirements)
+
+    def reading_level(self, lower: Budget) -> Fraction:
+        """Return the part of the error that pays for statements about single releases."""
+        return lower["alpha_R"]
+
+    def upper_bounds(self, audits: Mapping[str, Audit]) -> dict[str, ReliabilityBound | None]:
+        """Return the violation bound of each mechanism, from one Holm family or several."""
+        family = self.upper_budget()
+        if family is None or not self.pooled_violations:
+            # Within one mechanism at its local level, a union bound over mechanisms.
+            return super().upper_bounds(audits)
+        pvalues = {name: evidence.violation_pvalues for name, (evidence, _) in audits.items()}
+        violated = pooled_violations(pvalues, level=float(family["beta_R"]))
+        # One Holm family spends beta_R on all mechanisms together; only beta_M is divided.
+        return {
+            name: certify_violation(
+                violated[name],
+                levels.violation.replaced("beta_R", family["beta_R"]),
+                reliability_target=self.target,
+            )
+            for name, (_, levels) in audits.items()
+        }
+
+    def upper_bound(self, evidence: Evidence, levels: Levels) -> ReliabilityBound:
+        """Return the bound of Theorem 8 with a Holm family of this mechanism alone."""
+        violated = pooled_violations(
+            {"": evidence.violation_pvalues}, level=float(levels.violation["beta_R"])
+        )
+        return certify_violation(violated[""], levels.violation, reliability_target=self.target)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoredViolations(MechanismClaim):
+    """Releases score as violating, and the scores are counted (theory section 4)."""
+
+    violation_threshold: Fraction | None = optional_level()  # None: the default rule
+
+    def violation_budget(self, beta: Fraction) -> Budget:
+        """Return the undivided budget."""
+        return budgets.direct_violation_budget(beta)
+
+    def violation_score_threshold(self, local: Budget | None, n_releases: int) -> Fraction:
+        """Return the registered level ``t``, or that of the default rule with roles swapped."""
+        if self.violation_threshold is not None:
+            return self.violation_threshold
+        if local is None:
+            return self.alpha
+        return self.default_violation_level(local, n_releases)
+
+    def default_violation_level(self, local: Budget, n_releases: int) -> Fraction:
+        """Return the level ``t`` of the default rule."""
+        chosen = default_violation_threshold(
+            n_releases, target=self.target, beta=float(local.total)
+        )
+        return local.total / 10 if chosen is None else Fraction(chosen)
+
+    def upper_bound(self, evidence: Evidence, levels: Levels) -> ReliabilityBound:
+        """Return the direct violation bound."""
+        scores = score_violations(evidence, threshold=float(levels.violation_threshold))
+        return certify_direct_violation(scores, levels.violation, reliability_target=self.target)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from io import BytesIO
 from typing import Any
 
@@ -100,8 +101,8 @@ def _plain_ticks(axis: Any, values: Sequence[int]) -> None:
 
 
 def _aim(option: Option) -> float | None:
-    threshold = option.plan.claim.threshold
-    return None if threshold is None else float(threshold)
+    threshold = option.plan.claim.registered().get("threshold")
+    return float(threshold) if isinstance(threshold, Fraction) else None
 
 
 def _value(targets: Targets, audit: Any, requirements: Any) -> float:

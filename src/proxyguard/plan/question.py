@@ -9,10 +9,10 @@ from math import floor
 import numpy as np
 
 from proxyguard.errors import RegistryError
-from proxyguard.plan.limits import least_releases_sharp
-from proxyguard.registry.claim import Mode
+from proxyguard.modes.catalog import planned_modes, planned_names
+from proxyguard.modes.planning import Planned, oracle_releases
 from proxyguard.registry.design import Design, Iid, Sampling, as_design
-from proxyguard.registry.numbers import MOST_DRAWS, Level, members, real, share, whole
+from proxyguard.registry.numbers import MOST_DRAWS, Level, listed, members, real, share, whole
 from proxyguard.registry.numbers import MOST_RECORDS as LARGEST_TARGET
 from proxyguard.registry.test import ComponentTest
 
@@ -21,9 +21,6 @@ SIZES = 9
 
 MOST_RECORDS, MOST_RELEASES = 20_000, 2_000
 """Largest sizes that a search tries where nothing else limits them."""
-
-PLANNED = (Mode.DIRECT, Mode.NAMED, Mode.COUNT, Mode.HYBRID, Mode.SMOOTH, Mode.BLOCK)
-"""Modes whose chance of validation can be predicted, the plainest first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +45,7 @@ class Question:
     budget: float | None = None
     power: float | None = None
     design: Design = field(default_factory=Iid)
-    modes: tuple[Mode, ...] = PLANNED  # or their names
+    modes: tuple[str, ...] = field(default_factory=planned_names)
     tests: tuple[ComponentTest, ...] = tuple(ComponentTest)
     digits: int | None = None  # of a disclosure: statistics are rounded before they decide
 
@@ -75,20 +72,34 @@ class Question:
         if self.power is not None:
             put("power", float(share(self.power, "power")))
         put("design", as_design(self.design))
-        put("modes", members(Mode, self.modes, "modes"))
+        put("modes", self._read_modes())
         put("tests", members(ComponentTest, self.tests, "tests"))
-        unplanned = [mode.value for mode in self.modes if mode not in PLANNED]
-        if unplanned:
-            raise RegistryError(
-                f"modes has {unplanned}, which cannot be planned; there are "
-                f"{[mode.value for mode in PLANNED]}"
-            )
         if self.budget is not None and not self.sizes():
             raise RegistryError(
                 f"no size is within the budget {self.budget:g}: validating a reliability above "
                 f"{self.target:g} at error {self.level:.3g} takes at least {self.least_releases} "
                 f"draws, which cost {self.release_cost * self.least_releases:g} without a record"
             )
+
+    def _read_modes(self) -> tuple[str, ...]:
+        """Return the names of the modes that are open, each once."""
+        known = planned_names()
+        asked = listed(self.modes, "modes")
+        unplanned = [name for name in asked if name not in known]
+        if unplanned:
+            raise RegistryError(
+                f"modes has {unplanned}, which cannot be planned; there are {list(known)}"
+            )
+        names = tuple(str(name) for name in asked)
+        if not names or len(set(names)) < len(names):
+            raise RegistryError(f"modes names one or more, each once, got {self.modes!r}")
+        return names
+
+    @property
+    def kinds(self) -> list[type[Planned]]:
+        """The modes that are open."""
+        by_name = {kind.mode: kind for kind in planned_modes()}
+        return [by_name[name] for name in self.modes]
 
     @property
     def target(self) -> float:
@@ -103,9 +114,7 @@ class Question:
     @property
     def least_releases(self) -> int:
         """The fewest draws that could validate, if every release were known to be valid."""
-        least = least_releases_sharp(target=self.target, alpha=self.level)
-        assert least is not None  # nothing contaminates
-        return least
+        return oracle_releases(target=self.target, alpha=self.level)
 
     def cost(self, n: int, releases: int) -> float:
         """Return what an audit of these sizes costs."""

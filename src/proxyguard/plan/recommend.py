@@ -12,9 +12,10 @@ from math import ceil
 from typing import Any
 
 from proxyguard.errors import RegistryError
+from proxyguard.modes.planning import Needs, Way
 from proxyguard.pages import fragment_of
 from proxyguard.plan.law import Law
-from proxyguard.plan.limits import Needs, PaperLimits, needs, paper_limits
+from proxyguard.plan.limits import PaperLimits, needs, paper_limits
 from proxyguard.plan.power import Power, power
 from proxyguard.plan.question import Question
 from proxyguard.plan.search import (
@@ -31,8 +32,7 @@ from proxyguard.plan.search import (
     plainness,
     tune,
 )
-from proxyguard.plan.ways import Way, ways
-from proxyguard.registry.claim import Mode
+from proxyguard.plan.ways import ways
 from proxyguard.registry.numbers import MOST_REPETITIONS, callback, whole
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest
@@ -119,7 +119,7 @@ def recommend(
         )
     everything = ways(question, law.requirements)
     sound = [way for way in everything if not _dominated(way, law.requirements)]
-    searched = [way for way in sound if _searched(way)] or sound
+    searched = [way for way in sound if way.kind.searched(way)] or sound
     search = Search(law, question, searched, seed, progress)
     found = search.cheapest() if question.power is not None else search.most_powerful()
     best = search.pick().plan
@@ -167,12 +167,6 @@ def _dominated(way: Way, requirements: Sequence[Requirement]) -> bool:
     if way.test in (ComponentTest.HOEFFDING, ComponentTest.CHERNOFF):
         return True
     return way.test is ComponentTest.BENTKUS and all(r.two_valued for r in requirements)
-
-
-def _searched(way: Way) -> bool:
-    return way.mode is Mode.NAMED or (
-        way.mode is Mode.DIRECT and (way.score == "pvalue" or way.bound == "sharp")
-    )
 
 
 def _enough(law: Law, question: Question, option: Option, seed: int, repetitions: int) -> Option:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from fractions import Fraction
 from typing import Any
 
+from proxyguard.modes.planning import Choice
 from proxyguard.pages import fragment_of
 from proxyguard.plan.power import Power
 from proxyguard.plan.recommend import Recommendation
 from proxyguard.plan.search import DOUBTED_MARGIN, Option
 from proxyguard.plan.sequential import SequentialForecast
 from proxyguard.plan.stress import Stress
-from proxyguard.registry.claim import Mode, Score
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -111,15 +112,11 @@ def _power(power: Power) -> str:
 
 
 def _settings(option: Option) -> str:
-    claim, parts = option.plan.claim, []
-    if claim.threshold is not None:
-        parts.append(f"threshold {float(claim.threshold):.4g}")
-    if claim.mode is Mode.NAMED:
-        parts.append(f"release share {float(claim.release_share):g}")
-    if claim.mode is Mode.COUNT or option.way.bound in ("paper", "rescaled"):
-        parts.append(f"target share {float(claim.target_share):g}")
-    if claim.block_size is not None:
-        parts.append(f"blocks of {claim.block_size}")
+    parts = [
+        _setting(name, value)
+        for name, value in option.plan.claim.registered().items()
+        if not isinstance(value, Enum)  # bound and score are in the way's words
+    ]
     slacks = {r.name: r.slack for r in option.requirements if r.slack is not None}
     if slacks:
         parts.append("slacks " + ", ".join(f"{name} {slack:g}" for name, slack in slacks.items()))
@@ -127,6 +124,13 @@ def _settings(option: Option) -> str:
     if ramps:
         parts.append("ramps " + ", ".join(f"{name} {ramp:g}" for name, ramp in ramps.items()))
     return "; " + "; ".join(parts) if parts else ""
+
+
+def _setting(name: str, value: Fraction | int) -> str:
+    if name == "block_size":
+        return f"blocks of {value}"
+    digits = ".4g" if name == "threshold" else "g"
+    return f"{name.replace('_', ' ')} {float(value):{digits}}"
 
 
 def _way_lines(options: Sequence[Option]) -> list[str]:
@@ -237,21 +241,10 @@ def plan_toml(found: Recommendation) -> str:
         if requirement.slack is not None:
             ramp = "" if requirement.ramp is None else f', ramp = "{requirement.ramp!r}"'
             lines.append(f'# requirement {requirement.name}: slack = "{requirement.slack!r}"{ramp}')
-    lines += ["[claim]", f'mode = "{claim.mode.value}"']
-    if option.way.bound:
-        lines.append(f'bound = "{claim.bound.value}"')
-    if claim.mode in (Mode.DIRECT, Mode.HYBRID) and claim.score is Score.SLACK:
-        lines.append('score = "slack"')
-    if option.way.test is not None and claim.score is not Score.SLACK:
+    lines += ["[claim]", f'mode = "{claim.mode}"']
+    if option.way.test is not None:
         lines.append(f'test = "{option.way.test.value}"')
-    if claim.threshold is not None:
-        lines.append(f'threshold = "{_decimal(claim.threshold)}"')
-    if claim.mode is Mode.NAMED:
-        lines.append(f'release_share = "{_decimal(claim.release_share)}"')
-    if claim.mode is Mode.COUNT or option.way.bound in ("paper", "rescaled"):
-        lines.append(f'target_share = "{_decimal(claim.target_share)}"')
-    if claim.block_size is not None:
-        lines.append(f"block_size = {claim.block_size}")
+    lines += [f"{name} = {_toml(value)}" for name, value in claim.registered().items()]
     assert claim.reliability_target is not None  # a claim about a mechanism
     lines += [
         f'reliability_target = "{_decimal(claim.reliability_target)}"',
@@ -292,6 +285,13 @@ def _sequential_toml(found: Recommendation, forecast: SequentialForecast | None)
         f'# alpha = "{_decimal(plan.claim.alpha)}"',
     ]
     return "\n" + "\n".join(lines) + "\n"
+
+
+def _toml(value: Choice) -> str:
+    """Return a choice as it is registered: levels as exact text, whole numbers as such."""
+    if isinstance(value, int):
+        return str(value)
+    return f'"{value.value if isinstance(value, Enum) else _decimal(value)}"'
 
 
 def _quoted(text: str) -> str:

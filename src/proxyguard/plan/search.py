@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
 from proxyguard.errors import RegistryError
 from proxyguard.exact.binomial import upper_tail
-from proxyguard.exact.sharp import critical_count, default_threshold
+from proxyguard.exact.sharp import critical_count
+from proxyguard.modes.catalog import planned_modes
+from proxyguard.modes.planning import AuditPlan, Planned, Way
 from proxyguard.plan.law import Law
-from proxyguard.plan.power import AuditPlan, Power, exact_power, power_on
-from proxyguard.plan.question import PLANNED, Question
+from proxyguard.plan.power import Power, exact_power, power_on
+from proxyguard.plan.question import Question
 from proxyguard.plan.targets import Targets
-from proxyguard.plan.ways import Way, settings
-from proxyguard.registry.claim import Mode
+from proxyguard.plan.ways import settings
 from proxyguard.registry.requirement import Requirement
 
 Progress = Callable[[str, int, int], None]
@@ -48,17 +51,18 @@ class Option:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
-        claim = self.plan.claim
+        tuned = self.plan.claim.registered()
         return {
-            "mode": self.way.mode.value,
+            "mode": self.way.mode,
             "way": self.way.label,
             "tests": self.way.tests,
             "n": self.plan.n,
             "releases": self.plan.releases,
-            "threshold": None if claim.threshold is None else float(claim.threshold),
-            "release_share": float(claim.release_share),
-            "target_share": float(claim.target_share),
-            "block_size": claim.block_size,
+            "settings": {
+                name: float(value) if isinstance(value, Fraction) else value
+                for name, value in tuned.items()
+                if not isinstance(value, Enum)  # bound and score are in the way's words
+            },
             "slacks": {r.name: r.slack for r in self.requirements if r.slack is not None},
             "ramps": {r.name: r.ramp for r in self.requirements if r.ramp is not None},
             "power": self.power.to_dict(),
@@ -68,7 +72,7 @@ class Option:
 
 def plainness(way: Way) -> int:
     """Order ways by how plain they are: the default certificate first, a slack score last."""
-    return -2 * PLANNED.index(way.mode) - (way.score == "slack")
+    return -2 * planned_modes().index(way.kind) - (way.score == "slack")
 
 
 class Pool:
@@ -78,17 +82,16 @@ class Pool:
         self, law: Law, question: Question, n: int, releases: int, *, seed: int, repetitions: int
     ) -> None:
         self._law, self._n, self._seed, self._repetitions = law, n, seed, repetitions
-        self._digits = question.digits
-        self._aims = {
-            Mode.NAMED: question.level / releases,
-            Mode.DIRECT: default_threshold(releases, target=question.target, alpha=question.level),
-        }
+        self._question, self._releases = question, releases
+        self._aims: dict[type[Planned], float | None] = {}
         self._kept: dict[object, Targets] = {}
 
     def of(self, way: Way, *, tuned: bool = False) -> Targets:
         """Return the targets for a way; ``tuned``: its stakes are settled, so bet by them."""
         reads = way.test is None or way.test.needs_records
-        aim = self._aims[Mode.NAMED if way.mode is Mode.NAMED else Mode.DIRECT]
+        if way.kind not in self._aims:
+            self._aims[way.kind] = way.kind.aim(self._question, self._releases)
+        aim = self._aims[way.kind]
         key = (reads, None if tuned or not reads else aim)
         if key not in self._kept:
             repetitions = self._repetitions
@@ -96,7 +99,7 @@ class Pool:
                 repetitions = affordable(self._law, self._n, EFFORT, repetitions)
             self._kept[key] = Targets(
                 self._law, self._n, repetitions=repetitions, seed=self._seed, aim=key[1],
-                digits=self._digits,
+                digits=self._question.digits,
             )  # fmt: skip
         return self._kept[key]
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from proxyguard.errors import RegistryError
 from proxyguard.exact.sequential import Boundary, sharp_boundary, stopping
+from proxyguard.modes.planning import AuditPlan
 from proxyguard.plan.law import Law
-from proxyguard.plan.power import AuditPlan, exact_score_rates, score_rates
+from proxyguard.plan.power import exact_score_rates, score_rates
 from proxyguard.plan.targets import Targets
-from proxyguard.registry.claim import Bound, Mode, Score
 from proxyguard.registry.numbers import MOST_REPETITIONS, look_numbers, whole
 
 Array = NDArray[np.float64]
@@ -91,7 +91,7 @@ def forecast(
     )
     looks = look_numbers(looks)
     claim = plan.claim
-    if (claim.mode, claim.bound, claim.score) != (Mode.DIRECT, Bound.SHARP, Score.PVALUE):
+    if not claim.sequential:
         raise RegistryError("a sequential audit scores by p-values under the sharp bound")
     kappa = float(plan.levels(law.requirements).threshold)
     boundary = sharp_boundary(

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StrictInt, StrictStr, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    StrictInt,
+    StrictStr,
+    WithJsonSchema,
+    model_validator,
+)
 
 from proxyguard.exact.multiplicity import Dependence
-from proxyguard.registry.claim import Bound, Claim, Family, Mode, Score
+from proxyguard.modes.catalog import DEFAULT, NO_MECHANISM, about_mechanism, mode_class, mode_names
+from proxyguard.modes.claim import Claim
+from proxyguard.registry.choices import Bound, Family, Score
 from proxyguard.registry.design import Clustered, Design
 from proxyguard.registry.fields import (
     Count,
@@ -373,15 +382,31 @@ class PlanPart(DeclarationPart):
     seed: Seed = Field(default=0, description="Seed of the planner's simulation.")
 
 
+SCHEDULED = ("sequential", "stream")
+"""Modes that draw and look in turn after the target is opened; they have plans of their own."""
+
+
+def _known_mode(name: str) -> str:
+    known = [*mode_names(), *SCHEDULED]
+    if name not in known:
+        raise ValueError(f"mode is one of {known}, got {name!r}")
+    return name
+
+
+ModeName = Annotated[
+    StrictStr,
+    AfterValidator(_known_mode),
+    WithJsonSchema({"type": "string", "enum": [*mode_names(), *SCHEDULED]}),
+]
+
+
 class ClaimPart(DeclarationPart):
     """What is claimed and at which error levels."""
 
     level: Literal["mechanism", "releases"] = Field(
         default="mechanism", description="Whether it is about mechanisms or about named releases."
     )
-    mode: Mode | Literal["sequential", "stream"] | None = Field(
-        default=None, description="The certificate that decides."
-    )
+    mode: ModeName | None = Field(default=None, description="The certificate that decides.")
     bound: Bound | None = Field(default=None, description="Which bound on the reliability.")
     score: Score | None = Field(default=None, description="How releases are scored.")
     test: ComponentTest | dict[Name, ComponentTest] | None = Field(
@@ -453,13 +478,13 @@ class ClaimPart(DeclarationPart):
 
     @model_validator(mode="after")
     def _own_path(self) -> ClaimPart:
-        if self.level == "releases" and self.mode not in (None, Mode.RELEASES, "stream"):
-            raise ValueError(f"named releases have no mode {self.mode!r}")
-        if self.level == "mechanism" and self.mode in (Mode.RELEASES, "stream"):
+        if self.mode is not None and self._about != self.level:
+            if self.level == "releases":
+                raise ValueError(f"named releases have no mode {self.mode!r}")
             raise ValueError(f'mode {self.mode!r} is about named releases: set level = "releases"')
-        if self.mode is Mode.COLLECTIVE:
+        if self.mode not in (None, *SCHEDULED) and mode_class(self.mode).own_batches:
             raise ValueError(
-                "collective mode needs a target of its own for every release; a sealed audit has "
+                f"{self.mode} mode needs a target of its own for every release; a sealed audit has "
                 "one shared target"
             )
         sequential = self.mode == "sequential"
@@ -475,9 +500,16 @@ class ClaimPart(DeclarationPart):
         return self
 
     @property
+    def _about(self) -> str:
+        """What the named mode makes a claim about."""
+        if self.mode in SCHEDULED:
+            return "mechanism" if self.mode == "sequential" else "releases"
+        return "mechanism" if about_mechanism(self.mode) else "releases"
+
+    @property
     def after_opening(self) -> bool:
         """Whether draws and scores follow each other after the target is opened."""
-        return self.mode in ("sequential", "stream")
+        return self.mode in SCHEDULED
 
     def to_claim(self) -> Claim:
         """Return the registered choices of a fixed audit; what was left out has its default."""
@@ -490,8 +522,15 @@ class ClaimPart(DeclarationPart):
             and name not in ("level", "mode", "looks", "levels", "futility", "batch")
         }
         values["beta"] = self.beta
-        if self.level == "releases":
-            values["mode"] = Mode.RELEASES
-        else:
-            values["mode"] = Mode.DIRECT if self.mode is None else self.mode
-        return Claim.of(values)  # type: ignore[arg-type]  # checked at the door there
+        default = NO_MECHANISM if self.level == "releases" else DEFAULT
+        return Claim.of({**values, "mode": self.mode or default})
+
+    def fixed_claim(self) -> Claim:
+        """Return the claim, or of a sequential audit the fixed one with all of its draws.
+
+        The fixed one needs no more draws and no more records than the sequential one.
+        """
+        if self.mode != "sequential":
+            return self.to_claim()
+        fixed = {"mode": DEFAULT, "looks": None, "levels": None, "futility": None}
+        return self.model_copy(update=fixed).to_claim()

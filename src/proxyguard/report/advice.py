@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from proxyguard.exact.binomial import upper_tail
 from proxyguard.exact.rounding import at_most
 from proxyguard.exact.sharp import critical_count
+from proxyguard.modes.planning import AuditPlan, Planned, least_releases_sharp, planned
 from proxyguard.plan.law import Law, estimated_law
-from proxyguard.plan.limits import least_releases_sharp
-from proxyguard.plan.power import AuditPlan, Power, power
+from proxyguard.plan.power import Power, power
 from proxyguard.plan.question import geometric
-from proxyguard.registry.claim import Claim, Mode, Score
+from proxyguard.registry.choices import Score
 from proxyguard.registry.design import Clustered, Design
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest
@@ -66,7 +66,7 @@ class Unsettled:
     """One unresolved mechanism: its registered claim and what the target said of it."""
 
     mechanism: str
-    claim: Claim
+    claim: Planned
     design: Design
     requirements: tuple[Requirement, ...]
     means: Array  # (R, J), unit scale; failed draws have 1 everywhere
@@ -198,7 +198,8 @@ def _same(case: Unsettled) -> str:
     differs = []
     if case.sequential:
         differs.append("decided once after all draws instead of look by look")
-    if case.claim.threshold is not None or case.claim.violation_threshold is not None:
+    chosen = case.claim.choices()
+    if chosen.get("threshold") is not None or chosen.get("violation_threshold") is not None:
         differs.append("the threshold chosen anew for the number of draws")
     if case.unequal:
         differs.append("equal shares of the error budget")
@@ -288,7 +289,7 @@ def law_of(case: Unsettled) -> Law:
 
 def plan_of(case: Unsettled, n: int, releases: int) -> AuditPlan:
     """Return the registered claim at other sizes; a threshold is chosen anew for its draws."""
-    claim = replace(case.claim, threshold=None, violation_threshold=None)
+    claim = planned(case.claim.with_default_thresholds())
     return AuditPlan(
         claim=claim, n=n, releases=releases, mechanisms=case.mechanisms, design=case.design,
         digits=case.digits,
@@ -369,14 +370,14 @@ def _least_records(case: Unsettled, law: Law, releases: int) -> int | None:
     needed = int(
         critical_count(
             releases, target=case.claim.target,
-            kappa=float(levels.threshold) if case.claim.mode is Mode.DIRECT else 0.0,
+            kappa=float(levels.threshold) if case.claim.mode == "direct" else 0.0,
             alpha=float(levels.lower.total),
         )
     )  # fmt: skip
     goal = GOAL + 0.05
     if needed > releases or float(upper_tail(needed, releases, law.reliability)) < goal:
         return None
-    level = levels.betting if case.claim.mode is Mode.NAMED else float(levels.threshold)
+    level = levels.betting if case.claim.mode == "named" else float(levels.threshold)
     tests = plan.tests(law.requirements)
     noise = np.random.default_rng(case.seed).standard_normal((400, len(law.requirements)))
     low, high = 1, 1
@@ -413,9 +414,7 @@ def _cutoff(
     level: float, n: int,
 ) -> float:  # fmt: skip
     """Return about where a sample mean must lie for its release to score."""
-    slack = case.claim.mode in (Mode.SMOOTH, Mode.BLOCK) or (
-        case.claim.mode in (Mode.DIRECT, Mode.HYBRID) and case.claim.score is Score.SLACK
-    )
+    slack = not case.claim.tested or getattr(case.claim, "score", None) is Score.SLACK
     if slack and requirement.slack is not None:
         return requirement.unit_cutoff
     v, size = requirement.unit_limit, -2.0 * log(level) / n

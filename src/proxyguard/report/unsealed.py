@@ -61,7 +61,7 @@ def _sources(family: Mapping[str, Certificate]) -> Sources:
     levels = {
         "alpha": str(claim.alpha),
         "beta": None if claim.beta is None else str(claim.beta),
-        "pooled_violations": claim.pooled_violations,
+        "pooled_violations": claim.choices().get("pooled_violations"),
     }
     name = certificates[0].mechanism if len(certificates) == 1 else "Family of mechanisms"
     return _framed(name, predicate, groups, levels)

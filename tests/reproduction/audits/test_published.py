@@ -8,8 +8,7 @@ import pytest
 
 from proxyguard.exact.binomial import clopper_pearson_lower, clopper_pearson_upper
 from proxyguard.exact.contamination import chernoff_ceiling
-from proxyguard.registry.claim import Claim
-from proxyguard.registry.levels import Levels, local_levels
+from proxyguard.modes.claim import Claim, Levels
 from reproduction.audits.published import AUDITS, DIRECT, NAMED
 
 pytestmark = pytest.mark.reproduction
@@ -34,7 +33,7 @@ def levels(name: str, analysis: str, releases: int) -> Levels:
     audit = AUDITS[name]
     claim = Claim.of({"reliability_target": "0.8", **audit.claims[analysis]})  # type: ignore[typeddict-item]
     share = Fraction(1, len(audit.rows))
-    return local_levels(claim, n_releases=releases, n_requirements=3, share=share)
+    return claim.levels(n_releases=releases, n_requirements=3, share=share)
 
 
 @pytest.mark.parametrize(("name", "mechanism"), ROWS)

@@ -13,14 +13,13 @@ import numpy as np
 from scipy.stats import fisher_exact
 
 import proxyguard as pg
-from proxyguard import Claim
 from proxyguard.audit.decide import groups_of, readings_of
 from proxyguard.audit.folder import CERTIFICATE, CORRECTION, EVIDENCE, RELEASES
 from proxyguard.certificate.certify import certify_evidence, reading_of
 from proxyguard.evidence.record import read_evidence
 from proxyguard.evidence.releases import evidence_of
+from proxyguard.modes.catalog import mechanism_claim
 from proxyguard.registry.budget import family_shares
-from proxyguard.registry.levels import local_levels
 from proxyguard.seal.ledger import Stage
 from reproduction.audits.published import DIRECT, NAMED, Published
 from reproduction.audits.tables import ORDER
@@ -125,14 +124,13 @@ def analyse(audit: pg.Audit, choices: Mapping[str, Any]) -> dict[str, Bounds]:
     declared = registry.declaration.claim
     common = {"reliability_target": declared.reliability_target, "alpha": declared.alpha,
               "beta": declared.beta}  # fmt: skip
-    claim = Claim.of({**common, **choices})  # type: ignore[typeddict-item]  # checked there
+    claim = mechanism_claim({**common, **choices})
     shares = family_shares([group.name for group in groups], None)
     audits = {}
     for group in groups:
         reading, _ = registered[group.name]
         record = evidence["groups"][group.name]
-        levels = local_levels(
-            claim,
+        levels = claim.levels(
             n_releases=len(group.draws),
             n_requirements=len(group.requirements),
             share=shares[group.name],
@@ -169,7 +167,7 @@ def _step(steps: list[dict[str, Any]], label: str) -> Any:
 def registered_mode(audit: pg.Audit) -> str:
     """Return the mode that an audit registered."""
     claim = audit.folder.registry(audit.journal()).declaration.claim.to_claim()
-    return str(claim.mode.value)
+    return str(claim.mode)
 
 
 def certified_bounds(audit: pg.Audit) -> dict[str, Bounds]:

@@ -18,9 +18,9 @@ from scipy import special
 
 from proxyguard import Claim, Law, Question, Requirement, assumed_law, recommend
 from proxyguard.exact.binomial import lower_tail
-from proxyguard.plan.power import AuditPlan, conditional_power, exact_power
+from proxyguard.modes.planning import AuditPlan, planned
+from proxyguard.plan.power import conditional_power, exact_power
 from proxyguard.plan.targets import Targets
-from proxyguard.registry.claim import Mode
 from proxyguard.registry.test import ComponentTest
 from reproduction.studies.paper_planner import PaperGrid, PaperPlan
 from reproduction.studies.study import (
@@ -105,7 +105,7 @@ def registered(plan: PaperPlan, grid: PaperGrid, ratio: float) -> Planned:
         requirement = replace(requirement, slack=plan.slack)
         wanted |= {"score": "slack", "bound": "sharp" if grid.sharp else "paper"}
         wanted |= {} if grid.sharp else {"target_share": str(plan.share)}
-    audit = AuditPlan(claim=Claim.of(wanted), n=plan.n, releases=plan.releases)  # type: ignore[arg-type]
+    audit = AuditPlan(claim=planned(Claim.of(wanted)), n=plan.n, releases=plan.releases)
     return Planned(audit=audit, requirements=(requirement,), cost=plan.cost(ratio))
 
 
@@ -114,7 +114,7 @@ def our_plan(ratio: float, direct: float, named: float, wanted: float | None) ->
     """Return our plan within the budget: the cheapest with a power, or the most powerful."""
     question = Question(
         reliability_target=TARGET, release_cost=ratio, budget=GRID.budget, power=wanted,
-        most_releases=max(GRID.releases), modes=(Mode.DIRECT, Mode.NAMED),
+        most_releases=max(GRID.releases), modes=("direct", "named"),
         tests=(ComponentTest.BINOMIAL,),
     )  # fmt: skip
     chosen = recommend(law_of(direct, named), question).chosen
@@ -138,7 +138,7 @@ def cost_plan(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wa
         return {
             "n": [plan.audit.n],
             "R": [plan.audit.releases],
-            "direct": [plan.audit.claim.mode is Mode.DIRECT],
+            "direct": [plan.audit.claim.mode == "direct"],
             "cost": [plan.cost],
             **power,
         }

@@ -19,7 +19,7 @@ from proxyguard import RegistryError
 from proxyguard.exact.binomial import upper_tail
 from proxyguard.exact.contamination import chernoff_ceiling, markov_allowance
 from proxyguard.exact.sharp import critical_count, largest_threshold
-from proxyguard.plan.counts import least_counted
+from proxyguard.modes.count import least_counted
 from proxyguard.registry.budget import direct_budget
 from reproduction.studies.count_tests import count_pvalues
 from reproduction.studies.counts import Array

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from proxyguard.exact.binomial import lower_tail
 from proxyguard.exact.multiplicity import spending_level
 from proxyguard.exact.planning import least_releases_named
-from proxyguard.plan.limits import least_releases_sharp
+from proxyguard.modes.planning import least_releases_sharp
 from reproduction.studies.counts import (
     Array,
     Counts,

@@ -40,7 +40,7 @@ from proxyguard.modes.smooth import (
     certify_smooth_sharp,
 )
 from proxyguard.registry.budget import Budget, direct_budget, named_budget, sharp_budget
-from proxyguard.registry.claim import Bound
+from proxyguard.registry.choices import Bound
 from reproduction.studies import violation
 from reproduction.studies.count_tests import COUNT_TESTS, count_pvalues
 from reproduction.studies.counts import Array, sharp_threshold

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from proxyguard.exact.sharp import default_threshold, sharp_pvalue
-from proxyguard.registry.claim import Claim
-from proxyguard.registry.levels import Levels, local_levels
+from proxyguard.modes.claim import Claim, Levels
 
 
 def levels(n_releases: int = 100, share: str = "1", **choices: Any) -> Levels:
     made = Claim.of({"reliability_target": 0.8} | choices)  # type: ignore[arg-type]
-    return local_levels(made, n_releases=n_releases, n_requirements=3, share=Fraction(share))
+    return made.levels(n_releases=n_releases, n_requirements=3, share=Fraction(share))
 
 
 def test_the_sharp_threshold_is_the_default_rule_at_the_local_level() -> None:

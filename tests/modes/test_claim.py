@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 from fractions import Fraction
 from typing import Any
 
@@ -11,7 +12,11 @@ import pytest
 
 import proxyguard as pg
 from proxyguard.errors import RegistryError, UnsupportedDesign
-from proxyguard.registry.claim import _USED_BY, Bound, Claim, Family, Mode, Score
+from proxyguard.modes.catalog import MODES, mode_names
+from proxyguard.modes.claim import Claim
+from proxyguard.modes.count import Count
+from proxyguard.modes.direct import Direct
+from proxyguard.registry.choices import Bound, Family, Score
 from proxyguard.registry.test import ComponentTest, default_test
 
 ERROR = pg.Requirement(name="error", low=0, high=1, limit=0.2, two_valued=True, slack=0.05)
@@ -84,7 +89,6 @@ def test_an_unknown_choice_is_refused_by_name() -> None:
 @pytest.mark.parametrize(
     ("key", "kind"),
     [
-        ("mode", Mode),
         ("bound", Bound),
         ("score", Score),
         ("family", Family),
@@ -95,6 +99,12 @@ def test_an_unknown_name_lists_the_options(key: str, kind: Any) -> None:
     with pytest.raises(RegistryError, match="'sharpest'") as caught:
         claim(**{key: "sharpest"})
     assert all(repr(member.value) in str(caught.value) for member in kind)
+
+
+def test_an_unknown_mode_lists_the_modes() -> None:
+    with pytest.raises(RegistryError, match="'sharpest'") as caught:
+        claim(mode="sharpest")
+    assert all(repr(name) in str(caught.value) for name in mode_names())
 
 
 @pytest.mark.parametrize(
@@ -124,9 +134,11 @@ def test_a_choice_outside_its_range_is_refused(choices: dict[str, Any]) -> None:
 
 def test_levels_are_exact_fractions_however_they_are_written() -> None:
     made = claim(alpha=0.05, threshold="0.01", reliability_target="4/5")
+    assert isinstance(made, Direct)
     assert (made.alpha, made.threshold) == (Fraction(1, 20), Fraction(1, 100))
     assert made.reliability_target == Fraction(4, 5)
-    assert claim(thresholds=[0.1, "0.2"]).thresholds == (Fraction(1, 10), Fraction(1, 5))
+    mixture = claim(mode="count", thresholds=[0.1, "0.2"])
+    assert mixture.choices()["thresholds"] == (Fraction(1, 10), Fraction(1, 5))
 
 
 def test_a_claim_made_directly_is_read_like_any_other() -> None:
@@ -134,14 +146,14 @@ def test_a_claim_made_directly_is_read_like_any_other() -> None:
         "mode": "count", "alpha": 0.05, "reliability_target": "4/5", "thresholds": [0.1, "0.2"],
         "test": {"error": "binomial"}, "stakes": [1 / 2],
     }  # fmt: skip
-    made = Claim(**written)
+    own = {name: value for name, value in written.items() if name != "mode"}
+    made = Count(**own)
     assert made == Claim.of(written)
-    assert (made.mode, made.alpha) == (Mode.COUNT, Fraction(1, 20))
+    assert (made.mode, made.alpha) == ("count", Fraction(1, 20))
     assert made.thresholds == (Fraction(1, 10), Fraction(1, 5))
     assert made.test == {"error": ComponentTest.BINOMIAL}
     assert made.stakes == (0.5,)
-    with pytest.raises(RegistryError, match="'nmaed'"):
-        Claim(mode="nmaed", reliability_target=Fraction(1, 2))  # type: ignore[arg-type]
+    assert Claim.of(made.choices()) == made
 
 
 @pytest.mark.parametrize(
@@ -158,7 +170,7 @@ def test_thresholds_lie_inside_the_unit_interval_and_stand_alone(choices: dict[s
         claim(mode="count", **choices)
 
 
-# One choice for each entry of the table, in a mode that does not read it.
+# One choice for each field that some mode lacks, in a mode that lacks it.
 IDLE: list[tuple[str, dict[str, Any]]] = [
     ("bound", {"mode": "named", "bound": "paper"}),
     ("score", {"mode": "count", "score": "slack"}),
@@ -185,13 +197,14 @@ def test_a_choice_that_the_mode_would_ignore_is_an_objection(
 ) -> None:
     made = claim(**choices)
     (reason,) = made.supports(pg.Iid(), [BRIER])
-    assert f"mode {made.mode.value} does not use {name}, which was set to" in reason
+    assert f"mode {made.mode} does not use {name}, which was set to" in reason
     with pytest.raises(UnsupportedDesign, match=f"does not use {name},"):
         made.require_support(pg.Iid(), [BRIER])
 
 
 def test_every_choice_that_some_mode_ignores_is_tried_above() -> None:
-    assert {name for name, _ in IDLE} == set(_USED_BY)
+    names = [{item.name for item in fields(mode)} for mode in MODES]
+    assert {name for name, _ in IDLE} == set.union(*names) - set.intersection(*names)
 
 
 def test_a_mapping_of_tests_must_name_every_requirement() -> None:

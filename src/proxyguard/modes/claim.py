@@ -1,0 +1,389 @@
+"""What is claimed and at which error levels: what the claims of all modes have in common.
+
+A claim is frozen before any loss is read. Its class is its mode: a subclass has the fields of
+that mode and no others, and answers every question that depends on it. A field is read at the
+door by the function that stands beside its default, so that numbers and names may be given as a
+caller writes them.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import Field, dataclass, field, fields, replace
+from enum import Enum
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from proxyguard.errors import RegistryError, UnsupportedDesign
+from proxyguard.exact.betting import STAKES
+from proxyguard.modes.bound import ReliabilityBound
+from proxyguard.modes.evidence import Evidence
+from proxyguard.registry.budget import Budget
+from proxyguard.registry.choices import Family
+from proxyguard.registry.design import Design, Iid
+from proxyguard.registry.numbers import Level, listed, member, share
+from proxyguard.registry.requirement import Requirement
+from proxyguard.registry.test import ComponentTest, default_test
+from proxyguard.registry.value import alike_names
+
+if TYPE_CHECKING:
+    from proxyguard.modes.count import ValidCount
+
+Requirements = Sequence[Requirement]
+Tests = Sequence[ComponentTest]
+Reader = Callable[[object, str], object]
+_READ = "read"
+
+
+def read_by(reader: Reader, default: object, *, optional: bool = False) -> Any:
+    """Return a field whose value is read at the door; ``optional``: it may be None."""
+
+    def read(value: object, name: str) -> object:
+        return None if optional and value is None else reader(value, name)
+
+    return field(default=default, metadata={_READ: read})
+
+
+def level(default: str) -> Any:
+    """Return a field for a number strictly between 0 and 1."""
+    return read_by(share, Fraction(default))
+
+
+def optional_level(default: str | None = None) -> Any:
+    """Return a field for a number strictly between 0 and 1, or None."""
+    return read_by(share, None if default is None else Fraction(default), optional=True)
+
+
+def choice(kind: type[Enum], default: Enum) -> Any:
+    """Return a field for a member of an enumeration, or its name."""
+    return read_by(lambda value, name: member(kind, value, name), default)
+
+
+def word(*options: str) -> Any:
+    """Return a field for one of some words, the first by default."""
+
+    def read(value: object, name: str) -> str:
+        if not isinstance(value, str) or value not in options:
+            raise RegistryError(f"{name} is one of {options}, got {value!r}")
+        return value
+
+    return read_by(read, options[0])
+
+
+def read_choice(item: Field[Any], value: object) -> object:
+    """Return a value as the field of a claim reads it."""
+    read: Reader = item.metadata[_READ]
+    return read(value, item.name)
+
+
+def _read_test(value: object, name: str) -> object:
+    if isinstance(value, Mapping):
+        return {key: member(ComponentTest, test, name) for key, test in value.items()}
+    return member(ComponentTest, value, name)
+
+
+def _read_shares(value: object, name: str) -> object:
+    if not isinstance(value, Mapping):
+        raise RegistryError(f"{name} map names of mechanisms to shares, got {value!r}")
+    return value
+
+
+def _read_stakes(value: object, name: str) -> tuple[float, ...]:
+    stakes = tuple(float(share(f, f"{name}[{i}]")) for i, f in enumerate(listed(value, name)))
+    if not stakes:
+        raise RegistryError(f"{name} are fractions of the largest one, and none is given")
+    return stakes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Levels:
+    """Local budgets and thresholds of one mechanism."""
+
+    lower: Budget
+    direct: Budget | None  # the hybrid's second component
+    upper: Budget | None
+    threshold: Fraction  # t of the validation score
+    violation_threshold: Fraction
+    betting: float  # the level at which betting stakes aim
+    betting_violation: float
+    bounds: float  # of the requirement bounds, each way
+    share: Fraction  # of the family budgets
+    notes: tuple[str, ...] = ()
+
+    @property
+    def violation(self) -> Budget:
+        """The budget of the violation direction, of a claim that has one."""
+        assert self.upper is not None  # set whenever the claim has a violation direction
+        return self.upper
+
+
+Audit = tuple[Evidence, Levels]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim(ABC):
+    """What is claimed and at which error levels; frozen before any loss is read.
+
+    `Claim.of` reads the choices of a caller and returns a claim in the mode that they name.
+    """
+
+    mode: ClassVar[str]
+    own_batches: ClassVar[bool] = False
+    """Whether every release is scored on records of its own, instead of one shared target."""
+    counts_valid: ClassVar[bool] = False
+    """Whether the claim itself counts the valid ones among any releases (theory section 3)."""
+
+    test: ComponentTest | Mapping[str, ComponentTest] | None = read_by(
+        _read_test, None, optional=True
+    )  # None: by declaration
+    alpha: Fraction = level("1/20")
+    beta: Fraction | None = optional_level("1/20")  # None: no violation direction
+    bounds_level: Fraction | None = optional_level()  # of requirement bounds, which never decide
+    stakes: tuple[float, ...] = read_by(_read_stakes, STAKES)  # registered grid of betting_fixed
+    unused: tuple[tuple[str, object], ...] = ()  # choices that were made, of other modes
+
+    @staticmethod
+    def of(choices: Mapping[str, object]) -> Claim:
+        """Read a claim from what a caller wrote; unknown keys and names are refused.
+
+        >>> Claim.of({"mode": "named", "reliability_target": 0.8}).mode
+        'named'
+        """
+        # The list names the classes that are made of this one, so it is read when asked.
+        from proxyguard.modes.catalog import claim_of
+
+        return claim_of(choices)
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            if _READ in item.metadata:
+                object.__setattr__(self, item.name, read_choice(item, getattr(self, item.name)))
+
+    def choices(self) -> dict[str, object]:
+        """Return the choices that make this claim: `Claim.of` takes them."""
+        own = {i.name: getattr(self, i.name) for i in fields(self) if i.name != "unused"}
+        return {"mode": self.mode, **own, **dict(self.unused)}
+
+    def with_default_thresholds(self) -> Claim:
+        """Return the claim with its thresholds by the default rules, for other sizes."""
+        tuned = ("threshold", "violation_threshold")
+        return Claim.of({k: v for k, v in self.choices().items() if k not in tuned})
+
+    @property
+    def block_size(self) -> int | None:
+        """Records of a block, where the mode needs means over blocks."""
+        return None
+
+    @property
+    def reads_records(self) -> bool:
+        """Whether the evidence is made of single records, so that shares are not counted."""
+        return False
+
+    def tests(self, design: Design, requirements: Requirements) -> tuple[ComponentTest, ...]:
+        """Return the component test of each requirement."""
+        if isinstance(self.test, Mapping):
+            names = {r.name for r in requirements}
+            if set(self.test) != names:
+                raise RegistryError(
+                    f"tests name {sorted(map(str, self.test))}, the requirements are "
+                    f"{sorted(names)}"
+                )
+            return tuple(self.test[r.name] for r in requirements)
+        # Block means and betting capital are made of single records, and shares are counted.
+        return tuple(
+            self.test
+            or default_test(design, replace(r, indicator=False) if self.reads_records else r)
+            for r in requirements
+        )
+
+    def covers(self, design: Design, requirements: Requirements) -> bool:
+        """Return whether the registered tests, or the defaults, cover requirements on a design."""
+        tests = self.tests(design, requirements)
+        return not any(t.objections(design, r) for t, r in zip(tests, requirements, strict=True))
+
+    def supports(self, design: Design, requirements: Requirements) -> list[str]:
+        """Return every reason why this claim is not covered on this design; empty if it is.
+
+        Walks the checks that certification relies on, before any loss is read.
+        """
+        reasons = _requirement_objections(design, requirements)
+        # Ignoring a choice would change the claim that somebody thinks is made.
+        reasons += [
+            f"mode {self.mode} does not use {name}, which was set to {value!r}; leave it out or "
+            "choose another mode"
+            for name, value in self.unused
+        ]
+        try:
+            tests = self.tests(design, requirements)
+        except RegistryError as error:
+            return [*reasons, str(error)]
+        for requirement, test in zip(requirements, tests, strict=True):
+            reasons += test.objections(design, requirement)
+        return reasons + self.objections(design, requirements, tests)
+
+    def objections(self, design: Design, requirements: Requirements, tests: Tests) -> list[str]:
+        """Return what this mode does not cover, beside what no test covers."""
+        return []
+
+    def require_support(self, design: Design, requirements: Requirements) -> None:
+        """Raise `UnsupportedDesign` with every reason when the claim is not covered."""
+        reasons = self.supports(design, requirements)
+        if reasons:
+            raise UnsupportedDesign("; ".join(dict.fromkeys(reasons)))
+
+    @abstractmethod
+    def lower_budget(self) -> Budget:
+        """Return the family budget of the validation direction."""
+
+    def upper_budget(self) -> Budget | None:
+        """Return the family budget of the violation direction, None without one."""
+        return None if self.beta is None else self.violation_budget(self.beta)
+
+    @abstractmethod
+    def violation_budget(self, beta: Fraction) -> Budget:
+        """Return the budget of a violation direction at total error ``beta``."""
+
+    def levels(
+        self, *, n_releases: int, n_requirements: int, share: Fraction = Fraction(1)
+    ) -> Levels:
+        """Return the levels of one mechanism with ``share`` of the family budgets."""
+        lower = self.lower_budget().scaled(share)
+        family_upper = self.upper_budget()
+        upper = None if family_upper is None else family_upper.scaled(share)
+        threshold, notes = self.score_threshold(lower, n_releases)
+        violation = self.violation_score_threshold(upper, n_releases)
+        reading = self.reading_level(lower) / (2 * n_releases * n_requirements)
+        return Levels(
+            lower=lower,
+            direct=None,
+            upper=upper,
+            threshold=threshold,
+            violation_threshold=violation,
+            betting=self.betting_level(lower, threshold, n_releases),
+            betting_violation=self.betting_violation_level(
+                upper, violation, n_releases, n_requirements
+            ),
+            bounds=float(reading if self.bounds_level is None else self.bounds_level),
+            share=share,
+            notes=notes,
+        )
+
+    def score_threshold(self, local: Budget, n_releases: int) -> tuple[Fraction, tuple[str, ...]]:
+        """Return the level ``t`` of the validation score, and what there is to say about it."""
+        return local.total, ()
+
+    def violation_score_threshold(self, local: Budget | None, n_releases: int) -> Fraction:
+        """Return the level ``t`` of the violation score."""
+        return self.alpha  # where violations are corrected by Holm instead
+
+    def betting_level(self, lower: Budget, threshold: Fraction, n_releases: int) -> float:
+        """Return the level at which betting stakes aim: where it is decided."""
+        return float(threshold)
+
+    def betting_violation_level(
+        self, upper: Budget | None, threshold: Fraction, n_releases: int, n_requirements: int
+    ) -> float:
+        """Return the level at which the stakes of the violation direction aim."""
+        return float(threshold) / n_requirements
+
+    def reading_level(self, lower: Budget) -> Fraction:
+        """Return the level that the requirement bounds, which never decide, share."""
+        return lower.total
+
+
+@dataclass(frozen=True, kw_only=True)
+class MechanismClaim(Claim, ABC):
+    """A claim about the share of fresh releases that are valid."""
+
+    reliability_target: Fraction | None = optional_level()  # eta_0
+    family: Family = choice(Family, Family.DECISIONS)
+    shares: Mapping[str, Level] | None = read_by(
+        _read_shares, None, optional=True
+    )  # of the family budgets; None: equal
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.reliability_target is None:
+            raise RegistryError(
+                "a claim about a mechanism needs reliability_target, the share of fresh releases "
+                "that must be valid; named releases alone go to certify_releases"
+            )
+
+    @property
+    def target(self) -> float:
+        """``eta_0`` as a float."""
+        assert self.reliability_target is not None  # checked above
+        return float(self.reliability_target)
+
+    @property
+    def sequential(self) -> bool:
+        """Whether a sequential audit may go by this claim's score (theory section 5)."""
+        return False
+
+    def stated(self) -> dict[str, str | None]:
+        """Return the choices that a certificate repeats by name, for readers."""
+        return {"mode": self.mode, "bound": None, "dependence": "arbitrary"}
+
+    def assertions(self) -> list[str]:
+        """Return what the caller vouches for beside the design, in sentences."""
+        return []
+
+    @abstractmethod
+    def lower_bound(self, evidence: Evidence, levels: Levels) -> ReliabilityBound:
+        """Return the lower confidence bound on the reliability.
+
+        Guarantee
+        ---------
+        That of the certificate which the mode names; the bound says what it rests on.
+        """
+
+    def valid_count(self, evidence: Evidence, levels: Levels) -> ValidCount | None:
+        """Return the count of valid releases behind the bound, where the mode makes one."""
+        return None
+
+    def upper_bounds(self, audits: Mapping[str, Audit]) -> dict[str, ReliabilityBound | None]:
+        """Return the violation bound of each mechanism of the family."""
+        if self.beta is None:
+            return dict.fromkeys(audits)
+        return {
+            name: self.upper_bound(evidence, levels) for name, (evidence, levels) in audits.items()
+        }
+
+    @abstractmethod
+    def upper_bound(self, evidence: Evidence, levels: Levels) -> ReliabilityBound:
+        """Return the upper confidence bound on the reliability of one mechanism."""
+
+
+Kind = TypeVar("Kind", bound=Claim)
+
+
+def component(kind: type[Kind], **values: object) -> Kind:
+    """Return a claim that is a part of another one, with values that were read already.
+
+    It does not pass the door: a share of a registered level may lie below what a caller may write.
+    """
+    made = object.__new__(kind)
+    for item in fields(kind):
+        object.__setattr__(made, item.name, values.get(item.name, item.default))
+    return made
+
+
+def _requirement_objections(design: Design, requirements: Requirements) -> list[str]:
+    names = [r.name for r in requirements]
+    reasons = []
+    if not names:
+        reasons.append("at least one requirement is needed")
+    again = [name for name, times in Counter(names).items() if times > 1]
+    if again:
+        reasons.append(f"requirement names must differ, and there is more than one of {again}")
+    alike = alike_names(list(dict.fromkeys(names)))
+    if alike is not None:
+        reasons.append(f"requirement names must differ to the eye too: {alike}")
+    if any(r.group is not None for r in requirements) and not isinstance(design, Iid):
+        reasons.append(
+            "subgroup requirements condition on which records belong to the group, which is "
+            f"covered for iid records; the design is {type(design).__name__}"
+        )
+    return reasons

@@ -1,0 +1,523 @@
+"""What a planner asks a mode: which ways to audit there are, what they need, how they fare.
+
+A plan is a claim with its sizes. The chance that it validates is computed given a simulated
+target, or drawn where the draws themselves must be. What an audit needs at the least is
+necessary: where it fails, no outcome at all can validate.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import ROUND_DOWN, Context, Decimal
+from enum import Enum
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil, log
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proxyguard.errors import RegistryError
+from proxyguard.exact.betting import betting_fixed_pvalue, betting_pvalue
+from proxyguard.exact.binomial import clopper_pearson_lower, upper_tail
+from proxyguard.exact.mean import (
+    bentkus_pvalue,
+    binomial_pvalue,
+    chernoff_pvalue,
+    empirical_bernstein_pvalue,
+    hoeffding_pvalue,
+    log_chernoff,
+)
+from proxyguard.exact.roots import bracket_switch
+from proxyguard.exact.rounding import GUARD
+from proxyguard.exact.sharp import critical_count, default_threshold, largest_threshold
+from proxyguard.modes.claim import Claim, Levels, MechanismClaim, Requirements
+from proxyguard.plan.law import Law
+from proxyguard.plan.targets import Targets
+from proxyguard.plan.two_valued import count_pvalues
+from proxyguard.registry.design import Design, Iid, Stratified
+from proxyguard.registry.numbers import Level
+from proxyguard.registry.requirement import Requirement
+from proxyguard.registry.test import ComponentTest
+
+Array = NDArray[np.float64]
+Rng = np.random.Generator
+Choice = Fraction | int | Enum
+Decider = Callable[[NDArray[np.int64]], NDArray[np.bool_]]
+
+REDRAWS = 4
+"""How often the kinds of release are drawn for one target, where a sum does not do."""
+
+SHARES = ("0.5", "0.8", "0.9", "0.95")
+TARGET_SHARES = ("0.5", "0.8", "0.9")
+"""Shares of the error that are tried."""
+SLACKS = (0.3, 0.45, 0.6, 0.75, 0.9)
+"""Slacks that are tried, as shares of the margin."""
+
+
+class Asked(Protocol):
+    """What of a question the modes read."""
+
+    @property
+    def reliability_target(self) -> Level:
+        """``eta_0`` as it was written."""
+
+    @property
+    def alpha(self) -> Level:
+        """The error of the family."""
+
+    @property
+    def mechanisms(self) -> int:
+        """How many mechanisms share the error."""
+
+    @property
+    def target(self) -> float:
+        """``eta_0``."""
+
+    @property
+    def level(self) -> float:
+        """The error of one mechanism."""
+
+    @property
+    def design(self) -> Design:
+        """How the target is sampled."""
+
+    @property
+    def iid(self) -> bool:
+        """Whether the records are iid."""
+
+    @property
+    def digits(self) -> int | None:
+        """Of a disclosure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What one claim needs, beside what it has."""
+
+    least_count: int | None = None  # favorable scores or recognized releases; None: none suffices
+    least_releases: int | None = None
+    least_records: int | None = None  # None: not known without a search, or not limiting
+    largest_threshold: float | None = None  # of a p-value score
+    obstacles: tuple[str, ...]  # why no outcome can validate; empty if some can
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values."""
+        return {
+            "least_count": self.least_count,
+            "least_releases": self.least_releases,
+            "least_records": self.least_records,
+            "largest_threshold": self.largest_threshold,
+            "obstacles": list(self.obstacles),
+        }
+
+
+class Planned(MechanismClaim, ABC):
+    """A claim whose chance of validation can be predicted."""
+
+    tested: ClassVar[bool] = True  # whether releases pass by tests: slack scores and ramps do not
+
+    @classmethod
+    def ways(cls, question: Asked, tests: Sequence[ComponentTest | None]) -> list[Way]:
+        """Return the ways to audit in this mode that a planner compares: by default each test."""
+        return [Way(kind=cls, test=test) for test in tests]
+
+    @classmethod
+    @abstractmethod
+    def settings(cls, way: Way, question: Asked, law: Law, n: int, releases: int) -> Settings:
+        """Yield the plans of one way at one size, with the requirements' slacks and ramps."""
+
+    @classmethod
+    def searched(cls, way: Way) -> bool:
+        """Return whether sizes are searched for with this way, or only judged with it."""
+        return False
+
+    @classmethod
+    def aim(cls, question: Asked, releases: int) -> float | None:
+        """Return the level at which betting aims while sizes are searched for."""
+        return default_threshold(releases, target=question.target, alpha=question.level)
+
+    @abstractmethod
+    def registered(self) -> dict[str, Choice]:
+        """Return the choices that a plan in this mode writes down, beside target and error."""
+
+    @abstractmethod
+    def least_count(
+        self, plan: AuditPlan, requirements: Requirements, levels: Levels
+    ) -> int | None:
+        """Return the least count that validates out of R, ``R + 1`` if none does.
+
+        It is of favorable scores or recognized releases; None where no count decides.
+        """
+
+    @abstractmethod
+    def needs(self, plan: AuditPlan, requirements: Requirements, levels: Levels) -> Needs:
+        """Return the necessary limits of one audit, and why it cannot succeed if it cannot."""
+
+    def chance(self, targets: Targets, plan: AuditPlan, levels: Levels, rng: Rng) -> Array:
+        """Return the chance of validation given each target, over the draws.
+
+        Where a count of favorable scores decides, it is binomial given the target.
+        """
+        least = self.least_count(plan, targets.law.requirements, levels)
+        assert least is not None  # a mode without a count has a chance of its own
+        releases = targets.law.releases
+        return tail(
+            least, plan.releases, lambda: self.scores(targets, plan, levels) @ releases, targets
+        )
+
+    def scores(self, targets: Targets, plan: AuditPlan, levels: Levels) -> NDArray[np.bool_]:
+        """Return which kinds of release score favorably on each target, (repetitions, A)."""
+        tests = plan.tests(targets.law.requirements)
+        pvalues = targets.release_pvalues(tests, level=levels.betting)
+        return np.asarray(pvalues <= float(levels.threshold))
+
+    def most_errors(self, plan: AuditPlan, requirement: Requirement, levels: Levels) -> int | None:
+        """Return the most errors with which a release scores under one two-valued requirement.
+
+        -1 if none does; None where the score is no function of the errors.
+        """
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditPlan:
+    """One way to audit: a claim with its sizes; ``mechanisms`` share the error budgets.
+
+    ``digits`` are those of a registered disclosure, by which statistics are rounded before they
+    decide: a plan that left them out would promise power that the audit does not have.
+    """
+
+    claim: Planned
+    n: int
+    releases: int
+    mechanisms: int = 1
+    design: Design = field(default_factory=Iid)
+    digits: int | None = None
+
+    def levels(self, requirements: Requirements) -> Levels:
+        """Return the local levels that the claim fixes."""
+        return self.claim.levels(
+            n_releases=self.releases,
+            n_requirements=len(requirements),
+            share=Fraction(1, self.mechanisms),
+        )
+
+    def tests(self, requirements: Requirements) -> tuple[ComponentTest, ...]:
+        """Return the component test of each requirement, as it is planned.
+
+        The exact test of a share has a limit of its own for every release, which a law of
+        losses does not know; betting, whose power is nearly the same, stands in for it.
+        """
+        tests = self.claim.tests(self.design, requirements)
+        return tuple(
+            ComponentTest.BETTING if r.indicator and test is ComponentTest.BINOMIAL else test
+            for r, test in zip(requirements, tests, strict=True)
+        )
+
+
+Setting = tuple[AuditPlan, tuple[Requirement, ...]]
+Settings = Iterator[Setting]
+
+
+def planned(claim: Claim) -> Planned:
+    """Return the claim if it is one that can be planned; an error otherwise."""
+    if not isinstance(claim, Planned):
+        raise RegistryError(f"mode {claim.mode} has no sealed audit to plan")
+    return claim
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """One kind of audit: its mode, bound and score, and how its releases are tested."""
+
+    kind: type[Planned]
+    bound: str = ""  # "", "paper", "rescaled" or "sharp"
+    score: str = ""  # "", "pvalue" or "slack"
+    test: ComponentTest | None = None  # None: by declaration
+
+    @property
+    def mode(self) -> str:
+        """The name of the mode."""
+        return self.kind.mode
+
+    @property
+    def split(self) -> bool:
+        """Whether the bound divides its error between draws and target."""
+        return self.bound in ("paper", "rescaled")
+
+    @property
+    def label(self) -> str:
+        """The way in words."""
+        parts = [self.mode, self.bound, "slack score" if self.score == "slack" else ""]
+        return ", ".join(part for part in parts if part)
+
+    @property
+    def tests(self) -> str:
+        """The tests in words."""
+        if self.score == "slack" or not self.kind.tested:
+            return "-"
+        return "by declaration" if self.test is None else self.test.value
+
+    def plan(self, question: Asked, n: int, releases: int, **choices: object) -> AuditPlan:
+        """Return the plan of this way at one size, with further choices of its mode."""
+        wanted: dict[str, object] = {
+            "mode": self.mode,
+            "reliability_target": question.reliability_target,
+            "alpha": question.alpha,
+            "test": self.test,
+            **choices,
+        }
+        if self.bound:
+            wanted["bound"] = self.bound
+        if self.score:
+            wanted["score"] = self.score
+        return AuditPlan(
+            claim=planned(Claim.of(wanted)),
+            n=n,
+            releases=releases,
+            mechanisms=question.mechanisms,
+            design=question.design,
+            digits=question.digits,
+        )
+
+
+BOUNDS = ("sharp", "rescaled", "paper")
+"""Bounds that are compared, ours first."""
+
+
+# Counts that validate.
+
+
+@lru_cache(maxsize=4096)
+def least_recognized(releases: int, *, target: float, alpha: float) -> int:
+    """Return the least count with ``CP_lower > target``, ``R + 1`` if there is none."""
+    limits = clopper_pearson_lower(np.arange(releases + 1), releases, alpha=alpha)
+    return int(np.searchsorted(limits, target, side="right"))
+
+
+def least_mean_score(releases: int, rate: float, *, alpha: float) -> float:
+    """Return the least mean of R scores whose Bernoulli-KL limit exceeds ``rate``; 2 if none."""
+    if rate >= 1.0 or alpha ** (1.0 / releases) <= rate:
+        return 2.0
+    # The limit of a mean m exceeds the rate exactly when R d_B(m, rate) > log(1/alpha).
+    _, first = bracket_switch(
+        lambda m: log_chernoff(1.0 - m, releases, 1.0 - rate) < log(alpha),
+        np.asarray(rate),
+        np.asarray(1.0),
+    )
+    return float(first)
+
+
+def tail(least: int, releases: int, rates: Callable[[], Array], targets: Targets) -> Array:
+    """Return the chance of at least so many favorable scores; none where R do not suffice."""
+    if least > releases:
+        return np.zeros(targets.repetitions)
+    return at_least(least, releases, rates())
+
+
+def at_least(least: int, releases: int, rates: Array) -> Array:
+    """Return the binomial tail; 0 at a rate of 0, where the guarded tail is merely tiny."""
+    return np.where(rates > 0.0, upper_tail(least, releases, np.minimum(rates, 1.0)), 0.0)
+
+
+def drawn(targets: Targets, plan: AuditPlan, decide: Decider, rng: Rng) -> Array:
+    """Return the share of redraws that validate, where the draws themselves must be drawn.
+
+    ``decide`` says whether each target validates, from how often each kind was drawn on it.
+    """
+    chances = targets.law.releases
+    rest = max(0.0, 1.0 - float(chances.sum()))  # invalid releases that never score
+    kinds = np.append(chances, rest) / (chances.sum() + rest)
+    counts = rng.multinomial(plan.releases, kinds, size=(REDRAWS, targets.repetitions))
+    return np.asarray(np.mean([decide(one[:, :-1]) for one in counts], axis=0), dtype=np.float64)
+
+
+def most_errors_tested(plan: AuditPlan, requirement: Requirement, levels: Levels) -> int | None:
+    """Return the most errors at which a two-valued requirement's test passes the threshold."""
+    test = plan.tests((requirement,))[0]
+    table = count_pvalues(test, plan.n, requirement.unit_limit, plan.digits)
+    if table is None:
+        return None
+    return int(np.searchsorted(table, float(levels.threshold), side="right")) - 1
+
+
+# What an audit needs, whatever its releases score.
+
+
+def least_releases_sharp(*, target: float, alpha: float, kappa: float = 0.0) -> int | None:
+    """Return the least ``R`` at which the sharp certificate can validate, ``None`` if none can.
+
+    ``p_sharp`` of R favorable scores out of R is ``kappa + (1 - kappa) eta_0^R`` (theory
+    section 2). ``kappa = 0`` is the oracle's need, which no certificate can undercut.
+
+    >>> least_releases_sharp(target=0.8, alpha=0.05), least_releases_sharp(
+    ...     target=0.8, alpha=0.05, kappa=0.05)
+    (14, None)
+    """
+    if kappa >= alpha:
+        return None
+    return ceil(log((alpha - kappa) / (1.0 - kappa)) / log(target) * (1.0 - GUARD))
+
+
+def oracle_releases(*, target: float, alpha: float) -> int:
+    """Return the fewest draws that could validate, if every release were known to be valid."""
+    least = least_releases_sharp(target=target, alpha=alpha)
+    assert least is not None  # nothing contaminates
+    return least
+
+
+def best_weighted_pvalue(test: ComponentTest, design: Stratified, v: float) -> float:
+    """Return the smallest p-value on strata with these weights: every loss at its lower bound."""
+    if test is ComponentTest.HOEFFDING:
+        return float(hoeffding_pvalue(0.0, float(design.effective_size), v))
+    weights = [float(design.weights[g] / design.sizes[g]) for g in design.sizes]
+    omega = np.repeat(weights, list(design.sizes.values()))
+    return float(betting_fixed_pvalue(np.zeros((1, omega.size)), v, omega)[0])
+
+
+def best_pvalue(test: ComponentTest, n: int, v: float, *, level: float) -> float:
+    """Return the smallest p-value that ``n`` records can give: every loss at its lower bound."""
+    if n < test.least_records:
+        return 1.0
+    if test is ComponentTest.EMPIRICAL_BERNSTEIN:
+        return float(empirical_bernstein_pvalue(0.0, 0.0, n, v))
+    if test is ComponentTest.HOEFFDING:
+        return float(hoeffding_pvalue(0.0, n, v))
+    if test is ComponentTest.CHERNOFF:
+        return float(chernoff_pvalue(0.0, n, v))
+    if test is ComponentTest.BENTKUS:
+        return float(bentkus_pvalue(0.0, n, v))
+    if test in (ComponentTest.BINOMIAL, ComponentTest.RANDOMIZED_BINOMIAL):
+        return float(binomial_pvalue(0, n, v))
+    best = np.zeros((1, n))
+    if test is ComponentTest.BETTING_FIXED:
+        return float(betting_fixed_pvalue(best, v)[0])
+    return float(betting_pvalue(best, v, level=level)[0])
+
+
+def least_records_for(test: ComponentTest, v: float, *, level: float, most: int = 10**6) -> int:
+    """Return the least ``n`` at which a test can reach a p-value of ``level``.
+
+    ``most + 1`` if not even so many records do.
+    """
+    return least_size(lambda n: best_pvalue(test, n, v, level=level) <= level, 1, most)
+
+
+def least_size(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """Return the least whole number at which a condition that stays true holds."""
+    n = low
+    while n <= high and not holds(n):
+        low, n = n, 2 * n
+    if n > high and not holds(high):
+        return high + 1
+    high = min(n, high)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high if not holds(low) else low
+
+
+def weighted_strata(design: Design) -> Stratified | None:
+    """Return the design where strata weigh otherwise than their sizes do."""
+    return design if isinstance(design, Stratified) and not design.proportional else None
+
+
+def records_for(requirements: Requirements, plan: AuditPlan, level: float) -> int:
+    """Return the records that every requirement's test needs to reach a level at best.
+
+    Weighted strata have the sizes that they have: their own number, or one more if it fails.
+    """
+    weighted = weighted_strata(plan.design)
+    pairs = list(zip(plan.tests(requirements), requirements, strict=True))
+    if weighted is not None:
+        best = max(best_weighted_pvalue(test, weighted, r.unit_limit) for test, r in pairs)
+        return plan.n if best <= level else plan.n + 1
+    return max(least_records_for(test, r.unit_limit, level=level) for test, r in pairs)
+
+
+def few_draws(releases: int, least: int, target: float, alpha: float) -> tuple[str, ...]:
+    """Return the obstacle of too few draws, if there is one."""
+    if releases >= least:
+        return ()
+    return (
+        f"{releases} draws cannot validate a reliability above {target:g} at error {alpha:.3g}, "
+        f"even if every release is valid: at least {least} are needed",
+    )
+
+
+def few_records(n: int, least: int, what: str) -> tuple[str, ...]:
+    """Return the obstacle of too few records to reach ``what``, if there is one."""
+    if n >= least:
+        return ()
+    more = f"at least {least:,} are needed" if least > n + 1 else "more are needed"
+    return (
+        f"{n:,} target records cannot reach {what}, even if every loss is at its lower bound: "
+        f"{more}",
+    )
+
+
+# Settings that are worth trying.
+
+
+@lru_cache(maxsize=1024)
+def thresholds(releases: int, target: float, alpha: float) -> tuple[str, ...]:
+    """Return the score thresholds worth trying, as decimals that can be registered.
+
+    The critical count is a step function of ``t`` and the largest ``t`` with a given count
+    dominates, so one threshold a count is enough; counts run from the oracle's upwards, around
+    the default rule's.
+    """
+    default = default_threshold(releases, target=target, alpha=alpha)
+    if default is None:
+        return ()
+    oracle = int(critical_count(releases, target=target, kappa=0.0, alpha=alpha))
+    step = releases * (1.0 - target) / 10.0
+    # Far above the oracle's count where records are few: there a lenient score is worth more.
+    steps = (0.0, 0.125, 0.25, 0.5, 1.0, 1.5, 2.5, 4.0, 6.0)
+    wanted = {oracle + ceil(step * share) for share in steps}
+    found = [default] + [
+        largest_threshold(count, releases, target=target, alpha=alpha)
+        for count in sorted(wanted)
+        if count <= releases
+    ]
+    return tuple(dict.fromkeys(decimal_down(t) for t in found if t > 1e-12))
+
+
+def decimal_down(value: float, digits: int = 4) -> str:
+    """Return a positive number as a decimal of so many significant digits, rounded down.
+
+    >>> decimal_down(0.0157499), decimal_down(0.2)
+    ('0.01574', '0.2')
+    """
+    rounded = Context(prec=digits, rounding=ROUND_DOWN).create_decimal(repr(value))
+    return f"{rounded.normalize():f}"
+
+
+def with_slacks(law: Law, slack: float, ramp: float | None) -> tuple[Requirement, ...]:
+    """Return the requirements with slacks, and ramps, as shares of what there is room for."""
+    found = []
+    for requirement, margin in zip(law.requirements, law.margins, strict=True):
+        own = float(decimal_down(slack * float(margin)))
+        tight = replace(requirement, slack=own, ramp=None)
+        if ramp is not None:
+            room = float(Decimal(repr(tight.cutoff)) - Decimal(repr(requirement.low)))
+            tight = replace(tight, ramp=float(decimal_down(ramp * room)))
+        found.append(tight)
+    return tuple(found)
+
+
+def slack_settings(
+    law: Law, ramps: Sequence[float | None] = (None,)
+) -> Iterator[tuple[Requirement, ...]]:
+    """Yield the requirements with the slacks, and ramps, that are worth trying."""
+    for slack in SLACKS:
+        for ramp in ramps:
+            try:
+                tight = with_slacks(law, slack, ramp)
+            except RegistryError:  # a cutoff below the loss's lower bound: no such setting
+                continue
+            yield tight
