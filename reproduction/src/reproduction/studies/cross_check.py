@@ -11,44 +11,23 @@ random inside cannot be asked of the package; `NOT_CERTIFIED` says which and why
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import NDArray
 
-import proxyguard as pg
-from reproduction.studies import calibration, held_out, searches
+from reproduction.studies import certified_mechanisms
+from reproduction.studies import certified_releases as releases
 from reproduction.studies.catalog import STUDIES
-from reproduction.studies.counts import any_of, share_of
 from reproduction.studies.run import Progress
-from reproduction.studies.study import Array, Cell, Methods, Metrics, Study
+from reproduction.studies.study import Study
+from reproduction.studies.twice import Check
 
 LEAST = 200
 """Repetitions of a cell that are decided again, at the least."""
 SEED = 20261116
-Losses = NDArray[Any]
-"""Releases x records x requirements."""
-Check = Callable[[Cell, np.random.Generator, int], Iterator["Twice"]]
-"""From a cell to its methods, each decided twice in so many repetitions."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Twice:
-    """One metric of one method: by the study, and by the package; one value a repetition."""
-
-    method: str
-    metric: str
-    fast: Array
-    public: Array
-
-    @property
-    def differ(self) -> int:
-        """Repetitions in which the two are not the same."""
-        return int(np.count_nonzero(self.fast != self.public))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,243 +97,27 @@ def _check_cell(task: tuple[str, int, int, int]) -> list[Checked]:
     ]
 
 
-def twice(fast: Methods, public: Mapping[str, Metrics]) -> Iterator[Twice]:
-    """Yield every metric that the package has too, beside what the study's method gives."""
-    for method, metrics in public.items():
-        by_study = fast[method]()
-        for metric, values in metrics.items():
-            yield Twice(
-                method, metric, np.asarray(by_study[metric], dtype=np.float64),
-                np.asarray(values, dtype=np.float64),
-            )  # fmt: skip
-
-
-def two_valued(limit: float, requirements: int, **more: Any) -> list[pg.Requirement]:
-    """Return requirements on losses of 0 and 1, all with one limit."""
-    return [
-        pg.Requirement(name=f"loss {j}", low=0, high=1, limit=limit, two_valued=True, **more)
-        for j in range(requirements)
-    ]
-
-
-def drawn(
-    rng: np.random.Generator, risks: Sequence[float], shape: tuple[int, int]
-) -> NDArray[np.bool_]:
-    """Return losses of 0 and 1, releases x records x requirements, each with its own risk."""
-    return rng.random((*shape, len(risks))) < np.asarray(risks)
-
-
-def largest(losses: Losses) -> NDArray[np.int64]:
-    """Return the largest count of each release over its requirements."""
-    return np.asarray(np.count_nonzero(losses, axis=1).max(axis=-1), dtype=np.int64)
-
-
-def holm_pvalues(
-    losses: Losses, requirements: Sequence[pg.Requirement], **choices: Any
-) -> tuple[int, Array]:
-    """Return how many named releases are validated, and the p-value of each."""
-    found = pg.certify_releases({"all": pg.Member(losses, requirements)}, beta=None, **choices)
-    return len(found.validated), np.array([verdict.pvalue for verdict in found.verdicts])
-
-
-# B1 and B2: named releases, each with exact binomial tests.
-
-
-def check_calibration(cell: Cell, rng: np.random.Generator, repetitions: int) -> Iterator[Twice]:
-    """Certify twenty candidates as named releases, invalid ones and valid ones."""
-    alpha, candidates = cell["alpha"], calibration.CANDIDATES
-    requirements = two_valued(calibration.TOLERANCE, 3)
-    counts = np.empty((2, candidates, repetitions), dtype=np.int64)
-    accepted: dict[str, Array] = {
-        name: np.empty((2, repetitions)) for name in ("Holm", "Bonferroni", "per-proxy IUT")
-    }
-    for block, risks in enumerate((calibration.INVALID, calibration.VALID)):
-        for row in range(repetitions):
-            losses = drawn(rng, risks, (candidates, cell["n"]))
-            counts[block, :, row] = largest(losses)
-            validated, pvalues = holm_pvalues(losses, requirements, alpha=alpha)
-            accepted["Holm"][block, row] = validated
-            accepted["Bonferroni"][block, row] = np.sum(pvalues <= alpha / candidates)
-            accepted["per-proxy IUT"][block, row] = np.sum(pvalues <= alpha)
-    yield from twice(
-        calibration.calibrated(cell, counts[0], counts[1]),
-        {
-            name: {"false acceptance": invalid > 0, "power": valid / candidates}
-            for name, (invalid, valid) in accepted.items()
-        },
-    )
-
-
-def check_reuse(cell: Cell, rng: np.random.Generator, repetitions: int) -> Iterator[Twice]:
-    """Certify the best screened candidate on used records, and one on records of its own."""
-    alpha, n, candidates = cell["alpha"], cell["n"], calibration.CANDIDATES
-    requirements = two_valued(calibration.TOLERANCE, 3)
-    screening = np.empty((candidates, repetitions), dtype=np.int64)
-    fresh = np.empty(repetitions, dtype=np.int64)
-    decided = {name: np.empty(repetitions) for name in ("Holm", "reuse", "sealed")}
-    for row in range(repetitions):
-        losses = drawn(rng, calibration.INVALID, (candidates, n))
-        own = drawn(rng, calibration.INVALID, (1, n))
-        screening[:, row], fresh[row] = largest(losses), largest(own)[0]
-        best = int(np.argmin(screening[:, row]))
-        used = losses[best : best + 1]
-        decided["Holm"][row] = holm_pvalues(losses, requirements, alpha=alpha)[0] > 0
-        decided["reuse"][row] = holm_pvalues(used, requirements, alpha=alpha)[0]
-        decided["sealed"][row] = holm_pvalues(own, requirements, alpha=alpha)[0]
-    yield from twice(
-        calibration.reused(cell, screening, fresh),
-        {name: {"false validation": values} for name, values in decided.items()},
-    )
-
-
-# B3: named releases whose losses are no counts.
-
-
-def check_held_out(cell: Cell, rng: np.random.Generator, repetitions: int) -> Iterator[Twice]:
-    """Certify six candidates from their records, which they share or have for themselves."""
-    n, family = cell["n"], held_out.FAMILIES[cell["law"]]
-    requirements = [
-        pg.Requirement(name=f"regret {j}", low=0, high=1, limit=held_out.UNIT_LIMIT)
-        for j in range(held_out.REQUIREMENTS)
-    ]
-    tests = {"empirical Bernstein": "empirical_bernstein", "bentkus": "bentkus",
-             "betting": "betting"}  # fmt: skip
-    decided = {name: np.zeros((2, repetitions, held_out.CANDIDATES), dtype=bool) for name in tests}
-    uncorrected = np.zeros((2, repetitions, held_out.CANDIDATES), dtype=bool)
-    moments: list[list[held_out.Moments]] = [[], []]
-    bets = np.empty((2, repetitions, held_out.CANDIDATES))
-    for valid in (False, True):
-        for row in range(repetitions):
-            u = family.records(rng, 1, n, valid)
-            moments[valid].append(held_out.unit_moments(u.sum(axis=-1), np.vecdot(u, u), n))
-            bets[int(valid), row] = held_out.betting_pvalues(rng, family, u).max(axis=-1)[0]
-            members = _members(np.moveaxis(u[0], 1, 2), requirements, shared=family.shared)
-            for name, test in tests.items():
-                found = pg.certify_releases(
-                    members, alpha=held_out.ALPHA, beta=None, test=test, seed=1
-                )
-                decided[name][int(valid), row] = [
-                    verdict.decision is pg.Decision.VALIDATED for verdict in found.verdicts
-                ]
-                if test == "empirical_bernstein":
-                    uncorrected[int(valid), row] = [
-                        verdict.pvalue <= held_out.ALPHA for verdict in found.verdicts
-                    ]
-    at_limit, below = (
-        (np.concatenate([mean for mean, _ in one]), np.concatenate([var for _, var in one]))
-        for one in moments
-    )
-    fast: Methods = {
-        **held_out.by_moments(n, at_limit, below),
-        "Holm, betting": lambda: held_out.by_holm(lambda valid: bets[int(valid)]),
-    }
-
-    def metrics(block: NDArray[np.bool_]) -> Metrics:
-        return {"false validation": any_of(block[0]), "power": share_of(block[1])}
-
-    yield from twice(
-        fast,
-        {
-            "uncorrected IUT": metrics(uncorrected),
-            **{f"Holm, {name}": metrics(block) for name, block in decided.items()},
-        },
-    )
-
-
-def _members(
-    losses: Losses, requirements: Sequence[pg.Requirement], *, shared: bool
-) -> dict[str, pg.Member]:
-    """Return candidates on one target, or each on a target of its own."""
-    # The records were drawn independently, so the order they stand in is random already.
-    records = pg.Records(random_order=True)
-    if shared:
-        return {"all": pg.Member(losses, requirements, records=records)}
-    return {
-        str(k): pg.Member(losses[k : k + 1], requirements, records=records)
-        for k in range(len(losses))
-    }
-
-
-# B4 and B6: a group within the target, and candidates one after the other.
-
-
-def check_rare_group(cell: Cell, rng: np.random.Generator, repetitions: int) -> Iterator[Twice]:
-    """Certify a requirement of a group, whose size is random or fixed by strata."""
-    whole = two_valued(searches.TOLERANCE, 1)
-    grouped = two_valued(searches.TOLERANCE, 1, group="rare")
-    for method in ("simple random", "stratified"):
-        sizes = np.empty(repetitions, dtype=np.int64)
-        counts = np.empty((2, repetitions, searches.CANDIDATES), dtype=np.int64)
-        validated = np.empty((2, repetitions))
-        for row in range(repetitions):
-            simple = method == "simple random"
-            inside = np.asarray(
-                rng.random(cell["n"]) < 0.02 if simple else np.ones(cell["rare"], dtype=bool)
-            )
-            sizes[row] = np.count_nonzero(inside)
-            for block, risk in enumerate(searches.RARE_RISKS):
-                losses = drawn(rng, (risk,), (searches.CANDIDATES, inside.size))
-                counts[block, row] = np.count_nonzero(losses[:, inside, 0], axis=1)
-                member = (
-                    pg.Member(losses, grouped, records=pg.Records(groups={"rare": inside}))
-                    if simple
-                    else pg.Member(losses, whole)
-                )
-                found = pg.certify_releases({"all": member}, alpha=searches.ALPHA, beta=None)
-                validated[block, row] = len(found.validated)
-        yield from twice(
-            {method: lambda s=sizes, c=counts: searches.in_group(s, c[0], c[1])},  # type: ignore[misc]
-            {method: {"false validation": validated[0] > 0,
-                      "power": validated[1] / searches.CANDIDATES}},
-        )  # fmt: skip
-
-
-def check_adaptive(cell: Cell, rng: np.random.Generator, repetitions: int) -> Iterator[Twice]:
-    """Submit candidates to a stream, each with fresh records; valid ones in the rounds shown."""
-    n, rounds, shown = cell["n"], max(searches.ROUNDS), searches.ROUNDS
-    requirements = two_valued(searches.TOLERANCE, 3)
-    counts = np.empty((repetitions, rounds), dtype=np.int64)
-    good = np.empty((repetitions, len(shown)), dtype=np.int64)
-    validated = np.zeros((2, repetitions, rounds), dtype=bool)
-    for row in range(repetitions):
-        for block, name in enumerate(("invalid", "valid where shown")):
-            stream = pg.CandidateStream(requirements, alpha=searches.ALPHA, seed=1)
-            for k in range(rounds):
-                valid = name != "invalid" and k + 1 in shown
-                losses = drawn(rng, searches.STREAM_RISKS[valid], (1, n))
-                records = pg.Records(ids=np.arange(k * n, (k + 1) * n))
-                decision = stream.submit(losses[0], records).decision
-                validated[block, row, k] = decision is pg.Decision.VALIDATED
-                if valid:
-                    good[row, shown.index(k + 1)] = largest(losses)[0]
-                elif block == 0:
-                    counts[row, k] = largest(losses)[0]
-    wrong, right = validated
-    yield from twice(
-        searches.spent(cell, counts, good),
-        {
-            "spending": {
-                **{f"false validation by round {k}": any_of(wrong[:, :k]) for k in shown},
-                **{f"power in round {k}": right[:, k - 1] for k in shown},
-            }
-        },
-    )
-
-
 DIAGNOSTIC = "a rule without a guarantee, which the package does not offer"
 ORACLE = "knows which releases are valid"
 RANDOMIZED = "decides by uniforms, and the package draws its own"
 CHECKS: Mapping[str, Check] = {
-    "calibration": check_calibration,
-    "target-reuse": check_reuse,
-    "held-out-regrets": check_held_out,
-    "rare-group": check_rare_group,
-    "adaptive-stream": check_adaptive,
+    "calibration": releases.check_calibration,
+    "target-reuse": releases.check_reuse,
+    "held-out-regrets": releases.check_held_out,
+    "rare-group": releases.check_rare_group,
+    "adaptive-stream": releases.check_adaptive,
+    **certified_mechanisms.CHECKS,
 }
 NOT_CERTIFIED: Mapping[str, Mapping[str, str]] = {
     "calibration": {"point threshold": DIAGNOSTIC},
     "held-out-regrets": {"point threshold": DIAGNOSTIC, "Holm, randomized binomial": RANDOMIZED},
     "adaptive-stream": {"fixed": DIAGNOSTIC},
+    "mechanism-calibration": {
+        **dict.fromkeys(("plug-in", "point rule + binomial", "per-release IUT"), DIAGNOSTIC),
+        "oracle": ORACLE,
+    },
+    "error-split": {"oracle": ORACLE},
+    "near-boundary": {"uncorrected": DIAGNOSTIC, "oracle": ORACLE},
 }
 """Methods that are not decided again, by study, with the reason."""
 

@@ -97,14 +97,14 @@ def _unreliable(rng: np.random.Generator, cell: Cell, repetitions: int) -> Calla
     return lambda: unlabelled_law(cell["n"], TOLERANCE, UNRELIABLE, risks(cell)).draw(own, shape)
 
 
-def _outer(recognized: Integers, releases: int, level: float) -> Integers:
-    """Return how many mechanisms the binomial test validates, Holm over the mechanisms."""
+def validated_by_tests(recognized: Integers, releases: int, level: float) -> Integers:
+    """Return how many mechanisms the binomial test of recognized releases validates, by Holm."""
     return validated_mechanisms(recognized, reliability_pvalues(releases, TARGET), level)
 
 
 def _oracle(valid: Mapping[str, NDArray[np.bool_]], level: float) -> Metrics:
     """Return the metrics of a test that knows which releases are valid."""
-    return both(valid, lambda v: _outer(np.count_nonzero(v, axis=0), len(v), level))
+    return both(valid, lambda v: validated_by_tests(np.count_nonzero(v, axis=0), len(v), level))
 
 
 def calibrate(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
@@ -125,7 +125,7 @@ def calibrated(cell: Cell, counts: Blocks, valid: Labels, unreliable: Draw) -> M
         )
 
     def tested(recognize: Callable[[Integers], Integers], level: float) -> Metrics:
-        return both(counts, lambda c: _outer(recognize(c), releases, level))
+        return both(counts, lambda c: validated_by_tests(recognize(c), releases, level))
 
     def named(pvalues: Array) -> Metrics:
         return tested(lambda c: holm_count(c, pvalues, inner / H), outer)
@@ -164,7 +164,7 @@ def marked_near(cell: Cell, counts: Blocks, valid: Labels, unreliable: Draw) -> 
     def marked(bars: Callable[[Integers], Integers | int]) -> Metrics:
         return {
             "any false label": least_invalid() < bars(boundary),
-            **both(counts, lambda c: _outer(below(c, bars(c)), releases, level)),
+            **both(counts, lambda c: validated_by_tests(below(c, bars(c)), releases, level)),
         }
 
     def by_holm(pvalues: Array) -> Metrics:
@@ -198,7 +198,9 @@ def combined(cell: Cell, counts: Blocks, unreliable: Draw) -> Methods:
 
     def tested(recognize: Callable[[str], Integers]) -> dict[str, Array]:
         recognized = {block: recognize(block) for block in counts}
-        outer = {block: _outer(found, releases, level) for block, found in recognized.items()}
+        outer = {
+            block: validated_by_tests(found, releases, level) for block, found in recognized.items()
+        }
         return {
             "false validation": np.asarray(outer["boundary"] > 0),
             "power": outer["valid"] / H,
