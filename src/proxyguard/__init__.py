@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from proxyguard.audit.audit import Audit
     from proxyguard.certificate.certify import certify, supports
     from proxyguard.certificate.certify_releases import Member, ReleaseCertificate, certify_releases
-    from proxyguard.certificate.decision import Decision
     from proxyguard.certificate.mechanism import Certificate, FamilyCertificate
     from proxyguard.certificate.sequential import FavorableScore, SequentialAudit, SequentialPlan
     from proxyguard.certificate.stream import CandidateStream
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from proxyguard.losses.array import LossArray, LossBatches, LossStream, Moments
     from proxyguard.losses.records import Records
     from proxyguard.modes.claim import Claim
+    from proxyguard.modes.decision import Decision
     from proxyguard.plan.law import Law, assumed_law, pilot_law
     from proxyguard.plan.question import Question
     from proxyguard.plan.recommend import recommend
@@ -81,7 +81,7 @@ _HOME = {
     "Certificate": "proxyguard.certificate.mechanism",
     "Claim": "proxyguard.modes.claim",
     "Clustered": "proxyguard.registry.design",
-    "Decision": "proxyguard.certificate.decision",
+    "Decision": "proxyguard.modes.decision",
     "DigestMismatch": "proxyguard.errors",
     "DiskError": "proxyguard.errors",
     "DocumentError": "proxyguard.errors",

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxyguard.certificate.decision import Decision
 from proxyguard.certificate.sequential import SequentialAudit, SequentialPlan
 from proxyguard.exact.sequential import (
     Boundary,
@@ -18,6 +17,7 @@ from proxyguard.exact.sequential import (
     sharp_boundary,
     stopping,
 )
+from proxyguard.modes.decision import Decision
 
 Array = np.ndarray
 

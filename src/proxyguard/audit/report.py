@@ -19,8 +19,8 @@ from proxyguard.audit.folder import (
 )
 from proxyguard.audit.integrity import check_folder
 from proxyguard.audit.measures import design_of, measures_of
-from proxyguard.certificate.decision import Decision
 from proxyguard.errors import RegistryError, StageError
+from proxyguard.modes.decision import Decision
 from proxyguard.modes.planning import planned
 from proxyguard.report.advice import (
     Sizes,

@@ -23,7 +23,6 @@ from proxyguard.audit.register import sequential_plan
 from proxyguard.audit.score_shares import check_answers
 from proxyguard.audit.stated import redrawn
 from proxyguard.audit.target import check_seed, round_seed
-from proxyguard.certificate.decision import Decision
 from proxyguard.certificate.sequential import SequentialAudit, SequentialPlan
 from proxyguard.certificate.wording import not_claimed
 from proxyguard.errors import SealError
@@ -39,6 +38,7 @@ from proxyguard.exact.multiplicity import spending_level
 from proxyguard.losses.cell import Column, Reading, join_columns
 from proxyguard.modes.catalog import NO_MECHANISM
 from proxyguard.modes.claim import Claim
+from proxyguard.modes.decision import Decision
 from proxyguard.registry.fields import number
 from proxyguard.seal.canonical import digest
 from proxyguard.seal.journal import Journal

@@ -23,7 +23,6 @@ from proxyguard.audit.resolve import MemberDevelopment
 from proxyguard.audit.score import slice_chunk
 from proxyguard.audit.sequential_claim import committed_records, reading_for
 from proxyguard.audit.target import OpeningSeed, OpenTarget, round_seed
-from proxyguard.certificate.decision import Decision
 from proxyguard.draw.pool import draw_all
 from proxyguard.draw.sources import changed_reading, refuse_changes
 from proxyguard.errors import DrawError, LossMismatch
@@ -31,6 +30,7 @@ from proxyguard.evidence.record import evidence_record
 from proxyguard.evidence.releases import ReleaseEvidence, evidence_of
 from proxyguard.exact.multiplicity import spending_level
 from proxyguard.losses.cell import Reading
+from proxyguard.modes.decision import Decision
 from proxyguard.registry.declaration import Member
 from proxyguard.registry.fields import number
 from proxyguard.seal.canonical import digest

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from proxyguard.certificate import wording
 from proxyguard.certificate.certify import AnyLosses, naming, reading_of
-from proxyguard.certificate.decision import Decision
 from proxyguard.certificate.mechanism import evidence_frame
 from proxyguard.certificate.releases import ReleaseVerdict, decide_releases
 from proxyguard.errors import RegistryError
@@ -18,6 +17,7 @@ from proxyguard.losses.read import check_records
 from proxyguard.losses.records import Records
 from proxyguard.modes.catalog import NO_MECHANISM, Choices, about_mechanism
 from proxyguard.modes.claim import Claim
+from proxyguard.modes.decision import Decision
 from proxyguard.pages import fragment_of, page_of
 from proxyguard.registry.design import Design, Iid, as_design
 from proxyguard.registry.numbers import as_seed

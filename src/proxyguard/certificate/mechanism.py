@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from proxyguard.certificate import wording
-from proxyguard.certificate.decision import Decision
 from proxyguard.evidence.releases import ReleaseEvidence
 from proxyguard.exact.multiplicity import holm, holm_adjusted
 from proxyguard.modes.bound import ReliabilityBound
 from proxyguard.modes.claim import MechanismClaim
 from proxyguard.modes.count import ValidCount
+from proxyguard.modes.decision import Decision
 from proxyguard.pages import fragment_of, page_of
 from proxyguard.registry.budget import Budget
 from proxyguard.registry.choices import Family

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.certificate.decision import Decision
 from proxyguard.evidence.releases import ReleaseEvidence
 from proxyguard.exact.multiplicity import holm, holm_adjusted
+from proxyguard.modes.decision import Decision
 from proxyguard.modes.violation import pooled_violations
 from proxyguard.registry.budget import Budget
 

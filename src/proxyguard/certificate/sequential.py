@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.certificate import wording
-from proxyguard.certificate.decision import Decision
 from proxyguard.errors import LossMismatch, RegistryError
 from proxyguard.evidence.releases import gather_evidence
 from proxyguard.exact.contamination import markov_allowance
@@ -24,6 +23,7 @@ from proxyguard.losses.records import Records
 from proxyguard.modes.bound import rescale
 from proxyguard.modes.catalog import NO_MECHANISM
 from proxyguard.modes.claim import Claim
+from proxyguard.modes.decision import Decision
 from proxyguard.pages import fragment_of
 from proxyguard.registry.budget import Budget, direct_budget, sharp_budget
 from proxyguard.registry.choices import Bound

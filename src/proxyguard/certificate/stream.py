@@ -10,7 +10,6 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from proxyguard.certificate import wording
-from proxyguard.certificate.decision import Decision
 from proxyguard.errors import LossMismatch, TargetReused, UnsupportedDesign
 from proxyguard.evidence.releases import gather_evidence
 from proxyguard.exact.multiplicity import spending_level
@@ -19,6 +18,7 @@ from proxyguard.losses.cell import Reading
 from proxyguard.losses.records import Records, check_labels
 from proxyguard.modes.catalog import NO_MECHANISM
 from proxyguard.modes.claim import Claim
+from proxyguard.modes.decision import Decision
 from proxyguard.pages import fragment_of
 from proxyguard.registry.design import Design, WithoutReplacement, as_design
 from proxyguard.registry.numbers import Level, as_seed, exact

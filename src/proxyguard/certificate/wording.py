@@ -7,8 +7,8 @@ from fractions import Fraction
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any
 
-from proxyguard.certificate.decision import Decision
 from proxyguard.modes.bound import ReliabilityBound
+from proxyguard.modes.decision import Decision
 from proxyguard.registry.choices import Bound
 from proxyguard.registry.design import Clustered
 from proxyguard.registry.requirement import Form, Requirement

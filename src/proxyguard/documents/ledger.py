@@ -20,6 +20,7 @@ from proxyguard.documents.document import (
 from proxyguard.documents.evidence import GroupEvidence
 from proxyguard.documents.registry import ExcludedDraw, MemberFacts
 from proxyguard.documents.releases import DrawnRelease, FailedDraw
+from proxyguard.modes.decision import Decision
 
 Stage = Literal[
     "sealed", "developed", "registered", "amended", "drawn", "opened", "scored", "certified",
@@ -28,7 +29,8 @@ Stage = Literal[
 """A step of the audit."""
 DesignText = str | dict[str, JsonValue]
 """A sampling design as a declaration writes it: a name, or a table."""
-Decided = Literal["validated", "unresolved", "violation"]
+Decided = Annotated[Decision, Field(strict=False)]
+"""A decision, or its word."""
 FILES = "The files that this step wrote, with the digest of their bytes."
 TIME = "When, by the author's clock."
 
