@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterable, Sequence
 from subprocess import Popen
 from typing import Any
 
@@ -63,6 +64,13 @@ def adopt_orphans() -> None:
         prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
+def start_fork(parent: int) -> None:
+    """Tie a fork to the life of its parent; what the parent does when told to end is not for it."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    end_with_parent(parent, signal.SIGKILL)
+    adopt_orphans()
+
+
 def children() -> set[int]:
     """Return the processes whose parent is this one; where the system tells nothing, none."""
     try:  # most often there are none, and asking that costs nothing
@@ -96,6 +104,43 @@ def end_children(*, but: frozenset[int] = frozenset()) -> None:
         for child in rest:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(child, 0)
+
+
+def leave_only(kept: Sequence[int]) -> None:
+    """Let every other descriptor of this process lead nowhere.
+
+    They are not closed: a file object that still has one of these numbers would later close, or
+    write to, whatever got the number next.
+    """
+    _lead_nowhere(number for number in _descriptors() if number not in kept)
+
+
+def leave_pipes(pipes: Sequence[int]) -> None:
+    """Let these pipes, under whatever number code has copied them to, lead nowhere."""
+    known = {_identity(number) for number in pipes}
+    _lead_nowhere(number for number in _descriptors() if _identity(number) in known)
+
+
+def _descriptors() -> list[int]:
+    return sorted(int(name) for name in os.listdir("/dev/fd"))
+
+
+def _identity(number: int) -> tuple[int, int] | None:
+    try:
+        facts = os.fstat(number)
+    except OSError:
+        return None  # the folder that was being listed
+    return facts.st_dev, facts.st_ino
+
+
+def _lead_nowhere(numbers: Iterable[int]) -> None:
+    chosen = list(numbers)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for number in chosen:
+        if number != nothing:
+            os.dup2(nothing, number, inheritable=number == 0)
+    if nothing not in chosen:
+        os.close(nothing)
 
 
 def end_family(worker: Popen[bytes]) -> None:

@@ -20,7 +20,7 @@ import signal
 import tempfile
 import time
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -32,7 +32,14 @@ from proxyguard.draw.answers import WORDS, in_words, packed, pass_on, send
 from proxyguard.draw.catalog import load_generator
 from proxyguard.draw.confine import Confined, confine, confine_draw, needs_of
 from proxyguard.draw.models import model_bytes
-from proxyguard.draw.processes import adopt_orphans, children, end_children, end_with_parent
+from proxyguard.draw.processes import (
+    adopt_orphans,
+    children,
+    end_children,
+    leave_only,
+    leave_pipes,
+    start_fork,
+)
 from proxyguard.draw.protocol import Fitted, Learner, Seed
 from proxyguard.draw.sources import (
     Described,
@@ -180,7 +187,7 @@ class _JobProcess:
         parent = os.getpid()
         self._child = os.fork()
         if self._child == 0:
-            _start_fork(parent)
+            start_fork(parent)
             try:
                 leave_only((1, 2, asked, tell))
                 with os.fdopen(asked, "rb") as requests, os.fdopen(tell, "wb") as answers:
@@ -214,43 +221,6 @@ class _JobProcess:
         end_children()
 
 
-def leave_only(kept: Sequence[int]) -> None:
-    """Let every other descriptor of this process lead nowhere.
-
-    They are not closed: a file object that still has one of these numbers would later close, or
-    write to, whatever got the number next.
-    """
-    _lead_nowhere(number for number in _descriptors() if number not in kept)
-
-
-def leave_pipes(pipes: Sequence[int]) -> None:
-    """Let these pipes, under whatever number code has copied them to, lead nowhere."""
-    known = {_identity(number) for number in pipes}
-    _lead_nowhere(number for number in _descriptors() if _identity(number) in known)
-
-
-def _descriptors() -> list[int]:
-    return sorted(int(name) for name in os.listdir("/dev/fd"))
-
-
-def _identity(number: int) -> tuple[int, int] | None:
-    try:
-        facts = os.fstat(number)
-    except OSError:
-        return None  # the folder that was being listed
-    return facts.st_dev, facts.st_ino
-
-
-def _lead_nowhere(numbers: Iterable[int]) -> None:
-    chosen = list(numbers)
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for number in chosen:
-        if number != nothing:
-            os.dup2(nothing, number, inheritable=number == 0)
-    if nothing not in chosen:
-        os.close(nothing)
-
-
 def _end_with_family(scratch: str, number: int, frame: FrameType | None) -> None:
     """End everything that was started from here, and then this process.
 
@@ -267,13 +237,6 @@ def _end_with_family(scratch: str, number: int, frame: FrameType | None) -> None
 def _remove(scratch: str) -> None:
     """Remove what draws left; a generator may have made something that cannot be removed."""
     shutil.rmtree(scratch, ignore_errors=True)
-
-
-def _start_fork(parent: int) -> None:
-    """Tie a fork to the life of its parent; what the parent does when told to end is not for it."""
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    end_with_parent(parent, signal.SIGKILL)
-    adopt_orphans()
 
 
 def _serve_job(
@@ -326,7 +289,7 @@ def _in_a_fork(
     parent = os.getpid()
     child = os.fork()
     if child == 0:
-        _start_fork(parent)
+        start_fork(parent)
         os.close(read)
         status = 0
         with contextlib.suppress(BrokenPipeError), os.fdopen(write, "wb") as out:
