@@ -76,10 +76,8 @@ def simulate(case: Unsettled, n: int, releases: int, trials: int) -> float:
             unit = table[drawn][:, records]
             values[:, :, j] = requirement.low + requirement.width * unit
         found = pg.certify(
-            values, list(law.requirements), seed=trial,
-            reliability_target=plan.claim.reliability_target, alpha=plan.claim.alpha, beta=None,
-            mode=plan.claim.mode, bound=plan.claim.bound, test=plan.claim.test,
-        )  # fmt: skip
+            values, list(law.requirements), seed=trial, **{**plan.claim.choices(), "beta": None}
+        )
         validated += found.decision is pg.Decision.VALIDATED
     return validated / trials
 
