@@ -231,11 +231,11 @@ class TestOpendp(GeneratorConformance):
             "missing": [],
             "predictions": False,
         }  # fmt: skip
-        workers = [Worker(job, None) for _ in range(2)]
+        workers = [Worker(job) for _ in range(2)]
         assert all(worker.prepared_at_random for worker in workers)
         one, two = (worker.draw(Seed(5)) for worker in workers)
         assert one == two
-        assert one[0]["stages"][0].startswith(self.stage)
+        assert one[0].stages[0].startswith(self.stage)
 
 
 def test_epsilon_is_the_number_of_tables_divided_by_the_scale() -> None:

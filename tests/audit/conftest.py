@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from proxyguard.adapters.worker import make_learner
+from conformance.draws import draw_here as draw_in_this_process
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.decide import groups_of, readings_of
 from proxyguard.audit.envelope import open_envelope, sign_statement
@@ -20,10 +20,7 @@ from proxyguard.audit.folder import CERTIFICATE, EVIDENCE, GRANT, RELEASES, reco
 from proxyguard.audit.open import predicate_of, subjects_of
 from proxyguard.audit.report import write_report
 from proxyguard.audit.sequential_claim import sequential_predicate
-from proxyguard.draw.confine import guard_here
 from proxyguard.draw.pool import Draws
-from proxyguard.draw.protocol import Seed
-from proxyguard.draw.worker import Worker
 from proxyguard.evidence.record import derived_record, read_evidence
 from proxyguard.seal.canonical import canonical_bytes, digest
 from proxyguard.seal.journal import NAME
@@ -176,26 +173,6 @@ def apart(stages_apart: Path, tmp_path: Path) -> Callable[[str], Audit]:
         return audit_in(root)
 
     return copy
-
-
-def draw_in_this_process(
-    job: Mapping[str, Any],
-    seeds: Sequence[int],
-    *,
-    module: str,
-    workers: int,
-    timeout: float | None,
-    keep: Callable[[dict[str, Any], bytes, bytes], None],
-    check: Callable[[], None],
-) -> None:
-    """Draw as the drawing process does, without the seconds that starting it takes."""
-    worker = Worker(job, make_learner(job)) if seeds else None
-    for seed in seeds:
-        assert worker is not None
-        check()
-        record, release, model = worker.draw(Seed(seed))
-        check()
-        keep({**record, **worker.prepared, "guard": guard_here()}, release, model)
 
 
 def draw_groups_in_this_process(groups: Sequence[Draws], **settings: Any) -> None:

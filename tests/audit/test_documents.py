@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from proxyguard.adapters.worker import make_learner
+from conformance.draws import DrawHere
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.demo import DECLARATION as DEMO
 from proxyguard.audit.demo import write_digits
@@ -25,8 +25,6 @@ from proxyguard.documents.registry import RegistryDocument
 from proxyguard.documents.releases import DrawnRelease, FailedDraw, ReleaseManifest
 from proxyguard.documents.report import ReportDocument
 from proxyguard.draw.confine import guard_here
-from proxyguard.draw.protocol import Seed
-from proxyguard.draw.worker import Worker
 from proxyguard.seal.keys import SigningKey
 
 At = Callable[[str], Audit]
@@ -124,16 +122,16 @@ def test_of_an_amended_audit_with_failed_dropped_and_excluded_draws(
     def draw_here(job: Any, seeds: Sequence[int], *, keep: Any, **_: Any) -> None:
         """Draw as the drawing process does; one seed fails, and the last is not reached at once."""
         nonlocal draw_again
-        worker = Worker(job, make_learner(job))
+        drawing = DrawHere(job)
         for seed in seeds:
             if seed == 107 and draw_again:
                 draw_again = False
                 raise KeyboardInterrupt
             if seed == 103:
-                record, release, model = {"seed": 103, "status": "failed", "error": "?"}, b"", b""
+                failed = {"seed": 103, "status": "failed", "error": "?"}
+                keep({**failed, "prepared_at_random": False, "guard": guard_here()}, b"", b"")
             else:
-                record, release, model = worker.draw(Seed(seed))
-            keep({**record, **worker.prepared, "guard": guard_here()}, release, model)
+                keep(*drawing.draw(seed))
 
     monkeypatch.setattr("proxyguard.audit.draw.draw_all", draw_here)
     audit = at("registered")

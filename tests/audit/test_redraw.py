@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from proxyguard.audit import redraw as redraw_module
-from proxyguard.audit.apart import redraw_apart
+from proxyguard.audit.apart import redraw_apart, refit_apart
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import DECLARATION, RELEASES
 from proxyguard.cli.main import app
@@ -48,13 +48,13 @@ def kept(
 
 
 @pytest.fixture(scope="module")
-def answers() -> dict[int, Value]:
-    """What each seed gave when it was drawn again."""
+def answers() -> dict[Any, Value]:
+    """What each seed gave when it was drawn again, and each release when it was fitted again."""
     return {}
 
 
 @pytest.fixture
-def once(answers: dict[int, Value], monkeypatch: pytest.MonkeyPatch) -> None:
+def once(answers: dict[Any, Value], monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw each seed again once for all tests: what differs between them is what was stored."""
 
     def remembered(
@@ -64,7 +64,14 @@ def once(answers: dict[int, Value], monkeypatch: pytest.MonkeyPatch) -> None:
             answers[seed] = redraw_apart(folder, member, mechanism, seed, data, timeout=timeout)
         return answers[seed]
 
+    def refitted(folder: Any, member: str, made: Any, release: bytes, *, timeout: float) -> Value:
+        key = (made.model_dump_json(), release)
+        if key not in answers:
+            answers[key] = refit_apart(folder, member, made, release, timeout=timeout)
+        return answers[key]
+
     monkeypatch.setattr("proxyguard.audit.redraw.redraw_apart", remembered)
+    monkeypatch.setattr("proxyguard.audit.redraw.refit_apart", refitted)
 
 
 @pytest.fixture
@@ -194,11 +201,36 @@ def test_what_cannot_be_drawn_again_is_said(
     assert found.good, found.findings
     assert any(words in one for one in found.not_checked)
     assert not any(one.startswith("redraw: ") for one in found.checked)
+    # Its models are fitted again all the same, from the stored releases.
+    assert any(one.startswith("refit: target/bootstrap, seed 10") for one in found.checked)
     if text is FOREIGN:
         found = audit.verify(redraw=1, run_named_code=True)
         assert found.good, found.findings
         assert found.complete
         assert any(one.startswith("redraw: target/bootstrap, seed") for one in found.checked)
+
+
+@pytest.mark.parametrize(
+    ("lie", "words"),
+    [(another_model, "another model"), (another_threshold, "another threshold")],
+)
+def test_models_are_fitted_again_where_only_their_author_can_draw(
+    stages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    draw_here: Callable[..., None], forge: Any, lie: Callable[[Any, Value], None], words: str,
+) -> None:  # fmt: skip
+    (tmp_path / "pg_redrawn.py").write_text(FOREIGN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "pg_redrawn", raising=False)
+    monkeypatch.setattr("proxyguard.audit.draw.draw_all", draw_here)
+    change = ('generator = "bootstrap"', 'generator = "pg_redrawn:Rows"')
+    audit = few_draws(stages, tmp_path / "work", change)
+    audit.draw()
+    forge.manifest(audit, lambda manifest: lie(forge, manifest))
+    assert audit.verify().good
+    found = audit.verify(redraw=1)
+    assert [finding.place for finding in found.findings] == [RELEASES]
+    assert "fitted again, it has" in found.findings[0].problem
+    assert words in found.findings[0].problem
 
 
 def test_delivered_files_are_read_again_where_the_verifier_has_them(

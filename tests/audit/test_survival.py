@@ -20,14 +20,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from proxyguard.adapters.worker import make_learner
+from conformance.draws import draw_here as draw_in_this_process
 from proxyguard.audit import draw as drawing
 from proxyguard.audit import stated
 from proxyguard.audit.audit import Audit
 from proxyguard.draw import pool
-from proxyguard.draw.confine import guard_here
-from proxyguard.draw.protocol import Seed
-from proxyguard.draw.worker import Worker
 from proxyguard.seal import entropy, lineage, storage
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.storage import LEFTOVER
@@ -252,14 +249,7 @@ def draw_here(
     Starting a process takes two seconds, and this file draws in two hundred audits. That
     processes draw the same bytes is tested below.
     """
-    if not seeds:
-        return
-    worker = Worker(job, make_learner(job))
-    for seed in seeds:
-        check()
-        record, release, model = worker.draw(Seed(seed))
-        stated = {"prepared_at_random": worker.prepared_at_random, "guard": guard_here()}
-        keep({**record, **stated}, release, model)
+    draw_in_this_process(job, seeds, keep=keep, check=check)
 
 
 def constant_bytes(size: int) -> bytes:

@@ -12,13 +12,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
-from proxyguard.adapters.worker import make_learner
+from conformance.draws import draw_here as draw_in_this_process
 from proxyguard.audit.audit import Audit
 from proxyguard.cli import show
 from proxyguard.cli.main import app
-from proxyguard.draw.confine import guard_here
-from proxyguard.draw.protocol import Seed
-from proxyguard.draw.worker import Worker
 from proxyguard.errors import ProxyGuardError, RegistryError, StageError
 
 ERROR = "name=error,limit=0.3,margin=0.1,two-valued"
@@ -259,11 +256,7 @@ reliability_target = "0.6"
 def draw_here(groups: Any, *, module: str, workers: int, timeout: float | None) -> None:
     """Draw as the drawing process does, without the seconds that starting it takes."""
     for group in groups:
-        worker = Worker(group.job, make_learner(group.job))
-        for seed in group.seeds:
-            record, release, model = worker.draw(Seed(seed))
-            record |= {"prepared_at_random": worker.prepared_at_random, "guard": guard_here()}
-            group.keep(record, release, model)
+        draw_in_this_process(group.job, group.seeds, keep=group.keep)
 
 
 Make = Callable[..., tuple[str, ...]]

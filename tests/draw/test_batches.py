@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +9,19 @@ import pandas as pd
 import pytest
 
 from proxyguard.draw.answers import Answer, Killed, drawn_answers
-from proxyguard.draw.worker import Worker, _draw_all
+from proxyguard.draw.confine import Confined, Reach
+from proxyguard.draw.fitting import Forks, Limit, _Fits
+from proxyguard.draw.worker import Worker, tables
 from proxyguard.tables.files import table_bytes
 
 MODULE = """
+import itertools
+
+
 class Many:
-    def __init__(self, broken=None, rows=4, dtype="float64"):
+    def __init__(self, broken=None, rows=4, dtype="float64", many=None):
         self.broken, self.rows, self.dtype, self.batches = broken, rows, dtype, 0
+        self.many = many
     def describe(self):
         return {}
     def prepare(self, source, rng):
@@ -28,7 +33,9 @@ class Many:
         return release.astype({"x": self.dtype})
     def draw_many(self, seeds):
         self.batches += 1
-        return [self.draw(seed) for seed in seeds]
+        if self.many == "endless":
+            return itertools.repeat(self.draw(seeds[0]))
+        return [self.draw(seed) for seed in seeds][: self.many]
 """
 
 
@@ -38,17 +45,16 @@ def drawn(
     (folder / "pg_many.py").write_text(MODULE)
     monkeypatch.syspath_prepend(folder)
     (folder / "source").write_bytes(table_bytes(pd.DataFrame({"x": [float(i) for i in range(30)]})))
-    worker = Worker(
-        {
-            "generator": "pg_many:Many", "options": options, "kinds": {"x": "number"},
-            "missing": [], "predictions": False, "source": str(folder / "source"),
-            "validation": None, "prepare_seed": 0, "root": str(folder),
-        },
-        None,
-    )  # fmt: skip
-    out = io.BytesIO()
-    _draw_all(worker, seeds, out)
-    answers = drawn_answers(out.getvalue(), {"name": "many", "predictions": False}, seeds)
+    job = {
+        "generator": "pg_many:Many", "options": options, "kinds": {"x": "number"},
+        "missing": [], "predictions": False, "source": str(folder / "source"),
+        "validation": None, "prepare_seed": 0, "root": str(folder), "procedure": None,
+        "name": "many",
+    }  # fmt: skip
+    worker = Worker(job)
+    forks = Forks(Confined(guard="none", reach=Reach(read=(), listed=(), changed=())), "", (), "")
+    answer = _Fits(job, None, forks).answer(tables(worker, seeds), seeds, Limit(None, None))
+    answers = drawn_answers(answer, job, seeds)
     return [one for one in answers if not isinstance(one, Killed)], worker._generator.batches
 
 
@@ -65,6 +71,15 @@ def test_one_bad_seed_does_not_fail_its_batch(
 ) -> None:
     found, _ = drawn(tmp_path, monkeypatch, [5, 6, 7], broken=6)
     assert [record["status"] for record, _, _ in found] == ["drawn", "failed", "drawn"]
+
+
+@pytest.mark.parametrize(("many", "gave"), [(2, "gave 2"), (0, "gave 0"), ("endless", "gave more")])
+def test_a_batch_of_too_few_or_too_many_releases_fails_its_seeds_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: object, gave: str
+) -> None:
+    found, _ = drawn(tmp_path, monkeypatch, [5, 6, 7], many=many)
+    assert [record["status"] for record, _, _ in found] == ["failed"] * 3
+    assert all(f"asked for 3 releases and {gave}" in record["error"] for record, _, _ in found)
 
 
 @pytest.mark.parametrize(("dtype", "kind"), [("complex", "complex"), ("m8[s]", "Timedelta")])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxyguard.draw.answers import WORDS, packed, unpacked
-from proxyguard.draw.worker import _explain
+from proxyguard.draw.answers import WORDS, explain, packed, unpacked
 from proxyguard.seal.canonical import canonical_bytes
 
 
@@ -22,7 +21,7 @@ def test_folders_are_left_out(message: str, shown: str) -> None:
     try:
         raise ValueError(message)
     except ValueError as error:
-        words = _explain(error)
+        words = explain(error)
     assert words.startswith(f"ValueError: {shown} (in test_explain.py, line ")
 
 
@@ -30,7 +29,7 @@ def test_a_missing_file_is_named_without_its_folders() -> None:
     try:
         open("/no/such folder/rows.csv").close()
     except OSError as error:
-        words = _explain(error)
+        words = explain(error)
     assert "'rows.csv'" in words
     assert "/no" not in words
 
@@ -49,7 +48,7 @@ def test_a_long_error_is_cut_where_it_arises_and_says_so() -> None:
     try:
         raise ValueError("A" * 3_000_000)
     except ValueError as error:
-        words = _explain(error)
+        words = explain(error)
     assert len(words) < WORDS
     assert words.endswith(")")
     assert "(in test_explain.py, line" in words

@@ -91,7 +91,8 @@ class Forger(Base):
         self.said = said
 
     def draw(self, seed):
-        os.write(writable()[0], self.said.encode())
+        said = self.said.encode()
+        os.write(writable()[0], len(said).to_bytes(8, "big") + said)
         os._exit(0)
 
 

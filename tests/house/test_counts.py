@@ -55,12 +55,12 @@ class Figure:
 
 FIGURES = [
     Figure("files", lambda c: c.files, 243, 140),
-    Figure("lines of code", lambda c: c.code, 31_200, 20_000),
+    Figure("lines of code", lambda c: c.code, 31_900, 20_000),
     Figure("docstring lines, %", lambda c: 100 * c.docstring_share, 11.5, 18),
     Figure("comment lines, %", lambda c: 100 * c.comment_share, 0.4, 2),
     Figure("accesses by text in 1,000 lines", lambda c: c.keys_per_thousand, 39.5, 6),
     Figure("bindings that say nothing, %", lambda c: 100 * c.filler_share, 5.7, 4.3),
-    Figure("uses of Any outside documents", lambda c: c.untyped, 890, 0),
+    Figure("uses of Any outside documents", lambda c: c.untyped, 907, 0),
 ]
 
 

@@ -36,6 +36,7 @@ from proxyguard.audit.data import DataFolders
 from proxyguard.audit.draw import Task, tasks
 from proxyguard.audit.folder import CERTIFICATE, EVIDENCE, RELEASES, REPORTS, AuditFolder, Registry
 from proxyguard.audit.home import Home, default_home
+from proxyguard.audit.jobs import fit_job
 from proxyguard.audit.measures import measures_of
 from proxyguard.audit.open import Opener
 from proxyguard.audit.resolve import (
@@ -49,8 +50,10 @@ from proxyguard.audit.resolve import (
 )
 from proxyguard.audit.sequential import SequentialOpener
 from proxyguard.audit.target import OpenTarget
+from proxyguard.draw.answers import Made
 from proxyguard.draw.catalog import load_generator
 from proxyguard.draw.confine import Needs, confine, needs_of
+from proxyguard.draw.fitting import Fitter
 from proxyguard.draw.pool import THREADS, import_path
 from proxyguard.draw.processes import (
     LINUX,
@@ -58,11 +61,12 @@ from proxyguard.draw.processes import (
     end_children,
     end_family,
     end_with_parent,
+    leave_only,
     prctl,
     prctl_value,
 )
 from proxyguard.draw.protocol import Seed
-from proxyguard.draw.worker import Worker, leave_only
+from proxyguard.draw.worker import Worker
 from proxyguard.errors import SealError, UntrustedCode
 from proxyguard.registry.declaration import Member
 from proxyguard.seal.journal import NAME, Journal
@@ -140,7 +144,7 @@ def redraw_apart(
     *,
     timeout: float,
 ) -> dict[str, Any]:
-    """Draw one registered seed again; return its record, with the model in base64."""
+    """Draw one registered seed again; return what is said of it, with the table in base64."""
     job = {
         "task": "redraw",
         "member": member,
@@ -151,8 +155,34 @@ def redraw_apart(
     # What was stored would tell a generator what it is expected to draw.
     hidden = (folder / "store", folder / RELEASES)
     found: dict[str, Any] = run_apart(folder, job, hidden, timeout=timeout)
-    if not isinstance(found, dict) or found.get("status") not in ("drawn", "failed"):
+    if not isinstance(found, dict) or found.get("status") not in ("made", "failed"):
         raise UntrustedCode(f"{mechanism}, seed {seed} was not drawn again", names=())
+    return found
+
+
+def refit_apart(
+    folder: AuditFolder,
+    member: str,
+    made: Made,
+    release: bytes,
+    *,
+    timeout: float,
+) -> dict[str, Any]:
+    """Fit a member's procedure on a release; return the draw's record, the model in base64.
+
+    The generator is not loaded in this child, which could replace the fit by another.
+    """
+    job = {"task": "refit", "member": member, "made": made.model_dump()}
+
+    def send(out: Sink) -> None:
+        out.write(len(release).to_bytes(_LENGTH, "big"))
+        out.write(release)
+
+    # What was stored would tell a procedure of others which model is expected.
+    hidden = (folder / "store", folder / RELEASES)
+    found: dict[str, Any] = run_apart(folder, job, hidden, send, timeout=timeout)
+    if not isinstance(found, dict) or found.get("status") not in ("drawn", "failed"):
+        raise UntrustedCode(f"{member}, seed {made.seed} was not fitted again", names=())
     return found
 
 
@@ -347,6 +377,9 @@ class _Job:
             home=str(job["forbidden"][0]),
         )
         self._task = self._find_task() if job["task"] == "redraw" else None
+        self._release = b""
+        if job["task"] == "refit":
+            self._release = source.read(int.from_bytes(source.read(_LENGTH), "big"))
         self._targets: dict[str, OpenTarget] = {}
         if job["task"] == "evidence":
             self._targets = {
@@ -399,22 +432,39 @@ class _Job:
             "references": self._references,
             "describe": self._describe,
             "redraw": self._redraw,
+            "refit": self._refit,
         }[self._job["task"]]()
 
     def _redraw(self) -> dict[str, Any]:
         assert self._task is not None  # of this job there is one
         # Code of another version may well give the same release: that is what is asked here.
         job = {**self._task.job, "registered": None, "learner": None}
-        worker = Worker(job, make_learner(job))
+        worker = Worker(job)
         try:
-            record, _, model = worker.draw(Seed(self._job["seed"]))
-        except Exception as error:  # of a generator or procedure: a failed draw, as it was then
+            made, table = worker.draw(Seed(self._job["seed"]))
+        except Exception as error:  # of a generator: a failed draw, as it was then
             return {"status": "failed", "error": f"{type(error).__name__}: {error}"}
         return {
-            **record,
+            **made.model_dump(),
             "prepared_at_random": worker.prepared_at_random,
-            "model": base64.b64encode(model).decode(),
+            "table": base64.b64encode(table).decode(),
         }
+
+    def _refit(self) -> dict[str, Any]:
+        member = self._member()
+        development = MemberDevelopment(self._place, member, self._sealed[member.name])
+        job = fit_job(
+            development.training_name, development.validation_name, self._place, member,
+            development.kinds, development.features, forbidden=(),
+            validated="validation" in development.sealed["development"],
+        )  # fmt: skip
+        fitter = Fitter(job, make_learner(job))
+        try:
+            made = Made.model_validate(self._job["made"])
+            record, _, model = fitter.refit(made, self._release)
+        except Exception as error:  # of a procedure: a failed draw, as it was then
+            return {"status": "failed", "error": f"{type(error).__name__}: {error}"}
+        return {**record, "model": base64.b64encode(model).decode()}
 
     def _describe(self) -> dict[str, Any]:
         made = load_generator(self._job["generator"], self._job["options"])

@@ -234,9 +234,10 @@ class Audit:
         contain our own types and those of ``trust``, whatever the folder says. Code that the
         folder names is run with ``run_named_code`` only, in a process without keys; what would
         need it is in ``not_checked`` otherwise. ``redraw`` draws so many registered seeds again,
-        chosen at random, and compares what they give with what was stored. Named code and
-        redraws are ended after ``timeout`` seconds each, and then are not checked either. ``head``
-        is the ledger's head as it was noted before: one that is no longer in it is a finding.
+        chosen at random, fits their models again from the stored releases, and compares what
+        they give with what was stored. Named code and redraws are ended after ``timeout`` seconds
+        each, and then are not checked either. ``head`` is the ledger's head as it was noted
+        before: one that is no longer in it is a finding.
         """
         opener: Opener | None = None
         if with_target:

@@ -185,6 +185,7 @@ def mechanism_task(
             **job_of(development, registered["generator"], registered["options"], mechanism.name,
                      mechanism.prepare_seed, registered, resolved["procedure"], drawn_as.allow),
             "many": registered.get("batch", 1),
+            "may_ignore_seed": mechanism.deterministic,
         },
         registered=registered,
         seeds=mechanism.seed_list,

@@ -47,37 +47,28 @@ def draw_job(
     allow: Sequence[str] = (),
     registered: Mapping[str, Any] | None = None,
     learner: Mapping[str, Any] | None = None,
+    may_ignore_seed: bool = False,
 ) -> dict[str, Any]:
     """Return the job of one mechanism as plain values.
 
     ``registered`` is what the registry says of the generator, and ``learner`` of the procedure:
-    the drawing process compares both with what it loads.
+    the drawing process compares both with what it loads. A draw that leaves its seed alone fails
+    unless it may.
     """
     root = root_for(place, options)
     reads, lists = declared_files(generator, options, root)
     keeps = kept_folders(generator, options, root)
     return {
+        **fit_job(
+            training, validation, place, member, kinds, features, forbidden=forbidden,
+            validated=validated, allow=allow, learner=learner,
+        ),
         "name": name,
         "generator": generator,
         "options": dict(options),
         "predictions": generator == "predictions",
         "root": str(root),
-        "source": str(place.folder / training),
-        "validation": str(place.folder / validation) if validated else None,
         "prepare_seed": prepare_seed,
-        "kinds": dict(kinds),
-        "missing": list(member.target.read.missing),
-        "procedure": (
-            None if member.procedure is None else member.procedure.model_dump(mode="json")
-        ),
-        "outcome": (
-            None
-            if member.target.predicted is None
-            else member.target.predicted.model_dump(mode="json")
-        ),
-        "features": list(features),
-        "forbidden": list(forbidden),
-        "allow": list(allow),
         "reads": reads,
         "lists": lists,
         "keeps": keeps,
@@ -86,6 +77,39 @@ def draw_job(
             if registered is None
             else {"describe": registered["describe"], "origin": registered["origin"]}
         ),
+        "may_ignore_seed": may_ignore_seed,
+    }  # fmt: skip
+
+
+def fit_job(
+    training: str,
+    validation: str,
+    place: Workplace,
+    member: Member,
+    kinds: Mapping[str, str],
+    features: Sequence[str],
+    *,
+    forbidden: Sequence[str],
+    validated: bool,
+    allow: Sequence[str] = (),
+    learner: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return what the process that fits a member's procedure is told, whatever the generator."""
+    predicted = member.target.predicted
+    return {
+        "generator": None,
+        "predictions": False,
+        "source": str(place.folder / training),
+        "validation": str(place.folder / validation) if validated else None,
+        "kinds": dict(kinds),
+        "missing": list(member.target.read.missing),
+        "procedure": (
+            None if member.procedure is None else member.procedure.model_dump(mode="json")
+        ),
+        "outcome": None if predicted is None else predicted.model_dump(mode="json"),
+        "features": list(features),
+        "forbidden": list(forbidden),
+        "allow": list(allow),
         "learner": None if learner is None else dict(learner),
     }
 

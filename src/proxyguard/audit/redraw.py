@@ -1,8 +1,10 @@
-"""Draw some registered seeds again, and see whether the stored releases are what they give.
+"""Draw some registered seeds again, and see whether releases and models are what they give.
 
-Which seeds is the verifier's own choice at random, made after everything was frozen, so that an
-author who exchanged one release in twenty is found by a few draws with the odds of that. Every
-seed is drawn in a process of its own that has no key, and sees no stored release.
+The release is drawn in one process and compared here; the procedure is fitted in another, which
+does not load the generator, on the release that was stored. So models are also fitted again
+where nobody but the author can draw. Which seeds is the verifier's own choice at random, made
+after everything was frozen, so that an author who exchanged one release in twenty is found by a
+few draws with the odds of that. Neither process has a key or sees what was stored.
 """
 
 from __future__ import annotations
@@ -17,44 +19,53 @@ from secrets import SystemRandom
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 from threadpoolctl import threadpool_limits
 
 from proxyguard.adapters.privacy import privacy_of
-from proxyguard.audit.apart import redraw_apart
+from proxyguard.audit.apart import redraw_apart, refit_apart
 from proxyguard.audit.data import DataFolders
 from proxyguard.audit.folder import RELEASES, AuditFolder, Registry
+from proxyguard.audit.manifest import schema_of
 from proxyguard.audit.resolve import MemberDevelopment, Workplace, fitted_from
 from proxyguard.audit.stated import software_versions
 from proxyguard.audit.verify import Scope, Verification, step
+from proxyguard.draw.answers import Made
 from proxyguard.draw.catalog import is_ours
 from proxyguard.draw.models import load_model
 from proxyguard.draw.outcome import features, predict
-from proxyguard.errors import SealError, UntrustedCode
+from proxyguard.errors import SealError, TableError, UntrustedCode
 from proxyguard.registry.declaration import Member
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Path as LedgerPath
 from proxyguard.seal.ledger import Stage
+from proxyguard.tables.content import content_digest
+from proxyguard.tables.files import table_bytes
 
 CLOSE = 1e-6
 """How far predictions and thresholds may lie apart that another processor fitted again."""
 OTHERS = ("ctgan", "sdv", "smartnoise")
 """Adapters of ours to packages of others: their code is run like any that a folder names."""
-EXACT = ("rows", "content", "stages", "prepared_at_random", "selected")
+DRAWN = ("rows", "content", "prepared_at_random")
+FITTED = ("selected",)
 NEAR = ("threshold", "temperature")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
-    """One recorded draw that a registered seed should give again."""
+class Repeatable:
+    """One recorded draw, and what of it can be made again."""
 
     member: Member
     mechanism: str
     record: Mapping[str, Any]
+    draws: bool  # its release, from its seed
+    fits: bool  # its model, from its release
 
     @property
     def name(self) -> str:
         """What it is called where it is told."""
-        return f"redraw: {self.member.name}/{self.mechanism}, seed {self.record['seed']}"
+        what = "redraw" if self.draws else "refit"
+        return f"{what}: {self.member.name}/{self.mechanism}, seed {self.record['seed']}"
 
 
 def redraw(
@@ -64,26 +75,40 @@ def redraw(
     registry: Registry,
     scope: Scope,
 ) -> None:
-    """Draw ``scope.redraw`` seeds again, chosen at random among all that can be repeated."""
-    repeatable: list[Drawn] = []
+    """Make ``scope.redraw`` draws again, chosen at random among all that can be repeated."""
+    repeatable: list[Repeatable] = []
     recorded = 0
     for member in registry.declaration.members:
+        why_not_fitted = _not_fitted(member, scope)
+        if why_not_fitted is not None:
+            result.not_checked.append(f"redraw: {member.name}: {why_not_fitted}")
+        fits = member.procedure is not None and why_not_fitted is None
         for mechanism, records in _recorded(folder, journal, member):
             recorded += len(records)
-            name = f"redraw: {member.name}/{mechanism}"
-            why = _not_repeatable(registry, member, mechanism, scope)
+            why = _not_drawn(registry, member, mechanism, scope)
             if why is not None:
-                result.not_checked.append(f"{name}: {why}")
-                continue
-            repeatable += [Drawn(member=member, mechanism=mechanism, record=r) for r in records]
+                result.not_checked.append(f"redraw: {member.name}/{mechanism}: {why}")
+            repeatable += [
+                Repeatable(
+                    member=member, mechanism=mechanism, record=record, draws=why is None,
+                    fits=fits and _has_model(record, drawn=why is None),
+                )
+                for record in records
+            ]  # fmt: skip
+    repeatable = [one for one in repeatable if one.draws or one.fits]
     count = min(scope.redraw, len(repeatable))
     if count == 0 or count < min(scope.redraw, recorded):
         result.not_checked.append(
             f"redraw: {count} of the {scope.redraw} seeds that were asked for could be drawn again"
         )
-    for drawn in SystemRandom().sample(repeatable, count):
-        check = partial(_check, folder, journal, registry, drawn, scope)
-        step(result, RELEASES, f"{drawn.name}: the same again", check)
+    for chosen in SystemRandom().sample(repeatable, count):
+        check = partial(_check, folder, journal, registry, chosen, scope)
+        step(result, RELEASES, f"{chosen.name}: the same again", check)
+
+
+def _has_model(record: Mapping[str, Any], *, drawn: bool) -> bool:
+    """Return whether a draw's fit can be made again: it has a model, or failed and is drawn."""
+    return drawn if record["status"] != "drawn" else record.get("model") is not None
 
 
 def _recorded(
@@ -101,7 +126,7 @@ def _recorded(
     yield from ((name, drawn[name]["draws"]) for name in names)
 
 
-def _not_repeatable(registry: Registry, member: Member, mechanism: str, scope: Scope) -> str | None:
+def _not_drawn(registry: Registry, member: Member, mechanism: str, scope: Scope) -> str | None:
     """Return why a mechanism's seeds are not drawn again, or nothing where they can be."""
     registered = registry.member(member.name)["mechanisms"][mechanism]
     generator = str(registered["generator"])
@@ -110,48 +135,100 @@ def _not_repeatable(registry: Registry, member: Member, mechanism: str, scope: S
     private = privacy_of(registered["describe"])
     if private is not None and not private.seeded:
         return "not repeatable: its noise comes from the system and takes no seed"
-    library = () if member.procedure is None else member.procedure.library
     ours = is_ours(generator) and generator not in OTHERS
-    if not scope.run_named_code and not (ours and all(is_ours(n, "procedure") for n in library)):
+    if not scope.run_named_code and not ours:
         return "it runs code that is not ours; draw it again with --run-named-code"
     return None
+
+
+def _not_fitted(member: Member, scope: Scope) -> str | None:
+    """Return why a procedure is not fitted again, or nothing where there is none or it can be."""
+    library = () if member.procedure is None else member.procedure.library
+    if scope.run_named_code or all(is_ours(name, "procedure") for name in library):
+        return None
+    return "its procedure runs code that is not ours; fit it again with --run-named-code"
 
 
 def _check(
     folder: AuditFolder,
     journal: Journal,
     registry: Registry,
-    drawn: Drawn,
+    chosen: Repeatable,
     scope: Scope,
 ) -> None:
-    """Draw one seed again and compare; another version of a library excuses a difference."""
-    seed = int(drawn.record["seed"])
-    again = redraw_apart(
-        folder, drawn.member.name, drawn.mechanism, seed, scope.data, timeout=scope.timeout
-    )
-    different = list(_differences(drawn.record, again))
-    if not different and drawn.record.get("model") is not None:
-        different += _model_differences(folder, journal, registry, drawn, again, scope)
+    """Make one draw again and compare; another version of a library excuses a difference."""
+    again = _made_again(folder, journal, registry, chosen, scope)
+    different = list(_differences(chosen, again))
+    if not different and again.get("model") is not None:
+        different += _model_differences(folder, journal, chosen, again, scope)
     if not different:
         return
-    words = f"{drawn.name}: drawn again, it has another {' and another '.join(different)}"
+    made = "drawn again" if chosen.draws else "fitted again"
+    words = f"{chosen.name}: {made}, it has another {' and another '.join(different)}"
     other = _other_software(registry)
-    if other or drawn.record["status"] == "timeout" or again["status"] == "failed":
+    if other or chosen.record["status"] == "timeout" or again["status"] == "failed":
         why = other or again.get("error") or "the recorded draw ran out of time"
         raise UntrustedCode(f"{words}; here it could not be repeated as it was: {why}", names=())
     raise SealError(words)
 
 
-def _differences(record: Mapping[str, Any], again: Mapping[str, Any]) -> Iterator[str]:
+def _made_again(
+    folder: AuditFolder,
+    journal: Journal,
+    registry: Registry,
+    chosen: Repeatable,
+    scope: Scope,
+) -> dict[str, Any]:
+    """Return the record of a draw that was made again, as far as it can be."""
+    record, member = chosen.record, chosen.member
+    seed = int(record["seed"])
+    stored = folder.store.get(record["release"]) if record["status"] == "drawn" else None
+    made = Made(seed=seed, status="made", stages=[str(stage) for stage in record.get("stages", ())])
+    again: dict[str, Any] = {"status": "drawn"}
+    if chosen.draws:
+        drawn = redraw_apart(
+            folder, member.name, chosen.mechanism, seed, scope.data, timeout=scope.timeout
+        )
+        if drawn["status"] == "failed":
+            return drawn
+        sealed = journal.ledger.find(Stage.SEALED)[0].body["members"][member.name]
+        schema = schema_of(registry, member, chosen.mechanism, sealed)
+        try:  # the generator may have answered anything
+            made = Made.model_validate({key: drawn.get(key) for key in Made.model_fields})
+            release = schema.received(base64.b64decode(drawn["table"]))
+        except (ValidationError, ValueError, LookupError, TypeError, TableError) as error:
+            raise UntrustedCode(f"{chosen.name}: it answered no draw: {error}", names=()) from None
+        # Which records these are is found out here, where the generator can say nothing.
+        again |= {
+            "rows": len(release),
+            "content": content_digest(release),
+            "stages": list(made.stages),
+            "prepared_at_random": drawn["prepared_at_random"],
+        }
+        stored = table_bytes(release) if stored is None else stored
+    if chosen.fits and stored is not None:
+        fitted = refit_apart(folder, member.name, made, stored, timeout=scope.timeout)
+        # Records and rows are those of the release that was drawn again, not of the stored one.
+        again = {**fitted, **{k: v for k, v in again.items() if k not in ("status", "stages")}}
+    return again
+
+
+def _differences(chosen: Repeatable, again: Mapping[str, Any]) -> Iterator[str]:
+    record = chosen.record
     if record["status"] != again["status"]:
         yield f"status ({record['status']}, now {again['status']})"
         return
     if record["status"] != "drawn":
         return
-    for key in EXACT:
+    for key in (*(DRAWN if chosen.draws else ()), *(FITTED if chosen.fits else ())):
         if record.get(key) != again.get(key):
             yield key.replace("_", " ")
-    for key in NEAR:
+    stages = list(record["stages"])
+    if chosen.member.procedure is not None and not chosen.fits:
+        stages = stages[: len(again["stages"])]  # the procedure's come after the generator's
+    if stages != again["stages"]:
+        yield "stages"
+    for key in NEAR if chosen.fits else ():
         if not _near(record.get(key), again.get(key)):
             yield key
 
@@ -165,24 +242,23 @@ def _near(first: str | None, second: str | None) -> bool:
 def _model_differences(
     folder: AuditFolder,
     journal: Journal,
-    registry: Registry,
-    drawn: Drawn,
+    chosen: Repeatable,
     again: Mapping[str, Any],
     scope: Scope,
 ) -> Iterator[str]:
     """Compare two models by their bytes, or else by what they predict for development."""
     content = base64.b64decode(again["model"])
-    address = str(drawn.record["model"])
+    address = str(chosen.record["model"])
     if hashlib.sha256(content).hexdigest() == address:
         return
-    member = drawn.member
+    member = chosen.member
     sealed = journal.ledger.find(Stage.SEALED)[0].body["members"][member.name]
     place = Workplace(folder=folder, data=DataFolders((folder.path,)), home="")
     development = MemberDevelopment(place, member, sealed)
     x = features(development.training(), development.features)
     with threadpool_limits(1):
         first, second = (
-            predict(fitted_from(drawn.record, load_model(one, "a model", scope.types)), x,
+            predict(fitted_from(chosen.record, load_model(one, "a model", scope.types)), x,
                     development.outcome)
             for one in (folder.store.get(address), content)
         )  # fmt: skip

@@ -324,6 +324,7 @@ def _pilot_job(development: MemberDevelopment, pilot: Drawn) -> dict[str, Any]:
         forbidden=forbidden_paths(place, member),
         validated=True,
         allow=pilot.allow,
+        may_ignore_seed=True,  # a pilot of a mechanism that has no randomness; none is certified
     )  # fmt: skip
 
 

@@ -85,8 +85,8 @@ def verify(
             "--redraw",
             metavar="K",
             min=0,
-            help="Draw K registered seeds again, chosen at random, and compare them with the "
-            "stored releases and models.",
+            help="Draw K registered seeds again, chosen at random, fit their models again from "
+            "the stored releases, and compare both with what was stored.",
         ),
     ] = 0,
     timeout: Annotated[

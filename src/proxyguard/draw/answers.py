@@ -9,20 +9,25 @@ a record of the kind that was asked for.
 from __future__ import annotations
 
 import json
+import os
+import re
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import IO, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from proxyguard.draw.confine import is_guard
-from proxyguard.errors import DrawError, RegistryError
+from proxyguard.errors import DrawError, ProxyGuardError, RegistryError
 
 Answer = tuple[dict[str, Any], bytes, bytes]
 MOST = 1 << 34
 """Bytes of one message, the releases and models of one batch."""
 WORDS = 2000
 """Characters of what a draw says in words; a report prints them."""
-_LENGTH = 8
+LENGTH = 8
+"""Bytes before a message that say how long it is."""
 _STEP = 1 << 20
 
 
@@ -37,6 +42,74 @@ def in_words(text: str, most: int = WORDS) -> str:
         return plain
     note = f"... (cut, of {len(text):,} characters)"
     return plain[: most - len(note)] + note
+
+
+def explain(error: BaseException) -> str:
+    """Return one line about an error; a user's own also says where it arose.
+
+    It reaches the report, which is no place for the folders of whoever drew.
+    """
+    if isinstance(error, ProxyGuardError):
+        return in_words(_without_folders(str(error)))
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    # Shorter than what is taken, which has room for the place and the advice after it.
+    words = in_words(_without_folders(f"{type(error).__name__}: {error}"), WORDS // 2)
+    told = f"{words} (in {Path(where.filename).name}, line {where.lineno})"
+    if isinstance(error, SystemExit):
+        told = f"it called sys.exit: {told}; a generator returns a table or raises"
+    refused = _refused_path(error)
+    if refused is not None:
+        told += (
+            "; a draw may not read what is neither code nor development data, nor write outside "
+            f"its temporary folder. {refused} was refused: if it is a device, an interpreter or a "
+            f"model that the draws need, register it with allow = [{json.dumps(refused)}] in the "
+            "mechanism's table"
+        )
+    return told
+
+
+SHARED_MEMORY = "/dev/shm"
+_CAUSES = 10
+_SHARED = ("synchronize.py", "shared_memory.py", "heap.py")
+"""Modules of multiprocessing whose locks and memory lie in /dev/shm, which their errors hide."""
+
+
+def _refused_path(error: BaseException) -> str | None:
+    """Return what a draw was refused, also where its code wrapped the refusal in another error.
+
+    A path in the user's home is written with a tilde, which ``allow`` reads: the words reach the
+    report.
+    """
+    cause: BaseException | None = error
+    for _ in range(_CAUSES):
+        if cause is None:
+            break
+        if _in_shared_memory(cause):
+            return SHARED_MEMORY
+        if isinstance(cause, PermissionError):
+            if not isinstance(cause.filename, str):
+                return "PATH"
+            path, home = os.path.abspath(cause.filename), os.path.expanduser("~")
+            return f"~{path[len(home) :]}" if path.startswith(home + os.sep) else path
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
+def _in_shared_memory(error: BaseException) -> bool:
+    """Return whether it was shared memory that was refused, as its users in Python say it."""
+    if not isinstance(error, PermissionError):
+        return "shared memory" in str(error) and "Permission denied" in str(error)
+    files = [Path(frame.filename) for frame in traceback.extract_tb(error.__traceback__)]
+    return any(file.parent.name == "multiprocessing" and file.name in _SHARED for file in files)
+
+
+_QUOTED = re.compile(r"""(['"])/(?:[^'"/]+/)*([^'"/]+)/?\1""")
+_BARE = re.compile(r"""(?<![\w.:/'"])/(?:[^\s'":,;()/]+/)+([^\s'":,;()/]+)""")
+
+
+def _without_folders(text: str) -> str:
+    """Return text in which every absolute path is its last part alone."""
+    return _BARE.sub(r"\1", _QUOTED.sub(r"\1\2\1", text))
 
 
 Words = Annotated[str, BeforeValidator(lambda v: in_words(v) if isinstance(v, str) else v)]
@@ -114,6 +187,22 @@ class Killed(_Said):
     signal: int
 
 
+class Refused(_Said):
+    """Why the process that fits takes nothing of what the generator's process answered."""
+
+    status: Literal["refused"]
+    error: Words
+
+
+class Made(_Said):
+    """A table as a generator's process gives it, and what it says of the seed."""
+
+    seed: int
+    status: Literal["made"]
+    stages: list[Words]
+    files: dict[str, str | None] = Field(default_factory=dict)
+
+
 class Drawn(_Said):
     """A release, and what was chosen in fitting the procedure on it."""
 
@@ -140,7 +229,8 @@ class Failed(_Said):
 
 _SAID: dict[str, type[_Said]] = {
     "confined": Confined, "ready": Ready, "unready": Unready, "killed": Killed,
-    "drawn": Drawn, "failed": Failed, "timeout": Failed, "told": Told, "loaded": Loaded,
+    "refused": Refused, "made": Made, "drawn": Drawn, "failed": Failed, "timeout": Failed,
+    "told": Told, "loaded": Loaded,
 }  # fmt: skip
 
 
@@ -152,43 +242,30 @@ def packed(record: Mapping[str, Any], release: bytes = b"", model: bytes = b"") 
 
 def send(out: IO[bytes], content: bytes) -> None:
     """Write one message."""
-    out.write(len(content).to_bytes(_LENGTH, "big"))
+    out.write(len(content).to_bytes(LENGTH, "big"))
     out.write(content)
     out.flush()
 
 
-def pass_on(source: IO[bytes], out: IO[bytes]) -> bool:
-    """Copy one message as it is, unread; say whether there was one and it was whole."""
-    head = source.read(_LENGTH)
-    if len(head) < _LENGTH:
-        return False
-    out.write(head)
-    left = int.from_bytes(head, "big")
-    while left:
-        part = source.read(min(left, _STEP))
-        if not part:
-            return False
-        out.write(part)
-        left -= len(part)
-    out.flush()
-    return True
-
-
 def receive(source: IO[bytes], most: int = MOST) -> bytes | None:
     """Read one message; nothing where whoever should write it has ended."""
-    head = source.read(_LENGTH)
-    left = int.from_bytes(head, "big")
-    if len(head) < _LENGTH:
+    head = _exactly(source, LENGTH)
+    if head is None:
         return None
-    if left > most:
-        raise _strange(f"a message of {left} bytes, where {most} are allowed")
+    size = int.from_bytes(head, "big")
+    if size > most:
+        raise _strange(f"a message of {size} bytes, where {most} are allowed")
+    return _exactly(source, size)
+
+
+def _exactly(source: IO[bytes], size: int) -> bytes | None:
+    """Read so many bytes; nothing where there are fewer."""
     content = bytearray()
-    while left:
-        part = source.read(min(left, _STEP))
+    while len(content) < size:
+        part = source.read(min(size - len(content), _STEP))
         if not part:
             return None
         content += part
-        left -= len(part)
     return bytes(content)
 
 
@@ -249,25 +326,48 @@ def readiness(
     return said
 
 
+def made_answers(
+    content: bytes, job: Mapping[str, Any], seeds: Sequence[int]
+) -> Iterator[tuple[Made | Failed | Killed, bytes]]:
+    """Yield what a generator's process says of each of these seeds, and the table it gave."""
+    for said, table, model in _answers(content, job, seeds, Made | Failed):
+        if model:
+            raise _strange("a model, which it is not asked for", job)
+        yield said, table
+
+
 def drawn_answers(
     content: bytes, job: Mapping[str, Any], seeds: Sequence[int]
 ) -> Iterator[Answer | Killed]:
     """Yield one answer for each of these seeds, or that their process was killed."""
-    waiting = set(seeds)
-    for said, release, model in unpacked(content):
-        if isinstance(said, Killed) and waiting == set(seeds):
+    for said, release, model in _answers(content, job, seeds, Drawn | Failed):
+        if isinstance(said, Killed):
             yield said
             return
-        if not isinstance(said, Drawn | Failed):
+        if isinstance(said, Drawn):
+            _check_drawn(said, job)
+        yield said.model_dump(exclude_unset=True), release, model
+
+
+def _answers(
+    content: bytes, job: Mapping[str, Any], seeds: Sequence[int], kinds: Any
+) -> Iterator[tuple[Any, bytes, bytes]]:
+    """Yield one record of these kinds for each of these seeds, or that they were killed."""
+    waiting = set(seeds)
+    for said, release, model in unpacked(content):
+        if isinstance(said, Refused):
+            raise DrawError(said.error)
+        if isinstance(said, Killed) and waiting == set(seeds):
+            yield said, b"", b""
+            return
+        if not isinstance(said, kinds):
             raise _strange("something else than a draw", job)
         if said.seed not in waiting:
             raise _strange(f"a draw of seed {said.seed}, which was not to be drawn", job)
         waiting.remove(said.seed)
         if isinstance(said, Failed) and (release or model):
             raise _strange(f"a release of seed {said.seed}, which failed", job)
-        if isinstance(said, Drawn):
-            _check_drawn(said, job)
-        yield said.model_dump(exclude_unset=True), release, model
+        yield said, release, model
     if waiting:
         raise _strange(f"nothing of {len(waiting)} seeds, the first of them {min(waiting)}", job)
 

@@ -98,17 +98,35 @@ class Needs:
 
 def needs_of(job: Mapping[str, Any]) -> Needs:
     """Return what the draws of a job need."""
-    given = [path for path in (job["source"], job["validation"]) if path is not None]
     library = (job["procedure"] or {}).get("library", ())
     generator = [] if job["generator"] is None else [code_path(job["generator"])]
     return Needs(
         forbidden=tuple(job["forbidden"]),
-        reads=(*given, *job["reads"]),
+        reads=(*_development(job), *job["reads"]),
         lists=tuple(job["lists"]),
         keeps=tuple(job["keeps"]),
         allow=tuple(job["allow"]),
         code=(*generator, *library, *job.get("names", ()), *_texts(job["options"])),
     )
+
+
+def fit_needs(job: Mapping[str, Any]) -> Needs:
+    """Return what the fits of a job need: the development part, and the procedure's code.
+
+    Neither the generator's code nor what it reads. A procedure of others may need the devices
+    that the mechanism registers.
+    """
+    return Needs(
+        forbidden=tuple(job["forbidden"]),
+        reads=_development(job),
+        allow=tuple(job["allow"]),
+        code=tuple((job["procedure"] or {}).get("library", ())),
+    )
+
+
+def _development(job: Mapping[str, Any]) -> tuple[str, ...]:
+    parts = (job["source"], job["validation"])
+    return tuple(path for path in parts if path is not None)
 
 
 def reach_of(needs: Needs, scratch: str) -> Reach:

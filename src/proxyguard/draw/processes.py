@@ -12,16 +12,21 @@ import contextlib
 import ctypes
 import functools
 import os
+import select
 import signal
 import sys
 import time
-from collections.abc import Iterable, Sequence
+import traceback
+from collections.abc import Callable, Iterable, Sequence
 from subprocess import Popen
-from typing import Any
+from typing import Any, NamedTuple
 
 LINUX = sys.platform.startswith("linux")
 PATIENCE = 20.0
 """Seconds in which a worker that is told to end should have ended its family, on a busy machine."""
+LOOK = 0.25
+"""Seconds after which a process that says nothing is looked at again."""
+_LENGTH = 8
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
@@ -104,6 +109,79 @@ def end_children(*, but: frozenset[int] = frozenset()) -> None:
         for child in rest:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(child, 0)
+
+
+class Forked(NamedTuple):
+    """How a process ended that was forked to make something."""
+
+    made: bytes | None  # nothing where it did not tell all of it
+    late: bool
+    status: int  # as the kernel has it
+
+
+def in_a_fork(make: Callable[[], bytes], timeout: float | None = None) -> Forked:
+    """Return what a child makes that has the state of this process and leaves nothing in it.
+
+    Whatever it started ends with it. It is not waited for after it has told all, nor is what it
+    left behind, which may hold its pipe open.
+    """
+    read, write = os.pipe()
+    before = frozenset(children())  # what stood here before, and may stay
+    parent = os.getpid()
+    child = os.fork()
+    if child == 0:
+        try:
+            start_fork(parent)
+            os.close(read)
+            content = make()
+            with os.fdopen(write, "wb") as out:
+                out.write(len(content).to_bytes(_LENGTH, "big"))
+                out.write(content)
+        except BaseException:  # a fork must not run on as its parent
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    os.close(write)
+    made, late = _collect(read, child, timeout)
+    if made is not None or late:
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    end_children(but=before)  # a process that it leaves could tell the next one something
+    return Forked(made, late, status)
+
+
+def _collect(read: int, child: int, timeout: float | None) -> tuple[bytes | None, bool]:
+    """Return the message that a child wrote, if it is whole, and whether time ran out first."""
+    end = None if timeout is None else time.monotonic() + timeout
+    content = bytearray()
+    closed = False
+    with os.fdopen(read, "rb", buffering=0) as pipe:
+        while True:
+            if len(content) >= _LENGTH:
+                size = _LENGTH + int.from_bytes(content[:_LENGTH], "big")
+                if len(content) >= size:
+                    return bytes(content[_LENGTH:size]), False
+            if end is not None and time.monotonic() >= end:
+                return None, True
+            step = LOOK if end is None else min(LOOK, max(0.0, end - time.monotonic()))
+            gone = has_ended(child)
+            if closed:  # it told too little, and may go on for as long as it has time
+                if gone:
+                    return None, False
+                time.sleep(min(step, 0.01))
+                continue
+            ready, _, _ = select.select([pipe], [], [], 0.0 if gone else step)
+            if ready:
+                part = pipe.read(1 << 20)
+                closed = not part
+                content += part
+            elif gone:  # what it left behind holds the pipe open
+                return None, False
+
+
+def has_ended(child: int) -> bool:
+    """Return whether a child has ended; it is not reaped."""
+    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def leave_only(kept: Sequence[int]) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from proxyguard.errors import DrawError
 from proxyguard.tables.files import read_file
 
 if TYPE_CHECKING:
@@ -21,17 +23,28 @@ class Seed(int):
 
     A generator or a procedure says ``seed.rng("sampling")`` or ``seed.take("model fit")``
     where it uses randomness. The certificate's statement of what each draw redraws is made
-    from these calls; a stage that takes no seed is conditioned upon.
+    from these calls; a stage that takes no seed is conditioned upon. A generator may also use
+    it as a plain number, which `used` remembers: one that leaves its seed alone draws the same
+    release each time, or a release that no seed repeats.
     """
 
     taken: list[str]
     files: dict[str, str | None]
+    used: bool
 
     def __new__(cls, value: int) -> Seed:
         seed = super().__new__(cls, value)
         seed.taken = []
         seed.files = {}
+        seed.used = False
         return seed
+
+    def __getattribute__(self, name: str) -> Any:
+        # Random numbers of numpy and the standard library read the digits of an integer, and
+        # ask before what else it may be: by an attribute, or by isinstance.
+        if name not in _RECORDED:
+            self.used = True
+        return super().__getattribute__(name)
 
     def read(self, name: str, path: Path) -> bytes:
         """Return the bytes of a file that this draw is made from, and remember their digest.
@@ -46,6 +59,11 @@ class Seed(int):
 
     def take(self, stage: str) -> int:
         """Return the seed as a number, for a stage that is redrawn."""
+        if not isinstance(stage, str) or not stage.strip():
+            raise DrawError(
+                f"seed.take and seed.rng name the stage that is redrawn in words, such as "
+                f'seed.rng("sampling"), and got {stage!r}'
+            )
         if stage not in self.taken:
             self.taken.append(stage)
         return int(self)
@@ -53,6 +71,37 @@ class Seed(int):
     def rng(self, stage: str) -> np.random.Generator:
         """Return a random stream for a stage that is redrawn."""
         return np.random.default_rng(self.take(stage))
+
+
+_RECORDED = frozenset({"taken", "files", "used"})
+_USES = (
+    "__int__", "__index__", "__float__", "__bool__", "__hash__", "__repr__", "__str__",
+    "__format__", "__getnewargs__", "__abs__", "__neg__", "__pos__", "__invert__", "__trunc__",
+    "__floor__", "__ceil__", "__round__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__",
+    "__ge__", "to_bytes", "bit_length", "bit_count", "as_integer_ratio",
+    *(f"__{side}{name}__" for side in ("", "r") for name in (
+        "add", "sub", "mul", "floordiv", "truediv", "mod", "divmod", "pow", "lshift", "rshift",
+        "and", "or", "xor",
+    )),
+)  # fmt: skip
+"""The ways in which Python asks a number for its value, besides attributes. Native code that reads
+the digits of an integer and asks nothing is not noticed; it can say ``seed.take``."""
+
+
+def _noting(name: str) -> Any:
+    """Return a method of plain numbers that also notes that the seed was used."""
+    plain = getattr(int, name)
+
+    @wraps(plain)
+    def use(self: Seed, *arguments: Any, **options: Any) -> Any:
+        self.used = True
+        return plain(self, *arguments, **options)
+
+    return use
+
+
+for _name in _USES:
+    setattr(Seed, _name, _noting(_name))
 
 
 @runtime_checkable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from proxyguard.errors import TableError
 from proxyguard.registry.value import canonical_value
 from proxyguard.tables.columns import as_texts, is_number, typed
+from proxyguard.tables.files import CELLS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _MIX = np.uint64(0xBF58476D1CE4E5B9)
 _SHIFT = np.uint64(29)
+_DOUBLES, _CODES = np.dtype("<f8"), np.dtype("<i4")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +77,87 @@ class Schema:
     def content(self, frame: pd.DataFrame) -> str:
         """Return the digest of a table's records."""
         return content_digest(self.records(frame))
+
+    def sent(self, frame: pd.DataFrame) -> bytes:
+        """Return a table's records as they leave the process that drew them.
+
+        A line of JSON says the columns, the rows, and the different texts of each column of
+        text; then come the columns, doubles or the numbers of texts.
+        """
+        import pandas as pd
+
+        records = self.records(frame)
+        texts: dict[str, list[str]] = {}
+        body = []
+        for name in records.columns:
+            values = records[name]
+            if values.dtype.kind == "f":
+                body.append(values.to_numpy(dtype=_DOUBLES).tobytes())
+            else:
+                codes, distinct = pd.factorize(values.to_numpy(dtype=object))
+                texts[name] = list(distinct)
+                body.append(codes.astype(_CODES).tobytes())
+        head = {"columns": list(records.columns), "rows": len(records), "texts": texts}
+        return b"".join([json.dumps(head).encode(), b"\n", *body])
+
+    def received(self, content: bytes) -> pd.DataFrame:
+        """Return the records that `sent` wrote, wherever they come from.
+
+        Whoever wrote them may be a generator that says what it likes: columns, kinds and sizes
+        are compared before anything is made.
+        """
+        import pandas as pd
+
+        line, _, body = content.partition(b"\n")
+        names, rows, texts = _read_head(line)
+        kinds = dict(self.kinds)
+        if self.predictions:
+            kinds = {name: "number" for name in names if is_prediction(name)}
+        expected = {name for name, kind in kinds.items() if kind == "text"}
+        if names != list(kinds) or set(texts) != expected:
+            raise TableError(
+                f"the release was sent with the columns {names[:20]}, of which "
+                f"{sorted(texts)[:20]} hold text; expected were {list(kinds)[:20]} and "
+                f"{sorted(expected)[:20]}"
+            )
+        sizes = [rows * (_CODES if name in texts else _DOUBLES).itemsize for name in names]
+        if rows * len(names) > CELLS or sum(sizes) != len(body):
+            raise TableError(
+                f"the release was sent as {rows:,} rows of {len(names)} columns, and {len(body):,} "
+                f"bytes came; a table here has at most {CELLS:,} cells"
+            )
+        columns: dict[str, Any] = {}
+        start = 0
+        for name, size in zip(names, sizes, strict=True):
+            if name in texts:
+                codes = np.frombuffer(body, _CODES, rows, start)
+                if rows and not 0 <= codes.min() <= codes.max() < len(texts[name]):
+                    raise TableError(f"column {name!r} was sent with a text that it does not have")
+                distinct = np.empty(len(texts[name]), dtype=object)
+                distinct[:] = texts[name]
+                columns[name] = pd.Series(distinct[codes], dtype=object)
+            else:
+                columns[name] = np.frombuffer(body, _DOUBLES, rows, start).astype(np.float64)
+            start += size
+        return pd.DataFrame(columns, columns=names)
+
+
+def _read_head(line: bytes) -> tuple[list[str], int, dict[str, list[str]]]:
+    """Return the columns, the rows and the texts that a table was sent with."""
+    try:
+        head = json.loads(line)
+        names, rows, texts = head["columns"], head["rows"], head["texts"]
+        plain = (
+            all(type(name) is str for name in names)
+            and type(rows) is int
+            and rows >= 0
+            and all(type(text) is str for distinct in texts.values() for text in distinct)
+        )
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        plain = False
+    if not plain:
+        raise TableError(f"the release was sent as {line[:80]!r}, which is no table")
+    return list(names), rows, {name: list(distinct) for name, distinct in texts.items()}
 
 
 def is_prediction(column: str) -> bool:
