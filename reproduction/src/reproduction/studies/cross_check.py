@@ -18,7 +18,7 @@ from zlib import crc32
 
 import numpy as np
 
-from reproduction.studies import certified_mechanisms
+from reproduction.studies import certified_mechanisms, certified_targets
 from reproduction.studies import certified_releases as releases
 from reproduction.studies.catalog import STUDIES
 from reproduction.studies.run import Progress
@@ -100,13 +100,14 @@ def _check_cell(task: tuple[str, int, int, int]) -> list[Checked]:
 DIAGNOSTIC = "a rule without a guarantee, which the package does not offer"
 ORACLE = "knows which releases are valid"
 RANDOMIZED = "decides by uniforms, and the package draws its own"
-CHECKS: Mapping[str, Check] = {
-    "calibration": releases.check_calibration,
-    "target-reuse": releases.check_reuse,
-    "held-out-regrets": releases.check_held_out,
-    "rare-group": releases.check_rare_group,
-    "adaptive-stream": releases.check_adaptive,
-    **certified_mechanisms.CHECKS,
+UNOFFERED = "the package bounds ramp scores by concentration alone"
+_COMPARISON = {
+    "oracle": ORACLE,
+    **{
+        f"{mode}, randomized binomial": RANDOMIZED for mode in ("named", "sharp", "count", "hybrid")
+    },
+    "count, betting": certified_targets.TUNED,
+    "hybrid, betting": certified_targets.TUNED,
 }
 NOT_CERTIFIED: Mapping[str, Mapping[str, str]] = {
     "calibration": {"point threshold": DIAGNOSTIC},
@@ -118,8 +119,37 @@ NOT_CERTIFIED: Mapping[str, Mapping[str, str]] = {
     },
     "error-split": {"oracle": ORACLE},
     "near-boundary": {"uncorrected": DIAGNOSTIC, "oracle": ORACLE},
+    "shared-target-pilot": {"oracle": ORACLE},
+    "shared-target": {"oracle": ORACLE, "count, betting": certified_targets.TUNED},
+    "mode-comparison": _COMPARISON,
+    "mode-comparison-high-signal": _COMPARISON,
+    "false-pass-pilot": {"score only": DIAGNOSTIC, "oracle": ORACLE},
+    "false-pass": {
+        "score only": DIAGNOSTIC,
+        "oracle": ORACLE,
+        "count, betting": certified_targets.TUNED,
+    },
+    "smooth-target": {
+        "oracle": ORACLE,
+        "count, betting": certified_targets.TUNED,
+        "ramp + Markov": UNOFFERED,
+        "ramp + Markov, rescaled": UNOFFERED,
+        "ramp, sharp": RANDOMIZED,
+    },
 }
 """Methods that are not decided again, by study, with the reason."""
+CHECKS: Mapping[str, Check] = {
+    "calibration": releases.check_calibration,
+    "target-reuse": releases.check_reuse,
+    "held-out-regrets": releases.check_held_out,
+    "rare-group": releases.check_rare_group,
+    "adaptive-stream": releases.check_adaptive,
+    **certified_mechanisms.CHECKS,
+    **{
+        name: make(STUDIES[name], NOT_CERTIFIED[name])
+        for name, make in certified_targets.CHECKS.items()
+    },
+}
 
 
 def verdict(found: Sequence[Checked]) -> str:

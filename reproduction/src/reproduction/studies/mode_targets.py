@@ -106,6 +106,9 @@ class Target(Protocol):
     def betting(self, level: float) -> Array:
         """Return betting p-values (betting_rows, R), tuned to the level of the decision."""
 
+    def losses(self, row: int) -> Array:
+        """Return every loss of one repetition, (R, n, 3), its records in a random order."""
+
 
 Model = Callable[[np.random.Generator, Releases, int], Target]
 
@@ -185,6 +188,18 @@ class SmoothedTarget:
         self._u = np.sort(rng.random((reps, n)), axis=1)
         self._w = rng.random((reps, 3, n))
         self._total_w = self._w.sum(axis=-1)
+
+    def losses(self, row: int) -> Array:
+        """Return every loss of one repetition, (R, n, 3), its records in a random order."""
+        margins = self.releases.margins[:, row]
+        thresholds = (np.array(LIMITS)[:, None] - margins - SMOOTH / 2) / (1 - SMOOTH)
+        ranks = np.searchsorted(self._u[row], thresholds)
+        losses = (1 - SMOOTH) * (np.arange(self.n) < ranks[..., None]) + (
+            SMOOTH * self._w[row][:, None]
+        )
+        if row < self.betting_rows:  # the others are read by tests that ask for no order
+            losses = losses[..., self._orders[row]]
+        return np.moveaxis(losses, 0, -1)
 
     def _up_to(self, ranks: Counts, rows: Counts) -> Counts:
         """Return how many releases have all three ranks at most ``ranks`` (rows, 3)."""
@@ -367,6 +382,16 @@ class FixedScaleTarget:
         most = np.array(LIMITS) - _violating_means(self.n, level)
         # At the cutoff itself a release violates, which has probability 0 here.
         return _falling_short(self._gaps, np.tile(most, (self.releases.shape[0], 1)))
+
+    def losses(self, row: int) -> Array:
+        """Return every loss of one repetition, (R, n, 3), its records in a random order."""
+        common = np.array(LIMITS)[:, None] + 2 * COMMON * (self._common[row] - 1.0)
+        losses = (
+            self._coefficients[:, row, :, None] * (2 * OTHER * (self._other[row] - 0.5))[:, None]
+        )
+        losses += common[:, None]
+        losses -= self.releases.margins[:, row, :, None]
+        return np.moveaxis(losses, 0, -1)
 
     @cached_property
     def _least_chernoff(self) -> Array:

@@ -47,6 +47,7 @@ from reproduction.studies.passing import (
 from reproduction.studies.shared_target import exact_oracle
 from reproduction.studies.study import (
     Cell,
+    Methods,
     Metrics,
     Outcome,
     Published,
@@ -98,10 +99,8 @@ def direct_by(
     )
 
 
-def compare(
-    target: Target, design: Design, wanted: Wanted, unreliable: Callable[[], Target] | None
-) -> Outcome:
-    """Return how often each mode with each test validates.
+def compare(target: Target, design: Design, unreliable: Callable[[], Target] | None) -> Methods:
+    """Return what each mode with each test makes of a block of targets.
 
     ``unreliable`` draws targets of mechanisms that are less reliable than the target.
     """
@@ -124,7 +123,7 @@ def compare(
         "direct": direct,
         "sharp violation, bentkus": violation,
     }
-    return tally({**{m: partial(_validated, run) for m, run in methods.items()}, **own}, wanted)
+    return {**{m: partial(_validated, run) for m, run in methods.items()}, **own}
 
 
 def _validated(run: Callable[[], Decisions]) -> Metrics:
@@ -282,7 +281,8 @@ def compared(
 
     target = simulate(model, design, cell, rng, repetitions)
     # The chance to show unreliability does not depend on the cell's reliability: asked once.
-    return compare(target, design, wanted, unreliable if cell["eta"] <= TARGET else None)
+    methods = compare(target, design, unreliable if cell["eta"] <= TARGET else None)
+    return tally(methods, wanted)
 
 
 def moderate(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:

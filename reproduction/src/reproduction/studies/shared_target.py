@@ -51,6 +51,7 @@ from reproduction.studies.passing import (
 )
 from reproduction.studies.study import (
     Cell,
+    Methods,
     Metrics,
     Outcome,
     Published,
@@ -227,10 +228,18 @@ def draw_shared(
     rng: np.random.Generator, eta: float, shape: tuple[int, int], n: int
 ) -> tuple[NDArray[np.bool_], Counts, Array]:
     """Draw validity and counts of B11, and the uniforms they are ranks among."""
-    valid = rng.random(shape) < eta
-    risk = np.where(valid, rng.uniform(0.135, 0.145, shape), rng.uniform(0.205, 0.220, shape))
+    valid, risk = shared_risks(rng, eta, shape)
     uniforms = rng.random((shape[0], n))
     return valid, ranks(risk, uniforms, side="left"), uniforms
+
+
+def shared_risks(
+    rng: np.random.Generator, eta: float, shape: tuple[int, int]
+) -> tuple[NDArray[np.bool_], Array]:
+    """Draw which releases of B11 are valid, and their risks."""
+    valid = rng.random(shape) < eta
+    risk = np.where(valid, rng.uniform(0.135, 0.145, shape), rng.uniform(0.205, 0.220, shape))
+    return valid, risk
 
 
 def shared_slack(n: int) -> Slack:
@@ -294,21 +303,28 @@ def shared_target(
         low, below, _ = draw_shared(own, UNRELIABLE, (repetitions, releases), n)
         return Block(below, low, shared_slack(n))
 
+    return tally(
+        shared_methods(block, uniforms, unreliable if cell["eta"] <= TARGET else None), wanted
+    )
+
+
+def shared_methods(
+    block: Block, uniforms: Array, unreliable: Callable[[], Block] | None
+) -> Methods:
+    """Return what each method of B11 makes of a block and its uniforms."""
+
     def at_the_threshold() -> Decisions:
         scores = block.below_threshold(block.by_test(PAPERS_TEST))
         kappa = block.ceiling(PAPERS_TEST)(float(COUNT_THRESHOLD))
-        return sharp_validates(scores, releases, kappa=kappa, alpha=ALPHA, target=TARGET)
+        return sharp_validates(scores, block.releases, kappa=kappa, alpha=ALPHA, target=TARGET)
 
-    return tally(
-        {
-            "named": validated(lambda: block.named(block.by_test(PAPERS_TEST))),
-            "direct": lambda: {"validated": block.direct(), **block.direct_figures()},
-            "oracle": validated(block.oracle),
-            "sharp, binomial, t = .01": validated(at_the_threshold),
-            **crossed(block, uniforms, repetitions, unreliable if cell["eta"] <= TARGET else None),
-        },
-        wanted,
-    )
+    return {
+        "named": validated(lambda: block.named(block.by_test(PAPERS_TEST))),
+        "direct": lambda: {"validated": block.direct(), **block.direct_figures()},
+        "oracle": validated(block.oracle),
+        "sharp, binomial, t = .01": validated(at_the_threshold),
+        **crossed(block, uniforms, block.shape[0], unreliable),
+    }
 
 
 def violations(block: Block) -> Decisions:
@@ -336,10 +352,18 @@ def draw_false_pass(
     The uniforms are returned as well; the ranks count those at most a risk, which betting's
     losses do too, for the k smallest uniforms are the ones with loss 1 either way.
     """
-    valid = rng.random(shape) < (TARGET if eta is None else eta)
-    risk = np.where(valid, rng.uniform(0.30, 0.40, shape), rng.uniform(0.5005, 0.54, shape))
+    valid, risk = false_pass_risks(rng, TARGET if eta is None else eta, shape)
     uniforms = rng.random((shape[0], n))
     return Block(ranks(risk, uniforms, side="right"), valid, slack), uniforms
+
+
+def false_pass_risks(
+    rng: np.random.Generator, eta: float, shape: tuple[int, int]
+) -> tuple[NDArray[np.bool_], Array]:
+    """Draw which releases of B13 are valid, and their risks beside the tolerance."""
+    valid = rng.random(shape) < eta
+    risk = np.where(valid, rng.uniform(0.30, 0.40, shape), rng.uniform(0.5005, 0.54, shape))
+    return valid, risk
 
 
 def false_pass_slack(n: int, slack: float) -> Slack:
@@ -354,29 +378,32 @@ def false_pass(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: W
     slack = false_pass_slack(n, cell["slack"])
     block, uniforms = draw_false_pass(rng, shape, n, slack)
     (own,) = rng.spawn(1)
-    score_only = lower_limits(cell["R"], SLACK_DRAWS)[block.scores]
+
+    def unreliable() -> Block:
+        return draw_false_pass(own, shape, n, slack, UNRELIABLE)[0]
+
+    return tally(false_pass_methods(block, uniforms, unreliable), wanted)
+
+
+def false_pass_methods(block: Block, uniforms: Array, unreliable: Callable[[], Block]) -> Methods:
+    """Return what each method of B13 makes of a block; betting of a fifth of its repetitions."""
+    score_only = lower_limits(block.releases, SLACK_DRAWS)[block.scores]
 
     def both(bound: Array) -> Metrics:
         return {"validated": bound > TARGET, "mean bound": bound}
 
-    return tally(
-        {
-            "score only": lambda: {
-                **both(score_only), "invalid score mass": invalid_score_mass(block)
-            },
-            "direct": lambda: {
-                **both(np.maximum(0.0, score_only - block.slack.allowance)),
-                **block.direct_figures(),
-            },
-            "oracle": lambda: both(lower_limits(cell["R"], ALPHA)[block.valid.sum(axis=1)]),
-            "named, binomial": validated(lambda: block.named(block.by_test(PAPERS_TEST))),
-            **crossed(
-                block, uniforms, -(-repetitions // 5),
-                lambda: draw_false_pass(own, shape, n, slack, UNRELIABLE)[0],
-            ),
+    return {
+        "score only": lambda: {
+            **both(score_only), "invalid score mass": invalid_score_mass(block)
         },
-        wanted,
-    )  # fmt: skip
+        "direct": lambda: {
+            **both(np.maximum(0.0, score_only - block.slack.allowance)),
+            **block.direct_figures(),
+        },
+        "oracle": lambda: both(lower_limits(block.releases, ALPHA)[block.valid.sum(axis=1)]),
+        "named, binomial": validated(lambda: block.named(block.by_test(PAPERS_TEST))),
+        **crossed(block, uniforms, -(-block.shape[0] // 5), unreliable),
+    }  # fmt: skip
 
 
 def invalid_score_mass(block: Block) -> Array:

@@ -48,6 +48,7 @@ from reproduction.studies.passing import (
 from reproduction.studies.shared_target import ALPHA, TARGET, oracle_power, validated
 from reproduction.studies.study import (
     Cell,
+    Methods,
     Metrics,
     Outcome,
     Published,
@@ -318,27 +319,32 @@ def smooth_target(
 ) -> Outcome:
     """Return how often hard, ramp and concentration certificates validate (B14)."""
     drawn = Means(rng, cell["eta"], repetitions, SMOOTH)
-    releases = SMOOTH.releases
     (own,) = rng.spawn(1)
+
+    def unreliable() -> Means:
+        return Means(own, UNRELIABLE, repetitions, SMOOTH)
+
+    # The chance to show unreliability is asked once.
+    return tally(smooth_methods(drawn, unreliable if cell["eta"] <= TARGET else None), wanted)
+
+
+def smooth_methods(drawn: Means, unreliable: Callable[[], Means] | None) -> Methods:
+    """Return what each method of B14 makes of a block of targets."""
+    releases = SMOOTH.releases
 
     def violation() -> Metrics:
         found = {"false violation": drawn.violations()}
-        if cell["eta"] <= TARGET:  # the chance to show unreliability is asked once
-            found[VIOLATION] = Means(own, UNRELIABLE, repetitions, SMOOTH).violations()
-        return found
+        return found if unreliable is None else {**found, VIOLATION: unreliable().violations()}
 
-    return tally(
-        {
-            **slack_bounds(drawn, ours=False),
-            "oracle": validated(lambda: lower_limits(releases, ALPHA)[drawn.valid] > TARGET),
-            **crossed(drawn, (repetitions, releases)),
-            **slack_bounds(drawn, ours=True),
-            "hard, sharp": validated(drawn.hard_sharp),
-            "sharp violation, binomial": violation,
-            "ramp, sharp": validated(drawn.sharp),
-        },
-        wanted,
-    )
+    return {
+        **slack_bounds(drawn, ours=False),
+        "oracle": validated(lambda: lower_limits(releases, ALPHA)[drawn.valid] > TARGET),
+        **crossed(drawn, (len(drawn.valid), releases)),
+        **slack_bounds(drawn, ours=True),
+        "hard, sharp": validated(drawn.hard_sharp),
+        "sharp violation, binomial": violation,
+        "ramp, sharp": validated(drawn.sharp),
+    }
 
 
 SMOOTH_TARGET = Study(

@@ -69,6 +69,15 @@ class Asked:
                 )  # fmt: skip
 
 
+def in_turn(papers: Sequence[str], ours: Sequence[str], row: int, *, every: bool) -> list[str]:
+    """Return the methods of one repetition: all of the paper's, or one, and one of ours.
+
+    Each call of the package reads all losses, so on large grids the paper's take turns as well.
+    """
+    own = [ours[row % len(ours)]] if ours else []
+    return [*(papers if every else [papers[row % len(papers)]]), *own]
+
+
 def two_valued(limit: float, requirements: int, **more: Any) -> list[pg.Requirement]:
     """Return requirements on losses of 0 and 1, all with one limit."""
     return [
