@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +191,29 @@ def draw_here() -> Callable[..., None]:
 def draw_groups_here() -> Callable[..., None]:
     """What can stand for ``draw_groups``."""
     return draw_groups_in_this_process
+
+
+def draw_here_with(patch: pytest.MonkeyPatch) -> None:
+    for module in ("draw", "sequential_step"):
+        patch.setattr(f"proxyguard.audit.{module}.draw_all", draw_in_this_process)
+    patch.setattr("proxyguard.audit.resolve.draw_groups", draw_groups_in_this_process)
+
+
+@pytest.fixture
+def draws_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw in this process, wherever an audit draws: starting others takes seconds each time."""
+    draw_here_with(monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def module_draws_here(stages: Path) -> Iterator[None]:
+    """Let all tests of a file, and what they share, draw in this process.
+
+    The small audit of ``stages`` is drawn before, in processes of its own.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        draw_here_with(patch)
+        yield
 
 
 Value = dict[str, Any]

@@ -22,6 +22,8 @@ from proxyguard.errors import DigestMismatch, ProxyGuardError, RegistryError, St
 from proxyguard.seal.canonical import digest
 from proxyguard.seal.ledger import Stage
 
+pytestmark = pytest.mark.usefixtures("module_draws_here")
+
 At = Callable[[str], Audit]
 
 

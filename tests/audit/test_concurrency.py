@@ -92,6 +92,7 @@ DRAWS = (8, 40, 200)
 """As many as the undisturbed audit has; more where a run was over before it could be killed."""
 
 
+@pytest.mark.reduced(cases=2)
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_an_audit_goes_on_after_kill_9(
     at: At,
@@ -155,6 +156,7 @@ def at_once(verb: str, audit: Audit) -> list[tuple[int, str]]:
     return found
 
 
+@pytest.mark.reduced(cases=1)
 @pytest.mark.parametrize(
     ("before", "verb", "after"),
     [("registered", "draw", "drawn"), ("drawn", "open", "certified")],

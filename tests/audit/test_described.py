@@ -128,6 +128,7 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
+@pytest.mark.whole
 @HELD
 def test_no_step_of_an_audit_loads_somebody_elses_generator_where_it_could_read_the_target(
     root: Path, processes: list[str]

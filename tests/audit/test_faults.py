@@ -389,6 +389,7 @@ def spoil(place: Path, fault: str) -> str:
     return "1.parquet: column 'first' holds numbers, and row 3 has 'much'"
 
 
+@pytest.mark.whole
 def test_one_bad_file_among_releases_stops_the_draw_and_names_it(
     make: Make, command: Command
 ) -> None:
@@ -462,6 +463,7 @@ def test_a_draw_that_raises_counts_as_the_worst_release(make: Make) -> None:
     assert "no luck today" in (audit.folder / "report.md").read_text()
 
 
+@pytest.mark.whole
 def test_a_draw_that_raises_stops_an_audit_that_says_so(
     make: Make, command: Command, tmp_path: Path
 ) -> None:

@@ -33,6 +33,8 @@ from proxyguard.seal.keys import SigningKey
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.sealed_file import SealedFile, seal_table
 
+pytestmark = pytest.mark.usefixtures("module_draws_here")
+
 At = Callable[[str], Audit]
 Value = dict[str, Any]
 Step = tuple[Stage, Value]

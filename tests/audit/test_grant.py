@@ -41,6 +41,8 @@ from proxyguard.seal.ledger import Stage
 from proxyguard.seal.lineage import LineageStore
 from proxyguard.seal.sealed_file import SealedFile, seal_table
 
+pytestmark = pytest.mark.usefixtures("module_draws_here")
+
 At = Callable[[str], Audit]
 Copy = Callable[[str], Audit]
 

@@ -71,7 +71,7 @@ def visits(patients: int = 60, each: int = 8) -> pd.DataFrame:
     return pd.DataFrame({"x": x, "patient": [f"p{k}" for k in patient], "label": label})
 
 
-@pytest.mark.usefixtures("draw_here")
+@pytest.mark.usefixtures("draws_here")
 def test_whole_clusters_are_reserved_and_divided(tmp_path: Path) -> None:
     audit = make(tmp_path, "clusters = 20, seed = 3", 'design = { by = "patient" }', visits())
     audit.seal()
@@ -117,7 +117,7 @@ def test_an_author_is_no_steward_of_their_own(at: At) -> None:
         audit.seal(steward="somebody")
 
 
-@pytest.mark.usefixtures("draw_here")
+@pytest.mark.usefixtures("draws_here")
 def test_a_steward_computes_the_losses_again_and_grants_once(at: At, tmp_path: Path) -> None:
     audit = at("new")
     key = tmp_path / "steward.pem"
@@ -153,7 +153,7 @@ def test_draws_excluded_after_they_were_drawn_cost_the_guarantee(at: At) -> None
     )
 
 
-@pytest.mark.usefixtures("draw_here")
+@pytest.mark.usefixtures("draws_here")
 def test_draws_excluded_before_they_are_drawn_cost_nothing(at: At) -> None:
     audit = at("registered")
     audit.amend("its seed fixed the split", [("bootstrap", 103)])
@@ -222,7 +222,7 @@ def test_columns_that_are_not_there_are_named_before_sealing(tmp_path: Path) -> 
         audit.seal()
 
 
-@pytest.mark.usefixtures("draw_here")
+@pytest.mark.usefixtures("draws_here")
 def test_a_secondary_limit_on_a_query_is_applied(tmp_path: Path) -> None:
     audit = make(tmp_path, "rows = 200, seed = 3", 'exclude = ["patient"]', visits())
     place = audit.folder / "audit.toml"

@@ -369,6 +369,7 @@ def test_a_generator_of_an_installed_package_is_not_ours(
     assert load_ours("bootstrap", {}).describe()["rows"] is None  # claimed by another, and ours
 
 
+@pytest.mark.whole
 def test_a_sequential_audit_runs_named_code_apart_too(
     trap: Path, stages: Path, draw_here: Callable[..., None]
 ) -> None:

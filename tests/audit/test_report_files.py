@@ -18,6 +18,8 @@ from proxyguard.cli.main import app
 from proxyguard.errors import RegistryError, SealError
 from proxyguard.seal.ledger import Stage
 
+pytestmark = pytest.mark.usefixtures("module_draws_here")
+
 At = Callable[[str], Audit]
 
 

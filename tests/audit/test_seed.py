@@ -16,6 +16,8 @@ from proxyguard.audit.folder import DECLARATION, EVIDENCE
 from proxyguard.audit.target import OpeningSeed, round_seed
 from proxyguard.seal.ledger import Stage
 
+pytestmark = pytest.mark.usefixtures("module_draws_here")
+
 At = Callable[[str], Audit]
 
 

@@ -12,6 +12,8 @@ from proxyguard.draw.container import MAGIC
 from proxyguard.draw.models import load_model, skops_bytes
 from proxyguard.draw.store import Store
 
+pytestmark = pytest.mark.usefixtures("module_draws_here")
+
 
 def stored_models(audit: Audit) -> list[bytes]:
     """Return the bytes of the models of the source and of every draw."""

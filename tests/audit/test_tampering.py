@@ -70,6 +70,7 @@ def test_the_small_audit_has_a_file_of_every_kind(at: At) -> None:
     assert {kind: kinds.count(kind) for kind in kinds} == KINDS
 
 
+@pytest.mark.reduced(cases=1)
 @pytest.mark.parametrize("bits", [0x01, 0x20, 0xFF])
 def test_a_changed_byte_in_any_file_is_found_and_its_file_named(at: At, bits: int) -> None:
     audit = at("certified")

@@ -237,6 +237,7 @@ def test_run_takes_all_steps_and_ends_with_the_code_of_the_worst_verdict(
         assert "Anyone can check this: proxyguard verify audit" in again.stdout
 
 
+@pytest.mark.whole
 def test_a_validated_audit_without_a_guarantee_ends_with_a_code_of_its_own(copied: Path) -> None:
     for verb in ("open", "run"):
         assert proxyguard(copied, verb, "audit", "--data", "data").returncode == 0

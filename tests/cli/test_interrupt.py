@@ -239,6 +239,7 @@ def test_a_draw_that_is_terminated_at_work_ends_its_descendants_and_says_what_is
     assert "2 finished draws are kept" in said
 
 
+@pytest.mark.whole
 def test_a_draw_that_is_killed_leaves_no_descendant(start: Callable[..., Running]) -> None:
     running = start("draw", FIXED, "seal", "register")
     running.wait_for("sleep 302")
@@ -247,6 +248,7 @@ def test_a_draw_that_is_killed_leaves_no_descendant(start: Callable[..., Running
     running.assert_nothing_left()
 
 
+@pytest.mark.whole
 def test_a_registration_that_is_interrupted_leaves_no_pilot_behind(
     start: Callable[..., Running],
 ) -> None:
@@ -267,6 +269,7 @@ def test_an_opening_that_is_terminated_says_that_the_target_counts_as_opened(
     assert "proxyguard open audit" in said
 
 
+@pytest.mark.whole
 def test_a_run_that_loses_its_terminal_ends_as_one_that_is_interrupted(
     start: Callable[..., Running],
 ) -> None:

@@ -30,6 +30,7 @@ def test_the_division_gives_the_published_limits(division: Division) -> None:
     assert division.limits() == pytest.approx(published, abs=5e-6)
 
 
+@pytest.mark.whole
 def test_the_paper_s_order_of_draws_gives_the_published_roles(division: Division) -> None:
     (own,) = margins(division, 1)
     assert roles(own) == dict(AUDITS["cdc-neural"].roles)

@@ -42,6 +42,7 @@ def test_the_papers_plan_is_the_audit_it_projects() -> None:
     assert plan.powers(law_of(**TRUTH)).mean() == pytest.approx(binom.sf(28, 30, 0.95), abs=1e-3)
 
 
+@pytest.mark.whole
 def test_a_pilot_that_hoped_too_much_costs_us_little() -> None:
     rows = run_study(STUDIES["cost-plan-sensitivity"], cells=(2,))  # ratio 1
     lost = {r.method: r for r in rows if r.metric == "largest loss of power"}
