@@ -26,6 +26,9 @@ CELLS = {  # one that is quick and has every method, else the first and the last
         place(STUDIES["mode-comparison-high-signal"].cells, R=100, n=1000, eta=0.90)
     ],
     "smooth-target": [4],
+    "component-tests": [0, 6],
+    "sharp-rates": [7],
+    "violation-direct-holm": [2, 13],
 }
 
 
@@ -118,8 +121,8 @@ def test_every_study_with_losses_is_checked() -> None:
     # The others compute, or select settings for one of those that are checked.
     without = {
         "release-planning", "cost-plan", "mode-phase", "cost-plan-sensitivity", "sharp-counts",
-        "sharp-rates", "labels-needed", "sequential-draws", "violation-direct-holm", "worst-case",
-        "component-tests", "mode-comparison-pilot", "mode-comparison-high-signal-pilot",
+        "labels-needed", "sequential-draws", "worst-case", "mode-comparison-pilot",
+        "mode-comparison-high-signal-pilot",
         "smooth-target-pilot",
     }  # fmt: skip
     assert set(STUDIES) - set(CHECKS) == without

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import proxyguard as pg
-from reproduction.studies import calibration, held_out, searches
+from reproduction.studies import calibration, component_power, held_out, searches
 from reproduction.studies.counts import any_of, share_of
 from reproduction.studies.study import Array, Cell, Methods, Metrics
-from reproduction.studies.twice import Losses, Twice, drawn, largest, twice, two_valued
+from reproduction.studies.twice import Asked, Losses, Twice, drawn, largest, twice, two_valued
 
 
 def holm_pvalues(
@@ -139,6 +140,37 @@ def _members(
         str(k): pg.Member(losses[k : k + 1], requirements, records=records)
         for k in range(len(losses))
     }
+
+
+# Theory section 1: one release at a time, by each test.
+
+
+def check_components(cell: Cell, rng: np.random.Generator, repetitions: int) -> Iterator[Twice]:
+    """Certify releases inside their limit and at it, each alone at level .01."""
+    law, n = component_power.LAWS[cell["law"]], component_power.N
+    shape = (repetitions, n)
+    losses = {"power": law.inside(rng, shape), "false validation": law.at_limit(rng, shape)}
+    requirements = [
+        pg.Requirement(name="loss", low=0, high=1, limit=law.limit, two_valued=law.two_valued)
+    ]
+    strata = np.repeat(["first", "second"], n // 2)
+    design: pg.Iid | pg.Stratified = pg.Iid()
+    records = pg.Records(random_order=True)
+    if law.strata:
+        halves = dict.fromkeys(("first", "second"), n // 2)
+        design = pg.Stratified(sizes=halves, weights=dict.fromkeys(halves, Fraction(1, 2)))
+        records = pg.Records(strata=strata, random_order=True)
+    fast = component_power.tested(law, losses, rng)
+    asked = Asked()
+    for metric, drawn_losses in losses.items():
+        for row, one in enumerate(drawn_losses):
+            member = pg.Member(one[None, :, None], requirements, design=design, records=records)
+            for test in fast.keys() - {"randomized_binomial"}:
+                found = pg.certify_releases(
+                    {"alone": member}, alpha=component_power.LEVEL, beta=None, test=test, seed=1
+                )
+                asked.put(row, test, {metric: len(found.validated)})
+    yield from asked.beside(fast)
 
 
 # B4 and B6: a group within the target, and candidates one after the other.

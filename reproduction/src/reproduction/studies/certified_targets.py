@@ -1,4 +1,4 @@
-"""B11 to B14 through `pg.certify`: one mechanism, all of whose releases share a target.
+"""B11 to B14, theory 2 and 4 through `pg.certify`: a mechanism whose releases share a target.
 
 The paper's methods are asked of the package in every repetition, in turn on the grids of B12, and
 ours always in turn: one in each.
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import proxyguard as pg
-from reproduction.studies import modes, shared_target, smooth_target
+from reproduction.studies import modes, shared_target, sharp_rates, smooth_target, violation
 from reproduction.studies.count_tests import COUNT_TESTS
 from reproduction.studies.counts import VIOLATION, Array
 from reproduction.studies.mode_targets import (
@@ -175,20 +175,8 @@ def check_modes(
 ) -> Iterator[Twice]:
     """Certify mechanisms with three requirements, from losses that no count describes."""
     target = modes.simulate(model, design, cell, rng, repetitions)
-    requirements = [
-        pg.Requirement(name=f"loss {j}", low=0, high=1, limit=limit, slack=design.slack)
-        for j, limit in enumerate(LIMITS)
-    ]
+    requirements, known = compared(design)
     share = {"release_share": design.release_share}
-    split = {**SLACK, "target_share": design.target_share}
-    known: Mapping[str, Choices] = {
-        "named": {"mode": "named", "test": TESTS[modes.PAPERS_TEST], **share},
-        "direct": {**split, "bound": "paper"},
-        "hybrid": {**split, **share, "mode": "hybrid", "bound": "paper",
-                   "test": TESTS[modes.PAPERS_TEST]},
-        "direct, slack, rescaled": {**split, "bound": "rescaled"},
-        "direct, slack, sharp": {**SLACK, "bound": "sharp"},
-    }  # fmt: skip
     papers, ours = schedule(study, skip)
     asked = Asked()
     for row in range(repetitions):
@@ -202,6 +190,71 @@ def check_modes(
             assert choices is not None, method
             asked.put(row, method, ask(losses, requirements, choices))
     yield from asked.beside(modes.compare(target, design, lambda: target))
+
+
+def compared(design: Design) -> tuple[list[pg.Requirement], Mapping[str, Choices]]:
+    """Return the requirements of B12, and what its methods are called in the package."""
+    requirements = [
+        pg.Requirement(name=f"loss {j}", low=0, high=1, limit=limit, slack=design.slack)
+        for j, limit in enumerate(LIMITS)
+    ]
+    share = {"release_share": design.release_share}
+    split = {**SLACK, "target_share": design.target_share}
+    return requirements, {
+        "named": {"mode": "named", "test": TESTS[modes.PAPERS_TEST], **share},
+        "direct": {**split, "bound": "paper"},
+        "hybrid": {**split, **share, "mode": "hybrid", "bound": "paper",
+                   "test": TESTS[modes.PAPERS_TEST]},
+        "direct, slack, rescaled": {**split, "bound": "rescaled"},
+        "direct, slack, sharp": {**SLACK, "bound": "sharp"},
+    }  # fmt: skip
+
+
+def check_sharp_rates(
+    study: Study, skip: Mapping[str, str], cell: Cell, rng: np.random.Generator, repetitions: int
+) -> Iterator[Twice]:
+    """Certify the mechanisms of the moderate comparison at registered thresholds (theory 2)."""
+    target = modes.simulate(SmoothedTarget, MODERATE, cell, rng, repetitions)
+    requirements, known = compared(MODERATE)
+    known = {
+        **known,
+        "sharp, bentkus": {"mode": "direct", "test": "bentkus", "threshold": cell["t"]},
+    }
+    papers, ours = schedule(study, skip)
+    asked = Asked()
+    for row in range(repetitions):
+        losses = target.losses(row)
+        for method in in_turn(papers, ours, row, every=True):
+            asked.put(row, method, ask(losses, requirements, known[method]))
+    yield from asked.beside(sharp_rates.rates_of(cell, target))
+
+
+# Theory section 4.
+
+SHOWN: Mapping[str, Choices] = {
+    "Holm, binomial": {"mode": "named"},
+    "direct sharp, binomial": {"mode": "direct"},
+    "direct sharp, t = .01": {"mode": "direct", "violation_threshold": "0.01"},
+    "count, binomial": {"mode": "count", "target_share": "0.9", "violation_threshold": "0.01"},
+}
+
+
+def check_violations(
+    study: Study, skip: Mapping[str, str], cell: Cell, rng: np.random.Generator, repetitions: int
+) -> Iterator[Twice]:
+    """Certify that mechanisms are less reliable than the target."""
+    valid, risks = violation.draw_risks(rng, cell["reliability"], (repetitions, cell["R"]))
+    uniforms = rng.random((repetitions, cell["n"]))
+    requirements = two_valued(violation.TOLERANCE, 1)
+    papers, ours = schedule(study, skip)
+    asked = Asked()
+    for row in range(repetitions):
+        losses = (uniforms[row] < risks[row, :, None])[..., None]
+        for method in in_turn(papers, ours, row, every=True):
+            choices = {**SHOWN[method], "test": "binomial", "beta": violation.BETA}
+            said = ask(losses, requirements, choices)
+            asked.put(row, method, {"violation": said[VIOLATION]})
+    yield from asked.beside(violation.shown(valid, risks, uniforms))
 
 
 Made = Callable[[Study, Mapping[str, str]], Check]
@@ -221,4 +274,6 @@ CHECKS: Mapping[str, Made] = {
     "false-pass-pilot": made(check_shared),
     "false-pass": made(check_shared),
     "smooth-target": made(check_smooth),
+    "sharp-rates": made(check_sharp_rates),
+    "violation-direct-holm": made(check_violations),
 }

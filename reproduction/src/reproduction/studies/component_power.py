@@ -6,7 +6,7 @@ row. An audit at the limit must pass at most one release in a hundred, since ``p
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +23,7 @@ from proxyguard.exact.mean import (
 from reproduction.studies.counts import Array, pvalue_table
 from reproduction.studies.study import (
     Cell,
+    Methods,
     Metrics,
     Outcome,
     Published,
@@ -110,6 +111,11 @@ def component_tests(
     shape = (repetitions, N)
     drawn = {"power": law.inside(rng, shape), "false validation": law.at_limit(rng, shape)}
     (own,) = rng.spawn(1)
+    return tally(tested(law, drawn, own), wanted)
+
+
+def tested(law: Law, drawn: Mapping[str, Array], own: np.random.Generator) -> Methods:
+    """Return which releases each test passes, by metric; ``drawn`` are losses (releases, N)."""
 
     def passing(pvalues: Callable[[Array], Array]) -> Callable[[], Metrics]:
         return lambda: {metric: pvalues(u) <= LEVEL for metric, u in drawn.items()}
@@ -134,7 +140,7 @@ def component_tests(
         }
     if law.two_valued:
         tests |= {"binomial": lambda u: binomial_pvalue(u.sum(axis=1), N, v)}
-    return tally({name: passing(pvalues) for name, pvalues in tests.items()}, wanted)
+    return {name: passing(pvalues) for name, pvalues in tests.items()}
 
 
 def exact_rates(cell: Cell) -> dict[tuple[str, str], float]:

@@ -136,6 +136,9 @@ NOT_CERTIFIED: Mapping[str, Mapping[str, str]] = {
         "ramp + Markov, rescaled": UNOFFERED,
         "ramp, sharp": RANDOMIZED,
     },
+    "component-tests": {"randomized_binomial": RANDOMIZED},
+    "sharp-rates": {"oracle": ORACLE, "sharp, randomized binomial": RANDOMIZED},
+    "violation-direct-holm": {"oracle": ORACLE},
 }
 """Methods that are not decided again, by study, with the reason."""
 CHECKS: Mapping[str, Check] = {
@@ -144,6 +147,7 @@ CHECKS: Mapping[str, Check] = {
     "held-out-regrets": releases.check_held_out,
     "rare-group": releases.check_rare_group,
     "adaptive-stream": releases.check_adaptive,
+    "component-tests": releases.check_components,
     **certified_mechanisms.CHECKS,
     **{
         name: make(STUDIES[name], NOT_CERTIFIED[name])

@@ -12,11 +12,12 @@ from functools import partial
 import numpy as np
 
 from reproduction.studies import modes
-from reproduction.studies.mode_targets import MODERATE, SmoothedTarget
+from reproduction.studies.mode_targets import MODERATE, SmoothedTarget, Target
 from reproduction.studies.passing import Decisions, Passing, passing_at, sharp_validates
 from reproduction.studies.shared_target import exact_oracle
 from reproduction.studies.study import (
     Cell,
+    Methods,
     Metrics,
     Outcome,
     Published,
@@ -33,10 +34,16 @@ ALPHA, TARGET = modes.ALPHA, modes.TARGET
 
 def sharp_rates(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
     """Return how often each method validates."""
-    target = modes.simulate(SmoothedTarget, MODERATE, cell, rng, repetitions)
+    return tally(
+        rates_of(cell, modes.simulate(SmoothedTarget, MODERATE, cell, rng, repetitions)), wanted
+    )
+
+
+def rates_of(cell: Cell, target: Target) -> Methods:
+    """Return what each method makes of a block of targets."""
 
     def sharp(passing: Passing) -> Decisions:
-        scores = passing_at(passing, repetitions, cell["t"])
+        scores = passing_at(passing, target.releases.shape[0], cell["t"])
         return sharp_validates(scores, cell["R"], kappa=cell["t"], alpha=ALPHA, target=TARGET)
 
     papers = modes.published_methods(target, MODERATE)
@@ -49,7 +56,7 @@ def sharp_rates(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: 
     def evaluate(method: str) -> Metrics:
         return {"validated": decided[method]()}
 
-    return tally({name: partial(evaluate, name) for name in decided}, wanted)
+    return {name: partial(evaluate, name) for name in decided}
 
 
 _METHODS = {

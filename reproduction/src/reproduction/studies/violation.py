@@ -22,7 +22,17 @@ from proxyguard.modes.violation import certify_violation
 from proxyguard.registry.budget import count_violation_budget, violation_budget
 from reproduction.studies.counts import Array
 from reproduction.studies.labels_needed import over_order_statistic, uniform_cdf
-from reproduction.studies.study import Cell, Metrics, Outcome, Status, Study, Wanted, grid, tally
+from reproduction.studies.study import (
+    Cell,
+    Methods,
+    Metrics,
+    Outcome,
+    Status,
+    Study,
+    Wanted,
+    grid,
+    tally,
+)
 
 TARGET, UNRELIABLE, BETA, TOLERANCE = 0.8, 0.2, 0.05, 0.2
 VALID_RISKS, INVALID_RISKS = (0.135, 0.145), (0.24, 0.28)
@@ -86,9 +96,14 @@ def draw_risks(
 
 def violations(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
     """Return how often a mechanism is called unreliable."""
-    releases, n = cell["R"], cell["n"]
-    valid, risks = draw_risks(rng, cell["reliability"], (repetitions, releases))
-    places = np.sort(rng.random((repetitions, n)), axis=1)  # U_(1), U_(2), ...
+    valid, risks = draw_risks(rng, cell["reliability"], (repetitions, cell["R"]))
+    return tally(shown(valid, risks, rng.random((repetitions, cell["n"]))), wanted)
+
+
+def shown(valid: NDArray[np.bool_], risks: Array, uniforms: Array) -> Methods:
+    """Return which repetitions each method calls unreliable, from risks beside the uniforms."""
+    (repetitions, releases), n = risks.shape, uniforms.shape[1]
+    places = np.sort(uniforms, axis=1)  # U_(1), U_(2), ...
 
     def scores(level: float) -> NDArray[np.int64]:
         errors = least_errors(n, TOLERANCE, level)
@@ -113,18 +128,15 @@ def violations(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: W
         upper = clopper_pearson_upper(np.arange(releases + 1), releases, alpha=BETA)
         return {"violation": upper[valid.sum(axis=1)] < TARGET}
 
-    return tally(
-        {
-            "Holm, binomial": by_holm,
-            "oracle": by_oracle,
-            "direct sharp, binomial": lambda: by_direct(direct_rule(releases)),
-            "direct sharp, t = .01": lambda: by_direct(direct_rule(releases, 0.01)),
-            "count, binomial": lambda: {
-                "violation": scores(float(COUNT_THRESHOLD)) >= count_needed(releases)
-            },
+    return {
+        "Holm, binomial": by_holm,
+        "oracle": by_oracle,
+        "direct sharp, binomial": lambda: by_direct(direct_rule(releases)),
+        "direct sharp, t = .01": lambda: by_direct(direct_rule(releases, 0.01)),
+        "count, binomial": lambda: {
+            "violation": scores(float(COUNT_THRESHOLD)) >= count_needed(releases)
         },
-        wanted,
-    )
+    }
 
 
 def exact_rates(cell: Cell) -> dict[tuple[str, str], float]:
