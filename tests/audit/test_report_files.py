@@ -148,7 +148,7 @@ def test_the_advice_is_recorded_and_never_searched_for_again(
     (done,) = chosen.journal().ledger.find(Stage.CERTIFIED)
     assert ADVICE in done.body["files"]
     before = {name: (chosen.folder / name).read_bytes() for name in REPORTS}
-    monkeypatch.setattr("proxyguard.report.advice.power", None)  # would raise if it were called
+    monkeypatch.setattr("proxyguard.report.advice.recommend", None)  # would raise if it were called
     monkeypatch.setattr("proxyguard.audit.report.advise", None)
     assert chosen.status().verdicts[0]["advice"]
     chosen.report()

@@ -214,7 +214,7 @@ DOORS: dict[str, Door] = {
     }),
     "recommend": (recommended, {"law": LAW, "question": QUESTION}, {
         "law": [*OBJECT, None], "question": [*OBJECT, None], "seed": [*SEED, None],
-        "repetitions": [*SIZE, None], "progress": [3, "x"],
+        "repetitions": [*SIZE, None], "effort": [0, -1, NAN, None, "x"], "progress": [3, "x"],
     }),
     "stress": (stressed, {}, {
         "found": [*OBJECT, None], "reliability_errors": [*LISTS_OF_NUMBERS, None],

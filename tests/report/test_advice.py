@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from math import sqrt
 from typing import Any
 
@@ -12,17 +13,24 @@ import pytest
 import proxyguard as pg
 from proxyguard.evidence.record import evidence_record
 from proxyguard.modes.claim import Claim
+from proxyguard.modes.direct import Direct
+from proxyguard.modes.planning import AuditPlan, Way
+from proxyguard.plan.law import Law
+from proxyguard.plan.recommend import Recommendation, recommend
+from proxyguard.plan.report import PlanReport
+from proxyguard.registry.test import ComponentTest
 from proxyguard.report.advice import (
-    MOST_RECORDS,
+    EFFORT,
     NEAREST,
+    RECORDED,
+    REPETITIONS,
     Sizes,
     Unsettled,
     advice_words,
     advise,
-    find_sizes,
     law_of,
     nearest,
-    plan_of,
+    question_of,
     unit_deviations,
     unit_means,
 )
@@ -59,10 +67,57 @@ def test_a_workload_is_planned_with_the_requirements_nearest_to_their_limits() -
     assert nearest(few) is few
 
 
-def simulate(case: Unsettled, n: int, releases: int, trials: int) -> float:
-    """Return how often the advised audit validates: losses drawn, certified from scratch."""
-    law = law_of(case)
-    plan = plan_of(case, n, releases)
+def planned(case: Unsettled) -> Recommendation:
+    """Return what the planner recommends where this target's estimates are the truth."""
+    return recommend(
+        law_of(nearest(case)), question_of(case), seed=case.seed, repetitions=REPETITIONS,
+        effort=EFFORT,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def recommended() -> Recommendation:
+    """Return the plan for `unsettled`."""
+    return planned(unsettled())
+
+
+@pytest.fixture(scope="module")
+def advised() -> dict[str, Any]:
+    """Return the advice for `unsettled`."""
+    return advise(unsettled())
+
+
+def test_advice_and_plan_say_the_same_numbers(
+    recommended: Recommendation, advised: dict[str, Any]
+) -> None:
+    said = advised
+    plan, power = recommended.chosen.plan, recommended.chosen.power
+    assert (said["n"], said["R"]) == (plan.n, plan.releases)
+    assert (said["power"], said["power_error"]) == pytest.approx(
+        (power.value, power.standard_error), abs=5e-5
+    )
+    words = str(PlanReport(found=recommended))
+    assert f"Plan: {said['n']:,} target records, {said['R']:,} draws" in words
+    assert f"{recommended.chosen.way.label}; tests: {recommended.chosen.way.tests}" in words
+    assert f"planned as {recommended.chosen.way.label}, tests: " in said["sentence"]
+    assert f"about {said['n']:,} records" in said["sentence"]
+
+
+def test_the_planner_is_asked_what_was_registered() -> None:
+    claim = Claim.of({"reliability_target": "0.75", "alpha": "0.02", "mode": "named"})
+    case = unsettled(claim=claim, mechanisms=3, digits=3, design=pg.Independent())
+    question = question_of(case)
+    assert (question.reliability_target, question.alpha) == (Fraction(3, 4), Fraction(1, 50))
+    assert (question.mechanisms, question.digits, question.power) == (3, 3, 0.8)
+    assert question.design == pg.Independent()
+    # The unit of cost is this audit: as many records again cost what as many draws again do.
+    assert question.cost(500, 0) == question.cost(0, 40) == 1.0
+    assert "named" in question.modes
+
+
+def simulate(law: Law, plan: AuditPlan, trials: int) -> float:
+    """Return how often an audit validates: losses drawn, certified from scratch."""
+    n, releases = plan.n, plan.releases
     rng = np.random.default_rng(8)
     kinds = law.releases.size
     chances = np.append(law.releases, 1.0 - law.releases.sum())
@@ -82,32 +137,23 @@ def simulate(case: Unsettled, n: int, releases: int, trials: int) -> float:
     return validated / trials
 
 
-@pytest.mark.parametrize(
-    "choices",
-    [{}, {"test": "empirical_bernstein"}, {"mode": "named", "test": "bentkus"}],
-    ids=["betting", "empirical Bernstein", "named"],
-)
-def test_the_advised_plan_reaches_its_power_when_it_is_run(choices: dict[str, Any]) -> None:
-    case = unsettled(claim=Claim.of({"reliability_target": 0.8, **choices}))
-    found = advise(case)
-    assert found["power"] >= 0.8
-    trials = 120
-    rate = simulate(case, found["n"], found["R"], trials)
-    error = sqrt(found["power_error"] ** 2 + found["power"] * (1 - found["power"]) / trials)
-    assert abs(rate - found["power"]) <= 3 * error
+def test_the_advised_plan_reaches_its_power_when_it_is_run(recommended: Recommendation) -> None:
+    chosen, trials = recommended.chosen, 120
+    assert 0.8 <= chosen.power.value <= 0.9
+    rate = simulate(recommended.law, chosen.plan, trials)
+    own = chosen.power.value * (1 - chosen.power.value) / trials
+    assert abs(rate - chosen.power.value) <= 3 * sqrt(chosen.power.standard_error**2 + own)
     assert rate >= 0.8 - 3 * sqrt(0.16 / trials)
 
 
-def test_half_of_the_advised_records_would_not_do() -> None:
+def test_half_of_the_advised_records_would_not_do(recommended: Recommendation) -> None:
     # The advice is no more than needed by much: the same draws with half the records fail.
-    case = unsettled()
-    found = advise(case)
-    assert simulate(case, found["n"] // 2, found["R"], 60) < 0.7
+    plan = recommended.chosen.plan
+    assert simulate(recommended.law, replace(plan, n=plan.n // 2), 60) < 0.7
 
 
-def test_it_says_what_it_is_and_repeats_itself() -> None:
-    first, second = advise(unsettled()), advise(unsettled())
-    assert first == second
+def test_it_says_what_it_is(advised: dict[str, Any]) -> None:
+    first = advised
     for words in ("not a certified statement", "estimates are noisy", "fresh target", "'risk'"):
         assert words in first["sentence"]
     assert f"{first['n']:,} records (here 500)" in first["sentence"]
@@ -137,7 +183,7 @@ def test_margins_too_thin_for_any_target_are_told() -> None:
     means = np.tile([0.29999, 0.45], (40, 1))
     found = advise(replace(case, means=means))
     assert found["n"] is None
-    assert f"up to {MOST_RECORDS:,} records" in found["sentence"]
+    assert "up to 5,000 records and 500 draws" in found["sentence"]
 
 
 def test_subgroups_are_left_alone() -> None:
@@ -159,46 +205,39 @@ def test_means_and_deviations_are_read_from_evidence() -> None:
     assert unit_deviations(record) == pytest.approx([0.2887, 0.1443], rel=0.05)
 
 
-def test_more_mechanisms_ask_for_more() -> None:
-    alone, five = advise(unsettled()), advise(unsettled(mechanisms=5))
+def test_more_mechanisms_ask_for_more(advised: dict[str, Any]) -> None:
+    alone, five = advised, advise(unsettled(mechanisms=5))
     assert five["n"] / alone["n"] + five["R"] / alone["R"] > 2.0
 
 
-def test_the_advice_asks_for_hardly_more_than_the_goal() -> None:
-    for choices in ({}, {"test": "empirical_bernstein"}, {"mode": "named", "test": "bentkus"}):
-        found = find_sizes(unsettled(claim=Claim.of({"reliability_target": 0.8, **choices})))
-        assert found is not None
-        assert 0.8 <= found.power <= 0.9
-
-
 def test_words_come_from_recorded_sizes_and_nothing_is_simulated(
-    monkeypatch: pytest.MonkeyPatch,
+    advised: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case = unsettled()
-    whole = advise(case)
-    monkeypatch.setattr("proxyguard.report.advice.power", None)  # would raise if it were called
-    sizes = Sizes.of({key: whole[key] for key in ("n", "R", "power", "power_error")})
+    case, whole = unsettled(), advised
+    monkeypatch.setattr("proxyguard.report.advice.recommend", None)  # would raise if called
+    sizes = Sizes.of({key: whole[key] for key in RECORDED})
     assert advice_words(case, sizes) == whole
     assert "39 of 40 releases valid, planned with 96.3 %" in whole["sentence"]  # 39.5 / 41
     with pytest.raises(ValueError, match="invalid literal"):
         Sizes.of({**sizes.to_dict(), "n": "use this mechanism"})
+    for key in ("mode", "bound", "score", "test"):
+        with pytest.raises(ValueError, match="use this mechanism"):
+            Sizes.of({**sizes.to_dict(), key: "use this mechanism"})
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({}, "by the same tests and mode"),
-        ({"sequential": True}, "but with decided once after all draws instead of look by look"),
-        ({"unequal": True}, "but with equal shares of the error budget"),
-        ({"claim": Claim.of({"reliability_target": 0.8, "threshold": "0.01"})},
-         "but with the threshold chosen anew for the number of draws"),
+        ({}, "planned as direct, sharp, tests: empirical bernstein, if this"),
+        ({"sequential": True}, "; with decided once after all draws instead of look by look, if"),
+        ({"unequal": True}, "; with equal shares of the error budget, if"),
     ],
-    ids=["same", "sequential", "shares", "threshold"],
-)  # fmt: skip
+    ids=["same", "sequential", "shares"],
+)
 def test_what_differs_from_the_registered_audit_is_said(
     changes: dict[str, Any], words: str
 ) -> None:
-    sizes = Sizes(n=600, R=40, power=0.84, power_error=0.02)
+    way = Way(kind=Direct, bound="sharp", score="pvalue", test=ComponentTest.EMPIRICAL_BERNSTEIN)
+    sizes = Sizes(n=600, R=40, power=0.84, power_error=0.02, way=way)
     sentence = advice_words(unsettled(**changes), sizes)["sentence"]
     assert words in sentence
-    assert ("by the same tests and mode" in sentence) == (not changes)

@@ -377,6 +377,10 @@ class AdvisedSizes(Document):
     R: Count = Field(description="Draws.")
     power: Share = Field(description="The chance of validation, simulated.")
     power_error: Share = Field(description="Monte Carlo error of that chance.")
+    mode: str = Field(description="The mode that it would register.")
+    bound: Literal["", "paper", "rescaled", "sharp"] = Field(description="Its bound, if it has.")
+    score: Literal["", "pvalue", "slack"] = Field(description="Its score, if it has.")
+    test: str | None = Field(description="Its test; nothing: by declaration.")
 
 
 class Advice(Document):

@@ -65,6 +65,10 @@ class ReportAdvice(Document):
     R: Count | None = Field(description="Draws that are advised.")
     power: float | None = Field(description="The chance of validation, simulated.")
     power_error: float | None = Field(description="Monte Carlo error of that chance.")
+    mode: str | None = Field(description="The mode that it would register.")
+    bound: str | None = Field(description="Its bound, if it has one.")
+    score: str | None = Field(description="Its score, if it has one.")
+    test: str | None = Field(description="Its test; nothing: by declaration.")
     sentence: str = Field(description="The advice in words.")
 
 

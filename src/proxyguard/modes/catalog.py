@@ -82,6 +82,14 @@ def planned_modes() -> tuple[type[Planned], ...]:
     return tuple(kind for kind in MODES if issubclass(kind, Planned))
 
 
+def planned_mode(name: str) -> type[Planned]:
+    """Return the class of a mode that can be planned, by its name."""
+    by_name = {kind.mode: kind for kind in planned_modes()}
+    if name not in by_name:
+        raise RegistryError(f"a mode that can be planned is one of {list(by_name)}, got {name!r}")
+    return by_name[name]
+
+
 def planned_names() -> tuple[str, ...]:
     """Return the names of the modes that can be planned."""
     return tuple(kind.mode for kind in planned_modes())

@@ -9,7 +9,7 @@ from math import floor
 import numpy as np
 
 from proxyguard.errors import RegistryError
-from proxyguard.modes.catalog import planned_modes, planned_names
+from proxyguard.modes.catalog import planned_mode, planned_names
 from proxyguard.modes.planning import Planned, oracle_releases
 from proxyguard.registry.design import Design, Iid, Sampling, as_design
 from proxyguard.registry.numbers import MOST_DRAWS, Level, listed, members, real, share, whole
@@ -98,8 +98,7 @@ class Question:
     @property
     def kinds(self) -> list[type[Planned]]:
         """The modes that are open."""
-        by_name = {kind.mode: kind for kind in planned_modes()}
-        return [by_name[name] for name in self.modes]
+        return [planned_mode(name) for name in self.modes]
 
     @property
     def target(self) -> float:

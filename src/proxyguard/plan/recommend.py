@@ -33,7 +33,7 @@ from proxyguard.plan.search import (
     tune,
 )
 from proxyguard.plan.ways import ways
-from proxyguard.registry.numbers import MOST_REPETITIONS, callback, whole
+from proxyguard.registry.numbers import MOST_REPETITIONS, callback, real, whole
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest
 
@@ -99,13 +99,19 @@ def recommend(
     *,
     seed: int = 0,
     repetitions: int = FINE,
+    effort: float = EFFORT,
     progress: Progress = lambda what, done, total: None,
 ) -> Recommendation:
-    """Return the most powerful plan within the question's limits, or the cheapest good one."""
+    """Return the most powerful plan within the question's limits, or the cheapest good one.
+
+    ``effort`` is how many losses one evaluation of a search may bet on, and a tenth of what the
+    chosen plan may: less is quicker, and every power says its Monte Carlo error.
+    """
     if not isinstance(law, Law) or not isinstance(question, Question):
         raise RegistryError(f"recommend takes a Law and a Question, got {law!r} and {question!r}")
     seed = whole(seed, "seed", least=0)
     repetitions = whole(repetitions, "repetitions", most=MOST_REPETITIONS)
+    effort = real(effort, "effort", low=1.0)
     callback(progress, "progress")
     if law.reliability <= question.target + 1e-9:  # a sum of chances is rounded
         raise RegistryError(
@@ -120,11 +126,12 @@ def recommend(
     everything = ways(question, law.requirements)
     sound = [way for way in everything if not _dominated(way, law.requirements)]
     searched = [way for way in sound if way.kind.searched(way)] or sound
-    search = Search(law, question, searched, seed, progress)
+    search = Search(law, question, searched, seed, progress, effort)
     found = search.cheapest() if question.power is not None else search.most_powerful()
     best = search.pick().plan
-    tuning = Pool(law, question, best.n, best.releases, seed=seed, repetitions=COARSE)
-    fresh = Pool(law, question, best.n, best.releases, seed=seed + 1, repetitions=TABLE)
+    size = (best.n, best.releases)
+    tuning = Pool(law, question, *size, seed=seed, repetitions=COARSE, effort=effort)
+    fresh = Pool(law, question, *size, seed=seed + 1, repetitions=TABLE, effort=effort)
     tuned = []
     for done, way in enumerate(everything, start=1):
         option = tune(law, question, way, tuning.of(way), best.releases)
@@ -140,11 +147,11 @@ def recommend(
     )
     if top == 0.0:  # what it would take is then told of the way that needs the least
         chosen = min(rivals, key=_need)
-    chosen = _enough(law, question, chosen, seed + 2, repetitions)
+    chosen = _enough(law, question, chosen, seed + 2, (repetitions, effort))
     doubt = doubted_law(law, question.target)
     return Recommendation(
         question=question, law=law, chosen=chosen,
-        doubted=_afresh(doubt, chosen, seed + 3, TABLE).power,
+        doubted=_afresh(doubt, chosen, seed + 3, (TABLE, effort)).power,
         alternatives=tuple(sorted(tuned, key=lambda o: -o.power.value)),
         sizes=tuple(found), needs=needs(chosen.requirements, chosen.plan),
         paper=paper_limits(chosen.requirements, [float(m) for m in law.margins], chosen.plan),
@@ -169,9 +176,11 @@ def _dominated(way: Way, requirements: Sequence[Requirement]) -> bool:
     return way.test is ComponentTest.BENTKUS and all(r.two_valued for r in requirements)
 
 
-def _enough(law: Law, question: Question, option: Option, seed: int, repetitions: int) -> Option:
+def _enough(
+    law: Law, question: Question, option: Option, seed: int, limits: tuple[int, float]
+) -> Option:
     """Return the option on fresh targets, with a few more records where the goal was missed."""
-    first = chosen = _afresh(law, option, seed, repetitions)
+    first = chosen = _afresh(law, option, seed, limits)
     if question.power is None or question.n is not None:
         return first
     releases = option.plan.releases
@@ -180,14 +189,15 @@ def _enough(law: Law, question: Question, option: Option, seed: int, repetitions
         if chosen.power.value >= question.power or n > question.most_records_with(releases):
             break
         larger = replace(option, plan=replace(option.plan, n=n), cost=question.cost(n, releases))
-        chosen = _afresh(law, larger, seed, repetitions)
+        chosen = _afresh(law, larger, seed, limits)
     # Where the draws limit the power, more records buy nothing: then the first plan stands.
     return chosen if chosen.power.value >= question.power else first
 
 
-def _afresh(law: Law, option: Option, seed: int, repetitions: int) -> Option:
-    """Return the option with its power on targets that no choice has seen."""
+def _afresh(law: Law, option: Option, seed: int, limits: tuple[int, float]) -> Option:
+    """Return the option with its power on targets that no choice has seen, so many at the most."""
+    repetitions, effort = limits
     own = law.requiring(option.requirements)
     if option.way.test is None or option.way.test.needs_records:
-        repetitions = affordable(law, option.plan.n, 10 * EFFORT, repetitions)
+        repetitions = affordable(law, option.plan.n, 10 * effort, repetitions)
     return replace(option, power=power(own, option.plan, repetitions=repetitions, seed=seed))

@@ -35,6 +35,9 @@ ALIKE = 0.001
 DOUBTED_MARGIN = 0.85
 """Of its margin, what a law keeps when it is doubted; reliability loses half its excess."""
 
+OUT_OF_REACH = 0.2
+"""How far the largest sizes may fall short of a goal, on few targets, before it is given up."""
+
 EFFORT = 6e6
 """Bets that one evaluation of a search may cost, a fraction of a second."""
 
@@ -79,10 +82,11 @@ class Pool:
     """Targets of one size: one set for tests of moments, a smaller one where records are read."""
 
     def __init__(
-        self, law: Law, question: Question, n: int, releases: int, *, seed: int, repetitions: int
-    ) -> None:
+        self, law: Law, question: Question, n: int, releases: int, *, seed: int,
+        repetitions: int, effort: float,
+    ) -> None:  # fmt: skip
         self._law, self._n, self._seed, self._repetitions = law, n, seed, repetitions
-        self._question, self._releases = question, releases
+        self._question, self._releases, self._effort = question, releases, effort
         self._aims: dict[type[Planned], float | None] = {}
         self._kept: dict[object, Targets] = {}
 
@@ -96,7 +100,7 @@ class Pool:
         if key not in self._kept:
             repetitions = self._repetitions
             if reads:
-                repetitions = affordable(self._law, self._n, EFFORT, repetitions)
+                repetitions = affordable(self._law, self._n, self._effort, repetitions)
             self._kept[key] = Targets(
                 self._law, self._n, repetitions=repetitions, seed=self._seed, aim=key[1],
                 digits=self._question.digits,
@@ -114,9 +118,10 @@ class Search:
     """Options at the sizes that are worth a look."""
 
     def __init__(
-        self, law: Law, question: Question, searched: Sequence[Way], seed: int, progress: Progress
-    ) -> None:
-        self._law, self._question, self._seed = law, question, seed
+        self, law: Law, question: Question, searched: Sequence[Way], seed: int,
+        progress: Progress, effort: float = EFFORT,
+    ) -> None:  # fmt: skip
+        self._law, self._question, self._seed, self._effort = law, question, seed, effort
         self._ways = list(searched)
         self._progress = progress
         self._found: dict[tuple[int, int], Option] = {}
@@ -145,6 +150,11 @@ class Search:
         goal = self._question.power
         assert goal is not None  # the caller asked for a power
         grid = [releases for _, releases in self._sizes]
+        if self._question.budget is None and len(grid) > 1:
+            # With most of both and no budget to share, smaller sizes fare no better than this.
+            largest = self._at(*self._sizes[-1])
+            if largest.power.value < goal - OUT_OF_REACH:
+                return self._known()
         best: Option | None = None
         for releases in grid:
             best = self._least(releases, goal, best) or best
@@ -183,10 +193,16 @@ class Search:
         size = (option.plan.n, option.plan.releases)
         if size not in self._doubts:
             law = doubted_law(self._law, self._question.target)
-            pool = Pool(law, self._question, *size, seed=self._seed, repetitions=COARSE)
+            pool = self._pool(law, *size)
             found = judged(law, option, pool.of(option.way, tuned=True))
             self._doubts[size] = found.power.value
         return self._doubts[size]
+
+    def _pool(self, law: Law, n: int, releases: int) -> Pool:
+        return Pool(
+            law, self._question, n, releases, seed=self._seed, repetitions=COARSE,
+            effort=self._effort,
+        )  # fmt: skip
 
     def _least(self, releases: int, goal: float, best: Option | None) -> Option | None:
         """Return the cheapest option with so many draws, if it reaches the goal for less.
@@ -241,7 +257,7 @@ class Search:
     def _best_at(self, n: int, releases: int) -> Option:
         """Return the best way at one size, on few targets."""
         law, question = self._law, self._question
-        pool = Pool(law, question, n, releases, seed=self._seed, repetitions=COARSE)
+        pool = self._pool(law, n, releases)
         options = [tune(law, question, way, pool.of(way), releases) for way in self._ways]
         known = [option for option in options if option is not None]
         if not known:

@@ -1,31 +1,28 @@
-"""What would settle an unresolved verdict on a fresh target, from the planner.
+"""What would settle an unresolved verdict on a fresh target: a question to the planner.
 
 A plan, and no part of the certificate: it takes this target's estimates for the truth, which
-they are not. Sizes come from a normal approximation and are then judged by simulating the
-audit itself, with the registered tests; what is said is what that simulation gave.
+they are not. The law of those estimates and the registered question go to `plan.recommend`, with
+what this audit had as the unit of cost; what is said is what it answers.
 
-The sizes are found once, when the certificate is made, and recorded beside it; the words are
-made from them whenever they are shown, so that no page depends on a simulation.
+The plan is found once, when the certificate is made, and recorded beside it; the words are
+made from it whenever they are shown, so that no page depends on a simulation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from math import ceil, log, log10, sqrt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.exact.binomial import upper_tail
 from proxyguard.exact.rounding import at_most
-from proxyguard.exact.sharp import critical_count
-from proxyguard.modes.planning import AuditPlan, Planned, least_releases_sharp, planned
+from proxyguard.modes.catalog import planned_mode
+from proxyguard.modes.planning import BOUNDS, Planned, Way
 from proxyguard.plan.law import Law, estimated_law
-from proxyguard.plan.power import Power, power
-from proxyguard.plan.question import geometric
-from proxyguard.registry.choices import Score
+from proxyguard.plan.question import MOST_RECORDS, MOST_RELEASES, Question
+from proxyguard.plan.recommend import recommend
 from proxyguard.registry.design import Clustered, Design
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest
@@ -38,27 +35,20 @@ GOAL = 0.8
 DIGITS = 4
 """Digits of a simulated power that every machine agrees on."""
 
-KINDS = 12
+KINDS = 6
 """Kinds of valid release: equally many each, from the least margin upwards."""
 
-NEAREST = 100
+NEAREST = 10
 """Requirements that sizes are planned with, the ones nearest to their limits."""
 
-FAR = 5.0
-"""Standard errors from a cutoff beyond which a release scores always, or never."""
+LARGER, LEAST_RECORDS, LEAST_RELEASES = 10, 5_000, 500
+"""How many times the records and draws of this audit are searched, and how many at the least."""
 
-MOST_RECORDS, MOST_RELEASES = 50_000, 2_000
-"""Sizes beyond which nothing is advised."""
+EFFORT, REPETITIONS = 1e6, 400
+"""Losses that one evaluation bets on, and targets on which the plan is judged: some seconds."""
 
-EFFORT = 2e6
-"""Losses that are bet on in one simulation, a fifth of a second, where so few targets do."""
-
-COARSE, FINE = 60, 240
-"""Targets that are simulated at the least, to find a size and to settle it."""
-
-BUMPS, TRIED, CUTS = 8, 3, 6
-"""How often records are added where the simulation fell short, how many sizes are tried, and
-how many sizes are judged to settle one."""
+RECORDED = ("n", "R", "power", "power_error", "mode", "bound", "score", "test")
+"""What is recorded of a plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -126,20 +116,28 @@ class Sizes:
     R: int
     power: float
     power_error: float
+    way: Way
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values."""
-        return asdict(self)
+        way = self.way
+        values = (
+            self.n, self.R, self.power, self.power_error, way.mode, way.bound, way.score,
+            None if way.test is None else way.test.value,
+        )  # fmt: skip
+        return dict(zip(RECORDED, values, strict=True))
 
     @classmethod
     def of(cls, value: Mapping[str, Any]) -> Sizes:
-        """Return recorded sizes; what is no number raises."""
-        return cls(
-            n=int(value["n"]),
-            R=int(value["R"]),
-            power=float(value["power"]),
-            power_error=float(value["power_error"]),
-        )
+        """Return recorded sizes; what is no number, and what is no way to audit, raises."""
+        n, releases, power, error, mode, bound, score, test = (value[name] for name in RECORDED)
+        if bound not in ("", *BOUNDS) or score not in ("", "pvalue", "slack"):
+            raise ValueError(f"no plan has the bound {bound!r} and the score {score!r}")
+        way = Way(
+            kind=planned_mode(mode), bound=bound, score=score,
+            test=None if test is None else ComponentTest(test),
+        )  # fmt: skip
+        return cls(n=int(n), R=int(releases), power=float(power), power_error=float(error), way=way)
 
 
 def advise(case: Unsettled) -> dict[str, Any]:
@@ -148,20 +146,43 @@ def advise(case: Unsettled) -> dict[str, Any]:
 
 
 def find_sizes(case: Unsettled) -> Sizes | None:
-    """Return sizes that reach the goal when they are simulated; the slow part."""
+    """Return the plan that reaches the goal for the least; the slow part."""
     if _no_start(case):
         return None
     near = nearest(case)
-    found = _search(near, law_of(near))
-    if found is None:
-        return None
-    plan, reached = found
-    return Sizes(
-        n=plan.n,
-        R=plan.releases,
-        power=round(reached.value, DIGITS),
-        power_error=round(reached.standard_error, DIGITS),
+    found = recommend(
+        law_of(near), question_of(case), seed=case.seed, repetitions=REPETITIONS, effort=EFFORT
     )
+    if not found.reaches:
+        return None
+    plan, power = found.chosen.plan, found.chosen.power
+    return Sizes(
+        n=plan.n, R=plan.releases, power=round(power.value, DIGITS),
+        power_error=round(power.standard_error, DIGITS), way=found.chosen.way,
+    )  # fmt: skip
+
+
+def question_of(case: Unsettled) -> Question:
+    """Return what the planner is asked: the registered question, both sizes open.
+
+    Cost is counted in what this audit had: ``n'/n + R'/R``.
+    """
+    reliability_target = case.claim.reliability_target
+    assert reliability_target is not None  # a claim about a mechanism
+    return Question(
+        reliability_target=reliability_target, alpha=case.claim.alpha, mechanisms=case.mechanisms,
+        record_cost=1.0 / case.n, release_cost=1.0 / case.releases, power=GOAL,
+        most_records=_most_records(case), most_releases=_most_releases(case),
+        design=case.design, digits=case.digits,
+    )  # fmt: skip
+
+
+def _most_records(case: Unsettled) -> int:
+    return min(max(LARGER * case.n, LEAST_RECORDS), max(case.n, MOST_RECORDS))
+
+
+def _most_releases(case: Unsettled) -> int:
+    return min(max(LARGER * case.releases, LEAST_RELEASES), max(case.releases, MOST_RELEASES))
 
 
 def advice_words(case: Unsettled, sizes: Sizes | None) -> dict[str, Any]:
@@ -173,9 +194,9 @@ def advice_words(case: Unsettled, sizes: Sizes | None) -> dict[str, Any]:
     if sizes is None:
         return _silent(
             case, least,
-            f"no audit of up to {MOST_RECORDS:,} records and {MOST_RELEASES:,} draws reaches "
-            f"{100 * GOAL:g} % power when this target's estimates are taken for the truth: they "
-            "lie too near the limits, or too few releases meet them",
+            f"no audit of up to {_most_records(case):,} records and {_most_releases(case):,} draws "
+            f"reaches {100 * GOAL:g} % power when this target's estimates are taken for the truth: "
+            "they lie too near the limits, or too few releases meet them",
         )  # fmt: skip
     valid = (
         f"{int(case.valid.sum())} of {case.releases} releases valid, planned with "
@@ -185,7 +206,7 @@ def advice_words(case: Unsettled, sizes: Sizes | None) -> dict[str, Any]:
     sentence = (
         f"On a fresh target, about {sizes.n:,} {unit} (here {case.n:,}) and {sizes.R:,} draws "
         f"(here {case.releases:,}) would validate with a chance of {sizes.power:.2f} (simulated, "
-        f"Monte Carlo error {sizes.power_error:.2f}), {_same(case)}, if this "
+        f"Monte Carlo error {sizes.power_error:.2f}), {_how(case, sizes.way)}, if this "
         f"target's estimates were the truth: {valid}. {least} "
         "This is a plan, not a certified statement; the estimates are noisy, and this target "
         "cannot be used again."
@@ -193,19 +214,15 @@ def advice_words(case: Unsettled, sizes: Sizes | None) -> dict[str, Any]:
     return {**_base(case), "sentence": " ".join(sentence.split()), **sizes.to_dict()}
 
 
-def _same(case: Unsettled) -> str:
-    """Return in what the planned audit is the registered one, and in what it is not."""
+def _how(case: Unsettled, way: Way) -> str:
+    """Return how the plan would be registered, and in what it is not this audit."""
+    tests = "" if way.tests == "-" else f", tests: {way.tests.replace('_', ' ')}"
     differs = []
     if case.sequential:
         differs.append("decided once after all draws instead of look by look")
-    chosen = case.claim.choices()
-    if chosen.get("threshold") is not None or chosen.get("violation_threshold") is not None:
-        differs.append("the threshold chosen anew for the number of draws")
     if case.unequal:
         differs.append("equal shares of the error budget")
-    if not differs:
-        return "by the same tests and mode"
-    return f"by the same tests, but with {', '.join(differs)}"
+    return f"planned as {way.label}{tests}" + "".join(f"; with {words}" for words in differs)
 
 
 def _no_start(case: Unsettled) -> str:
@@ -245,7 +262,7 @@ def _base(case: Unsettled) -> dict[str, Any]:
 
 def _silent(case: Unsettled, least: str, why: str) -> dict[str, Any]:
     sentence = f"No sizes are advised: {why}. {least} This is no certified statement."
-    nothing = dict.fromkeys(("n", "R", "power", "power_error"))
+    nothing = dict.fromkeys(RECORDED)
     return {**_base(case), "sentence": " ".join(sentence.split()), **nothing}
 
 
@@ -285,193 +302,3 @@ def law_of(case: Unsettled) -> Law:
         deviations=[float(d) for d in case.deviations],
         origin="estimates of this target taken for the truth",
     )  # fmt: skip
-
-
-def plan_of(case: Unsettled, n: int, releases: int) -> AuditPlan:
-    """Return the registered claim at other sizes; a threshold is chosen anew for its draws."""
-    claim = planned(case.claim.with_default_thresholds())
-    return AuditPlan(
-        claim=claim, n=n, releases=releases, mechanisms=case.mechanisms, design=case.design,
-        digits=case.digits,
-    )  # fmt: skip
-
-
-def _search(case: Unsettled, law: Law) -> tuple[AuditPlan, Power] | None:
-    """Return the first of the cheapest sizes that reaches the goal when it is simulated."""
-    for n, releases in list(_sizes(case, law))[:TRIED]:
-        failed = 0
-        for _ in range(BUMPS):
-            plan = plan_of(case, n, releases)
-            if _enough(_simulated(case, law, plan, COARSE)):
-                found = _settled(case, law, plan, failed)
-                if found is not None:
-                    return found
-                break
-            failed = n
-            n = _round_up(1.15 * n)
-            if n > MOST_RECORDS:
-                break
-    return None
-
-
-def _enough(reached: Power) -> bool:
-    """Return whether the goal is reached, by more than the simulation's error."""
-    return reached.value - reached.standard_error >= GOAL
-
-
-def _settled(
-    case: Unsettled, law: Law, plan: AuditPlan, failed: int
-) -> tuple[AuditPlan, Power] | None:
-    """Return about the fewest records that reach the goal, from a size that seemed to.
-
-    Judged on more targets than the search, whose luck would otherwise pick the size.
-    """
-    n, best = plan.n, None
-    for _ in range(CUTS):
-        tried = plan_of(case, n, plan.releases)
-        reached = _simulated(case, law, tried, FINE)
-        if _enough(reached):
-            best = (tried, reached)
-        else:
-            failed = n
-        if best is None:
-            n = _round_up(1.15 * n)
-            if n > MOST_RECORDS:
-                break
-            continue
-        least = best[0].n
-        n = _round_up(least / 1.5) if failed == 0 else _round_up(sqrt(failed * least))
-        if not failed < n < least:
-            break
-    return best
-
-
-def _sizes(case: Unsettled, law: Law) -> Iterator[tuple[int, int]]:
-    """Yield sizes by the normal approximation, the cheapest first.
-
-    Cost is counted in what this audit had: ``n'/n + R'/R``.
-    """
-    level = float(case.claim.alpha) / case.mechanisms
-    least = least_releases_sharp(target=case.claim.target, alpha=level) or MOST_RELEASES
-    most = max(MOST_RELEASES, case.releases)
-    grid = {_round_up(r) for r in geometric(min(least, most), most, 12)} | {case.releases}
-    found = []
-    for releases in sorted(grid):
-        n = _least_records(case, law, releases)
-        if n is not None:
-            found.append((n / case.n + releases / case.releases, n, releases))
-    yield from ((n, releases) for _, n, releases in sorted(found))
-
-
-def _least_records(case: Unsettled, law: Law, releases: int) -> int | None:
-    """Return how many records the approximation asks for beside so many draws."""
-    plan = plan_of(case, 1000, releases)
-    levels = plan.levels(law.requirements)
-    needed = int(
-        critical_count(
-            releases, target=case.claim.target,
-            kappa=float(levels.threshold) if case.claim.mode == "direct" else 0.0,
-            alpha=float(levels.lower.total),
-        )
-    )  # fmt: skip
-    goal = GOAL + 0.05
-    if needed > releases or float(upper_tail(needed, releases, law.reliability)) < goal:
-        return None
-    level = levels.betting if case.claim.mode == "named" else float(levels.threshold)
-    tests = plan.tests(law.requirements)
-    noise = np.random.default_rng(case.seed).standard_normal((400, len(law.requirements)))
-    low, high = 1, 1
-    while _approximate(case, law, tests, level, high, releases, needed, noise) < goal:
-        low, high = high, 2 * high
-        if high > MOST_RECORDS:
-            return None
-    while high > 1.03 * low + 1:
-        middle = round(sqrt(low * high))
-        enough = _approximate(case, law, tests, level, middle, releases, needed, noise) >= goal
-        low, high = (low, middle) if enough else (middle, high)
-    return _round_up(high)
-
-
-def _approximate(
-    case: Unsettled, law: Law, tests: Sequence[ComponentTest], level: float, n: int,
-    releases: int, needed: int, noise: Array,
-) -> float:  # fmt: skip
-    """Return the power if sample means were normal and common to all kinds of release."""
-    means = law.means
-    cutoffs = np.array(
-        [_cutoff(case, r, t, float(d), level, n)
-         for r, t, d in zip(law.requirements, tests, case.deviations, strict=True)]
-    )  # fmt: skip
-    spread = np.minimum(case.deviations, np.sqrt(means * (1.0 - means)))
-    sample = means[None] + noise[:, None, :] * spread[None] / sqrt(n)
-    rates = np.all(sample <= cutoffs, axis=2) @ law.releases
-    tails = np.where(rates > 0.0, upper_tail(needed, releases, np.maximum(rates, 1e-12)), 0.0)
-    return float(tails.mean())
-
-
-def _cutoff(
-    case: Unsettled, requirement: Requirement, test: ComponentTest, deviation: float,
-    level: float, n: int,
-) -> float:  # fmt: skip
-    """Return about where a sample mean must lie for its release to score."""
-    slack = not case.claim.tested or getattr(case.claim, "score", None) is Score.SLACK
-    if slack and requirement.slack is not None:
-        return requirement.unit_cutoff
-    v, size = requirement.unit_limit, -2.0 * log(level) / n
-    if test is ComponentTest.HOEFFDING:
-        return v - sqrt(size / 4.0)
-    adapts = (
-        ComponentTest.EMPIRICAL_BERNSTEIN, ComponentTest.BETTING, ComponentTest.BETTING_FIXED,
-    )  # fmt: skip
-    variance = deviation**2 if test in adapts else v * (1.0 - v)
-    extra = 1.2 * size if test is ComponentTest.EMPIRICAL_BERNSTEIN else 0.0
-    return v - sqrt(variance * size) - extra
-
-
-def _simulated(case: Unsettled, law: Law, plan: AuditPlan, least: int) -> Power:
-    """Return the power of a plan, on as many simulated targets as the effort allows."""
-    law = _needed(case, law, plan)
-    losses = law.releases.size * len(law.requirements) * plan.n
-    repetitions = int(max(least, min(400, EFFORT / losses)))
-    return power(law, plan, repetitions=repetitions, seed=case.seed)
-
-
-def _needed(case: Unsettled, law: Law, plan: AuditPlan) -> Law:
-    """Return the law without what cannot change a score, which changes nothing but the time.
-
-    Requirements that no kind comes near to missing go; kinds that always score become one;
-    kinds that never score are left to the rest, which never does.
-    """
-    levels, tests = plan.levels(law.requirements), plan.tests(law.requirements)
-    level = min(levels.betting, float(levels.threshold))
-    cutoffs = np.array(
-        [_cutoff(case, r, t, float(d), level, plan.n)
-         for r, t, d in zip(law.requirements, tests, case.deviations, strict=True)]
-    )  # fmt: skip
-    room = (cutoffs - law.means) * sqrt(plan.n) / np.maximum(case.deviations, 1e-9)
-    kinds = np.flatnonzero(np.all(room > -FAR, axis=1))
-    sure = np.flatnonzero(np.all(room > FAR, axis=1))
-    kept = [j for j in range(len(tests)) if np.any(room[kinds, j] <= FAR)]
-    if not kept or kinds.size == 0 or isinstance(plan.claim.test, Mapping):
-        return law
-    one = sure[:1]
-    rows = np.concatenate([one, np.setdiff1d(kinds, sure)])
-    chances = law.releases[rows].copy()
-    if one.size:
-        chances[0] = law.releases[sure].sum()
-    return replace(
-        law,
-        requirements=tuple(law.requirements[j] for j in kept),
-        losses=tuple(law.losses[j][rows] for j in kept),
-        records=tuple(law.records[j] for j in kept),
-        releases=chances,
-    )
-
-
-def _round_up(value: float) -> int:
-    """Return a whole number with two leading digits, no smaller: sizes are no exact science."""
-    whole = ceil(value)
-    if whole < 100:
-        return whole
-    step: int = 10 ** (int(log10(whole)) - 1)
-    return step * ceil(whole / step)
