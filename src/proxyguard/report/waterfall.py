@@ -66,18 +66,21 @@ def waterfall_of(
 
 
 def _component(bound: Mapping[str, Any]) -> tuple[list[tuple[str, float]], float]:
-    """Return the steps and the level of a bound, or of the larger component of a hybrid."""
+    """Return the steps and the level of a bound, or of its largest component.
+
+    A bound of several components has a step "x bound" for each, in the order of their levels,
+    and the steps of each under "x: ".
+    """
     steps = [(str(s["label"]), float(s["value"])) for s in bound["steps"]]
-    budget = {part["symbol"]: float(Fraction(part["amount"])) for part in bound["budget"]}
-    values = dict(steps)
-    if "named bound" not in values:
-        return steps, sum(budget.values())
-    name, symbol = ("named", "alpha_N")
-    if values["direct bound"] > values["named bound"]:
-        name, symbol = ("direct", "alpha_D")
-    prefix = f"{name}: "
+    levels = [float(Fraction(part["amount"])) for part in bound["budget"]]
+    components = [(label, value) for label, value in steps if label.endswith(" bound")]
+    if not components:
+        return steps, sum(levels)
+    values = [value for _, value in components]
+    largest = values.index(max(values))
+    prefix = components[largest][0].removesuffix("bound").strip() + ": "
     own = [(label.removeprefix(prefix), v) for label, v in steps if label.startswith(prefix)]
-    return own, budget[symbol]
+    return own, levels[largest]
 
 
 def _without_contamination(steps: list[tuple[str, float]], alpha: float, upper: bool) -> float:
