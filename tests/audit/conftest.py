@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +22,16 @@ from proxyguard.audit.folder import CERTIFICATE, EVIDENCE, GRANT, RELEASES, reco
 from proxyguard.audit.open import predicate_of, subjects_of
 from proxyguard.audit.report import write_report
 from proxyguard.audit.sequential_claim import sequential_predicate
+from proxyguard.documents.evidence import Evidence, GroupEvidence
+from proxyguard.documents.grant import Grant
+from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.draw.pool import Draws
+from proxyguard.errors import DocumentError
 from proxyguard.evidence.record import derived_record, read_evidence
 from proxyguard.seal.canonical import canonical_bytes, digest
 from proxyguard.seal.journal import NAME
 from proxyguard.seal.keys import SigningKey
-from proxyguard.seal.ledger import Entry, Stage
-from proxyguard.seal.ledger import Path as LedgerPath
+from proxyguard.seal.ledger import FORMAT, Schedule, Stage
 
 DECLARATION = """\
 format = 1
@@ -237,17 +242,20 @@ class Forge:
     def steps(audit: Audit) -> list[Step]:
         """Return the ledger's stages and bodies, as values that can be edited."""
         entries = audit.journal().ledger.entries
-        return [(entry.stage, json.loads(entry.to_bytes())["body"]) for entry in entries]
+        return [(entry.stage, entry.body.to_dict()) for entry in entries]
 
     @staticmethod
     def write_chain(audit: Audit, chain: list[Step], key: SigningKey) -> None:
         """Write a ledger whose digests and signatures are all valid, whatever its steps are."""
         lines, previous = [], "0" * 64
         for index, (stage, body) in enumerate(chain):
-            entry = Entry(index=index, stage=stage, signer=key.public, body=body, previous=previous)
-            signed = {"entry": entry.to_dict(), "signature": key.sign(entry.to_bytes())}
-            lines.append(canonical_bytes(signed) + b"\n")
-            previous = entry.digest
+            entry = {
+                "format": FORMAT, "index": index, "stage": stage.value, "signer": key.public,
+                "body": body, "previous": previous,
+            }  # fmt: skip
+            content = canonical_bytes(entry)
+            lines.append(canonical_bytes({"entry": entry, "signature": key.sign(content)}) + b"\n")
+            previous = hashlib.sha256(content).hexdigest()
         (audit.folder / NAME).write_bytes(b"".join(lines))
 
     @classmethod
@@ -291,9 +299,10 @@ class Forge:
         """Let all derived numbers follow from the statistics as they are now."""
         record = evidence["groups"][name]
         registry = audit.folder.registry(audit.journal())
-        groups = groups_of(registry, audit.folder.read_json(RELEASES))
+        groups = groups_of(registry, audit.folder.document(ReleaseManifest, RELEASES))
         reading = readings_of(registry, groups, int(evidence["seed"]))[name][0]
-        record["derived"] = derived_record(read_evidence(record, reading))
+        stated = GroupEvidence.of(record, EVIDENCE)
+        record["derived"] = derived_record(read_evidence(stated, reading)).to_dict()
 
     @classmethod
     def certificate(
@@ -309,12 +318,15 @@ class Forge:
         changed = cls.edit_json(audit, EVIDENCE, evidence)
         journal = audit.journal()
         registry = folder.registry(journal)
-        sequential = journal.ledger.path is LedgerPath.SEQUENTIAL
+        sequential = journal.ledger.schedule is Schedule.SEQUENTIAL
         decide = sequential_predicate if sequential else predicate_of
         value, _ = open_envelope((folder / CERTIFICATE).read_bytes())
         signed = recorded_files(journal.ledger.entries)
-        grant = json.loads((folder / GRANT).read_bytes())["grant"] if GRANT in signed else None
-        value["predicate"] = decide(folder, journal, registry, changed, grant)
+        grant = folder.document(Grant, GRANT).grant if GRANT in signed else None
+        # Of evidence that has no form nothing follows: then the certificate says what it said.
+        with suppress(DocumentError):
+            stated = Evidence.of(changed, EVIDENCE)
+            value["predicate"] = decide(folder, journal, registry, stated, grant)
         subjects = subjects_of(journal, registry, folder.sha256(EVIDENCE))
         value["subject"] = [
             {"name": n, "digest": {"sha256": d}} for n, d in sorted(subjects.items())
@@ -322,7 +334,8 @@ class Forge:
         predicate(value["predicate"])
         folder.write(CERTIFICATE, sign_statement(value, key or cls.author(audit)))
         cls.rewrite(audit)
-        write_report(folder, audit.journal())
+        with suppress(DocumentError):
+            write_report(folder, audit.journal())
 
     @staticmethod
     def found_by(audit: Audit, *, with_target: bool = False) -> str:

@@ -55,14 +55,14 @@ def test_every_amendment_names_the_registry_that_it_supersedes(at: At) -> None:
     ledger = audit.journal().ledger
     first, second = ledger.find(Stage.AMENDED)
     registered = ledger.find(Stage.REGISTERED)[0]
-    assert first.body["supersedes"] == registered.body["declaration"]
-    assert second.body["supersedes"] == first.body["declaration"]
-    assert second.body["declaration"] == ledger.declaration
-    assert [first.body["reason"], second.body["reason"]] == [
+    assert first.body.to_dict()["supersedes"] == registered.body.to_dict()["declaration"]
+    assert second.body.to_dict()["supersedes"] == first.body.to_dict()["declaration"]
+    assert second.body.to_dict()["declaration"] == ledger.declaration
+    assert [first.body.to_dict()["reason"], second.body.to_dict()["reason"]] == [
         "the first limit was a typing error", "fewer draws than planned",
     ]  # fmt: skip
     kept = [digest(audit.folder.read_json(f"registry/{i}.json")) for i in range(3)]
-    assert kept == [e.body["declaration"] for e in (registered, first, second)]
+    assert kept == [e.body.to_dict()["declaration"] for e in (registered, first, second)]
     assert audit.verify().good
 
 
@@ -233,7 +233,7 @@ def test_an_exclusion_that_a_later_amendment_does_not_repeat_is_void_and_said_so
     said = " ".join(done.output.split())
     assert "bootstrap:103 was excluded before and is part of the claim again" in said
     assert "bootstrap:104 was excluded" not in said
-    first, second = (e.body["void"] for e in audit.journal().ledger.find(Stage.AMENDED))
+    first, second = (e.body.to_dict()["void"] for e in audit.journal().ledger.find(Stage.AMENDED))
     assert (first, second) == ([], [{"mechanism": "bootstrap", "seed": 103}])
     predicate = audit.open()
     assert predicate is not None
@@ -269,7 +269,7 @@ def test_a_deviation_after_certification_is_in_the_ledger_and_the_report(at: At)
     audit.deviate("one reader saw | the <target> table last year")
     entry = audit.journal().ledger.entries[-1]
     assert entry.stage is Stage.DEVIATED
-    assert entry.body["reason"] == "one reader saw | the <target> table last year"
+    assert entry.body.to_dict()["reason"] == "one reader saw | the <target> table last year"
     assert "Deviation recorded after opening: one reader saw" in report(audit)
     html = (audit.folder / "report.html").read_text()
     assert "&lt;target&gt;" in html
@@ -336,7 +336,7 @@ def test_a_corrective_certificate_stands_beside_the_registered_one(apart: At) ->
     note = "Corrective certificate (the records are a sample from a pool), which does not replace"
     assert note in report(audit).replace("\\", "")
     assert CHOSEN_AFTER_OPENING in report(audit).replace("\\", "")
-    assert audit.journal().ledger.entries[-1].body["decisions"] == {
+    assert audit.journal().ledger.entries[-1].body.to_dict()["decisions"] == {
         "bootstrap": found["verdicts"][0]["decision"]
     }
     verified = audit.verify(with_target=True)
@@ -359,8 +359,8 @@ def test_a_second_correction_is_a_deviation_and_decides_nothing(
     assert set(found) == {"deviation", "design"}
     last = audit.journal().ledger.entries[-1]
     assert last.stage is Stage.DEVIATED
-    assert set(last.body) == {"reason", "design", "time"}
-    assert "decides nothing: a pool of 5000, after all" in last.body["reason"]
+    assert set(last.body.to_dict()) == {"reason", "design", "time"}
+    assert "decides nothing: a pool of 5000, after all" in last.body.to_dict()["reason"]
     assert [p.name for p in (audit.folder / "corrections").iterdir()] == ["0.json"]
     assert (audit.folder / "corrections" / "0.json").read_bytes() == first
     assert "a pool of 700" in report(audit)

@@ -31,6 +31,8 @@ from proxyguard.audit.correct import (
 from proxyguard.audit.decide import EXCLUDED, groups_of, readings_of
 from proxyguard.audit.folder import CERTIFICATE, DECLARATION, EVIDENCE, RELEASES, Registry
 from proxyguard.audit.open import Opener
+from proxyguard.documents.evidence import FixedEvidence, GroupEvidence
+from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.draw.catalog import GENERATORS, SEEDED
 from proxyguard.errors import DrawError, RegistryError, SealError, StageError
 from proxyguard.evidence.record import derived_record, read_evidence
@@ -165,10 +167,10 @@ def test_opening_again_with_other_arithmetic_leaves_the_certified_evidence(
     before = snapshot(audit)
     score = Opener._evidence
 
-    def elsewhere(self: Any, *args: Any) -> Value:
-        evidence = score(self, *args)
+    def elsewhere(self: Any, *args: Any) -> FixedEvidence:
+        evidence = score(self, *args).to_dict()
         evidence["groups"]["bootstrap"]["derived"]["estimates"][0][0] += 1e-15
-        return evidence
+        return FixedEvidence.of(evidence, EVIDENCE)
 
     monkeypatch.setattr(Opener, "_evidence", elsewhere)
     with pytest.raises(SealError, match="the recorded certificate stands"):
@@ -221,22 +223,22 @@ def test_a_copy_under_two_seeds_is_refused_and_found(
 @pytest.mark.parametrize(
     ("lie", "words"),
     [
-        (lambda forge, m: m.update(note=777), "['note'] is nothing that draws record"),
+        (lambda forge, m: m.update(note=777), "releases.json: note: is nothing that"),
         (
             lambda forge, m: m["members"].update(ghost={"bootstrap": {"draws": []}}),
-            "['ghost'] is nothing that draws record",
+            "['ghost'] are no members that draws are of",
         ),
         (
             lambda forge, m: m["members"]["target"]["bootstrap"].update(deterministic=True),
-            "['deterministic'] is nothing that draws record",
+            "members.target.bootstrap.deterministic: is nothing that",
         ),
         (
             lambda forge, m: forge.draws_of(m)[3].update(remark="lucky"),
-            "['remark'] is nothing that draws record",
+            "members.target.bootstrap.draws.3.remark: is nothing that",
         ),
         (
             lambda forge, m: forge.draws_of(m)[3].update(error="in a draw that did not fail"),
-            "['error'] is nothing that draws record",
+            "members.target.bootstrap.draws.3.error: is nothing that",
         ),
         (
             lambda forge, m: m["sources"].update(target=forge.draws_of(m)[0]["release"]),
@@ -419,10 +421,11 @@ def test_eight_encodings_of_one_table_are_copies_whatever_the_manifest_says(
                 record["content"] = None if stated == "null" else f"{i:064x}"
 
     forge.manifest(audit, lie)
-    with pytest.raises(SealError, match=r"bootstrap, seed 100: .*content"):
+    words = "bootstrap, seed 100: " if stated == "invented" else "bootstrap.draws.0.content"
+    with pytest.raises(SealError, match=rf"{re.escape(words)}.*"):
         audit.open()
     assert not audit.journal().ledger.has(Stage.OPENED)
-    assert "bootstrap, seed 100" in forge.found_by(audit)
+    assert words in forge.found_by(audit)
 
 
 def test_eight_encodings_of_one_table_have_one_content(at: At, forge: Any) -> None:
@@ -443,8 +446,8 @@ def test_eight_encodings_of_one_table_have_one_content(at: At, forge: Any) -> No
     ("lie", "words"),
     [
         (lambda record: record.update(rows=3), "seed 100: 3 rows"),
-        (lambda record: record.update(status="given"), "seed 100: its status is 'given'"),
-        (lambda record: record.update(status="skipped"), "seed 100: its status is 'skipped'"),
+        (lambda record: record.update(status="given"), "bootstrap.draws.0.name: is missing"),
+        (lambda record: record.update(status="skipped"), "bootstrap.draws.0: input tag 'skipped'"),
     ],
     ids=["rows", "given", "skipped"],
 )
@@ -465,7 +468,8 @@ def test_a_draw_that_nothing_known_held_is_found(at: At, forge: Any, guard: str 
         draw.pop("guard") if guard is None else draw.update(guard=guard)
 
     forge.manifest(audit, lie)
-    assert f"seed 100: {guard!r} is no guard" in forge.found_by(audit)
+    words = f"seed 100: {guard!r} is no guard" if guard else "bootstrap.draws.0.guard: is missing"
+    assert words in forge.found_by(audit)
 
 
 # The registry
@@ -645,7 +649,8 @@ def test_a_derived_number_of_an_excluded_draw_follows(at: At, forge: Any) -> Non
 
 def an_excluded_draw(evidence: Value) -> None:
     releases = ["3", "a bad one that never was"]
-    evidence["excluded"]["bootstrap"] = {"label": EXCLUDED, "releases": releases}
+    group = evidence["groups"]["bootstrap"]
+    evidence["excluded"]["bootstrap"] = {**group, "label": EXCLUDED, "releases": releases}
 
 
 def another_specification(evidence: Value) -> None:
@@ -726,7 +731,7 @@ def many_unscored(diagnostics: Value) -> None:
     ("lie", "words"),
     [
         (large_area, "an AUC of 7.5"),
-        (outside_review, "'external review'"),
+        (outside_review, "diagnostics.external review: is nothing that"),
         (area_of_another, "AUCs of other draws"),
         (many_unscored, "records without a prediction do not fit"),
     ],
@@ -767,7 +772,7 @@ def test_a_deviation_that_brings_a_decision_is_found(apart: At, forge: Any) -> N
     audit.correct("a pool of 700", {"pool": 700})
     audit.correct("a pool of 900", {"pool": 900})
     forge.rewrite(audit, deviated=lambda body: body.update(decisions={"bootstrap": "validated"}))
-    assert "a deviation says what happened and decides nothing" in forge.found_by(audit)
+    assert "(deviated): decisions: is nothing that this document says" in forge.found_by(audit)
 
 
 @pytest.mark.parametrize(
@@ -846,11 +851,13 @@ def test_a_correction_with_invented_statistics_is_found_by_whoever_has_the_targe
     evidence = audit.folder.read_json(CORRECTION)["evidence"]
     group = evidence["groups"]["bootstrap"]
     group["columns"][0]["mean"][0] -= 0.001
-    groups = groups_of(corrected, audit.folder.read_json(RELEASES))
+    groups = groups_of(corrected, audit.folder.document(ReleaseManifest, RELEASES))
     reading = readings_of(corrected, groups, int(evidence["seed"]))["bootstrap"][0]
-    group["derived"] = derived_record(read_evidence(group, reading))
+    stated = GroupEvidence.of(group, EVIDENCE)
+    group["derived"] = derived_record(read_evidence(stated, reading)).to_dict()
     reason = "the target was a sample from a pool"
-    value = correction_of(audit.folder, registry, corrected, design, reason, evidence)
+    stated_evidence = FixedEvidence.of(evidence, CORRECTION)
+    value = correction_of(audit.folder, registry, corrected, design, reason, stated_evidence)
     audit.folder.write_json(CORRECTION, value)
     told = {"correction": digest(value), "decisions": decisions_of(value)}
     forge.rewrite(audit, corrected=lambda body: body.update(told))
@@ -988,12 +995,10 @@ def test_an_entry_says_nothing_that_its_step_does_not_say(at: At, forge: Any, st
     """A key that nobody reads is signed all the same, and would seem to be vouched for."""
     audit = at("certified")
     forge.rewrite(audit, **{stage: lambda body: body.update(approved="by the regulator")})
-    assert f"({stage}) has 'approved', which is nothing that this step says" in forge.found_by(
-        audit
-    )
+    assert f"({stage}): approved: is nothing that this document says" in forge.found_by(audit)
 
 
 def test_a_sealed_target_is_said_to_be_nothing_else(at: At, forge: Any) -> None:
     audit = at("sealed")
     forge.rewrite(audit, sealed=lambda body: body["members"]["target"].update(sampled="at random"))
-    assert "target 'target' has 'sampled'" in forge.found_by(audit)
+    assert "(sealed): members.target.sampled: is nothing that" in forge.found_by(audit)

@@ -190,7 +190,7 @@ def test_a_sequential_audit_scores_and_records_rounded_statistics(tmp_path: Path
     audit = declared(tmp_path, claim=SEQUENTIAL)
     audit.run()
     verified(audit)
-    scores = [e.body["statistics"] for e in audit.journal().ledger.find(Stage.SCORED)]
+    scores = [e.body.to_dict()["statistics"] for e in audit.journal().ledger.find(Stage.SCORED)]
     assert scores
     assert_rounded([json.loads(json.dumps(one)) for one in scores], 2)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import shutil
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,13 @@ from conformance.draws import DrawHere
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.demo import DECLARATION as DEMO
 from proxyguard.audit.demo import write_digits
+from proxyguard.audit.envelope import open_envelope, sign_statement
+from proxyguard.cli.main import main
 from proxyguard.documents.certificate import Advice, Correction, Envelope, Statement
 from proxyguard.documents.document import Document
 from proxyguard.documents.evidence import Evidence
 from proxyguard.documents.grant import Grant, SealedHeader
-from proxyguard.documents.ledger import SignedEntry, body_type
+from proxyguard.documents.ledger import SignedEntry, Stage, read_body
 from proxyguard.documents.registry import RegistryDocument
 from proxyguard.documents.releases import DrawnRelease, FailedDraw, ReleaseManifest
 from proxyguard.documents.report import ReportDocument
@@ -79,8 +82,8 @@ def documents_in(folder: Path) -> set[str]:
             for line in content.splitlines():
                 written_back(SignedEntry, line, name)
                 entry = json.loads(line)["entry"]
-                kind = body_type(entry["stage"], entry["body"])
-                assert kind.of(entry["body"], name).to_dict() == entry["body"]
+                body = read_body(Stage(entry["stage"]), entry["body"], name)
+                assert body.to_dict() == entry["body"]
                 read.add(entry["stage"])
         elif path.suffix == ".sealed":
             written_back(SealedHeader, content.split(b"\n", 1)[0], name)
@@ -239,3 +242,117 @@ def test_of_the_demonstration(tmp_path: Path) -> None:
     audit.init(DEMO.replace("draws = 40", "draws = 6"))
     audit.run()
     assert {"advice.json", "report.json"} <= documents_in(audit.folder.path)
+
+
+LIES: dict[str, tuple[str, str]] = {
+    "releases.json": ("members.target.bootstrap.draws.0.luck", "is nothing that this document"),
+    "evidence.json": ("groups.bootstrap.columns.0.n", "valid integer"),
+    "registry/0.json": ("declaration.claim.slakc", "is nothing that this document says"),
+    "certificate.json": ("predicate.verdicts.0.decision", "found 'certain'"),
+}
+
+
+def lie_in(value: Any, path: str) -> None:
+    *way, last = path.split(".")
+    for step in way:
+        value = value[int(step)] if isinstance(value, list) else value[step]
+    value[last] = {"n": "300", "decision": "certain"}.get(last, "x")
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_a_document_that_has_not_its_form_is_a_finding_that_names_file_and_field(
+    at: At, forge: Any, name: str
+) -> None:
+    audit = at("certified")
+    field, words = LIES[name]
+    if name == "certificate.json":
+        statement, _ = open_envelope((audit.folder / name).read_bytes())
+        lie_in(statement, field)
+        audit.folder.write(name, sign_statement(statement, forge.author(audit)))
+    else:
+        forge.edit_json(audit, name, lambda value: lie_in(value, field))
+    forge.rewrite(audit)
+    found = audit.verify()
+    (finding,) = [one for one in found.findings if one.place == name]
+    assert finding.problem.startswith(f"{name}: {field}: ")
+    assert words in finding.problem
+    assert "documents: every one in its form" not in found.checked
+
+
+def test_a_fault_of_ours_is_told_as_one_and_condemns_no_honest_folder(
+    at: At, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    audit = at("certified")
+    assert audit.verify().good
+
+    def broken(*_: object) -> None:
+        raise KeyError("a table of ours has a bug")
+
+    monkeypatch.setattr("proxyguard.report.health.times_table", broken)
+    with pytest.raises(KeyError, match="has a bug"):
+        audit.verify()
+    monkeypatch.setattr(sys, "argv", ["proxyguard", "verify", str(audit.folder.path)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 1
+    said = capsys.readouterr()
+    assert "a fault of ours, please report it: KeyError" in said.err
+    assert "does not hold" not in said.out + said.err
+
+
+def no_development(chain: list[Any]) -> None:
+    chain[:] = [step for step in chain if step[0] is not Stage.DEVELOPED]
+
+
+def development_of_another(chain: list[Any]) -> None:
+    for stage, body in chain:
+        if stage is Stage.DEVELOPED:
+            body["members"] = {"another": body["members"]["target"]}
+
+
+@pytest.mark.parametrize("lie", [no_development, development_of_another])
+def test_documents_that_do_not_fit_each_other_are_findings_and_no_faults_of_ours(
+    at: At, forge: Any, lie: Callable[[list[Any]], None]
+) -> None:
+    audit = at("certified")
+    chain = forge.steps(audit)
+    lie(chain)
+    forge.write_chain(audit, chain, forge.author(audit))
+    assert "the ledger records no development of the members" in forge.found_by(audit)
+
+
+def without_its_mechanism(value: Any) -> None:
+    value["members"]["target"]["mechanisms"] = {}
+
+
+def without_its_procedure(value: Any) -> None:
+    value["members"]["target"]["procedure"] = None
+
+
+def without_its_member(value: Any) -> None:
+    value["members"] = {}
+
+
+@pytest.mark.parametrize(
+    ("lie", "words"),
+    [
+        (without_its_mechanism, "has other mechanisms or releases than declared"),
+        (without_its_procedure, "a procedure is declared, and none registered"),
+        (without_its_member, "has other members than its declaration"),
+    ],
+)
+def test_a_registry_that_lacks_what_is_declared_is_found(
+    at: At, forge: Any, lie: Callable[[Any], None], words: str
+) -> None:
+    audit = at("drawn")
+    forge.registry(audit, lie)
+    assert words in forge.found_by(audit)
+
+
+def test_advice_for_other_mechanisms_is_found(at: At, forge: Any) -> None:
+    audit = at("new")
+    edit(audit, ('reliability_target = "0.6"', 'reliability_target = "0.95"'))
+    audit.run()  # eight draws cannot show that much
+    forge.edit_json(audit, "advice.json", lambda value: value.update(sizes={"another": None}))
+    forge.rewrite(audit)
+    assert "advice.json is about ['another']" in forge.found_by(audit)

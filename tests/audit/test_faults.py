@@ -20,6 +20,7 @@ import pytest
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.jobs import forbidden_paths
 from proxyguard.cli import main, show
+from proxyguard.documents.ledger import read_body
 from proxyguard.errors import (
     DiskError,
     DrawError,
@@ -537,9 +538,9 @@ def rewrite(audit: Audit, change: Callable[[Stage, dict[str, Any]], None]) -> No
     (audit.folder / NAME).unlink()
     with writing(audit.folder.path) as journal:
         for entry in entries:
-            body = json.loads(canonical_bytes(dict(entry.body)))
+            body = entry.body.to_dict()
             change(entry.stage, body)
-            journal.record(entry.stage, body, audit.home.signing_key())
+            journal.record(read_body(entry.stage, body, "changed"), audit.home.signing_key())
 
 
 def test_a_ledger_of_another_format_is_refused(at: At, command: Command) -> None:
@@ -548,7 +549,7 @@ def test_a_ledger_of_another_format_is_refused(at: At, command: Command) -> None
     value["entry"]["format"] = 3
     value["signature"] = audit.home.signing_key().sign(canonical_bytes(value["entry"]))
     (audit.folder / NAME).write_bytes(canonical_bytes(value) + b"\n")
-    with pytest.raises(SealError, match="ledger entry of format 3; this version reads 2"):
+    with pytest.raises(SealError, match="has format 3; this version reads 2"):
         audit.register()
     assert command("register", audit)[0] == show.Exit.BROKEN
     code, said = command("verify", audit)

@@ -21,6 +21,7 @@ from proxyguard.audit.audit import Audit
 from proxyguard.audit.envelope import open_envelope, sign_statement
 from proxyguard.audit.folder import CERTIFICATE, DECLARATION, EVIDENCE, RELEASES
 from proxyguard.audit.home import load_key_file
+from proxyguard.documents.ledger import Amended
 from proxyguard.errors import (
     DigestMismatch,
     SealError,
@@ -341,7 +342,7 @@ def test_a_ledger_with_one_entry_of_another_signer_is_refused(at: At, forge: Any
     lines = (audit.folder / NAME).read_bytes().splitlines(keepends=True)
     last, outsider = audit.journal().ledger.entries[-1], SigningKey.create()
     theirs = replace(last, signer=outsider.public)  # rightly chained, and nobody handed over
-    signed = {"entry": theirs.to_dict(), "signature": outsider.sign(theirs.to_bytes())}
+    signed = {"entry": theirs.to_dict(), "signature": outsider.sign(theirs.content)}
     (audit.folder / NAME).write_bytes(b"".join([*lines[:-1], canonical_bytes(signed), b"\n"]))
     assert f"{NAME}: certified: it is signed by {outsider.public[:16]}" in forge.found_by(audit)
 
@@ -416,6 +417,8 @@ def late_amendment(forge: Any, audit: Audit) -> Value:
         "declaration": registered["declaration"],
         "supersedes": registered["declaration"],
         "reason": "the limit was a little strict",
+        "void": [],
+        "pending": 0,
         "files": {},
         "time": registered["time"],
     }
@@ -424,8 +427,9 @@ def late_amendment(forge: Any, audit: Audit) -> Value:
 def test_the_ledger_takes_no_amendment_after_opening(at: At, forge: Any) -> None:
     audit = at("certified")
     before = (audit.folder / NAME).read_bytes()
+    amended = Amended.of(late_amendment(forge, audit), "late")
     with pytest.raises(StageError, match="record a deviation instead"):
-        audit.journal().record(Stage.AMENDED, late_amendment(forge, audit), forge.author(audit))
+        audit.journal().record(amended, forge.author(audit))
     assert (audit.folder / NAME).read_bytes() == before
 
 

@@ -109,7 +109,7 @@ def test_the_grant_names_the_registry_the_releases_and_the_head(after: Copy) -> 
     grant = json.loads((audit.folder / GRANT).read_bytes())["grant"]
     ledger = audit.journal().ledger
     assert grant["registry"] == ledger.declaration
-    assert grant["releases"] == ledger.find(Stage.DRAWN)[0].body["releases"]
+    assert grant["releases"] == ledger.find(Stage.DRAWN)[0].body.to_dict()["releases"]
     assert grant["head"] == ledger.head
     assert grant["author"] == audit.home.signing_key().identity
 
@@ -280,7 +280,7 @@ def test_a_rotated_key_signs_the_rest_and_opens_what_was_granted_before(after: C
 def test_a_key_rotated_before_the_grant_is_the_one_that_it_is_for(after: Copy) -> None:
     audit = after("drawn")
     audit.rotate_key()
-    assert audit.grant(steward_key(audit))["author"] == audit.home.signing_key().identity
+    assert audit.grant(steward_key(audit)).author == audit.home.signing_key().identity
     audit.open()
     assert audit.verify().good
 
@@ -452,7 +452,7 @@ def memory_of(audit: Audit) -> LineageStore:
     return Home(audit.folder.path.parent / "home").lineage
 
 
-def ask(audit: Audit, again: str | None = None) -> dict[str, Any]:
+def ask(audit: Audit, again: str | None = None) -> Any:
     key = audit.folder.path.parent / "steward.pem"
     return grant(audit.folder, key, memory_of(audit), again)
 
@@ -482,8 +482,8 @@ def test_granted_again_on_purpose_the_certificate_says_why_and_has_no_guarantee(
     with pytest.raises(RegistryError, match="needs a reason"):
         ask(audit, " ")
     statement = ask(audit, "the first folder was lost in a fire")
-    assert statement["again"]["reason"] == "the first folder was lost in a fire"
-    assert "300 in target of 'small', granted before" in statement["again"]["met"]
+    assert statement.again.reason == "the first folder was lost in a fire"
+    assert "300 in target of 'small', granted before" in statement.again.met
     predicate = audit.open()
     assert predicate is not None
     words = "records were granted again (the first folder was lost in a fire): 300 in target"
@@ -517,7 +517,7 @@ def test_a_fresh_target_of_the_same_population_is_granted(
     x = rng.normal(size=(700, 2)).round(4)
     label = np.where(x.sum(axis=1) + 0.7 * rng.normal(size=700) > 0, "yes", "no")
     audit = sealed_anew(pd.DataFrame({"first": x[:, 0], "second": x[:, 1], "label": label}))
-    assert ask(audit)["again"] is None
+    assert ask(audit).again is None
     predicate = audit.open()
     assert predicate is not None
     assert predicate["claim_status"]["guarantee"] == "yes"
@@ -538,7 +538,7 @@ def test_a_grant_killed_before_it_is_written_is_given_when_it_is_asked_for_again
     assert not (audit.folder / GRANT).exists()
     # The records are remembered, so no other seal of them is granted meanwhile.
     assert [one.role for one in granted_sets(audit)] == ["target", "training", "validation"]
-    assert audit.grant(steward_key(audit))["again"] is None
+    assert audit.grant(steward_key(audit)).again is None
     assert len(granted_sets(audit)) == 3
     audit.open()
     assert audit.verify().good
@@ -622,7 +622,7 @@ def test_a_folder_that_does_not_hold_is_not_opened(at: At, forge: Any) -> None:
         audit.open()
     assert snapshot(audit) == before
     assert not audit.home.lineage.was_opened(
-        audit.journal().ledger.find(Stage.SEALED)[0].body["members"]["target"]["commitment"]
+        audit.journal().ledger.sealed.members["target"].commitment
     )
 
 
@@ -675,7 +675,7 @@ def test_a_file_in_the_grant_s_place_is_found_and_keeps_no_steward_from_granting
 ) -> None:
     audit = after("drawn")
     given = (kept / "granted" / "audit" / GRANT).read_bytes()
-    (audit.folder / GRANT).write_bytes(given.replace(b'"steward"', b'"stewArd"'))
+    (audit.folder / GRANT).write_bytes(given.replace(b'"time":"2', b'"time":"1'))
     assert f"{GRANT}: {GRANT} does not carry the steward's signature" in forge.found_by(audit)
     with pytest.warns(VoidGrant, match="is replaced: .*signature"):
         audit.grant(steward_key(audit))
@@ -705,4 +705,4 @@ def test_status_takes_no_other_file_for_a_grant(after: Copy) -> None:
     assert found.next == "grant (by the steward)"
     assert found.no_grant is not None
     shown = CliRunner().invoke(app, ["status", str(audit.folder.path)])
-    assert "grant.json is no grant for this folder: grant.json is no grant" in shown.output
+    assert "grant.json is no grant for this folder: grant.json" in " ".join(shown.output.split())

@@ -146,7 +146,7 @@ def test_the_advice_is_recorded_and_never_searched_for_again(
     chosen: Audit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (done,) = chosen.journal().ledger.find(Stage.CERTIFIED)
-    assert ADVICE in done.body["files"]
+    assert ADVICE in done.body.to_dict()["files"]
     before = {name: (chosen.folder / name).read_bytes() for name in REPORTS}
     monkeypatch.setattr("proxyguard.report.advice.recommend", None)  # would raise if it were called
     monkeypatch.setattr("proxyguard.audit.report.advise", None)

@@ -211,7 +211,7 @@ def test_a_limit_follows_from_the_risk_of_the_source(tmp_path: Path, at_most: st
     assert limit["inputs"]["plus"] == "0.05"
     assert limit["inputs"]["step"] == "0.001"
     assert limit["inputs"].get("at_most") == at_most
-    developed = audit.journal().ledger.find(Stage.DEVELOPED)[0].body
+    developed = audit.journal().ledger.find(Stage.DEVELOPED)[0].body.to_dict()
     assert developed["members"]["target"]["risks"]["risk"] == limit["inputs"]["risk"]
     finish(audit)
     assert audit.folder.registry(audit.journal()).member("target") == registry["members"]["target"]
@@ -259,7 +259,11 @@ def test_a_limit_follows_from_the_worst_pilot(tmp_path: Path) -> None:
     }  # fmt: skip
     assert requirement_of(registry)["slack"] == {"value": "0.02", "rule": "as declared",
                                                  "inputs": {}}  # fmt: skip
-    means = audit.journal().ledger.find(Stage.DEVELOPED)[0].body["members"]["target"]["pilots"]
+    means = (
+        audit.journal()
+        .ledger.find(Stage.DEVELOPED)[0]
+        .body.to_dict()["members"]["target"]["pilots"]
+    )
     assert set(means["small"]["means"]) == {"500", "501", "502", "503"}
     finish(audit)
 

@@ -14,7 +14,6 @@ import pytest
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import DECLARATION, EVIDENCE
 from proxyguard.audit.target import OpeningSeed, round_seed
-from proxyguard.seal.ledger import Stage
 
 pytestmark = pytest.mark.usefixtures("module_draws_here")
 
@@ -70,8 +69,8 @@ def test_other_frozen_releases_give_another_seed(at: At, forge: Any) -> None:
 def test_the_nonce_is_committed_to_by_the_seal_and_revealed_with_the_evidence_only(at: At) -> None:
     before, after = at("drawn"), evidence(at("certified"))
     nonce = after["nonces"]["target"]
-    sealed = before.journal().ledger.find(Stage.SEALED)[0].body["members"]["target"]
-    assert sealed["nonce_digest"] == hashlib.sha256(bytes.fromhex(nonce)).hexdigest()
+    sealed = before.journal().ledger.sealed.members["target"]
+    assert sealed.nonce_digest == hashlib.sha256(bytes.fromhex(nonce)).hexdigest()
     for path in before.folder.path.rglob("*"):
         if path.is_file():
             content = path.read_bytes()

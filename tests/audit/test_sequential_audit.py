@@ -20,11 +20,12 @@ from proxyguard.audit.home import load_key_file
 from proxyguard.audit.score import Scorer
 from proxyguard.audit.sequential_step import Batch, Step
 from proxyguard.audit.target import Chunk, OpeningSeed, OpenTarget
+from proxyguard.documents.ledger import read_body
 from proxyguard.draw.models import load_model
 from proxyguard.errors import DrawError, RegistryError, SealError, StageError
 from proxyguard.seal.canonical import digest
 from proxyguard.seal.journal import NAME, writing
-from proxyguard.seal.ledger import Entry, Stage
+from proxyguard.seal.ledger import Stage
 from proxyguard.seal.sealed_file import SealedFile
 
 Array = NDArray[np.float64]
@@ -120,11 +121,11 @@ def stages(audit: Audit) -> list[str]:
 
 def whole_target(audit: Audit) -> tuple[Chunk, OpenTarget]:
     journal = audit.journal()
-    sealed = journal.ledger.find(Stage.SEALED)[0].body
+    sealed = journal.ledger.sealed
     member = audit.folder.registry(journal).declaration.members[0]
-    holder = load_key_file(audit.home.target_key_path(str(sealed["audit"])))
+    holder = load_key_file(audit.home.target_key_path(sealed.audit))
     key = SealedFile(audit.folder / "target/0.sealed").unwrap(holder)
-    target = OpenTarget(audit.folder, member, sealed["members"]["target"], key)
+    target = OpenTarget(audit.folder, member, sealed.members["target"], key)
     return target.whole(), target
 
 
@@ -138,19 +139,20 @@ def losses_by_hand(audit: Audit, chunk: Chunk) -> Array:
     y = (chunk.frame["label"] == "yes").to_numpy(dtype=np.float64)
     rows = []
     for entry in audit.journal().ledger.find(Stage.DRAWN):
-        content = audit.folder.store.get(entry.body["record"]["model"])
+        content = audit.folder.store.get(entry.body.to_dict()["record"]["model"])
         rows.append((load_model(content, "a model").predict_proba(x)[:, 1] - y) ** 2)
     return np.stack(rows)
 
 
-def rewrite(audit: Audit, change: Callable[[Entry], Mapping[str, Any]]) -> None:
+def rewrite(audit: Audit, change: Callable[[Stage, dict[str, Any]], Mapping[str, Any]]) -> None:
     """Write the ledger anew with changed entries, signed by the audit's own author."""
     entries = audit.journal().ledger.entries
     key = audit.home.signing_key()
     (audit.folder / NAME).unlink()
     with writing(audit.folder.path) as journal:
         for entry in entries:
-            journal.record(entry.stage, change(entry), key)
+            body = change(entry.stage, entry.body.to_dict())
+            journal.record(read_body(entry.stage, body, "changed"), key)
 
 
 class Interruption(Exception):
@@ -195,11 +197,15 @@ def test_every_draw_is_committed_before_its_score(tmp_path: Path) -> None:
     audit.open()
     ledger = audit.journal().ledger
     drawn, scored = ledger.find(Stage.DRAWN), ledger.find(Stage.SCORED)
-    assert [e.body["record"]["seed"] for e in drawn] == [100, 101, 102]
+    assert [e.body.to_dict()["record"]["seed"] for e in drawn] == [100, 101, 102]
     for draw, score in zip(drawn, scored, strict=True):
         assert score.index == draw.index + 1
-        assert score.body["release"] == draw.body["release"] == digest(draw.body["record"])
-        assert not {"favorable", "statistics"} & set(draw.body)
+        assert (
+            score.body.to_dict()["release"]
+            == draw.body.to_dict()["release"]
+            == digest(draw.body.to_dict()["record"])
+        )
+        assert not {"favorable", "statistics"} & set(draw.body.to_dict())
 
 
 def test_scores_are_those_of_the_public_sequential_audit(tmp_path: Path) -> None:
@@ -217,9 +223,9 @@ def test_scores_are_those_of_the_public_sequential_audit(tmp_path: Path) -> None
         favorable.append(bool(score(pg.LossArray(row[None, :, None], chunk.records))[0]))
         by_hand.add(favorable[-1])
     entries = audit.journal().ledger.find(Stage.SCORED)
-    assert [e.body["favorable"] for e in entries] == favorable
+    assert [e.body.to_dict()["favorable"] for e in entries] == favorable
     for entry, row in zip(entries, losses, strict=True):
-        ((estimate,),) = entry.body["statistics"]["derived"]["estimates"]
+        ((estimate,),) = entry.body.to_dict()["statistics"]["derived"]["estimates"]
         assert estimate == pytest.approx(row.mean(), abs=1e-12)
     (verdict,) = certificate["verdicts"]
     assert by_hand.finished
@@ -257,7 +263,7 @@ def test_a_draw_that_was_committed_before_the_end_is_scored_first(
     ledger = audit.journal().ledger
     assert stages(audit)[4:] == ["drawn", "scored"] * 3 + ["certified"]
     assert ledger.entries[6].digest == waiting
-    assert [e.body["record"]["seed"] for e in ledger.find(Stage.DRAWN)] == [100, 101, 102]
+    assert [e.body.to_dict()["record"]["seed"] for e in ledger.find(Stage.DRAWN)] == [100, 101, 102]
 
 
 def test_it_stops_when_no_look_can_cross_any_more(tmp_path: Path) -> None:
@@ -286,13 +292,11 @@ def test_a_score_that_was_flipped_is_found_even_where_its_author_signed_it(
 ) -> None:
     audit = registered(tmp_path, MECHANISM, SEQUENTIAL, limit="0.05")
     audit.open()
-    rewrite(audit, lambda entry: entry.body)
+    rewrite(audit, lambda _, body: body)
     assert_verified(audit)  # rewriting alone changes nothing
     rewrite(
         audit,
-        lambda entry: (
-            {**entry.body, "favorable": True} if entry.stage is Stage.SCORED else entry.body
-        ),
+        lambda stage, body: {**body, "favorable": True} if stage is Stage.SCORED else body,
     )
     found = audit.verify()
     assert ("evidence.json", "score 1 does not follow from its statistics") in [
@@ -334,8 +338,7 @@ def test_a_committed_release_that_leaves_its_content_out_is_found(
     del drawn["record"]["content"]
     drawn["release"] = scored["release"] = digest(drawn["record"])
     forge.write_chain(audit, chain, forge.author(audit))
-    forge.certificate(audit, evidence=lambda e: e["scores"][0].update(release=drawn["release"]))
-    assert "seed 100: the digest of its content is left out" in forge.found_by(audit)
+    assert "(drawn): record.content: is missing" in forge.found_by(audit)
 
 
 def test_a_sequential_audit_has_no_draw_of_its_own(tmp_path: Path) -> None:
@@ -408,9 +411,9 @@ def test_a_stream_judges_each_candidate_on_records_of_its_own(tmp_path: Path) ->
     stream = pg.CandidateStream([risk], seed=seed_of(audit, target))
     for t, entry in enumerate(audit.journal().ledger.find(Stage.SCORED)):
         batch = slice(60 * t, 60 * (t + 1))  # records 0 to 59 of the sealed order, then 60 to 119
-        ((estimate,),) = entry.body["statistics"]["derived"]["estimates"]
+        ((estimate,),) = entry.body.to_dict()["statistics"]["derived"]["estimates"]
         assert estimate == pytest.approx(losses[t, batch].mean(), abs=1e-12)
-        assert [column["n"] for column in entry.body["statistics"]["columns"]] == [60]
+        assert [column["n"] for column in entry.body.to_dict()["statistics"]["columns"]] == [60]
         by_hand = stream.submit(
             losses[t, batch, None],
             pg.Records(ids=chunk.positions[batch], random_order=True),
@@ -464,9 +467,7 @@ def test_a_flipped_verdict_of_a_stream_is_found(tmp_path: Path) -> None:
     audit.close()
     rewrite(
         audit,
-        lambda entry: (
-            {**entry.body, "decision": "validated"} if entry.stage is Stage.SCORED else entry.body
-        ),
+        lambda stage, body: {**body, "decision": "validated"} if stage is Stage.SCORED else body,
     )
     problems = [finding.problem for finding in audit.verify().findings]
     assert any("does not follow from its statistics" in problem for problem in problems)

@@ -17,6 +17,7 @@ from proxyguard.audit.audit import Audit
 from proxyguard.audit.home import load_key_file
 from proxyguard.audit.score_shares import ShareScorer, countable
 from proxyguard.audit.target import Chunk, OpenTarget
+from proxyguard.documents.releases import AnyDraw, DrawnRelease, FailedDraw
 from proxyguard.errors import LossMismatch, RegistryError
 from proxyguard.evidence.component import component_pvalues
 from proxyguard.losses.cell import Reading
@@ -26,7 +27,6 @@ from proxyguard.losses.records import Records
 from proxyguard.registry.design import Clustered, Design, Iid, Stratified, WithoutReplacement
 from proxyguard.registry.parts import RequirementPart
 from proxyguard.registry.test import ComponentTest
-from proxyguard.seal.ledger import Stage
 from proxyguard.seal.sealed_file import SealedFile
 from proxyguard.tables.content import content_digest
 from proxyguard.tables.files import read_table_bytes, table_bytes
@@ -152,10 +152,10 @@ def test_the_default_test_of_a_share_is_exact_and_no_weaker_than_bernsteins(
 def opened(audit: Audit) -> pd.DataFrame:
     """Return the target's records, with the key that lies in the audit's home."""
     journal = audit.journal()
-    sealed = journal.ledger.find(Stage.SEALED)[0].body
-    holder = load_key_file(audit.home.target_key_path(str(sealed["audit"])))
-    own = sealed["members"]["target"]
-    key = SealedFile(audit.folder / f"target/{own['index']}.sealed").unwrap(holder)
+    sealed = journal.ledger.sealed
+    holder = load_key_file(audit.home.target_key_path(sealed.audit))
+    own = sealed.members["target"]
+    key = SealedFile(audit.folder / f"target/{own.index}.sealed").unwrap(holder)
     member = audit.folder.registry(journal).declaration.members[0]
     return OpenTarget(audit.folder, member, own, key).whole().frame
 
@@ -278,7 +278,15 @@ def scorer_of(target: Target, design: Design | None = None, folder: Any = None) 
     )
 
 
-TIMEOUT = [{"seed": 1, "status": "timeout"}]
+TIMEOUT = [FailedDraw(seed=1, status="timeout", error="too slow", guard="audit hook")]
+
+
+def release_of(rows: int) -> DrawnRelease:
+    return DrawnRelease(
+        seed=1, status="drawn", guard="audit hook", rows=rows, content="0" * 64, stages=(),
+        selected=None, threshold=None, temperature=None, prepared_at_random=False,
+        release="0" * 64, model=None,
+    )  # fmt: skip
 
 
 class Stored:
@@ -294,7 +302,7 @@ class Stored:
 def test_the_counts_of_all_chunks_are_one_count() -> None:
     release = pd.DataFrame({"colour": pd.Series(["red", "green"], dtype=object)})
     strata = Stratified(sizes={"red": 4, "green": 3}, weights={"red": "4/7", "green": "3/7"})
-    drawn = [{"seed": 1, "status": "drawn", "release": "x"}]
+    drawn = [release_of(2)]
     # Three chunks, with 2, 1 and 1 red records of 7 in all.
     scorer = scorer_of(Target("rrg rg rg"), strata, Stored(release))
     above, below = scorer.columns("m", drawn)
@@ -321,12 +329,11 @@ def test_records_that_are_not_those_of_the_design_are_refused(
         scorer_of(target, design).columns("m", TIMEOUT)
 
 
-@pytest.mark.parametrize("record", [{"status": "timeout"}, {"status": "drawn", "release": "x"}],
-                         ids=["timeout", "no records"])  # fmt: skip
-def test_a_draw_without_answers_has_the_worst_share_everywhere(record: dict[str, Any]) -> None:
+@pytest.mark.parametrize("draw", [TIMEOUT[0], release_of(0)], ids=["timeout", "no records"])
+def test_a_draw_without_answers_has_the_worst_share_everywhere(draw: AnyDraw) -> None:
     empty = pd.DataFrame({"colour": pd.Series([], dtype=object)})
     scorer = scorer_of(Target("rrrg"), folder=Stored(empty))
-    above, below = scorer.columns("m", [{"seed": 1, **record}])
+    above, below = scorer.columns("m", [draw])
     for column, requirement in zip((above, below), scorer.measures, strict=True):
         # The loss of every record is 1, its upper bound: on the unit scale of [-1, 1] as well.
         assert (column.mean.tolist(), column.variance.tolist()) == ([1.0], [0.0])

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from proxyguard.audit import draw as drawing
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import RELEASES
-from proxyguard.audit.manifest import drawn_again
 from proxyguard.cli.main import app
+from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.errors import DrawError, RegistryError, StageError
 from proxyguard.seal.ledger import Stage
 
@@ -186,7 +186,7 @@ def test_a_draw_made_again_from_the_same_source_costs_nothing_and_is_said(
     kill_after(2, audit, monkeypatch)
     audit.draw([(None, 101)])
     entry = audit.journal().ledger.find(Stage.DRAWN)[0]
-    assert entry.body["again"] == [{"mechanism": "files", "seed": 101, "same": True}]
+    assert entry.body.to_dict()["again"] == [{"mechanism": "files", "seed": 101, "same": True}]
     certificate = audit.open()
     assert certificate is not None
     assert certificate["claim_status"]["guarantee"] == "yes"
@@ -208,12 +208,19 @@ def test_a_draw_made_again_is_the_same_only_if_its_model_and_choices_are(
     record: Value = {
         "seed": 7, "status": "drawn", "content": "a" * 64, "model": "b" * 64, "threshold": None,
         "temperature": None, "selected": "fixed_logistic", "stages": ["rows"],
-        "files": {"a.csv": "c" * 64}, "rows": 9,
+        "files": {"a.csv": "c" * 64}, "rows": 9, "guard": "audit hook", "release": "d" * 64,
+        "prepared_at_random": False,
     }  # fmt: skip
     dropped = record if key is None else {**record, key: other}
+    if key == "status":
+        dropped = {"seed": 7, "status": other, "error": "no release", "guard": "audit hook"}
     draws = [{**record, "again": [dropped]}]
-    (told,) = drawn_again({"members": {"target": {"files": {"draws": draws}}}})
-    assert told == {"mechanism": "files", "seed": 7, "same": key is None}
+    manifest = {
+        "format": 1, "registry": "e" * 64, "sources": {},
+        "members": {"target": {"files": {"draws": draws}}},
+    }  # fmt: skip
+    (told,) = ReleaseManifest.of(manifest, "releases.json").again
+    assert told.to_dict() == {"mechanism": "files", "seed": 7, "same": key is None}
 
 
 def test_only_registered_seeds_are_drawn_again(make: Callable[..., Audit]) -> None:

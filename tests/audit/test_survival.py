@@ -403,7 +403,7 @@ def test_draws_of_a_superseded_mechanism_are_not_taken_for_the_amended_one(
     discarded = set(audit.folder.store.addresses()) - before
     (audit.folder / "audit.toml").write_text(AMENDED)
     audit.amend("smaller releases")
-    drawn = audit.draw()["members"]["target"]["bootstrap"]["draws"]
+    drawn = audit.draw().to_dict()["members"]["target"]["bootstrap"]["draws"]
     assert [(one["seed"], one["rows"]) for one in drawn] == [(100, 20), (101, 20), (102, 20)]
     for one in drawn:
         assert len(read_table_bytes(audit.folder.store.get(one["release"]), "a release")) == 20
@@ -495,7 +495,7 @@ def test_a_kill_anywhere_in_draw_keeps_that_preparation_was_random(
     trap.set(None)
     manifest = audit_in(tmp_path / "whole").draw()
     calls = list(trap.seen)
-    draws = manifest["members"]["target"]["bootstrap"]["draws"]
+    draws = manifest.to_dict()["members"]["target"]["bootstrap"]["draws"]
     assert all(record["prepared_at_random"] for record in draws)
     expected = contents(tmp_path / "whole" / "audit")
     for at, call in effort.some(list(enumerate(calls)), reduced=2, kind=itemgetter(1)):

@@ -111,11 +111,11 @@ def certified(root: Path, declaration: str) -> Audit:
 def opened(audit: Audit, name: str = "target") -> OpenTarget:
     """Decrypt a target with the key that lies in the audit's home."""
     journal = audit.journal()
-    sealed = journal.ledger.find(Stage.SEALED)[0].body
+    sealed = journal.ledger.sealed
     members = audit.folder.registry(journal).declaration.members
-    holder = load_key_file(audit.home.target_key_path(str(sealed["audit"])))
-    own = sealed["members"][name]
-    key = SealedFile(audit.folder / f"target/{own['index']}.sealed").unwrap(holder)
+    holder = load_key_file(audit.home.target_key_path(sealed.audit))
+    own = sealed.members[name]
+    key = SealedFile(audit.folder / f"target/{own.index}.sealed").unwrap(holder)
     return OpenTarget(audit.folder, next(m for m in members if m.name == name), own, key)
 
 
@@ -261,9 +261,9 @@ def test_reserving_strata_reads_the_stratum_column_and_nothing_else(tmp_path: Pa
     for root in (tmp_path, tmp_path / "other"):
         audit = audit_of(root, HEAD + target + PROCEDURE + BRIER + BOOTSTRAP + CLAIM)
         audit.seal()
-        sealed = audit.journal().ledger.find(Stage.SEALED)[0].body
-        holder = load_key_file(audit.home.target_key_path(str(sealed["audit"])))
-        own = sealed["members"]["target"]
+        sealed = audit.journal().ledger.sealed
+        holder = load_key_file(audit.home.target_key_path(sealed.audit))
+        own = sealed.members["target"]
         key = SealedFile(audit.folder / "target/0.sealed").unwrap(holder)
         member = audit.folder.declaration().members[0]
         chunk = OpenTarget(audit.folder, member, own, key).whole()
@@ -961,9 +961,9 @@ def test_blocks_deal_out_training_validation_and_target_stratum_by_stratum(tmp_p
     whole = table()
     put(whole, tmp_path / "data" / "table.csv")
     audit = certified(tmp_path, HEAD + BLOCKS + PROCEDURE + BRIER + BOOTSTRAP + CLAIM)
-    (sealed,) = audit.journal().ledger.find(Stage.SEALED)[0].body["members"].values()
-    assert sealed["records"] == 150
-    assert sealed["development"] == {"training": 110, "validation": 70}
+    (sealed,) = audit.journal().ledger.sealed.members.values()
+    assert sealed.records == 150
+    assert sealed.development == {"training": 110, "validation": 70}
     # By hand: the rows of a class are shuffled, no before yes, and dealt out in this order.
     rng, taken = np.random.default_rng(11), set()
     for label, sizes in (("no", (60, 40)), ("yes", (50, 30))):

@@ -14,7 +14,7 @@ from proxyguard.documents.canonical import canonical_bytes
 from proxyguard.documents.certificate import Advice, Subject
 from proxyguard.documents.document import Document
 from proxyguard.documents.evidence import Evidence, FixedEvidence, SequentialEvidence
-from proxyguard.documents.ledger import Committed, Frozen, Judged, body_type
+from proxyguard.documents.ledger import Overlap, Stage, read_body
 from proxyguard.documents.releases import DrawnRelease, FailedDraw, GivenRelease, ReleaseManifest
 from proxyguard.documents.schemas import main, schemas
 from proxyguard.errors import DocumentError, SealError
@@ -72,7 +72,7 @@ BROKEN: dict[str, tuple[Edit, str, str]] = {
     ),
     "a status that no draw has": (lambda v: first(v).update(status="lucky"), FIRST, "'lucky'"),
     "a list for a mapping": (lambda v: v.update(members=[]), "members", "should be an object"),
-    "another format": (lambda v: v.update(format=7), "format", "found '7'"),
+    "another format": (lambda v: v.update(format=7), "format", "has format 7; this version"),
     "a default that is spelt out": (lambda v: first(v).update(files=None), "", "spells out"),
 }  # fmt: skip
 
@@ -153,9 +153,27 @@ def test_the_form_of_a_document_with_several_is_told_by_its_keys() -> None:
     }  # fmt: skip
     assert isinstance(Evidence.of(later, "evidence.json"), SequentialEvidence)
     assert isinstance(Evidence.of(fixed, "evidence.json"), FixedEvidence)
-    assert body_type("drawn", {"record": {}}) is Committed
-    assert body_type("drawn", {}) is Frozen
-    assert body_type("scored", {"round": 1}) is Judged
+    for stage, body, missing in (
+        (Stage.DRAWN, {"record": {}}, "release: is missing"),
+        (Stage.DRAWN, {}, "releases: is missing"),
+        (Stage.SCORED, {"round": 1}, "decision: is missing"),
+        (Stage.SCORED, {}, "favorable: is missing"),
+        (Stage.SCORED, [], "should be an object"),
+    ):
+        with pytest.raises(DocumentError, match=missing):
+            read_body(stage, body, "the ledger")
+
+
+def test_a_reuse_that_is_denied_is_no_overlap() -> None:
+    met = {
+        "audit": "earlier", "member": "target", "role": "training", "same_table": True,
+        "records": 5, "shared": 2, "twins": 0, "expected_twins": "0.0", "excess": False,
+        "columns": "all columns", "same_audit": False, "opened": False, "reused": True,
+    }  # fmt: skip
+    assert Overlap.of(met, "the ledger").reused
+    with pytest.raises(DocumentError, match="reused is True by what was met"):
+        Overlap.of({**met, "reused": False}, "the ledger")
+    assert Overlap.of({**met, "same_audit": True, "reused": False}, "the ledger").leaked
 
 
 def test_a_key_is_read_by_its_written_name_alone() -> None:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 import proxyguard as pg
 from proxyguard.certificate.certify import certify_evidence, reading_of
+from proxyguard.documents.evidence import GroupEvidence
 from proxyguard.errors import SealError, UnsupportedDesign
 from proxyguard.evidence import disclosure
 from proxyguard.evidence.disclosure import is_published, publish
@@ -234,7 +235,7 @@ def test_publishing_twice_changes_nothing_and_a_record_reads_back(
     record = evidence_record(evidence)
     again = evidence_record(read_evidence(record, replace(reading, digits=digits)))
     assert again == record
-    for name, part in record["columns"][0].items():
+    for name, part in record.columns[0].to_dict().items():
         if name in ("mean", "mean_low"):
             assert all(round(x, digits) == x for x in part)
 
@@ -277,9 +278,11 @@ def test_a_record_that_is_not_rounded_as_registered_is_refused(change: Any) -> N
     rounded = replace(reading, digits=2)
     record = evidence_record(gathered(values, reading, 2, levels.bounds))
     read_evidence(record, rounded)
-    change(record["columns"][0])
+    changed = record.to_dict()
+    change(changed["columns"][0])
+    changed = GroupEvidence.of(changed, "the evidence")
     with pytest.raises(SealError, match="rounded"):
-        read_evidence(record, rounded)
+        read_evidence(changed, rounded)
 
 
 def test_rounded_statistics_without_a_registered_disclosure_are_refused() -> None:
@@ -308,10 +311,10 @@ def recovered(predictions: Array, labels: Array, digits: int | None) -> int:
     levels = claim.levels(n_releases=len(predictions), n_requirements=1)
     reading = reading_of(claim, (brier,), pg.Iid(), levels, 1)
     values = ((predictions - labels) ** 2)[:, :, None]
-    published = evidence_record(gathered(values, reading, digits, levels.bounds))["columns"][0]
-    mean = np.array(published["mean"])
+    published = evidence_record(gathered(values, reading, digits, levels.bounds)).columns[0]
+    mean = np.array(published.mean)
     if digits is not None:
-        mean = (mean + np.array(published["mean_low"])) / 2
+        mean = (mean + np.array(published.mean_low)) / 2
     # (f - y)^2 = f^2 + y (1 - 2 f) for a label of 0 or 1.
     solution, *_ = np.linalg.lstsq(
         (1.0 - 2.0 * predictions) / n, mean - (predictions**2).mean(axis=1), rcond=1e-15

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 import proxyguard as pg
+from proxyguard.documents.evidence import GroupEvidence
 from proxyguard.errors import LossMismatch, SealError
 from proxyguard.evidence.component import component_pvalues
 from proxyguard.evidence.record import check_counts, evidence_record
@@ -237,13 +238,14 @@ RECORDED = Reading(
 )
 
 
-def recorded(**changes: Any) -> dict[str, Any]:
+def recorded(**changes: Any) -> GroupEvidence:
     """Return the record of a cell that holds 250 of 1,000 records; the third draw failed."""
     own = column([250, 250, 1000], 1000, [0.2, 0.25, 0.0])
     made = evidence_of((own,), RECORDED, releases=("a", "b", "c"), bounds_level=0.001)
-    record = evidence_record(made)
+    record = evidence_record(made).to_dict()
     record["columns"][0] |= changes
-    return record
+    record["columns"][0] = {k: v for k, v in record["columns"][0].items() if v is not None}
+    return GroupEvidence.of(record, "the evidence")
 
 
 def test_the_record_of_a_share_agrees_with_itself() -> None:
@@ -259,7 +261,7 @@ def test_the_record_of_a_share_agrees_with_itself() -> None:
         ({"count": [240, 250, 1000]}, "the same target has"),
         ({"count": [250, 250, 1001]}, "beyond what there can be"),
         ({"answer": [1.2, 0.25, 0.0]}, "beyond what there can be"),
-        ({"answer": [float("nan"), 0.25, 0.0]}, "beyond what there can be"),
+        ({"answer": [float("nan"), 0.25, 0.0]}, "is nan, which is no number"),
     ],
 )  # fmt: skip
 def test_a_changed_statistic_of_a_share_is_found(changes: dict[str, Any], message: str) -> None:
@@ -268,10 +270,8 @@ def test_a_changed_statistic_of_a_share_is_found(changes: dict[str, Any], messag
 
 
 def test_answers_without_their_counts_are_found() -> None:
-    record = recorded()
-    del record["columns"][0]["count"]
     with pytest.raises(SealError, match="some are missing"):
-        check_counts(record, RECORDED, 1000)
+        check_counts(recorded(count=None), RECORDED, 1000)
 
 
 def test_requirements_of_one_name_are_named_and_no_others() -> None:

@@ -15,6 +15,7 @@ ROOT = Path(reproduction.__file__).parent
 # Modules that anybody may import, with the reason; of the top level, the names of `__all__`.
 PUBLIC = {
     "proxyguard.exact": "the exact core knows nothing of audits and is read beside the paper",
+    "proxyguard.documents": "whoever has a folder may read its documents by their types",
     "proxyguard.modes": "a mode decides; studies decide through it, as users do",
     "proxyguard.cli.main": "both command lines end alike: one message and one code an error",
     "proxyguard.cli.options": "an option that both have is one option",
@@ -31,7 +32,6 @@ PRIVATE = {
     "certificate.certify": {"certify_evidence", "reading_of"},
     "evidence.record": {"read_evidence"},
     "evidence.releases": {"evidence_of"},
-    "report.provenance": {"more_twins_than_expected"},
     "seal.canonical": {"canonical_bytes"},
     "seal.ledger": {"Stage"},
     # Audits: pilots and models drawn again in the paper's order.

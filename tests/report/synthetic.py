@@ -64,7 +64,10 @@ def synthetic_sources(
         predicate["picks"] = picks_record(Picks(alpha="0.05"), evidence, counted=False)
     return Sources(
         predicate=predicate,
-        evidence={"groups": {m: evidence_record(e) for m, e in evidence.items()}, "seed": "1"},
+        evidence={
+            "groups": {m: evidence_record(e).to_dict() for m, e in evidence.items()},
+            "seed": "1",
+        },
         registry=_registry(claimed, list(means)),
         ledger=_ledger(),
         signer="ab" * 32,

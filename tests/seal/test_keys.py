@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxyguard.audit.seal import check_steward
-from proxyguard.errors import RegistryError, SealError, StageError
+from proxyguard.documents.ledger import Body, read_body
+from proxyguard.errors import DocumentError, RegistryError, SealError, StageError
 from proxyguard.seal.crypto import Recipient
 from proxyguard.seal.keys import (
     SigningKey,
@@ -38,6 +39,20 @@ SMALL_EXCHANGE = [
 ]
 
 Point = tuple[int, int]
+
+
+def seal_of(author: str) -> Body:
+    """Return what the least seal of an author says."""
+    member = {
+        "index": 0, "records": 3, "commitment": "0" * 64, "nonce_digest": "0" * 64, "kinds": [],
+        "negative": None, "estimand": "the mean", "development": {}, "expected_twins": {},
+    }  # fmt: skip
+    body = {
+        "audit": "0" * 32, "name": "small", "declaration": "0" * 64, "lineage": [],
+        "steward": None, "author": author, "software": {}, "files": {"target/0.sealed": "0" * 64},
+        "members": {"target": member}, "time": "now",
+    }  # fmt: skip
+    return read_body(Stage.SEALED, body, "the seal")
 
 
 def add(p: Point, q: Point) -> Point:
@@ -123,11 +138,12 @@ def test_an_exchange_key_has_one_spelling(more: int) -> None:
 )
 def test_nobody_is_author_successor_or_steward(identity: str) -> None:
     assert identity_problem(identity) is not None
-    with pytest.raises(StageError, match="identity"):
-        Ledger().append(Stage.SEALED, {"author": identity}, identity[:64])
+    with pytest.raises((StageError, DocumentError), match=r"identity|author: "):
+        Ledger().append(seal_of(identity), identity[:64])
     ledger = Ledger()
-    ledger.append(Stage.SEALED, {"author": BERTA.identity}, BERTA.public)
-    with pytest.raises(StageError, match="identity"):
-        ledger.append(Stage.ROTATED, {"successor": identity}, BERTA.public)
+    ledger.append(seal_of(BERTA.identity), BERTA.public)
+    rotation = {"successor": identity, "consent": "00", "time": "now"}
+    with pytest.raises((StageError, DocumentError), match=r"identity|successor: "):
+        ledger.append(read_body(Stage.ROTATED, rotation, "the rotation"), BERTA.public)
     with pytest.raises(RegistryError, match="no steward's identity"):
         check_steward(identity, BERTA.identity)

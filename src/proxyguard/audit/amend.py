@@ -7,8 +7,10 @@ from typing import Any
 from proxyguard.audit.folder import PENDING, Registry
 from proxyguard.audit.home import Home
 from proxyguard.audit.lineage import check_lineage
-from proxyguard.audit.register import build_registry, path_of, write_registry
+from proxyguard.audit.register import build_registry, schedule_of, write_registry
 from proxyguard.audit.resolve import Workplace
+from proxyguard.documents.ledger import Amended
+from proxyguard.documents.registry import ExcludedDraw
 from proxyguard.errors import RegistryError, StageError
 from proxyguard.seal.canonical import digest
 from proxyguard.seal.entropy import now
@@ -43,13 +45,13 @@ def amend(
             raise StageError("amended: the claim must be registered first")
         if journal.ledger.has(Stage.OPENED):
             raise StageError("amended: the target has been opened; record a deviation instead")
-        sealed = journal.ledger.find(Stage.SEALED)[0].body["members"]
-        if any(home.lineage.was_opened(member["commitment"]) for member in sealed.values()):
+        sealed = journal.ledger.sealed.members
+        if any(home.lineage.was_opened(member.commitment) for member in sealed.values()):
             raise StageError(
                 "amended: the opening of this target has begun and was interrupted; run open"
             )
         before = folder.registry(journal)
-        if path_of(declaration) is not journal.ledger.path:
+        if schedule_of(declaration) is not journal.ledger.schedule:
             raise RegistryError("an amendment cannot turn a fixed audit into a sequential one")
         check_lineage(folder, journal, home)
         drawn = before if journal.ledger.has(Stage.DRAWN) else None
@@ -60,23 +62,24 @@ def amend(
             raise StageError(
                 "amended: the releases are drawn; only limits, claim and excluded draws can change"
             )
-        index = 1 + len(journal.ledger.find(Stage.AMENDED))
-        body = {
-            "declaration": digest(value),
-            "supersedes": before.digest,
-            "reason": reason,
-            "void": void_exclusions(before, Registry(value)),
-            "pending": sum(1 for _ in (folder / PENDING).glob("*/*.json")),
-            "files": write_registry(folder, index, value, text),
-            "time": now(),
-        }
-        journal.record(Stage.AMENDED, body, key)
+        index = len(journal.ledger.claims)
+        amended = Amended(
+            declaration=digest(value),
+            supersedes=before.digest,
+            reason=reason,
+            void=void_exclusions(before, Registry(value)),
+            pending=sum(1 for _ in (folder / PENDING).glob("*/*.json")),
+            files=write_registry(folder, index, value, text),
+            time=now(),
+        )
+        journal.record(amended, key)
     return value
 
 
-def void_exclusions(before: Registry, after: Registry) -> list[dict[str, Any]]:
+def void_exclusions(before: Registry, after: Registry) -> tuple[ExcludedDraw, ...]:
     """Return the exclusions that the amendment from one registry to the next did not repeat."""
-    return _plain(before.excluded - after.excluded)
+    void = sorted(before.excluded - after.excluded)
+    return tuple(ExcludedDraw(mechanism=name, seed=seed) for name, seed in void)
 
 
 def _plain(draws: set[Excluded]) -> list[dict[str, Any]]:

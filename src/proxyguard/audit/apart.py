@@ -50,6 +50,8 @@ from proxyguard.audit.resolve import (
 )
 from proxyguard.audit.sequential import SequentialOpener
 from proxyguard.audit.target import OpenTarget
+from proxyguard.documents.ledger import SealedMember
+from proxyguard.documents.registry import SourceModel
 from proxyguard.draw.answers import Made
 from proxyguard.draw.catalog import load_generator
 from proxyguard.draw.confine import Needs, confine, needs_of
@@ -70,8 +72,7 @@ from proxyguard.draw.worker import Worker
 from proxyguard.errors import SealError, UntrustedCode
 from proxyguard.registry.declaration import Member
 from proxyguard.seal.journal import NAME, Journal
-from proxyguard.seal.ledger import Path as LedgerPath
-from proxyguard.seal.ledger import Stage
+from proxyguard.seal.ledger import Schedule
 
 KEPT = ("PATH", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH")
 """What the child keeps of the environment: nothing that could hold a secret or lead to one."""
@@ -348,7 +349,7 @@ def send_target(target: OpenTarget, out: Sink) -> None:
     out.write(bytes(_LENGTH))
 
 
-def receive_target(member: Member, sealed: Mapping[str, Any], source: IO[bytes]) -> OpenTarget:
+def receive_target(member: Member, sealed: SealedMember, source: IO[bytes]) -> OpenTarget:
     """Read what `send_target` wrote."""
     head = json.loads(source.readline())
     tables = []
@@ -370,7 +371,7 @@ class _Job:
         self._registry = self._folder.registry(self._journal)
         if job.get("design") is not None:  # before targets are read, which have the design's column
             self._registry = corrected_registry(self._registry, job["design"], self._journal)
-        self._sealed = self._journal.ledger.find(Stage.SEALED)[0].body["members"]
+        self._sealed = self._journal.ledger.sealed.members
         self._place = Workplace(
             folder=self._folder,
             data=DataFolders((Path.home(),)),  # the scratch folder, in which nothing is
@@ -456,7 +457,7 @@ class _Job:
         job = fit_job(
             development.training_name, development.validation_name, self._place, member,
             development.kinds, development.features, forbidden=(),
-            validated="validation" in development.sealed["development"],
+            validated="validation" in development.sealed.development,
         )  # fmt: skip
         fitter = Fitter(job, make_learner(job))
         try:
@@ -471,11 +472,11 @@ class _Job:
         return describe_mechanism(made, self._job["generator"])
 
     def _evidence(self) -> dict[str, Any]:
-        sequential = self._journal.ledger.path is LedgerPath.SEQUENTIAL
+        sequential = self._journal.ledger.schedule is Schedule.SEQUENTIAL
         kind = SequentialOpener if sequential else Opener
         # The list of types is the declaration's own here: that is what was asked for.
         opener = kind(self._place, Home(Path.home()), targets=self._targets)
-        return opener.rescore(self._journal, self._registry)
+        return opener.rescore(self._journal, self._registry).to_dict()
 
     def _member(self) -> Member:
         name = str(self._job["member"])
@@ -495,7 +496,7 @@ def source_risks(
     place: Workplace,
     registry: Registry,
     member: Member,
-    sealed: Mapping[str, Any],
+    sealed: SealedMember,
     trusted: Sequence[str] | None,
 ) -> dict[str, float]:
     """Return the validation risks of a member's stored source procedure."""
@@ -504,7 +505,8 @@ def source_risks(
     if trusted is None:
         learner = development.learner()
         trusted = () if learner is None else learner.trusted()
-    fitted = load_fitted(place.folder, resolved["source"], trusted)
+    source = SourceModel.of(resolved["source"], "the registry")
+    fitted = load_fitted(place.folder, source.model, source, trusted)
     return validation_risks(development, measures_of(member, resolved["requirements"]), fitted)
 
 

@@ -27,12 +27,13 @@ from proxyguard.audit.status import Status, status_of
 from proxyguard.audit.template import TEMPLATE
 from proxyguard.audit.verify import TIMEOUT, Scope, Verification, verify
 from proxyguard.certificate.picks import read_picks
+from proxyguard.documents.grant import GrantStatement
+from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.errors import RegistryError, StageError
 from proxyguard.modes.count import ValidCount
 from proxyguard.registry.numbers import callback, listed, path, whole
 from proxyguard.seal.journal import Journal
-from proxyguard.seal.ledger import Path as LedgerPath
-from proxyguard.seal.ledger import Stage
+from proxyguard.seal.ledger import Schedule, Stage
 from proxyguard.seal.storage import exclusive, write_atomic
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class Audit:
             self.place, self.home, software_versions(), reason=reason, exclude=tuple(exclude)
         )
 
-    def draw(self, again: Sequence[tuple[str | None, int]] = ()) -> dict[str, Any]:
+    def draw(self, again: Sequence[tuple[str | None, int]] = ()) -> ReleaseManifest:
         """Draw every registered release and freeze them.
 
         ``again`` are seeds, each with its mechanism or None for all, whose draws wait already
@@ -114,7 +115,7 @@ class Audit:
         """
         return drawing.draw(self.place, self.home, again)
 
-    def grant(self, steward_key: Path | str, *, again: str | None = None) -> dict[str, Any]:
+    def grant(self, steward_key: Path | str, *, again: str | None = None) -> GrantStatement:
         """Release the target's key for what is registered and frozen now: the steward's step.
 
         Records that were granted before are refused, unless ``again`` says why not; the
@@ -136,7 +137,7 @@ class Audit:
         return unless it was decided.
         """
         predicate: dict[str, Any] | None
-        if self.journal().ledger.path is LedgerPath.SEQUENTIAL:
+        if self.journal().ledger.schedule is Schedule.SEQUENTIAL:
             opener = self._sequential(key_file, passphrase)
             predicate = opener.run(most)
         else:
@@ -241,7 +242,7 @@ class Audit:
         """
         opener: Opener | None = None
         if with_target:
-            sequential = self.journal().ledger.path is LedgerPath.SEQUENTIAL
+            sequential = self.journal().ledger.schedule is Schedule.SEQUENTIAL
             kind = SequentialOpener if sequential else Opener
             opener = kind(
                 self.place, self.home, key_file=_path(key_file), passphrase=passphrase,
@@ -266,7 +267,7 @@ class Audit:
             self.seal(passphrase=passphrase)
         if not ledger.has(Stage.REGISTERED):
             self.register()
-        if self.journal().ledger.path is LedgerPath.FIXED:
+        if self.journal().ledger.schedule is Schedule.FIXED:
             self.draw()
         if ledger.has(Stage.CERTIFIED):
             if not all(self.folder.has(name) for name in REPORTS):

@@ -82,7 +82,7 @@ def check(place: Workplace) -> Check:
             )
     ledger = place.folder.journal().ledger
     if ledger.has(Stage.SEALED):
-        sealed = ledger.find(Stage.SEALED)[0].body["members"]
+        sealed = ledger.sealed.members
         for member in declaration.members:
             if member.target.losses is None:
                 development = MemberDevelopment(place, member, sealed[member.name])
@@ -90,7 +90,7 @@ def check(place: Workplace) -> Check:
             else:
                 own = sealed[member.name]
                 result.warnings += mean_warnings(
-                    declaration, member, requirements=len(own["requirements"]), n=own["records"]
+                    declaration, member, requirements=len(own.requirements or ()), n=own.records
                 )
     else:
         result.facts.append("limits and reference policies are judged once the target is sealed")
@@ -115,7 +115,7 @@ def _check_disclosure(
             parts = divide(member, place.data)
             kinds = kinds_of_member(member, parts.development)
             means = count_requirements(member, kinds, parts.development)
-            n = planned_records(member, {"records": len(parts.target)})
+            n = planned_records(member, len(parts.target))
             result.warnings += group_warnings(member, parts.target)
     except ProxyGuardError as error:
         result.problems.append(str(error))
@@ -153,9 +153,8 @@ def _check_lineage(result: Check, place: Workplace, declaration: Declaration) ->
         if str(error) not in result.problems:  # a file that is missing was named already
             result.problems.append(str(error))
         return
-    recorded = [overlap.to_dict() for overlap in overlaps]
-    result.facts.append(lineage_words(recorded))
-    result.warnings += lineage_warnings(declaration, recorded)
+    result.facts.append(lineage_words(overlaps))
+    result.warnings += lineage_warnings(declaration, overlaps)
 
 
 def _check_files(result: Check, place: Workplace, member: Member) -> None:
@@ -258,7 +257,7 @@ def _release_kinds(place: Workplace, member: Member) -> dict[str, str] | None:
     if target.losses is not None:
         return None
     if ledger.has(Stage.SEALED):
-        return dict(ledger.find(Stage.SEALED)[0].body["members"][member.name]["kinds"])
+        return ledger.sealed.members[member.name].kind_of
     try:
         path = place.data.find(str(member.development.table or target.table))
         return dict.fromkeys(RawTable(path, target.read).columns, "text")
@@ -355,7 +354,7 @@ def _check_limits(result: Check, declaration: Declaration, development: MemberDe
     """Resolve the limits on development data and try trivial policies against them."""
     member = development.member
     facts = develop(development, declaration)
-    n = planned_records(member, development.sealed)
+    n = planned_records(member, development.sealed.records)
     resolved = resolve_limits(member, facts, declaration.claim, n)
     _judge_claim(result, declaration, member, resolved, n)
     measures = measures_of(member, resolved)

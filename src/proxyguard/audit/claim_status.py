@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
+from proxyguard.documents.ledger import (
+    Amended,
+    Deviated,
+    Frozen,
+    Opened,
+    Overlap,
+    Registered,
+    Sealed,
+)
 from proxyguard.registry.declaration import Declaration
-from proxyguard.seal.ledger import Ledger, Stage
+from proxyguard.seal.ledger import Ledger
 from proxyguard.seal.lineage import worst_met
 
 
@@ -17,10 +26,10 @@ def claim_status(
     ``granted_again`` is what a steward said who granted records that were seen before.
     """
     lineage = _overlaps(ledger)
-    reused = [one for one in lineage if one["reused"]]
+    reused = any(overlap.reused for overlap in lineage)
     prior = [m.target.prior_use for m in declaration.members if m.target.prior_use is not None]
-    deviations = ledger.find(Stage.DEVIATED)
-    amendments = len(ledger.find(Stage.AMENDED))
+    deviations = ledger.find(Deviated)
+    amendments = len(ledger.find(Amended))
     evidence = "prospective audit of a sealed target"
     if reused or granted_again is not None:
         evidence = "same-table sensitivity: target records had a role before"
@@ -34,7 +43,7 @@ def claim_status(
     if prior:
         reasons.append(f"the declaration says: {'; '.join(prior)}")
     reasons += _late_amendments(declaration, ledger)
-    reasons += [f"deviation: {entry.body['reason']}" for entry in deviations]
+    reasons += [f"deviation: {entry.body.reason}" for entry in deviations]
     given = _given_elsewhere(declaration)
     if given:
         evidence = f"{given} made elsewhere; their order is not enforced here"
@@ -58,24 +67,24 @@ def _late_amendments(declaration: Declaration, ledger: Ledger) -> list[str]:
     """
     if declaration.claim.level == "releases":
         return []
-    drawn = ledger.find(Stage.DRAWN)
-    amended = ledger.find(Stage.AMENDED)
+    drawn = ledger.find(Frozen)
+    amended = ledger.find(Amended)
     reasons = []
     if any(drawn and entry.index > drawn[0].index for entry in amended):
         reasons.append(
             "the claim was amended after the releases were drawn, which its author could look at"
         )
-    elif any(entry.body["pending"] for entry in amended):
-        some = max(int(entry.body["pending"]) for entry in amended)
+    elif any(entry.body.pending for entry in amended):
+        some = max(entry.body.pending for entry in amended)
         reasons.append(
             f"the claim was amended after {some} releases were drawn, which its author could look "
             "at"
         )
     others = [
-        f"{one['mechanism']}:{one['seed']}"
+        f"{draw.mechanism}:{draw.seed}"
         for entry in drawn
-        for one in entry.body.get("again", ())
-        if not one["same"]
+        for draw in entry.body.again
+        if not draw.same
     ]
     if others:
         reasons.append(f"draws were made again and came out otherwise: {', '.join(others)}")
@@ -90,13 +99,16 @@ def _given_elsewhere(declaration: Declaration) -> str | None:
     return "predictions" if "predictions" in generators else None
 
 
-def _overlaps(ledger: Ledger) -> list[dict[str, Any]]:
-    return worst_met([(entry.stage.value, entry.body) for entry in ledger.entries])
+def _overlaps(ledger: Ledger) -> list[Overlap]:
+    told = [entry.body.lineage for entry in ledger.find(Sealed)]
+    told += [entry.body.lineage for entry in ledger.find(Registered)]
+    told += [entry.body.lineage for entry in ledger.find(Opened)]
+    return worst_met(told)
 
 
 def _forgotten(ledger: Ledger) -> list[str]:
     """Return why a store that lost this audit's own seal costs the guarantee."""
-    if all(entry.body["seal_known"] for entry in ledger.find(Stage.OPENED)):
+    if all(entry.body.seal_known for entry in ledger.find(Opened)):
         return []
     return [
         "the lineage store at the opening did not know this audit's own seal, so whatever else it "
@@ -104,26 +116,25 @@ def _forgotten(ledger: Ledger) -> list[str]:
     ]
 
 
-def lineage_reasons(declaration: Declaration, lineage: list[dict[str, Any]]) -> list[str]:
+def lineage_reasons(declaration: Declaration, lineage: Sequence[Overlap]) -> list[str]:
     """Return why what the target's records met costs the guarantee."""
     reasons = []
-    if any(one["reused"] and one["shared"] for one in lineage):
+    if any(overlap.reused and overlap.shared for overlap in lineage):
         reasons.append("target records shaped something before this audit")
     said = {member.name: member.target.coincidence for member in declaration.members}
-    for one in lineage:
-        leaked = one["same_audit"] and one["role"] != "target"
-        if not one["excess"] or not (one["reused"] or leaked):
+    for overlap in lineage:
+        if not overlap.excess or not (overlap.reused or overlap.leaked):
             continue
-        word = f"; the declaration says: {said[one['member']]}" if leaked else ""
+        word = f"; the declaration says: {said[overlap.member]}" if overlap.leaked else ""
         reasons.append(
-            f"{one['twins']} target records have the values of records in {_where(one)} "
-            f"({one['columns']}), {one['expected_twins']} expected, which coincidence does not "
+            f"{overlap.twins} target records have the values of records in {_where(overlap)} "
+            f"({overlap.columns}), {overlap.expected_twins} expected, which coincidence does not "
             f"explain{word}"
         )
     return reasons
 
 
-def lineage_warnings(declaration: Declaration, lineage: list[dict[str, Any]]) -> list[str]:
+def lineage_warnings(declaration: Declaration, lineage: Sequence[Overlap]) -> list[str]:
     """Return the same before the target is opened, when it can still be exchanged."""
     return [
         f"the certificate would say: guarantee no: {reason}"
@@ -131,24 +142,24 @@ def lineage_warnings(declaration: Declaration, lineage: list[dict[str, Any]]) ->
     ]
 
 
-def _where(one: dict[str, Any]) -> str:
-    return f"{one['role']} of {'this audit' if one['same_audit'] else repr(one['audit'])}"
+def _where(overlap: Overlap) -> str:
+    return f"{overlap.role} of {'this audit' if overlap.same_audit else repr(overlap.audit)}"
 
 
-def lineage_words(lineage: list[dict[str, Any]]) -> str:
+def lineage_words(lineage: Sequence[Overlap]) -> str:
     """Return where the target's records, or records with their values, were met."""
     parts = []
-    for one in lineage:
-        where = _where(one)
-        if one["shared"]:
-            unopened = one["role"] == "target" and not one["opened"]
+    for overlap in lineage:
+        where = _where(overlap)
+        if overlap.shared:
+            unopened = overlap.role == "target" and not overlap.opened
             parts.append(
-                f"{one['shared']} target records were in {where}"
+                f"{overlap.shared} target records were in {where}"
                 + (", not opened then" if unopened else "")
             )
-        elif one["twins"]:
+        elif overlap.twins:
             parts.append(
-                f"{one['twins']} target records have value twins in {where}, "
-                f"{one['expected_twins']} expected by coincidence"
+                f"{overlap.twins} target records have value twins in {where}, "
+                f"{overlap.expected_twins} expected by coincidence"
             )
     return "; ".join(parts) or "the lineage store of this home knows no earlier use"

@@ -17,13 +17,15 @@ from proxyguard.audit.measures import design_of, measures_of
 from proxyguard.audit.open import Opener
 from proxyguard.audit.register import check_claim, check_sizes
 from proxyguard.certificate.wording import corrective_sentence
+from proxyguard.documents.evidence import FixedEvidence
+from proxyguard.documents.ledger import Corrected, Deviated
+from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.errors import RegistryError, StageError
 from proxyguard.registry.declaration import Declaration
 from proxyguard.seal.canonical import digest
 from proxyguard.seal.entropy import now
 from proxyguard.seal.journal import Journal, writing
-from proxyguard.seal.ledger import Path as LedgerPath
-from proxyguard.seal.ledger import Stage
+from proxyguard.seal.ledger import Schedule, Stage
 
 """The file of the corrective certificate, of which there is at most one."""
 
@@ -38,7 +40,7 @@ def deviate(folder: AuditFolder, home: Home, reason: str) -> None:
     if not reason.strip():
         raise RegistryError("a deviation says what happened; give a reason")
     with writing(folder.path) as journal:
-        journal.record(Stage.DEVIATED, {"reason": reason, "time": now()}, home.signing_key())
+        journal.record(Deviated(reason=reason, time=now()), home.signing_key())
 
 
 def correct(
@@ -56,29 +58,33 @@ def correct(
             raise StageError("corrected: there is no certificate to correct")
         registry = folder.registry(journal)
         corrected = corrected_registry(registry, design, journal)
-        before = journal.ledger.find(Stage.CORRECTED)
+        before = journal.ledger.find(Corrected)
         if before:
-            if before[0].body["design"] == design:
+            if before[0].body.design == design:
                 recorded: dict[str, Any] = folder.read_json(CORRECTION)
                 return recorded
-            again = {
-                "reason": f"a second correction was asked for and decides nothing: {reason}",
-                "design": design,
-                "time": now(),
-            }
-            journal.record(Stage.DEVIATED, again, home.signing_key())
-            return {"deviation": again["reason"], "design": design}
+            again = Deviated(
+                reason=f"a second correction was asked for and decides nothing: {reason}",
+                design=design,
+                time=now(),
+            )
+            journal.record(again, home.signing_key())
+            return {"deviation": again.reason, "design": design}
         evidence = opener.rescore(journal, corrected)
+        assert isinstance(evidence, FixedEvidence)  # other audits have no correction
         value = correction_of(folder, registry, corrected, design, reason, evidence)
-        body = {
-            "reason": reason,
-            "design": design,
-            "decisions": decisions_of(value),
-            "correction": digest(value),
-            "files": {CORRECTION: folder.write_json(CORRECTION, value)},
-            "time": now(),
-        }
-        journal.record(Stage.CORRECTED, body, home.signing_key())
+        corrected_entry = Corrected.of(
+            {
+                "reason": reason,
+                "design": design,
+                "decisions": decisions_of(value),
+                "correction": digest(value),
+                "files": {CORRECTION: folder.write_json(CORRECTION, value)},
+                "time": now(),
+            },
+            "the correction",
+        )
+        journal.record(corrected_entry, home.signing_key())
     return value
 
 
@@ -88,10 +94,10 @@ def correction_of(
     corrected: Registry,
     design: Mapping[str, Any] | str,
     reason: str,
-    evidence: Mapping[str, Any],
+    evidence: FixedEvidence,
 ) -> dict[str, Any]:
     """Return the corrective certificate that follows from its evidence; verify makes it anew."""
-    decided = decide(corrected, folder.read_json(RELEASES), evidence, BASIS)
+    decided = decide(corrected, folder.document(ReleaseManifest, RELEASES), evidence, BASIS)
     # A budget for choosing releases after looking was registered for the registered design.
     decided.pop("picks", None)
     decided["verdicts"] = [
@@ -107,7 +113,7 @@ def correction_of(
         "design": design,
         "label": BASIS,
         "corrects": registry.digest,
-        "evidence": dict(evidence),
+        "evidence": evidence.to_dict(),
         **decided,
     }
 
@@ -125,7 +131,7 @@ def corrected_registry(
     The test stays the registered one where that covers the changed design, and is the default
     for it otherwise: after the opening nobody may choose among tests.
     """
-    if journal.ledger.path is LedgerPath.SEQUENTIAL:
+    if journal.ledger.schedule is Schedule.SEQUENTIAL:
         raise StageError("corrected: audits that draw after opening have no correction here")
     declared = registry.value["declaration"]
     if declared["target"] is None:
@@ -145,8 +151,8 @@ def corrected_registry(
     if not claim.covers(design_of(member), requirements):
         declared = {**declared, "claim": {**declared["claim"], "test": None}}
         corrected = Registry({**registry.value, "declaration": declared})
-    sealed = journal.ledger.find(Stage.SEALED)[0].body["members"][member.name]
-    check_sizes(member, sealed)
+    sealed = journal.ledger.sealed.members[member.name]
+    check_sizes(member, sealed.records)
     check_claim(corrected.declaration, requirements, member.name)
     return corrected
 

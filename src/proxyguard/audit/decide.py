@@ -10,13 +10,14 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from proxyguard.audit.folder import Registry
-from proxyguard.audit.manifest import FAILED
 from proxyguard.audit.measures import design_of, measures_of
 from proxyguard.audit.stated import Redrawn, redrawn
 from proxyguard.certificate.certify import certify_evidence, reading_of
 from proxyguard.certificate.certify_releases import certify_release_evidence
 from proxyguard.certificate.picks import picks_record
 from proxyguard.certificate.wording import not_claimed, release_sentence
+from proxyguard.documents.evidence import FixedEvidence
+from proxyguard.documents.releases import AnyDraw, FailedDraw, ReleaseManifest
 from proxyguard.evidence.record import read_evidence
 from proxyguard.evidence.releases import ReleaseEvidence
 from proxyguard.exact.multiplicity import holm_adjusted
@@ -38,8 +39,8 @@ class Group:
 
     member: Member
     name: str  # the mechanism, or the member for named releases
-    draws: tuple[dict[str, Any], ...]
-    excluded: tuple[dict[str, Any], ...]
+    draws: tuple[AnyDraw, ...]
+    excluded: tuple[AnyDraw, ...]
     measures: tuple[Measure, ...]
 
     @property
@@ -48,23 +49,24 @@ class Group:
         return tuple(m.requirement for m in self.measures)
 
 
-def groups_of(registry: Registry, manifest: Mapping[str, Any]) -> list[Group]:
+def groups_of(registry: Registry, manifest: ReleaseManifest) -> list[Group]:
     """Return the groups of a fixed audit, in the registered order."""
     out = registry.excluded
     named = registry.declaration.claim.level == "releases"
     groups = []
     for member in registry.declaration.members:
         measures = tuple(measures_of(member, registry.member(member.name)["requirements"]))
-        drawn = manifest["members"].get(member.name, {})
-        kept: dict[str, list[dict[str, Any]]] = {}
-        dropped: dict[str, list[dict[str, Any]]] = {}
+        kept: dict[str, list[AnyDraw]] = {}
+        dropped: dict[str, list[AnyDraw]] = {}
         declared = [*(m.name for m in member.mechanism), *(r.name for r in member.release)]
         for mechanism in declared:  # in the declared order, which canonical JSON does not keep
-            for draw in drawn.get(mechanism, {"draws": []})["draws"]:
-                place = dropped if (mechanism, draw["seed"]) in out else kept
-                label = _label(member, mechanism, draw) if named else None
-                one = {**draw, "name": label} if label is not None else dict(draw)
-                place.setdefault(member.name if named else mechanism, []).append(one)
+            for draw in manifest.draws(member.name, mechanism):
+                side = dropped if (mechanism, draw.seed) in out else kept
+                if named:
+                    called = draw.model_copy(update={"name": _label(member, mechanism, draw)})
+                    side.setdefault(member.name, []).append(called)
+                else:
+                    side.setdefault(mechanism, []).append(draw)
         names = [member.name] if named else [m.name for m in member.mechanism]
         groups += [
             Group(
@@ -79,11 +81,11 @@ def groups_of(registry: Registry, manifest: Mapping[str, Any]) -> list[Group]:
     return groups
 
 
-def _label(member: Member, mechanism: str, draw: Mapping[str, Any]) -> str:
+def _label(member: Member, mechanism: str, draw: AnyDraw) -> str:
     """Return the name of a named release: its own, or its mechanism's with the seed."""
     if mechanism in {r.name for r in member.release}:
         return mechanism
-    return f"{mechanism}/{draw.get('name', draw['seed'])}"
+    return f"{mechanism}/{draw.label}"
 
 
 def readings_of(
@@ -141,15 +143,15 @@ class DrawCounts:
     used: int
 
     @classmethod
-    def of(cls, registered: int, records: Sequence[Mapping[str, Any]], excluded: int) -> DrawCounts:
-        """Count the records of a mechanism's draws, excluded ones among them."""
-        failed = sum(record["status"] in FAILED for record in records)
+    def of(cls, registered: int, draws: Sequence[AnyDraw], excluded: int) -> DrawCounts:
+        """Count a mechanism's draws, excluded ones among them."""
+        failed = sum(isinstance(draw, FailedDraw) for draw in draws)
         return cls(
             registered=registered,
-            delivered=len(records) - failed,
+            delivered=len(draws) - failed,
             failed=failed,
             excluded=excluded,
-            used=len(records) - excluded,
+            used=len(draws) - excluded,
         )
 
     def to_dict(self) -> dict[str, int]:
@@ -157,34 +159,34 @@ class DrawCounts:
         return asdict(self)
 
 
-def draw_counts(registry: Registry, manifest: Mapping[str, Any]) -> dict[str, dict[str, int]]:
+def draw_counts(registry: Registry, manifest: ReleaseManifest) -> dict[str, dict[str, int]]:
     """Return what became of the draws of every mechanism."""
-    several = len(manifest["members"]) > 1
+    several = len(manifest.members) > 1
     counts = {}
     for member in registry.declaration.members:
         for mechanism in member.mechanism:
-            records = manifest["members"][member.name][mechanism.name]["draws"]
-            out = sum((mechanism.name, record["seed"]) in registry.excluded for record in records)
+            draws = manifest.draws(member.name, mechanism.name)
+            out = sum((mechanism.name, draw.seed) in registry.excluded for draw in draws)
             name = f"{member.name}/{mechanism.name}" if several else mechanism.name
-            counts[name] = DrawCounts.of(mechanism.draws, records, out).to_dict()
+            counts[name] = DrawCounts.of(mechanism.draws, draws, out).to_dict()
     return counts
 
 
 def decide(
-    registry: Registry, manifest: Mapping[str, Any], evidence: Mapping[str, Any], basis: str
+    registry: Registry, manifest: ReleaseManifest, evidence: FixedEvidence, basis: str
 ) -> dict[str, Any]:
     """Return the certified decisions of a fixed audit, and what is reported beside them."""
     groups = groups_of(registry, manifest)
-    readings = readings_of(registry, groups, int(evidence["seed"]))
+    readings = readings_of(registry, groups, int(evidence.seed))
     read = {
-        group.name: read_evidence(evidence["groups"][group.name], readings[group.name][0])
+        group.name: read_evidence(evidence.groups[group.name], readings[group.name][0])
         for group in groups
     }
     claim = registry.declaration.claim.to_claim()
     if isinstance(claim, MechanismClaim):
         found = _decide_mechanisms(claim, groups, readings, read, basis)
     else:
-        found = _decide_releases(claim, read, int(evidence["seed"]), basis)
+        found = _decide_releases(claim, read, int(evidence.seed), basis)
     picks = registry.declaration.picks
     if picks is not None:
         shares = registry.declaration.claim.shares
@@ -195,7 +197,7 @@ def decide(
         "redraws": {name: list(one.redraws) for name, one in stages.items()},
         "conditional_on": {name: list(one.conditional_on) for name, one in stages.items()},
         "draws": draw_counts(registry, manifest),
-        "failed": {g.name: _failures(g) for g in groups if _failures(g)},
+        "failed": {g.name: failures_of(g.draws) for g in groups if failures_of(g.draws)},
         "secondary": {
             spec.name: _secondary(registry, spec.name, groups, readings, evidence)
             for spec in registry.declaration.secondary
@@ -252,7 +254,7 @@ def _secondary(
     name: str,
     groups: Sequence[Group],
     readings: Mapping[str, tuple[Reading, Levels]],
-    evidence: Mapping[str, Any],
+    evidence: FixedEvidence,
 ) -> dict[str, Any]:
     """Return the same claim under a secondary specification's limits; it never decides."""
     claim = registry.declaration.claim.to_claim()
@@ -260,11 +262,11 @@ def _secondary(
     for group in groups:
         reading, levels = readings[group.name]
         other = secondary_readings(registry, group, reading)[name]
-        read[group.name] = read_evidence(evidence["secondary"][name][group.name], other)
+        read[group.name] = read_evidence(evidence.secondary[name][group.name], other)
         audits[group.name] = (read[group.name], levels)
     found: dict[str, dict[str, Any]]
     if not isinstance(claim, MechanismClaim):
-        verdicts = certify_release_evidence(claim, read, seed=int(evidence["seed"])).verdicts
+        verdicts = certify_release_evidence(claim, read, seed=int(evidence.seed)).verdicts
         found = {f"{v.member}/{v.release}": {"decision": v.decision.value} for v in verdicts}
     else:
         family = certify_evidence(claim, audits)
@@ -280,23 +282,24 @@ def _secondary(
     return {"label": NOT_CERTIFIED, "limits": dict(limits), "results": found}
 
 
-def _redrawn(registry: Registry, manifest: Mapping[str, Any]) -> dict[str, Redrawn]:
+def _redrawn(registry: Registry, manifest: ReleaseManifest) -> dict[str, Redrawn]:
     """Return what is redrawn, by mechanism; of several members, by member and mechanism."""
     members = registry.declaration.members
     return {
         f"{member.name}/{name}" if len(members) > 1 else name: redrawn(
-            member, name, content["draws"], registry.member(member.name)["mechanisms"].get(name, {})
+            member, name, group.draws, registry.member(member.name)["mechanisms"].get(name, {})
         )
         for member in members
-        for name, content in manifest["members"].get(member.name, {}).items()
+        for name, group in manifest.members.get(member.name, {}).items()
     }
 
 
-def _failures(group: Group) -> list[dict[str, Any]]:
+def failures_of(draws: Sequence[AnyDraw]) -> list[dict[str, Any]]:
+    """Return the draws that gave no release, with why."""
     return [
-        {"seed": d["seed"], "status": d["status"], "error": d["error"]}
-        for d in group.draws
-        if d["status"] in FAILED
+        {"seed": draw.seed, "status": draw.status, "error": draw.error}
+        for draw in draws
+        if isinstance(draw, FailedDraw)
     ]
 
 

@@ -15,9 +15,20 @@ from proxyguard.adapters.library import Library
 from proxyguard.audit.folder import PENDING, RELEASES, AuditFolder, Registry
 from proxyguard.audit.home import Home
 from proxyguard.audit.jobs import WORKER, draw_job, forbidden_paths
-from proxyguard.audit.manifest import drawn_again, randomness, repeats, same_files
+from proxyguard.audit.manifest import randomness, repeats, same_files
 from proxyguard.audit.predictions import check_predictions
 from proxyguard.audit.resolve import MemberDevelopment, Workplace, acting
+from proxyguard.documents.document import parse_canonical
+from proxyguard.documents.ledger import Frozen
+from proxyguard.documents.releases import (
+    DrawGroup,
+    DrawnRelease,
+    FailedDraw,
+    GivenRelease,
+    MadeDraw,
+    ReleaseManifest,
+    read_draw,
+)
 from proxyguard.draw.answers import in_words
 from proxyguard.draw.catalog import is_built_in
 from proxyguard.draw.pool import Check, draw_all
@@ -39,8 +50,7 @@ from proxyguard.registry.target import Outcome, Reading
 from proxyguard.seal.canonical import canonical_bytes, digest
 from proxyguard.seal.entropy import now
 from proxyguard.seal.journal import Journal, writing
-from proxyguard.seal.ledger import Path as LedgerPath
-from proxyguard.seal.ledger import Stage
+from proxyguard.seal.ledger import Schedule, Stage
 from proxyguard.seal.storage import write_atomic
 from proxyguard.tables.files import read_file, read_table, read_table_bytes, table_bytes
 
@@ -69,7 +79,7 @@ Again = tuple[str | None, int]
 """A seed to draw again, of one mechanism or of all that have it."""
 
 
-def draw(place: Workplace, home: Home, again: Sequence[Again] = ()) -> dict[str, Any]:
+def draw(place: Workplace, home: Home, again: Sequence[Again] = ()) -> ReleaseManifest:
     """Draw what is not drawn yet; record the step once everything is frozen.
 
     Draws of the seeds in ``again`` that wait already are dropped and made again. The record of
@@ -78,7 +88,7 @@ def draw(place: Workplace, home: Home, again: Sequence[Again] = ()) -> dict[str,
     folder = place.folder
     key = home.signing_key()
     with writing(folder.path) as journal:
-        if journal.ledger.path is LedgerPath.SEQUENTIAL:
+        if journal.ledger.schedule is Schedule.SEQUENTIAL:
             raise StageError("drawn: this audit draws after its target is opened; run open")
         registry = folder.registry(journal)
         _check_again(registry, again)
@@ -86,18 +96,18 @@ def draw(place: Workplace, home: Home, again: Sequence[Again] = ()) -> dict[str,
             raise StageError("drawn: the releases are frozen, and none of them is drawn again")
         if journal.ledger.has(Stage.DRAWN):
             shutil.rmtree(folder / PENDING, ignore_errors=True)
-            manifest: dict[str, Any] = folder.read_json(RELEASES)
-            return manifest
+            return folder.document(ReleaseManifest, RELEASES)
         folder.check_files(development_files(journal))
         manifest = draw_manifest(place, registry, journal, again)
-        body = {
-            "releases": folder.write_json(RELEASES, manifest),
-            "registry": registry.digest,
-            "again": drawn_again(manifest),
-            "files": {RELEASES: folder.sha256(RELEASES)},
-            "time": now(),
-        }
-        journal.record(Stage.DRAWN, body, key)
+        written = folder.put(RELEASES, manifest)
+        frozen = Frozen(
+            releases=written,
+            registry=registry.digest,
+            again=manifest.again,
+            files={RELEASES: written},
+            time=now(),
+        )
+        journal.record(frozen, key)
         shutil.rmtree(folder / PENDING, ignore_errors=True)
     return manifest
 
@@ -117,9 +127,9 @@ def _check_again(registry: Registry, again: Sequence[Again]) -> None:
 
 def draw_manifest(
     place: Workplace, registry: Registry, journal: Journal, again: Sequence[Again] = ()
-) -> dict[str, Any]:
+) -> ReleaseManifest:
     """Draw all tasks and return the manifest of frozen releases."""
-    members: dict[str, Any] = {}
+    members: dict[str, dict[str, DrawGroup]] = {}
     given = _given_releases(registry, journal)
     waiting = list(tasks(place, registry, journal))
     for task in waiting:  # all mechanisms, before a model is trained for any
@@ -128,16 +138,15 @@ def draw_manifest(
     for task in waiting:
         dropped = {seed for name, seed in again if name in (None, task.mechanism)}
         drawn = _draw_task(place, registry, task, dropped)
-        members.setdefault(task.member, {})[task.mechanism] = drawn
+        members.setdefault(task.member, {})[task.mechanism] = DrawGroup(draws=drawn)
     for member, mechanisms in given.items():
         members.setdefault(member, {}).update(mechanisms)
-    manifest = {
-        "format": 1,
-        "registry": registry.digest,
-        "members": members,
-        "sources": _source_predictions(place, registry),
-    }
-    return manifest
+    return ReleaseManifest(
+        format=1,
+        registry=registry.digest,
+        members=members,
+        sources=_source_predictions(place, registry),
+    )
 
 
 def _source_predictions(place: Workplace, registry: Registry) -> dict[str, str]:
@@ -160,7 +169,7 @@ def _source_predictions(place: Workplace, registry: Registry) -> dict[str, str]:
 
 def tasks(place: Workplace, registry: Registry, journal: Journal) -> Iterator[Task]:
     """Yield what has to be drawn, in the registered order."""
-    sealed = journal.ledger.find(Stage.SEALED)[0].body["members"]
+    sealed = journal.ledger.sealed.members
     for member in registry.declaration.members:
         resolved = registry.member(member.name)
         if member.target.losses is not None:
@@ -253,7 +262,7 @@ def job_of(
         options=options,
         prepare_seed=prepare_seed,
         forbidden=forbidden_paths(development.place, development.member),
-        validated="validation" in development.sealed["development"],
+        validated="validation" in development.sealed.development,
         allow=allow,
         registered=registered,
         learner=learner,
@@ -336,7 +345,9 @@ def check_while_drawing(place: Workplace, registry: Registry, task: Task) -> Che
     return check
 
 
-def _draw_task(place: Workplace, registry: Registry, task: Task, again: set[int]) -> dict[str, Any]:
+def _draw_task(
+    place: Workplace, registry: Registry, task: Task, again: set[int]
+) -> tuple[MadeDraw, ...]:
     """Draw the seeds of one task that are not pending yet; every result is kept at once."""
     folder = place.folder
     pending = pending_folder(folder, task)
@@ -344,33 +355,32 @@ def _draw_task(place: Workplace, registry: Registry, task: Task, again: set[int]
     for seed in again & set(task.seeds):
         _drop(pending, seed)
     have = {
-        seed: json.loads((pending / f"{seed}.json").read_bytes())
-        for seed in task.seeds
-        if (pending / f"{seed}.json").exists()
+        seed: _waiting(pending, seed) for seed in task.seeds if (pending / f"{seed}.json").exists()
     }
     _refuse_stale(task, have.values())
     place.progress(task.mechanism, len(have), len(task.seeds))
 
     def keep(record: dict[str, Any], release: bytes, model: bytes) -> None:
-        where = f"{task.mechanism}, seed {record['seed']}"
-        changes = list(changed_reading(task.files, record))
+        seed = int(record["seed"])
+        where = f"{task.mechanism}, seed {seed}"
+        stored = {"format": 1, **record, **_dropped(pending, seed)}
+        made = made_draw(stored, release, model, where)
+        changes = list(changed_reading(task.files, made))
         if changes:
             raise DrawError(
                 f"{where}: it was drawn from other bytes than were registered: "
                 f"{'; '.join(changes)}. This draw is not kept; restore the file and draw again, or "
                 "register it as it is now with proxyguard amend"
             )
-        _refuse_other_preparation(where, record, have.values())
-        if record.get("predictions") and task.job["outcome"] is not None:
-            record = _checked_predictions(record, release, task)
-        if record["status"] != "drawn" and task.stop_on_failure:
-            raise DrawError(f"{where}: {record['error']}")
-        kept = {"format": 1, **record, **_dropped(pending, record["seed"])}
-        if record["status"] == "drawn":
-            kept["release"] = folder.store.put(release)
-            kept["model"] = folder.store.put(model) if model else None
-        write_atomic(pending / f"{record['seed']}.json", canonical_bytes(kept))
-        have[record["seed"]] = kept
+        _refuse_other_preparation(where, made, have.values())
+        if isinstance(made, DrawnRelease) and made.predictions and task.job["outcome"] is not None:
+            made = _checked_predictions(made, release, task)
+        if isinstance(made, FailedDraw) and task.stop_on_failure:
+            raise DrawError(f"{where}: {made.error}")
+        if isinstance(made, DrawnRelease):
+            put_objects(folder, release, model)
+        write_atomic(pending / f"{seed}.json", made.to_bytes())
+        have[seed] = made
         place.progress(task.mechanism, len(have), len(task.seeds))
         _refuse_repeats(task, have.values())
 
@@ -384,20 +394,41 @@ def _draw_task(place: Workplace, registry: Registry, task: Task, again: set[int]
         keep=keep,
         check=check_while_drawing(place, registry, task),
     )
-    draws = [folder.read_json(str((pending / f"{s}.json").relative_to(folder.path)))
-             for s in task.seeds]  # fmt: skip
-    if all(d["status"] != "drawn" for d in draws):
+    draws = tuple(_waiting(pending, seed) for seed in task.seeds)
+    errors = [draw.error for draw in draws if isinstance(draw, FailedDraw)]
+    if len(errors) == len(draws):
         shutil.rmtree(pending)
         raise DrawError(
-            f"{task.mechanism}: all {len(draws)} draws failed, the first with: "
-            f"{draws[0]['error']}; mend the generator, nothing is recorded"
+            f"{task.mechanism}: all {len(draws)} draws failed, the first with: {errors[0]}; mend "
+            "the generator, nothing is recorded"
         )
-    return {"draws": draws}
+    return draws
 
 
-def _refuse_stale(task: Task, records: Iterable[Mapping[str, Any]]) -> None:
+def made_draw(stored: dict[str, Any], release: bytes, model: bytes, where: str) -> MadeDraw:
+    """Return what is recorded of a draw, with the places that its bytes will have in the store."""
+    if stored["status"] == "drawn":
+        stored["release"] = hashlib.sha256(release).hexdigest()
+        stored["model"] = hashlib.sha256(model).hexdigest() if model else None
+    return read_draw(stored, where)
+
+
+def put_objects(folder: AuditFolder, release: bytes, model: bytes) -> None:
+    """Store a release and its model."""
+    folder.store.put(release)
+    if model:
+        folder.store.put(model)
+
+
+def _waiting(pending: Path, seed: int) -> MadeDraw:
+    """Return a finished draw that waits until all are."""
+    name = f"{seed}.json"
+    return read_draw(parse_canonical((pending / name).read_bytes(), name), name)
+
+
+def _refuse_stale(task: Task, draws: Iterable[MadeDraw]) -> None:
     """Stop where a draw that waits was made from a file as it was before an amendment."""
-    changes = {r["seed"]: list(changed_reading(task.files, r)) for r in records}
+    changes = {draw.seed: list(changed_reading(task.files, draw)) for draw in draws}
     stale = {seed: words for seed, words in changes.items() if words}
     if stale:
         seeds = ",".join(str(seed) for seed in sorted(stale))
@@ -408,29 +439,27 @@ def _refuse_stale(task: Task, records: Iterable[Mapping[str, Any]]) -> None:
         )
 
 
-def _refuse_other_preparation(
-    where: str, record: Mapping[str, Any], others: Iterable[Mapping[str, Any]]
-) -> None:
+def _refuse_other_preparation(where: str, draw: MadeDraw, others: Iterable[MadeDraw]) -> None:
     """Stop where what was prepared once, such as a private fit that is kept, was replaced."""
     for other in others:
-        if other.get("prepared_from", {}) != record.get("prepared_from", {}):
+        if other.prepared_from != draw.prepared_from:
             raise DrawError(
-                f"{where}: it rests on {record.get('prepared_from')}, and draws that wait on "
-                f"{other.get('prepared_from')}: one claim is about one preparation. Put back what "
+                f"{where}: it rests on {draw.prepared_from}, and draws that wait on "
+                f"{other.prepared_from}: one claim is about one preparation. Put back what "
                 "the draws that wait were made from; this draw is not kept"
             )
 
 
-def _refuse_repeats(task: Task, records: Iterable[Mapping[str, Any]]) -> None:
+def _refuse_repeats(task: Task, draws: Iterable[MadeDraw]) -> None:
     """Stop as soon as two draws are the same, or differ where none may; what was drawn is kept."""
     if task.deterministic:
-        problem = randomness(str(task.registered["generator"]), records)
+        problem = randomness(str(task.registered["generator"]), draws)
         if problem is not None:
             raise DrawError(
                 f"{task.member}/{task.mechanism} is declared with deterministic = true, and "
                 f"{problem}; take that out of the declaration with proxyguard amend"
             )
-    for what, first, second in repeats(r for r in records if r["seed"] not in task.apart):
+    for what, first, second in repeats(draw for draw in draws if draw.seed not in task.apart):
         raise DrawError(
             f"{task.member}/{task.mechanism}: seeds {first} and {second} gave the same {what}; "
             "independent draws would not. Does the generator use its seed? If the mechanism has no "
@@ -439,19 +468,24 @@ def _refuse_repeats(task: Task, records: Iterable[Mapping[str, Any]]) -> None:
         )
 
 
-def _checked_predictions(record: dict[str, Any], release: bytes, task: Task) -> dict[str, Any]:
-    """Return the record, or that of a failed draw where the file holds no usable predictions."""
-    (name,) = record["files"]
+def _checked_predictions(draw: DrawnRelease, release: bytes, task: Task) -> MadeDraw:
+    """Return the draw, or a failed one where the file holds no usable predictions."""
+    (name,) = draw.files or {}
     try:
         outcome = Outcome.model_validate(task.job["outcome"])
         check_predictions(read_table_bytes(release, name), name, outcome)
     except LossMismatch as error:
-        return {
-            key: value
-            for key, value in {**record, "status": "failed", "error": in_words(str(error))}.items()
-            if key in ("seed", "status", "error", "files", "guard", "prepared_at_random")
-        }
-    return record
+        return FailedDraw(
+            format=1,
+            seed=draw.seed,
+            status="failed",
+            error=in_words(str(error)),
+            files=draw.files,
+            guard=draw.guard,
+            prepared_at_random=draw.prepared_at_random,
+            again=draw.again,
+        )
+    return draw
 
 
 def _drop(pending: Path, seed: int) -> None:
@@ -497,28 +531,27 @@ def pending_folder(folder: AuditFolder, task: Task) -> Path:
     return folder / PENDING / digest(depends)
 
 
-def _given_releases(registry: Registry, journal: Journal) -> dict[str, Any]:
+def _given_releases(registry: Registry, journal: Journal) -> dict[str, dict[str, DrawGroup]]:
     """Return the releases of losses that were computed elsewhere: names and nothing else."""
-    sealed = journal.ledger.find(Stage.SEALED)[0].body["members"]
-    found: dict[str, Any] = {}
+    sealed = journal.ledger.sealed.members
+    found: dict[str, dict[str, DrawGroup]] = {}
     for member in registry.declaration.members:
         if member.target.losses is None:
             continue
-        names = list(sealed[member.name]["releases"])
+        names = list(sealed[member.name].releases or ())
         place = 0
         for mechanism in member.mechanism:
             own = names[place : place + mechanism.draws]
-            found.setdefault(member.name, {})[mechanism.name] = {
-                "draws": [
-                    {"seed": seed, "status": "given", "name": name, "column": place + i}
-                    for i, (seed, name) in enumerate(zip(mechanism.seed_list, own, strict=True))
-                ],
-            }
+            given = tuple(
+                GivenRelease(seed=seed, status="given", name=name, column=place + i)
+                for i, (seed, name) in enumerate(zip(mechanism.seed_list, own, strict=True))
+            )
+            found.setdefault(member.name, {})[mechanism.name] = DrawGroup(draws=given)
             place += mechanism.draws
     return found
 
 
 def development_files(journal: Journal) -> dict[str, str]:
     """Return the files of development that draws rest on."""
-    files = dict(journal.ledger.find(Stage.SEALED)[0].body["files"])
+    files = journal.ledger.sealed.files
     return {name: value for name, value in files.items() if name.startswith("development/")}

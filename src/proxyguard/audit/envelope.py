@@ -6,11 +6,11 @@ the certificate is about.
 
 from __future__ import annotations
 
-import base64
-import json
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from typing import Any
 
+from proxyguard.documents.certificate import Envelope, Statement
 from proxyguard.errors import SealError
 from proxyguard.seal.canonical import canonical_bytes
 from proxyguard.seal.keys import SigningKey, signed_by
@@ -37,35 +37,21 @@ def sign_statement(value: Mapping[str, Any], key: SigningKey) -> bytes:
     return canonical_bytes(
         {
             "payloadType": PAYLOAD_TYPE,
-            "payload": base64.b64encode(payload).decode(),
-            "signatures": [{"keyid": key.public, "sig": base64.b64encode(signature).decode()}],
+            "payload": b64encode(payload).decode(),
+            "signatures": [{"keyid": key.public, "sig": b64encode(signature).decode()}],
         }
     )
 
 
 def open_envelope(content: bytes) -> tuple[dict[str, Any], str]:
     """Return the statement and its signer, after checking form and signature."""
-    try:
-        envelope = json.loads(content)
-        payload = base64.b64decode(envelope["payload"], validate=True)
-        (signature,) = envelope["signatures"]
-        signer, given = signature["keyid"], base64.b64decode(signature["sig"], validate=True)
-        value = json.loads(payload)
-        again = canonical_bytes(envelope), canonical_bytes(value)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise SealError(f"the certificate is no DSSE envelope: {error}") from error
-    if envelope.get("payloadType") != PAYLOAD_TYPE:
-        raise SealError(f"the certificate's payload is {envelope.get('payloadType')!r}")
-    spelt = [base64.b64encode(part).decode() for part in (payload, given)]
-    if spelt != [envelope["payload"], signature["sig"]]:
-        raise SealError("the certificate's base64 is not in canonical form; it was edited")
-    if again != (content, payload):
-        raise SealError("the certificate is not in canonical form; it was edited")
-    if not signed_by(signer, given.hex(), preauthenticate(payload)):
+    envelope = Envelope.read(content, "the certificate")
+    (signature,) = envelope.signatures
+    if not signed_by(
+        signature.keyid, b64decode(signature.sig).hex(), preauthenticate(envelope.content)
+    ):
         raise SealError("the certificate's signature does not fit its content")
-    if value.get("_type") != STATEMENT_TYPE or value.get("predicateType") != PREDICATE_TYPE:
-        raise SealError(f"the certificate is of another type: {value.get('predicateType')!r}")
-    return value, signer
+    return Statement.read(envelope.content, "the certificate").to_dict(), signature.keyid
 
 
 def preauthenticate(payload: bytes) -> bytes:

@@ -5,13 +5,26 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from proxyguard.documents.document import parse_canonical
+from proxyguard.documents.document import Document, parse_canonical
+from proxyguard.documents.ledger import (
+    Amended,
+    Certified,
+    Committed,
+    Developed,
+    Frozen,
+    LedgerBody,
+    Opened,
+    Registered,
+    Sealed,
+    SealedMember,
+    WritingBody,
+)
 from proxyguard.draw.store import Store
 from proxyguard.errors import DigestMismatch, RegistryError, SealError, StageError
 from proxyguard.seal.canonical import canonical_bytes, digest
@@ -23,8 +36,7 @@ from proxyguard.seal.inside import (
     sha256_inside,
 )
 from proxyguard.seal.journal import Journal
-from proxyguard.seal.ledger import Entry, Stage
-from proxyguard.seal.ledger import Path as LedgerPath
+from proxyguard.seal.ledger import Entry
 from proxyguard.seal.storage import write_inside
 
 if TYPE_CHECKING:
@@ -33,6 +45,7 @@ if TYPE_CHECKING:
     from proxyguard.registry.declaration import Declaration
     from proxyguard.seal.sealed_file import SealedFile
 
+Kind = TypeVar("Kind", bound=Document)
 FORMAT = 1
 DECLARATION = "audit.toml"
 RELEASES = "releases.json"
@@ -105,18 +118,14 @@ class AuditFolder:
 
         return read_table_bytes(self.store.get(address), f"{what} ({self.store.name(address)})")
 
-    def sealed_target(self, sealed: Mapping[str, Any]) -> SealedFile:
+    def sealed_target(self, sealed: SealedMember) -> SealedFile:
         """Return the encrypted records of a member, by what the ledger says of it."""
         # Here and not above: status and log read no tables.
         from proxyguard.seal.sealed_file import SealedFile
 
-        index = sealed["index"]
-        if type(index) is not int or index < 0:
-            raise SealError(f"a sealed target has a number, the ledger has {str(index)[:80]!r}")
-        name = f"target/{index}.sealed"
         with suppress(FileNotFoundError):  # which SealedFile says in its own words
-            open_inside(self.path, name).close()
-        return SealedFile(self / name)
+            open_inside(self.path, sealed.file).close()
+        return SealedFile(self / sealed.file)
 
     def write_json(self, name: str, value: Any) -> str:
         """Write a value in canonical form and return the digest of its bytes."""
@@ -132,6 +141,17 @@ class AuditFolder:
             found = value.get("format") if isinstance(value, dict) else None
             raise SealError(f"{name} has format {found!r}; this version reads {FORMAT}")
         return value
+
+    def document(self, kind: type[Kind], name: str) -> Kind:
+        """Return a document of this folder; one that is not in its form is refused by field."""
+        return kind.read(self.read(name), name)
+
+    def put(self, name: str, document: Document) -> str:
+        """Write a document and return the digest of its bytes."""
+        content = document.to_bytes()
+        if not self.has(name) or self.read(name) != content:
+            write_inside(self.path, name, content)
+        return hashlib.sha256(content).hexdigest()
 
     def write(self, name: str, content: bytes) -> str:
         """Write a file and return the digest of its bytes."""
@@ -154,13 +174,10 @@ class AuditFolder:
 
     def registry(self, journal: Journal) -> Registry:
         """Return the registry in force: registered, or the last amendment's."""
-        steps = [
-            *journal.ledger.find(Stage.REGISTERED),
-            *journal.ledger.find(Stage.AMENDED),
-        ]
-        if not steps:
+        claims = journal.ledger.claims
+        if not claims:
             raise StageError("nothing is registered yet; run proxyguard register")
-        name = registry_name(len(steps) - 1)
+        name = registry_name(len(claims) - 1)
         value = self.read_json(name)
         if digest(value) != journal.ledger.declaration:
             raise DigestMismatch(name, sealed=str(journal.ledger.declaration), found=digest(value))
@@ -224,46 +241,42 @@ _DEVELOPMENT = re.compile(
 )
 
 
-def _written(entry: Entry, path: LedgerPath, amendments: int) -> Written:
+def _written(body: WritingBody, amendments: int) -> Written:
     """Return which files a step writes: a page of the author's own is none of them.
 
     Objects of the store are named by their digest, so that a name vouches for its bytes alone.
     """
-    listed = entry.body.get("files", {})
-    stage = entry.stage
+    listed = body.files
     stored = frozenset(n for n, address in listed.items() if n == f"store/{address[:2]}/{address}")
-    if stage is Stage.SEALED:
+    if isinstance(body, Sealed):
         return Written(perhaps=frozenset(n for n in listed if _DEVELOPMENT.fullmatch(n)))
-    if stage is Stage.DEVELOPED or (stage is Stage.DRAWN and path is LedgerPath.SEQUENTIAL):
+    if isinstance(body, Developed | Committed):
         return Written(perhaps=stored)
-    if stage in (Stage.REGISTERED, Stage.AMENDED):
+    if isinstance(body, Registered | Amended):
         names = (registry_name(amendments), snapshot_name(amendments), DECLARATION)
         return Written(frozenset(names))
-    if stage is Stage.OPENED:
-        return Written(frozenset() if entry.body.get("grant") is None else frozenset({GRANT}))
-    if stage is Stage.CERTIFIED:
+    if isinstance(body, Opened):
+        return Written(frozenset() if body.grant is None else frozenset({GRANT}))
+    if isinstance(body, Certified):
         return Written(frozenset({EVIDENCE, CERTIFICATE}), frozenset({ADVICE, RECORDS}))
-    always = {Stage.DRAWN: RELEASES, Stage.CORRECTED: CORRECTION}.get(stage)
-    return Written(frozenset() if always is None else frozenset({always}))
+    return Written(frozenset({RELEASES if isinstance(body, Frozen) else CORRECTION}))
 
 
-def recorded_files(entries: tuple[Entry, ...]) -> dict[str, str]:
+def recorded_files(entries: Iterable[Entry[LedgerBody]]) -> dict[str, str]:
     """Return the files that the ledger vouches for; a later step replaces an earlier one."""
-    registered = next((e.body for e in entries if e.stage is Stage.REGISTERED), {})
-    path = LedgerPath(registered.get("path", "fixed"))
     files: dict[str, str] = {}
     amendments = 0
     for entry in entries:
-        listed = entry.body.get("files", {})
-        for name in listed:
+        body = entry.body
+        if not isinstance(body, WritingBody):
+            continue
+        for name in body.files:
             check_name(name)  # a ledger that vouches for /etc/passwd vouches for nothing here
-        amendments += entry.stage is Stage.AMENDED
-        problem = _written(entry, path, amendments).problem(listed)
-        if problem is None and entry.stage is Stage.OPENED:
-            granted = entry.body.get("grant")
-            if granted != listed.get(GRANT):
-                problem = f"it was opened with the grant {granted!r:.20}, and lists another"
+        amendments += isinstance(body, Amended)
+        problem = _written(body, amendments).problem(body.files)
+        if problem is None and isinstance(body, Opened) and body.grant != body.files.get(GRANT):
+            problem = f"it was opened with the grant {body.grant!r:.20}, and lists another"
         if problem is not None:
             raise SealError(f"entry {entry.index} of the ledger, {entry.stage.value}: {problem}")
-        files.update(listed)
+        files.update(body.files)
     return files

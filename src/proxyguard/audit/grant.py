@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -15,17 +14,18 @@ from proxyguard.audit.integrity import check_folder
 from proxyguard.audit.manifest import check_manifest
 from proxyguard.audit.seal import LOSSES, POSITION, check_steward
 from proxyguard.audit.verify import refuse_unsound
+from proxyguard.documents.canonical import digest
+from proxyguard.documents.grant import Grant, GrantedAgain, GrantStatement, PersonWrap
+from proxyguard.documents.ledger import Frozen, Sealed, SealedMember
 from proxyguard.errors import RegistryError, SealError, StageError
 from proxyguard.registry.declaration import Member
-from proxyguard.seal.canonical import canonical_bytes, digest
 from proxyguard.seal.crypto import Person, Recipient
 from proxyguard.seal.entropy import now
 from proxyguard.seal.fingerprint import RecordSet
 from proxyguard.seal.inside import OBJECT
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.keys import SigningKey, signed_by
-from proxyguard.seal.ledger import Path as LedgerPath
-from proxyguard.seal.ledger import Stage
+from proxyguard.seal.ledger import Schedule, Stage
 from proxyguard.seal.lineage import LineageStore, Request, met_words
 from proxyguard.seal.storage import exclusive, write_atomic
 from proxyguard.tables.columns import typed
@@ -34,12 +34,10 @@ from proxyguard.tables.files import read_table_bytes, to_frame
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT = 2
-
 
 def grant(
     folder: AuditFolder, steward_key: Path, memory: LineageStore, again: str | None = None
-) -> dict[str, Any]:
+) -> GrantStatement:
     """Release the target's key for what is registered and frozen now, and for nothing else.
 
     The steward checks the whole folder first, as `verify` does. The key is encrypted to the
@@ -53,10 +51,10 @@ def grant(
     with exclusive(folder.path):
         journal = folder.journal()
         check_folder(folder, journal)
-        if journal.ledger.path is LedgerPath.FIXED and journal.ledger.has(Stage.DRAWN):
+        if journal.ledger.schedule is Schedule.FIXED and journal.ledger.has(Stage.DRAWN):
             check_manifest(folder, folder.registry(journal), journal)
-        sealed = _sealed(journal)
-        if sealed["steward"] != steward.identity:
+        sealed = journal.ledger.sealed
+        if sealed.steward != steward.identity:
             raise SealError("this target was not sealed for the steward whose key was given")
         author = str(journal.ledger.author)
         check_steward(steward.identity, author)
@@ -72,12 +70,12 @@ def grant(
         recipient = Recipient(author[64:])
         unwrapped = {
             name: folder.sealed_target(member).unwrap(Person(steward.exchange))
-            for name, member in sealed["members"].items()
+            for name, member in sealed.members.items()
         }
         registry = folder.registry(journal)
         request = Request(
-            name=str(sealed["name"]),
-            targets=tuple(m["commitment"] for m in sealed["members"].values()),
+            name=sealed.name,
+            targets=tuple(m.commitment for m in sealed.members.values()),
             registry=registry.digest,
             releases=release_set(journal),
             roles=_roles(folder, registry, sealed, unwrapped, memory),
@@ -85,20 +83,20 @@ def grant(
         # In the store before the grant is written: a kill in between loses no record, and the
         # same grant is given when it is asked for again.
         met = memory.grant(request, again=again is not None)
-        statement: dict[str, Any] = {
-            "format": FORMAT,
-            "registry": request.registry,
-            "releases": request.releases,
-            "targets": {name: m["commitment"] for name, m in sealed["members"].items()},
-            "head": journal.ledger.head,
-            "keys": {name: recipient.wrap(key) for name, key in unwrapped.items()},
-            "author": author,
-            "steward": steward.identity,
-            "again": {"reason": again, "met": met_words(met)} if met else None,
-            "time": now(),
-        }
-        value = {"grant": statement, "signature": steward.sign(canonical_bytes(statement))}
-        write_atomic(folder / GRANT, canonical_bytes(value))
+        statement = GrantStatement(
+            format=2,
+            registry=request.registry,
+            releases=request.releases,
+            targets={name: m.commitment for name, m in sealed.members.items()},
+            head=journal.ledger.head,
+            keys={name: PersonWrap(**recipient.wrap(key)) for name, key in unwrapped.items()},
+            author=author,
+            steward=steward.identity,
+            again=GrantedAgain(reason=str(again), met=met_words(met)) if met else None,
+            time=now(),
+        )
+        signed = Grant(grant=statement, signature=steward.sign(statement.to_bytes()))
+        write_atomic(folder / GRANT, signed.to_bytes())
     return statement
 
 
@@ -118,34 +116,34 @@ def _why_void(folder: AuditFolder, journal: Journal) -> str | None:
 def _roles(
     folder: AuditFolder,
     registry: Registry,
-    sealed: Mapping[str, Any],
+    sealed: Sealed,
     keys: Mapping[str, bytes],
     memory: LineageStore,
 ) -> dict[tuple[str, str], RecordSet]:
     """Return the records of every target, decrypted and as committed to, and of development."""
     roles = {}
     for member in registry.declaration.members:
-        body = sealed["members"][member.name]
-        file = folder.sealed_target(body)
-        file.check(keys[member.name], body["commitment"])
+        own = sealed.members[member.name]
+        file = folder.sealed_target(own)
+        file.check(keys[member.name], own.commitment)
         table = pa.concat_tables(list(file.tables(keys[member.name]))).drop_columns([POSITION])
-        if table.num_rows != body["records"]:
+        if table.num_rows != own.records:
             raise SealError(
                 f"{member.name}: the sealed file holds {table.num_rows} records, the ledger says "
-                f"{body['records']}; nothing was granted"
+                f"{own.records}; nothing was granted"
             )
-        roles[member.name, "target"] = memory.table(_frame(member, body, table)).records()
-        for role in body["development"]:
-            name = f"development/{body['index']}.{role}.parquet"
+        roles[member.name, "target"] = memory.table(_frame(member, own, table)).records()
+        for role in own.development:
+            name = f"development/{own.index}.{role}.parquet"
             part = read_table_bytes(folder.read(name, most=OBJECT), name)
             roles[member.name, role] = memory.table(part).records()
     return roles
 
 
-def _frame(member: Member, body: Mapping[str, Any], table: pa.Table) -> pd.DataFrame:
+def _frame(member: Member, sealed: SealedMember, table: pa.Table) -> pd.DataFrame:
     """Return target records with the types of the development part; losses as one value each."""
     if member.target.losses is None:
-        return typed(to_frame(table), dict(body["kinds"]), member.target.read.missing)
+        return typed(to_frame(table), sealed.kind_of, member.target.read.missing)
     import pandas as pd
 
     return pd.DataFrame({LOSSES: [row.as_py().hex() for row in table.column(LOSSES)]})
@@ -153,20 +151,20 @@ def _frame(member: Member, body: Mapping[str, Any], table: pa.Table) -> pd.DataF
 
 def release_set(journal: Journal) -> str:
     """Return the digest of the frozen releases; of a sequential audit, that there are none yet."""
-    if journal.ledger.path is LedgerPath.SEQUENTIAL:
+    if journal.ledger.schedule is Schedule.SEQUENTIAL:
         return digest("drawn after opening")
-    drawn = journal.ledger.find(Stage.DRAWN)
+    drawn = journal.ledger.find(Frozen)
     if not drawn:
         raise StageError(f"the releases must be drawn first; there is no {RELEASES}")
-    return str(drawn[0].body["releases"])
+    return drawn[0].body.releases
 
 
-def read_grant(folder: AuditFolder, journal: Journal) -> dict[str, Any] | None:
+def read_grant(folder: AuditFolder, journal: Journal) -> GrantStatement | None:
     """Return the grant that fits this audit, or nothing where no steward is needed."""
-    sealed = _sealed(journal)
-    if sealed["steward"] is not None and sealed["steward"][:64] in journal.signers:
+    steward = journal.ledger.sealed.steward
+    if steward is not None and steward[:64] in journal.signers:
         raise SealError("the steward is the author, so nobody else granted the opening")
-    if sealed["steward"] is None:
+    if steward is None:
         if folder.has(GRANT):
             raise SealError(f"{GRANT} is here, and no steward was named when the target was sealed")
         return None
@@ -174,66 +172,49 @@ def read_grant(folder: AuditFolder, journal: Journal) -> dict[str, Any] | None:
         raise StageError(
             "the target was sealed for a steward; ask them to run: proxyguard grant DIR --key KEY"
         )
-    content = folder.read(GRANT)
-    try:
-        value = json.loads(content)
-        statement, signature = dict(value["grant"]), str(value["signature"])
-        again = canonical_bytes(value)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise SealError(f"{GRANT} is no grant; it was edited") from None
-    if again != content or statement.get("format") != FORMAT:
-        raise SealError(f"{GRANT} is not in a form that this version reads; it was edited")
-    if not signed_by(sealed["steward"][:64], signature, canonical_bytes(statement)):
+    signed = folder.document(Grant, GRANT)
+    if not signed_by(steward[:64], signed.signature, signed.grant.to_bytes()):
         raise SealError(f"{GRANT} does not carry the steward's signature")
-    _check_grant(statement, folder, journal)
-    return dict(statement)
+    _check_grant(signed.grant, folder, journal)
+    return signed.grant
 
 
-def _check_grant(statement: dict[str, Any], folder: AuditFolder, journal: Journal) -> None:
-    sealed = _sealed(journal)
+def _check_grant(statement: GrantStatement, folder: AuditFolder, journal: Journal) -> None:
+    sealed = journal.ledger.sealed
     heads = [entry.digest for entry in journal.ledger.entries]
-    expected = {
-        "registry": folder.registry(journal).digest,
-        "releases": release_set(journal),
-        "targets": {name: m["commitment"] for name, m in sealed["members"].items()},
-        "steward": sealed["steward"],
+    targets = {name: m.commitment for name, m in sealed.members.items()}
+    covered = {
+        "registry": statement.registry == folder.registry(journal).digest,
+        "releases": statement.releases == release_set(journal),
+        "targets": statement.targets == targets and statement.keys.keys() == targets.keys(),
+        "steward": statement.steward == sealed.steward,
     }
-    for name, value in expected.items():
-        if statement[name] != value:
+    for name, covers in covered.items():
+        if not covers:
             raise SealError(
                 f"the grant does not cover the {name} of this audit; it covers exactly one set"
             )
-    again = statement["again"]
-    if again is not None and not (str(again["reason"]).strip() and str(again["met"])):
-        raise SealError(f"{GRANT} grants records again and does not say why; it was edited")
-    if statement["head"] not in heads:
+    if statement.head not in heads:
         raise SealError("the ledger was rolled back behind the grant, or is another one")
     # Whose key was in force when the steward looked; later ones are linked by rotations.
-    author = str(journal.ledger.author_after(heads.index(statement["head"])))
-    if statement["author"] != author:
+    author = str(journal.ledger.author_after(heads.index(statement.head)))
+    if statement.author != author:
         raise SealError(
-            f"the grant is for author {str(statement['author'])[:16]}..., and the ledger was "
+            f"the grant is for author {statement.author[:16]}..., and the ledger was "
             f"signed by {author[:16]}... when it was given"
         )
 
 
-def granted_again(statement: Mapping[str, Any] | None) -> str | None:
+def granted_again(statement: GrantStatement | None) -> str | None:
     """Return in words that the steward granted records that were seen before, and why."""
-    if statement is None or statement["again"] is None:
+    if statement is None or statement.again is None:
         return None
-    again = statement["again"]
-    return f"records were granted again ({again['reason']}): {again['met']}"
+    return f"records were granted again ({statement.again.reason}): {statement.again.met}"
 
 
-def granted_key(statement: dict[str, Any], member: str, author: SigningKey) -> bytes:
+def granted_key(statement: GrantStatement, member: str, author: SigningKey) -> bytes:
     """Return the target's key that the grant holds for the author."""
-    key = Person(author.exchange).unwrap(statement["keys"][member])
+    key = Person(author.exchange).unwrap(statement.keys[member].to_dict())
     if key is None:
         raise SealError("the grant's key does not open with its author's key; it was edited")
     return key
-
-
-def _sealed(journal: Journal) -> dict[str, Any]:
-    if not journal.ledger.has(Stage.SEALED):
-        raise StageError("the target is not sealed")
-    return dict(journal.ledger.find(Stage.SEALED)[0].body)

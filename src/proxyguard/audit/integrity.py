@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from proxyguard.audit.folder import (
     DECLARATION,
@@ -13,6 +12,7 @@ from proxyguard.audit.folder import (
     AuditFolder,
     recorded_files,
 )
+from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.errors import SealError
 from proxyguard.seal.inside import entries_inside, sha256_inside
 from proxyguard.seal.journal import NAME, Journal
@@ -48,23 +48,9 @@ def vouched_files(folder: AuditFolder, journal: Journal) -> dict[str, str]:
     files = recorded_files(journal.ledger.entries)
     listed = RELEASES in files and folder.has(RELEASES)
     if listed and folder.sha256(RELEASES) == files[RELEASES]:
-        for address in stored_objects(folder.read_json(RELEASES)):
+        for address in folder.document(ReleaseManifest, RELEASES).objects:
             files[folder.store.name(address)] = address
     return files
-
-
-def stored_objects(manifest: dict[str, Any]) -> list[str]:
-    """Return the addresses that a manifest refers to."""
-    try:
-        addresses = list(manifest.get("sources", {}).values())
-        for mechanisms in manifest["members"].values():
-            for content in mechanisms.values():
-                for draw in content["draws"]:
-                    for record in (draw, *draw.get("again", ())):  # dropped ones stay to be seen
-                        addresses += [record[k] for k in ("release", "model") if record.get(k)]
-    except (KeyError, TypeError, AttributeError) as error:
-        raise SealError(f"{RELEASES} is no manifest of ours: {error!r}; it was edited") from error
-    return addresses
 
 
 def unknown_files(folder: AuditFolder, journal: Journal) -> list[str]:

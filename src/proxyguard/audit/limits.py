@@ -50,10 +50,10 @@ def resolve_limits(
     return resolved
 
 
-def planned_records(member: Member, sealed: Mapping[str, Any]) -> int:
-    """Return how many target records will be scored."""
+def planned_records(member: Member, records: int) -> int:
+    """Return how many target records will be scored, of so many that are sealed."""
     draw = member.target.draw
-    return draw.size if draw is not None else int(sealed["records"])
+    return draw.size if draw is not None else records
 
 
 def provisional_measure(part: RequirementPart, member: Member, limit: str | None = None) -> Measure:

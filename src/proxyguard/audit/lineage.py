@@ -6,21 +6,20 @@ each of them, and earlier use costs the guarantee.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from proxyguard.audit.divide import Parts, split_development
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.home import Home
+from proxyguard.documents.ledger import Overlap, Sealed
 from proxyguard.errors import TargetReused
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.seal.fingerprint import RecordSet, Table, expected_twins
 from proxyguard.seal.journal import Journal
-from proxyguard.seal.ledger import Stage
-from proxyguard.seal.lineage import Overlap
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,7 +80,7 @@ def refuse_leaks(declaration: Declaration, overlaps: list[Overlap]) -> None:
         if said[overlap.member] is None:
             raise TargetReused(
                 f"{overlap.twins} records of the target have the values of a {overlap.role} "
-                f"record ({overlap.columns}), about {overlap.expected_twins:.0f} would by "
+                f"record ({overlap.columns}), about {float(overlap.expected_twins):.0f} would by "
                 "coincidence; take them out of development, or say in target.coincidence why they "
                 "are other records, and the certificate says that its guarantee rests on that"
             )
@@ -89,11 +88,10 @@ def refuse_leaks(declaration: Declaration, overlaps: list[Overlap]) -> None:
 
 def check_lineage(folder: AuditFolder, journal: Journal, home: Home) -> list[Overlap]:
     """Return where a sealed audit's target records were met; a leak is an error."""
-    sealed = journal.ledger.find(Stage.SEALED)[0].body
-    audit = str(sealed["audit"])
+    sealed = journal.ledger.sealed
     store = home.lineage
-    store.confirm(audit)
-    overlaps = store.overlaps(audit, _expected(sealed))
+    store.confirm(sealed.audit)
+    overlaps = store.overlaps(sealed.audit, _expected(sealed))
     refuse_leaks(folder.declaration(), overlaps)
     return overlaps
 
@@ -103,12 +101,12 @@ def knows_seal(journal: Journal, home: Home) -> bool:
 
     One that was deleted since, or another home's, says of every record that it is fresh.
     """
-    return home.lineage.knows(str(journal.ledger.find(Stage.SEALED)[0].body["audit"]))
+    return home.lineage.knows(journal.ledger.sealed.audit)
 
 
-def _expected(sealed: Mapping[str, Any]) -> dict[tuple[str, str], float]:
+def _expected(sealed: Sealed) -> dict[tuple[str, str], float]:
     return {
         (name, role): float(number)
-        for name, member in sealed["members"].items()
-        for role, number in member["expected_twins"].items()
+        for name, member in sealed.members.items()
+        for role, number in member.expected_twins.items()
     }

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -45,18 +45,28 @@ from proxyguard.audit.score import Scored, Scorer
 from proxyguard.audit.stated import stated_not_checked
 from proxyguard.audit.target import OpeningSeed, OpenTarget
 from proxyguard.audit.verify import refuse_unsound
+from proxyguard.documents.evidence import (
+    Diagnostics,
+    Evidence,
+    ExcludedEvidence,
+    FixedEvidence,
+    GroupEvidence,
+)
+from proxyguard.documents.grant import GrantStatement
+from proxyguard.documents.ledger import Certified, Opened, Sealed
+from proxyguard.documents.registry import SourceModel
+from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.errors import SealError, StageError
 from proxyguard.evidence.record import evidence_record
 from proxyguard.evidence.releases import evidence_of
 from proxyguard.exact.rounding import round_count_up
+from proxyguard.losses.cell import Reading
 from proxyguard.registry.declaration import Member
-from proxyguard.seal.canonical import canonical_bytes
 from proxyguard.seal.crypto import Holder, Passphrase, Person, Recipient
 from proxyguard.seal.entropy import now
 from proxyguard.seal.journal import Journal, writing
 from proxyguard.seal.keys import SigningKey
-from proxyguard.seal.ledger import Ledger, Stage
-from proxyguard.seal.ledger import Path as LedgerPath
+from proxyguard.seal.ledger import Ledger, Schedule, Stage
 
 SELF_ATTESTED = "self-attested: no second party granted the opening"
 
@@ -91,7 +101,7 @@ class Opener:
         """Open the target and return the certificate's predicate; again, check that it is so."""
         author = self.home.signing_key()
         with writing(self.folder.path) as journal:
-            if journal.ledger.path is LedgerPath.SEQUENTIAL:
+            if journal.ledger.schedule is Schedule.SEQUENTIAL:
                 raise StageError("opened: this audit draws after opening; use the sequential path")
             registry = self.folder.registry(journal)
             if not journal.ledger.has(Stage.DRAWN):
@@ -100,49 +110,50 @@ class Opener:
             check_manifest(self.folder, registry, journal)
             grant = self.record_opening(journal, registry, author)
             evidence = self._evidence(journal, registry, grant)
-            name = hashlib.sha256(canonical_bytes(evidence)).hexdigest()
+            name = evidence.digest
             predicate = predicate_of(self.folder, journal, registry, evidence, grant)
             content = sign_statement(
                 statement(subjects_of(journal, registry, name), predicate), author
             )
-            advice = partial(advice_record, registry, predicate, evidence)
+            advice = partial(advice_record, registry, predicate, evidence.to_dict())
             self._certify(journal, author, content, evidence, name, advice)
             write_report(self.folder, journal)
         return predicate
 
     def record_opening(
         self, journal: Journal, registry: Registry, author: SigningKey
-    ) -> dict[str, Any] | None:
+    ) -> GrantStatement | None:
         """Record that the target is opened, before any key is used; once."""
         refuse_changed_losses(registry)
         journal.check_signer(author)  # before the target is claimed, which cannot be undone
         grant = read_grant(self.folder, journal)
         if grant is None:
             self._holder(journal)  # a key that is not here is missed before anything is recorded
-        sealed = journal.ledger.find(Stage.SEALED)[0].body
+        sealed = journal.ledger.sealed
         releases = release_set(journal)
         if not journal.ledger.has(Stage.OPENED):
             refuse_unsound(self.folder, "not opened")
             overlaps = check_lineage(self.folder, journal, self.home)
-            body = {
-                "registry": registry.digest,
-                "releases": releases,
-                "lineage": [overlap.to_dict() for overlap in overlaps],
-                "seal_known": knows_seal(journal, self.home),
-                "grant": None if grant is None else self.folder.sha256(GRANT),
-                "files": {} if grant is None else {GRANT: self.folder.sha256(GRANT)},
-                "time": now(),
-            }
+            granted = None if grant is None else self.folder.sha256(GRANT)
+            opened = Opened(
+                registry=registry.digest,
+                releases=releases,
+                lineage=tuple(overlaps),
+                seal_known=knows_seal(journal, self.home),
+                grant=granted,
+                files={} if granted is None else {GRANT: granted},
+                time=now(),
+            )
             self._claim_target(sealed, registry, releases)
-            journal.record(Stage.OPENED, body, author)
+            journal.record(opened, author)
         self._claim_target(sealed, registry, releases)
         return grant
 
-    def _claim_target(self, sealed: Mapping[str, Any], registry: Registry, releases: str) -> None:
-        for member in sealed["members"].values():
+    def _claim_target(self, sealed: Sealed, registry: Registry, releases: str) -> None:
+        for member in sealed.members.values():
             self.home.lineage.open(
-                member["commitment"],
-                audit=str(sealed["audit"]),
+                member.commitment,
+                audit=sealed.audit,
                 registry=registry.digest,
                 releases=releases,
             )
@@ -150,22 +161,21 @@ class Opener:
     def _holder(self, journal: Journal) -> Holder:
         if self._passphrase is not None:
             return Passphrase(self._passphrase)
-        sealed = journal.ledger.find(Stage.SEALED)[0].body
-        path = self._key_file or self.home.target_key_path(str(sealed["audit"]))
+        path = self._key_file or self.home.target_key_path(journal.ledger.sealed.audit)
         return load_key_file(path)
 
     def target(
         self,
         journal: Journal,
         member: Member,
-        grant: dict[str, Any] | None,
+        grant: GrantStatement | None,
     ) -> OpenTarget:
         """Use the key; only an opened audit gets here."""
         if not journal.ledger.has(Stage.OPENED):
             raise StageError("the target has not been opened")
         if member.name in self._targets:
             return self._targets[member.name]
-        sealed = journal.ledger.find(Stage.SEALED)[0].body["members"][member.name]
+        sealed = journal.ledger.sealed.members[member.name]
         if member.name not in self._unwrapped:
             file = self.folder.sealed_target(sealed)
             if self._steward_key is not None:
@@ -173,20 +183,20 @@ class Opener:
                 self._unwrapped[member.name] = file.unwrap(steward)
             elif grant is not None:
                 # Of the author at the time of the grant, who may have handed over since.
-                author = self.home.key_of(str(grant["author"]))
+                author = self.home.key_of(grant.author)
                 self._unwrapped[member.name] = granted_key(grant, member.name, author)
             else:
                 self._unwrapped[member.name] = file.unwrap(self._holder(journal))
         return OpenTarget(self.folder, member, sealed, self._unwrapped[member.name])
 
     def scorer(
-        self, registry: Registry, group: Group, target: OpenTarget, manifest: Mapping[str, Any]
+        self, registry: Registry, group: Group, target: OpenTarget, sources: Mapping[str, str]
     ) -> Scorer:
         """Return what scores a group's releases."""
         resolved = registry.member(group.member.name)
-        source = resolved["source"]
-        if group.member.name in manifest.get("sources", {}):
-            source = {"predictions": manifest["sources"][group.member.name]}
+        source: SourceModel | str | None = sources.get(group.member.name)
+        if source is None and resolved["source"] is not None:
+            source = SourceModel.of(resolved["source"], "the registry")
         return Scorer(
             folder=self.folder,
             member=group.member,
@@ -212,53 +222,47 @@ class Opener:
         return Library(procedure, outcome, features).trusted()
 
     def _evidence(
-        self,
-        journal: Journal,
-        registry: Registry,
-        grant: dict[str, Any] | None,
-    ) -> dict[str, Any]:
-        """Score every group and return all evidence as plain values."""
-        manifest = self.folder.read_json(RELEASES)
+        self, journal: Journal, registry: Registry, grant: GrantStatement | None
+    ) -> FixedEvidence:
+        """Score every group and return all evidence."""
+        manifest = self.folder.document(ReleaseManifest, RELEASES)
         groups = groups_of(registry, manifest)
         targets = {m.name: self.target(journal, m, grant) for m in registry.declaration.members}
         seed = OpeningSeed.of(journal, {name: one.nonce for name, one in targets.items()})
         readings = readings_of(registry, groups, seed.value)
-        found: dict[str, Any] = {
-            "format": 1,
-            "registry": registry.digest,
-            "releases": release_set(journal),
-            **seed.to_dict(),
-            "groups": {},
-            "excluded": {},
-            "secondary": {spec.name: {} for spec in registry.declaration.secondary},
-            "diagnostics": {"label": NOT_CERTIFIED, "unscored": {}},
-        }
-        if registry.declaration.digits is None:  # an AUC has no side that weakens a claim
-            found["diagnostics"] |= {"auc": {}, "source_auc": {}}
+        gathered = _Gathered(
+            secondary={spec.name: {} for spec in registry.declaration.secondary},
+            digits=registry.declaration.digits,
+        )
         wanted = self._write_records and not journal.ledger.has(Stage.CERTIFIED)
         writer = RecordWriter() if wanted else None
         for group in groups:
             reading, levels = readings[group.name]
             others = secondary_readings(registry, group, reading)
-            scorer = self.scorer(registry, group, targets[group.member.name], manifest)
+            target = targets[group.member.name]
+            scorer = self.scorer(registry, group, target, manifest.sources)
             if writer is not None:
                 scorer = writer.attach(scorer, group.name)
             scored = scorer.score(group.name, group.draws, [reading, *others.values()])
-            _store(found, group, scored, [reading, *others.values()], levels.bounds, list(others),
-                   targets[group.member.name].n_records)  # fmt: skip
+            gathered.add(group, scored, reading, others, levels.bounds, target.n_records)
             if group.excluded:
                 extra = scorer.score(f"{group.name}, excluded", group.excluded, [reading])
-                names = tuple(str(d.get("name", d["seed"])) for d in group.excluded)
-                found["excluded"][group.name] = {
-                    "label": EXCLUDED,
-                    **evidence_record(evidence_of(
-                        extra.columns[0], reading, releases=names, bounds_level=levels.bounds)),
-                }  # fmt: skip
+                gathered.exclude(group, extra, reading, levels.bounds)
         if writer is not None:
             self.folder.write(RECORDS, writer.sealed(self._records_holder(journal, grant)))
-        return found
+        return FixedEvidence(
+            format=1,
+            registry=registry.digest,
+            releases=release_set(journal),
+            seed=seed.text,
+            nonces=seed.nonces,
+            groups=gathered.groups,
+            excluded=gathered.excluded,
+            secondary=gathered.secondary,
+            diagnostics=gathered.diagnostics,
+        )
 
-    def rescore(self, journal: Journal, registry: Registry) -> dict[str, Any]:
+    def rescore(self, journal: Journal, registry: Registry) -> Evidence:
         """Compute the evidence again from an opened target, for verifying and correcting."""
         grant = read_grant(self.folder, journal)
         self._write_records = False
@@ -274,23 +278,25 @@ class Opener:
         given = [Path(p) for p in (self._key_file, self._steward_key) if p is not None]
         return [self.home.root, *given]
 
-    def _records_holder(self, journal: Journal, grant: dict[str, Any] | None) -> Holder:
-        steward = journal.ledger.find(Stage.SEALED)[0].body["steward"]
-        return Recipient(steward[64:]) if grant is not None else self._holder(journal)
+    def _records_holder(self, journal: Journal, grant: GrantStatement | None) -> Holder:
+        steward = journal.ledger.sealed.steward
+        if grant is None or steward is None:
+            return self._holder(journal)
+        return Recipient(steward[64:])
 
     def _certify(
         self,
         journal: Journal,
         author: SigningKey,
         content: bytes,
-        evidence: dict[str, Any],
+        evidence: FixedEvidence,
         name: str,
         advice: Callable[[], dict[str, Any] | None],
     ) -> None:
         """Write and record the certificate, or see that the recorded one is the same."""
-        done = journal.ledger.find(Stage.CERTIFIED)
+        done = journal.ledger.find(Certified)
         if done:
-            before = dict(done[0].body["files"])
+            before = done[0].body.files
             recorded, _ = open_envelope(self.folder.read(CERTIFICATE))
             # The statement and not its bytes: the author may have handed over to another key.
             if before[EVIDENCE] != name or recorded != open_envelope(content)[0]:
@@ -301,7 +307,7 @@ class Opener:
                 )
             return
         files = {
-            EVIDENCE: self.folder.write_json(EVIDENCE, evidence),
+            EVIDENCE: self.folder.put(EVIDENCE, evidence),
             CERTIFICATE: self.folder.write(CERTIFICATE, content),
         }
         found = advice()
@@ -309,43 +315,66 @@ class Opener:
             files[ADVICE] = self.folder.write_json(ADVICE, found)
         if self.folder.has(RECORDS):
             files[RECORDS] = self.folder.sha256(RECORDS)
-        journal.record(Stage.CERTIFIED, {"files": files, "time": now()}, author)
+        journal.record(Certified(files=files, time=now()), author)
 
 
-def _store(
-    found: dict[str, Any],
-    group: Group,
-    scored: Scored,
-    readings: list[Any],
-    bounds_level: float,
-    secondary: list[str],
-    n: int,
-) -> None:
-    """Put the statistics of a group where they belong in the evidence."""
-    digits = readings[0].digits
-    names = tuple(str(d.get("name", d["seed"])) for d in group.draws)
-    records = [
-        evidence_record(evidence_of(columns, reading, releases=names, bounds_level=bounds_level))
-        for columns, reading in zip(scored.columns, readings, strict=True)
-    ]
-    found["groups"][group.name] = records[0]
-    for name, record in zip(secondary, records[1:], strict=True):
-        found["secondary"][name][group.name] = record
-    diagnostics = found["diagnostics"]
-    if digits is None:
-        diagnostics["auc"][group.name] = scored.auc
-        diagnostics["source_auc"][group.name] = scored.source_auc
-    if scored.unscored:
-        diagnostics["unscored"][group.name] = {
-            name: count if digits is None else int(round_count_up(np.int64(count), n, digits))
-            for name, count in scored.unscored.items()
-        }
+@dataclass(slots=True, kw_only=True)
+class _Gathered:
+    """The evidence of an opening while its groups are scored, one after the other."""
+
+    digits: int | None
+    groups: dict[str, GroupEvidence] = field(default_factory=dict)
+    excluded: dict[str, ExcludedEvidence] = field(default_factory=dict)
+    secondary: dict[str, dict[str, GroupEvidence]]
+    auc: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    source_auc: dict[str, float | None] = field(default_factory=dict)
+    unscored: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def add(
+        self, group: Group, scored: Scored, reading: Reading, others: Mapping[str, Reading],
+        level: float, n: int,
+    ) -> None:  # fmt: skip
+        """Add the statistics of a group, also as ``others``, secondary specifications, read it."""
+        names = tuple(draw.label for draw in group.draws)
+        record, *more = (
+            evidence_record(evidence_of(columns, read_as, releases=names, bounds_level=level))
+            for columns, read_as in zip(scored.columns, (reading, *others.values()), strict=True)
+        )
+        self.groups[group.name] = record
+        for spec, secondary in zip(others, more, strict=True):
+            self.secondary[spec][group.name] = secondary
+        self.auc[group.name], self.source_auc[group.name] = scored.auc, scored.source_auc
+        if scored.unscored:
+            self.unscored[group.name] = {
+                name: count
+                if self.digits is None
+                else int(round_count_up(np.int64(count), n, self.digits))
+                for name, count in scored.unscored.items()
+            }
+
+    def exclude(self, group: Group, scored: Scored, reading: Reading, level: float) -> None:
+        """Add the statistics of a group's excluded draws, which decide nothing."""
+        names = tuple(draw.label for draw in group.excluded)
+        evidence = evidence_of(scored.columns[0], reading, releases=names, bounds_level=level)
+        record = evidence_record(evidence)
+        self.excluded[group.name] = ExcludedEvidence(label=EXCLUDED, **dict(record))
+
+    @property
+    def diagnostics(self) -> Diagnostics:
+        """What decides nothing. An AUC has no side that weakens a claim, and is not rounded."""
+        shown = self.digits is None
+        return Diagnostics(
+            label=NOT_CERTIFIED,
+            unscored=self.unscored,
+            auc=self.auc if shown else None,
+            source_auc=self.source_auc if shown else None,
+        )
 
 
 def subjects_of(journal: Journal, registry: Registry, evidence: str) -> dict[str, str]:
     """Return the digests that the certificate is about."""
-    sealed = journal.ledger.find(Stage.SEALED)[0].body
-    targets = {f"target:{name}": m["commitment"] for name, m in sealed["members"].items()}
+    sealed = journal.ledger.sealed
+    targets = {f"target:{name}": m.commitment for name, m in sealed.members.items()}
     return {
         "registry": registry.digest,
         "releases": release_set(journal),
@@ -358,29 +387,27 @@ def predicate_of(
     folder: AuditFolder,
     journal: Journal,
     registry: Registry,
-    evidence: Mapping[str, Any],
-    grant: dict[str, Any] | None,
+    evidence: FixedEvidence,
+    grant: GrantStatement | None,
 ) -> dict[str, Any]:
     """Return what the certificate says, from the record alone."""
-    manifest = folder.read_json(RELEASES)
+    manifest = folder.document(ReleaseManifest, RELEASES)
     declaration = registry.declaration
     decided = decide(registry, manifest, evidence, basis_of(registry, grant))
     return {
         **frame_of(journal, registry, grant),
         "not_claimed": all_not_claimed(groups_of(registry, manifest)),
-        "diagnostics": evidence["diagnostics"],
-        "excluded": {
-            name: [str(r) for r in one["releases"]] for name, one in evidence["excluded"].items()
-        },
+        "diagnostics": evidence.diagnostics.to_dict(),
+        "excluded": {name: list(excluded.releases) for name, excluded in evidence.excluded.items()},
         **decided,
         "level": declaration.claim.level,
     }
 
 
-def frame_of(journal: Journal, registry: Registry, grant: dict[str, Any] | None) -> dict[str, Any]:
+def frame_of(journal: Journal, registry: Registry, grant: GrantStatement | None) -> dict[str, Any]:
     """Return what every certificate says of its audit, whatever was decided."""
     declaration = registry.declaration
-    opened = journal.ledger.find(Stage.OPENED)[0]
+    (opened,) = journal.ledger.find(Opened)
     private = recorded_privacy(registry)
     return {
         **({"privacy": private} if private else {}),
@@ -416,20 +443,20 @@ def until_certified(journal: Journal) -> Any:
     return Ledger(kept)
 
 
-def attestation(grant: dict[str, Any] | None) -> dict[str, Any]:
+def attestation(grant: GrantStatement | None) -> dict[str, Any]:
     """Return who stands behind the opening."""
     if grant is None:
         return {"kind": "self-attested", "words": SELF_ATTESTED}
     return {
         "kind": "granted",
-        "words": f"opening granted by steward {grant['steward'][:16]}... for this registry and "
+        "words": f"opening granted by steward {grant.steward[:16]}... for this registry and "
         "these releases" + (f"; {granted_again(grant)}" if granted_again(grant) else ""),
-        "steward": grant["steward"],
-        "grant": grant["head"],
+        "steward": grant.steward,
+        "grant": grant.head,
     }
 
 
-def basis_of(registry: Registry, grant: dict[str, Any] | None) -> str:
+def basis_of(registry: Registry, grant: GrantStatement | None) -> str:
     """Return the certificate's basis in one sentence."""
     who = SELF_ATTESTED if grant is None else attestation(grant)["words"]
     return (

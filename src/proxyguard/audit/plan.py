@@ -18,6 +18,7 @@ from proxyguard.audit.resolve import (
     pilot_losses,
     privacy_key,
 )
+from proxyguard.documents.registry import SourceModel
 from proxyguard.errors import RegistryError, StageError, UnsupportedDesign
 from proxyguard.losses.measure import Measure
 from proxyguard.modes.planning import AuditPlan, planned
@@ -71,12 +72,13 @@ def pilot_laws(
     if declaration.candidate or declaration.claim.level != "mechanism":
         raise RegistryError("a plan is about mechanisms; this declaration names releases")
     (member,) = declaration.members
-    sealed = ledger.find(Stage.SEALED)[0].body["members"][member.name]
+    sealed = ledger.sealed.members[member.name]
     development = MemberDevelopment(place, member, sealed)
     facts = develop(development, declaration)
     if facts["source"] is None:
         raise RegistryError("pilots need a [procedure]; plan from assumed margins instead")
-    limits = resolve_limits(member, facts, declaration.claim, planned_records(member, sealed))
+    records = planned_records(member, sealed.records)
+    limits = resolve_limits(member, facts, declaration.claim, records)
     measures, source = _measures(development, facts, limits)
     roles = resolve_roles(declaration, limits, facts)
     pilots = [_pilot(m, roles, declaration, draws, first_seed) for m in member.mechanism]
@@ -158,7 +160,8 @@ def _measures(
         )
     procedure = member.procedure
     trusted = () if procedure is None else procedure.trusted
-    return measures, load_fitted(development.place.folder, facts["source"], trusted)
+    source = SourceModel.of(facts["source"], "development")
+    return measures, load_fitted(development.place.folder, source.model, source, trusted)
 
 
 def _pilot(
@@ -223,7 +226,7 @@ def declared_question(place: Workplace, **open_choices: Any) -> Question:
 def _records(place: Workplace, member: Member) -> int:
     ledger = place.folder.journal().ledger
     if ledger.has(Stage.SEALED):
-        return planned_records(member, ledger.find(Stage.SEALED)[0].body["members"][member.name])
+        return planned_records(member, ledger.sealed.members[member.name].records)
     declared = declared_records(member)
     if declared is None:
         raise StageError("planned: how many records the target has is known once it is sealed")

@@ -30,6 +30,8 @@ from proxyguard.audit.manifest import schema_of
 from proxyguard.audit.resolve import MemberDevelopment, Workplace, fitted_from
 from proxyguard.audit.stated import software_versions
 from proxyguard.audit.verify import Scope, Verification, step
+from proxyguard.documents.ledger import Committed
+from proxyguard.documents.releases import DrawnRelease, GivenRelease, MadeDraw, ReleaseManifest
 from proxyguard.draw.answers import Made
 from proxyguard.draw.catalog import is_ours
 from proxyguard.draw.models import load_model
@@ -37,8 +39,7 @@ from proxyguard.draw.outcome import features, predict
 from proxyguard.errors import SealError, TableError, UntrustedCode
 from proxyguard.registry.declaration import Member
 from proxyguard.seal.journal import Journal
-from proxyguard.seal.ledger import Path as LedgerPath
-from proxyguard.seal.ledger import Stage
+from proxyguard.seal.ledger import Schedule
 from proxyguard.tables.content import content_digest
 from proxyguard.tables.files import table_bytes
 
@@ -57,7 +58,7 @@ class Repeatable:
 
     member: Member
     mechanism: str
-    record: Mapping[str, Any]
+    record: MadeDraw
     draws: bool  # its release, from its seed
     fits: bool  # its model, from its release
 
@@ -65,7 +66,7 @@ class Repeatable:
     def name(self) -> str:
         """What it is called where it is told."""
         what = "redraw" if self.draws else "refit"
-        return f"{what}: {self.member.name}/{self.mechanism}, seed {self.record['seed']}"
+        return f"{what}: {self.member.name}/{self.mechanism}, seed {self.record.seed}"
 
 
 def redraw(
@@ -106,24 +107,24 @@ def redraw(
         step(result, RELEASES, f"{chosen.name}: the same again", check)
 
 
-def _has_model(record: Mapping[str, Any], *, drawn: bool) -> bool:
+def _has_model(draw: MadeDraw, *, drawn: bool) -> bool:
     """Return whether a draw's fit can be made again: it has a model, or failed and is drawn."""
-    return drawn if record["status"] != "drawn" else record.get("model") is not None
+    return draw.model is not None if isinstance(draw, DrawnRelease) else drawn
 
 
 def _recorded(
     folder: AuditFolder, journal: Journal, member: Member
-) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
+) -> Iterator[tuple[str, list[MadeDraw]]]:
     """Yield the records of every mechanism; tables and candidates from outside have no seed."""
     names = [mechanism.name for mechanism in member.mechanism]
-    if journal.ledger.path is LedgerPath.SEQUENTIAL:
-        records: list[Mapping[str, Any]] = [
-            e.body["record"] for e in journal.ledger.find(Stage.DRAWN)
-        ]
+    if journal.ledger.schedule is Schedule.SEQUENTIAL:
+        records = [e.body.record for e in journal.ledger.find(Committed)]
         yield from ((name, records) for name in names)
         return
-    drawn = folder.read_json(RELEASES)["members"].get(member.name, {})
-    yield from ((name, drawn[name]["draws"]) for name in names)
+    manifest = folder.document(ReleaseManifest, RELEASES)
+    for name in names:
+        draws = manifest.draws(member.name, name)
+        yield name, [draw for draw in draws if not isinstance(draw, GivenRelease)]
 
 
 def _not_drawn(registry: Registry, member: Member, mechanism: str, scope: Scope) -> str | None:
@@ -159,14 +160,15 @@ def _check(
     """Make one draw again and compare; another version of a library excuses a difference."""
     again = _made_again(folder, journal, registry, chosen, scope)
     different = list(_differences(chosen, again))
-    if not different and again.get("model") is not None:
-        different += _model_differences(folder, journal, chosen, again, scope)
+    draw = chosen.record
+    if not different and again.get("model") is not None and isinstance(draw, DrawnRelease):
+        different += _model_differences(folder, journal, chosen.member, draw, again, scope)
     if not different:
         return
     made = "drawn again" if chosen.draws else "fitted again"
     words = f"{chosen.name}: {made}, it has another {' and another '.join(different)}"
     other = _other_software(registry)
-    if other or chosen.record["status"] == "timeout" or again["status"] == "failed":
+    if other or chosen.record.status == "timeout" or again["status"] == "failed":
         why = other or again.get("error") or "the recorded draw ran out of time"
         raise UntrustedCode(f"{words}; here it could not be repeated as it was: {why}", names=())
     raise SealError(words)
@@ -180,18 +182,18 @@ def _made_again(
     scope: Scope,
 ) -> dict[str, Any]:
     """Return the record of a draw that was made again, as far as it can be."""
-    record, member = chosen.record, chosen.member
-    seed = int(record["seed"])
-    stored = folder.store.get(record["release"]) if record["status"] == "drawn" else None
-    made = Made(seed=seed, status="made", stages=[str(stage) for stage in record.get("stages", ())])
+    draw, member = chosen.record, chosen.member
+    stored = folder.store.get(draw.release) if isinstance(draw, DrawnRelease) else None
+    stages = list(draw.stages) if isinstance(draw, DrawnRelease) else []
+    made = Made(seed=draw.seed, status="made", stages=stages)
     again: dict[str, Any] = {"status": "drawn"}
     if chosen.draws:
         drawn = redraw_apart(
-            folder, member.name, chosen.mechanism, seed, scope.data, timeout=scope.timeout
+            folder, member.name, chosen.mechanism, draw.seed, scope.data, timeout=scope.timeout
         )
         if drawn["status"] == "failed":
             return drawn
-        sealed = journal.ledger.find(Stage.SEALED)[0].body["members"][member.name]
+        sealed = journal.ledger.sealed.members[member.name]
         schema = schema_of(registry, member, chosen.mechanism, sealed)
         try:  # the generator may have answered anything
             made = Made.model_validate({key: drawn.get(key) for key in Made.model_fields})
@@ -214,16 +216,17 @@ def _made_again(
 
 
 def _differences(chosen: Repeatable, again: Mapping[str, Any]) -> Iterator[str]:
-    record = chosen.record
-    if record["status"] != again["status"]:
-        yield f"status ({record['status']}, now {again['status']})"
+    draw = chosen.record
+    if draw.status != again["status"]:
+        yield f"status ({draw.status}, now {again['status']})"
         return
-    if record["status"] != "drawn":
+    if not isinstance(draw, DrawnRelease):
         return
+    record = draw.to_dict()
     for key in (*(DRAWN if chosen.draws else ()), *(FITTED if chosen.fits else ())):
         if record.get(key) != again.get(key):
             yield key.replace("_", " ")
-    stages = list(record["stages"])
+    stages = list(draw.stages)
     if chosen.member.procedure is not None and not chosen.fits:
         stages = stages[: len(again["stages"])]  # the procedure's come after the generator's
     if stages != again["stages"]:
@@ -242,23 +245,23 @@ def _near(first: str | None, second: str | None) -> bool:
 def _model_differences(
     folder: AuditFolder,
     journal: Journal,
-    chosen: Repeatable,
+    member: Member,
+    draw: DrawnRelease,
     again: Mapping[str, Any],
     scope: Scope,
 ) -> Iterator[str]:
     """Compare two models by their bytes, or else by what they predict for development."""
     content = base64.b64decode(again["model"])
-    address = str(chosen.record["model"])
+    address = str(draw.model)
     if hashlib.sha256(content).hexdigest() == address:
         return
-    member = chosen.member
-    sealed = journal.ledger.find(Stage.SEALED)[0].body["members"][member.name]
+    sealed = journal.ledger.sealed.members[member.name]
     place = Workplace(folder=folder, data=DataFolders((folder.path,)), home="")
     development = MemberDevelopment(place, member, sealed)
     x = features(development.training(), development.features)
     with threadpool_limits(1):
         first, second = (
-            predict(fitted_from(chosen.record, load_model(one, "a model", scope.types)), x,
+            predict(fitted_from(draw, load_model(one, "a model", scope.types)), x,
                     development.outcome)
             for one in (folder.store.get(address), content)
         )  # fmt: skip

@@ -28,6 +28,7 @@ from proxyguard.audit.resolve import (
 )
 from proxyguard.audit.seal import check_sealed_part
 from proxyguard.certificate.sequential import SequentialPlan
+from proxyguard.documents.ledger import Developed, Registered
 from proxyguard.errors import (
     LossMismatch,
     RegistryError,
@@ -47,8 +48,7 @@ from proxyguard.registry.requirement import Requirement
 from proxyguard.seal.canonical import digest
 from proxyguard.seal.entropy import now
 from proxyguard.seal.journal import Journal, writing
-from proxyguard.seal.ledger import Path as LedgerPath
-from proxyguard.seal.ledger import Stage
+from proxyguard.seal.ledger import Schedule, Stage
 
 
 def register(place: Workplace, home: Home, software: dict[str, str]) -> dict[str, Any]:
@@ -64,18 +64,20 @@ def register(place: Workplace, home: Home, software: dict[str, str]) -> dict[str
             raise StageError("registered: recorded already; change it with proxyguard amend")
         overlaps = check_lineage(folder, journal, home)
         value, facts = build_registry(place, declaration, journal, software)
-        developed = {"members": facts, "files": _model_files(folder, facts)}
-        steps = journal.ledger.find(Stage.DEVELOPED)
-        if not steps or {k: v for k, v in steps[-1].body.items() if k != "time"} != developed:
-            journal.record(Stage.DEVELOPED, {**developed, "time": now()}, key)
-        body = {
-            "declaration": digest(value),
-            "path": path_of(declaration).value,
-            "lineage": [overlap.to_dict() for overlap in overlaps],
-            "files": write_registry(folder, 0, value, text),
-            "time": now(),
-        }
-        journal.record(Stage.REGISTERED, body, key)
+        developed = Developed.of(
+            {"members": facts, "files": _model_files(folder, facts), "time": now()}, "development"
+        )
+        steps = journal.ledger.find(Developed)
+        if not steps or steps[-1].body.model_copy(update={"time": developed.time}) != developed:
+            journal.record(developed, key)
+        registered = Registered(
+            declaration=digest(value),
+            path=schedule_of(declaration),
+            lineage=tuple(overlaps),
+            files=write_registry(folder, 0, value, text),
+            time=now(),
+        )
+        journal.record(registered, key)
     return value
 
 
@@ -87,17 +89,17 @@ def build_registry(
 
     ``drawn`` is the registry that releases were drawn for, if they were.
     """
-    sealed = journal.ledger.find(Stage.SEALED)[0].body
-    check_sealed_part(declaration, dict(sealed))
+    sealed = journal.ledger.sealed
+    check_sealed_part(declaration, sealed)
     members, facts = {}, {}
     for member in declaration.members:
-        development = MemberDevelopment(place, member, sealed["members"][member.name])
+        development = MemberDevelopment(place, member, sealed.members[member.name])
         fact: dict[str, Any] = {}
         if member.target.losses is None:
             fact = develop(development, declaration)
         else:
             _check_given(development)
-        n = planned_records(member, development.sealed)
+        n = planned_records(member, development.sealed.records)
         requirements = resolve_limits(member, fact, declaration.claim, n)
         learner = None if member.target.losses is not None else development.learner()
         before = {} if drawn is None else drawn.value["members"].get(member.name, {})
@@ -113,10 +115,10 @@ def build_registry(
             "features": [] if learner is None else development.features,
             "source": fact.get("source"),
             "facts": fact,
-            "commitment": development.sealed["commitment"],
+            "commitment": development.sealed.commitment,
         }
         facts[member.name] = fact
-        check_sizes(member, development.sealed)
+        check_sizes(member, development.sealed.records)
         _check_queries(member, development.kinds)
         _check_secondary(declaration, measures_of(member, requirements))
         check_claim(declaration, [m.requirement for m in measures_of(member, requirements)],
@@ -186,9 +188,9 @@ def sequential_plan(claim: ClaimPart) -> SequentialPlan:
     )
 
 
-def check_sizes(member: Member, sealed: Mapping[str, Any]) -> None:
+def check_sizes(member: Member, pool: int) -> None:
     """See that the target has the records that its design and its draw need."""
-    n, pool = planned_records(member, sealed), int(sealed["records"])
+    n = planned_records(member, pool)
     draw = member.target.draw
     if draw is not None and not draw.replace and n > pool:
         raise RegistryError(f"{n} records cannot be drawn without replacement from {pool}")
@@ -198,9 +200,9 @@ def check_sizes(member: Member, sealed: Mapping[str, Any]) -> None:
         raise RegistryError(f"{member.name}: {error}") from None
 
 
-def path_of(declaration: Declaration) -> LedgerPath:
+def schedule_of(declaration: Declaration) -> Schedule:
     """Return whether all releases are drawn before the target is opened."""
-    return LedgerPath.SEQUENTIAL if declaration.claim.after_opening else LedgerPath.FIXED
+    return Schedule.SEQUENTIAL if declaration.claim.after_opening else Schedule.FIXED
 
 
 def write_registry(
@@ -244,15 +246,14 @@ def _check_given(development: MemberDevelopment) -> None:
     """See that a loss file has the declared requirements and as many releases as draws."""
     member = development.member
     names = [part.name for part in member.requirement]
-    if names != list(development.sealed["requirements"]):
-        raise RegistryError(
-            f"the losses are about {list(development.sealed['requirements'])}, declared are {names}"
-        )
+    given = list(development.sealed.requirements or ())
+    if names != given:
+        raise RegistryError(f"the losses are about {given}, declared are {names}")
     declared = sum(m.draws for m in member.mechanism)
-    if declared != len(development.sealed["releases"]):
+    releases = development.sealed.releases or ()
+    if declared != len(releases):
         raise RegistryError(
-            f"the losses have {len(development.sealed['releases'])} releases, declared are "
-            f"{declared} draws"
+            f"the losses have {len(releases)} releases, declared are {declared} draws"
         )
 
 

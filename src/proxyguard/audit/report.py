@@ -19,7 +19,9 @@ from proxyguard.audit.folder import (
 )
 from proxyguard.audit.integrity import check_folder
 from proxyguard.audit.measures import design_of, measures_of
-from proxyguard.errors import RegistryError, StageError
+from proxyguard.documents.evidence import Evidence
+from proxyguard.documents.releases import ReleaseManifest
+from proxyguard.errors import RegistryError, SealError, StageError
 from proxyguard.modes.decision import Decision
 from proxyguard.modes.planning import planned
 from proxyguard.report.advice import (
@@ -59,7 +61,7 @@ def sources_of(folder: AuditFolder, journal: Journal) -> Sources:
         raise StageError("there is no certificate yet; run proxyguard open")
     check_folder(folder, journal)
     value, signer = open_envelope(folder.read(CERTIFICATE))
-    evidence: dict[str, Any] = folder.read_json(EVIDENCE)
+    evidence = folder.document(Evidence, EVIDENCE).to_dict()
     fixed = folder.has(RELEASES)
     registry = folder.registry(journal)
     advised = ADVICE in recorded_files(journal.ledger.entries)
@@ -69,7 +71,7 @@ def sources_of(folder: AuditFolder, journal: Journal) -> Sources:
         registry=registry.value,
         ledger=[entry.to_dict() for entry in journal.ledger.entries],
         signer=signer,
-        manifest=folder.read_json(RELEASES) if fixed else None,
+        manifest=folder.document(ReleaseManifest, RELEASES).to_dict() if fixed else None,
         advice=advice_for(
             registry, value["predicate"], evidence,
             folder.read_json(ADVICE) if advised else None,
@@ -92,6 +94,8 @@ def advice_for(
     if recorded is None:
         return [advise(case) for case in cases]
     sizes = recorded["sizes"]
+    if set(sizes) != {case.mechanism for case in cases}:
+        raise SealError(f"{ADVICE} is about {sorted(sizes)}, and others are unresolved")
     return [
         advice_words(
             case, None if sizes[case.mechanism] is None else Sizes.of(sizes[case.mechanism])

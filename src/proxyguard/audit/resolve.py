@@ -17,6 +17,9 @@ from proxyguard.audit.data import DataFolders
 from proxyguard.audit.folder import AuditFolder, Registry
 from proxyguard.audit.jobs import WORKER, Descriptions, draw_job, forbidden_paths
 from proxyguard.audit.limits import provisional_measure, resolve_roles
+from proxyguard.documents.ledger import SealedMember
+from proxyguard.documents.registry import SourceModel
+from proxyguard.documents.releases import DrawnRelease
 from proxyguard.draw.catalog import is_random, path_origin
 from proxyguard.draw.models import load_model, model_bytes
 from proxyguard.draw.outcome import features, outcomes, predict
@@ -67,12 +70,11 @@ class Workplace:
 class MemberDevelopment:
     """The development part of one member, and what follows from it."""
 
-    def __init__(self, place: Workplace, member: Member, sealed: Mapping[str, Any]) -> None:
+    def __init__(self, place: Workplace, member: Member, sealed: SealedMember) -> None:
         self.place, self.member, self.sealed = place, member, sealed
-        index = sealed["index"]
-        self.training_name = f"development/{index}.training.parquet"
-        self.validation_name = f"development/{index}.validation.parquet"
-        self.kinds: dict[str, str] = dict(sealed["kinds"])
+        self.training_name = f"development/{sealed.index}.training.parquet"
+        self.validation_name = f"development/{sealed.index}.validation.parquet"
+        self.kinds = sealed.kind_of
 
     @property
     def outcome(self) -> Outcome:
@@ -97,7 +99,7 @@ class MemberDevelopment:
 
     def validation(self) -> pd.DataFrame | None:
         """Return the rows that choose, where some were set aside."""
-        if "validation" not in self.sealed["development"]:
+        if "validation" not in self.sealed.development:
             return None
         return self._read(self.validation_name)
 
@@ -138,19 +140,30 @@ def fit_source(development: MemberDevelopment) -> Source | None:
     return Source(fitted=fitted, record=record)
 
 
-def load_fitted(folder: AuditFolder, record: Mapping[str, Any], trusted: Sequence[str]) -> Fitted:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """What was chosen around an estimator, numbers as text."""
+
+    selected: str | None
+    threshold: str | None
+    temperature: str | None
+
+
+def load_fitted(
+    folder: AuditFolder, address: str, chosen: Chosen | DrawnRelease | SourceModel,
+    trusted: Sequence[str],
+) -> Fitted:  # fmt: skip
     """Load a stored procedure with the choices recorded around it."""
-    model = load_model(folder.store.get(record["model"]), record["model"], trusted)
-    return fitted_from(record, model)
+    return fitted_from(chosen, load_model(folder.store.get(address), address, trusted))
 
 
-def fitted_from(record: Mapping[str, Any], estimator: Any) -> Fitted:
-    """Return an estimator with the choices that a draw recorded around it."""
+def fitted_from(chosen: Chosen | DrawnRelease | SourceModel, estimator: Any) -> Fitted:
+    """Return an estimator with the choices that were recorded around it."""
     return Fitted(
         estimator=estimator,
-        selected=str(record["selected"]),
-        threshold=None if record["threshold"] is None else float(record["threshold"]),
-        temperature=None if record["temperature"] is None else float(record["temperature"]),
+        selected=str(chosen.selected),
+        threshold=None if chosen.threshold is None else float(chosen.threshold),
+        temperature=None if chosen.temperature is None else float(chosen.temperature),
     )
 
 
@@ -269,7 +282,12 @@ def pilot_losses(
         def keep(record: dict[str, Any], release: bytes, model: bytes) -> None:
             if record["status"] != "drawn":
                 raise DrawError(f"pilot {pilot.name!r}, seed {record['seed']}: {record['error']}")
-            fitted = fitted_from(record, load_model(model, "a pilot", ()))
+            chosen = Chosen(
+                selected=record["selected"],
+                threshold=record["threshold"],
+                temperature=record["temperature"],
+            )
+            fitted = fitted_from(chosen, load_model(model, "a pilot", ()))
             with threadpool_limits(1):
                 own = Predicted(
                     values=predict(fitted, x, development.outcome), threshold=fitted.threshold

@@ -17,8 +17,10 @@ from threadpoolctl import threadpool_limits
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.predictions import Diagnostics, StoredPredictions, stored_predictions
 from proxyguard.audit.resolve import load_fitted
-from proxyguard.audit.score_shares import ShareScorer, countable, is_failed
+from proxyguard.audit.score_shares import ShareScorer, countable
 from proxyguard.audit.target import Chunk, OpenTarget
+from proxyguard.documents.registry import SourceModel
+from proxyguard.documents.releases import AnyDraw, DrawnRelease, GivenRelease
 from proxyguard.draw.encode import Encodings
 from proxyguard.draw.outcome import features, predict
 from proxyguard.draw.protocol import Fitted
@@ -46,7 +48,7 @@ class Release:
     """One frozen release: what it needs to be scored, loaded when its turn comes."""
 
     name: str
-    record: Mapping[str, Any]
+    draw: AnyDraw
     fitted: Fitted | None = None
     answers: dict[str, float | None] = field(default_factory=dict)  # by query, over its group
     table: StoredPredictions | None = None  # made elsewhere
@@ -55,7 +57,7 @@ class Release:
     @property
     def failed(self) -> bool:
         """Whether the draw failed or is of no record, so that every loss is its upper bound."""
-        return is_failed(self.record)
+        return self.draw.failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -77,13 +79,13 @@ class Scorer:
     measures: Sequence[Measure]
     target: OpenTarget
     features: Sequence[str]
-    source: Mapping[str, Any] | None
+    source: SourceModel | str | None  # fitted here, or predictions in the store
     trusted: Sequence[str]
     progress: Callable[[str, int, int], None] = lambda what, done, total: None
     on_chunk: Callable[[Chunk, Predicted | None, dict[str, Predicted]], None] | None = None
 
     def score(
-        self, mechanism: str, draws: Sequence[Mapping[str, Any]], readings: Sequence[Reading]
+        self, mechanism: str, draws: Sequence[AnyDraw], readings: Sequence[Reading]
     ) -> Scored:
         """Return the statistics of every draw under every reading; shares by counting alone."""
         shares = countable(self.measures, readings)
@@ -97,7 +99,7 @@ class Scorer:
             design=readings[0].design,
             progress=self.progress,
         ).columns(mechanism, draws)
-        names = [str(d.get("name", d["seed"])) for d in draws]
+        names = [draw.label for draw in draws]
         found = Scored(columns=((),) * len(readings), auc=dict.fromkeys(names), source_auc=None,
                        unscored={})  # fmt: skip
         if rest:
@@ -110,14 +112,12 @@ class Scorer:
         return replace(found, columns=tuple(columns))
 
     def _by_record(
-        self, mechanism: str, draws: Sequence[Mapping[str, Any]], readings: Sequence[Reading]
+        self, mechanism: str, draws: Sequence[AnyDraw], readings: Sequence[Reading]
     ) -> Scored:
         """Return the statistics of losses, which are formed record by record."""
         lacks = {r.name: r.lacks for r in self.member.release}
-        names = [str(d.get("name", d["seed"])) for d in draws]
         releases = [
-            Release(name=name, record=d, lacks=lacks.get(name, ()))
-            for name, d in zip(names, draws, strict=True)
+            Release(name=draw.label, draw=draw, lacks=lacks.get(draw.label, ())) for draw in draws
         ]
         source = self._source()
         parts: list[list[tuple[Column, ...]]] = [[] for _ in readings]
@@ -152,8 +152,7 @@ class Scorer:
         group: list[Release] = []
         held = 0
         for release in releases:
-            model = release.record.get("model")
-            held_as = model or record_release(release)
+            held_as = held_object(release.draw)
             size = 0 if held_as is None else 4 * self.folder.store.path(held_as).stat().st_size
             if group and (held + size > HELD or len(group) >= most):
                 yield group
@@ -163,29 +162,29 @@ class Scorer:
         yield group
 
     def _load(self, release: Release) -> None:
-        record = release.record
-        if record["status"] != "drawn" or release.failed:
+        draw = release.draw
+        if not isinstance(draw, DrawnRelease) or draw.failed:
             return
-        if record.get("model") is not None:
-            release.fitted = load_fitted(self.folder, record, self.trusted)
+        if draw.model is not None:
+            release.fitted = load_fitted(self.folder, draw.model, draw, self.trusted)
         queries = [m for m in self.measures if m.query is not None]
-        if record.get("model") is None or queries:
-            frame = self.folder.stored_table(record["release"], release.name)
+        if draw.model is None or queries:
+            frame = self.folder.stored_table(draw.release, release.name)
             coded = CodedRecords(frame)
             for measure in queries:
                 assert measure.query is not None  # selected above
                 if measure.query.name not in release.answers:
                     release.answers[measure.query.name] = measure.answer(coded)
-            if record.get("predictions"):
+            if draw.predictions:
                 release.table = stored_predictions(frame, release.name)
 
     def _source(self) -> Fitted | StoredPredictions | None:
         if self.source is None:
             return None
-        if "predictions" in self.source:
-            frame = self.folder.stored_table(self.source["predictions"], "the source's predictions")
+        if isinstance(self.source, str):
+            frame = self.folder.stored_table(self.source, "the source's predictions")
             return stored_predictions(frame, "source")
-        return load_fitted(self.folder, self.source, self.trusted)
+        return load_fitted(self.folder, self.source.model, self.source, self.trusted)
 
     def _pass(
         self,
@@ -256,7 +255,8 @@ class Scorer:
         predictions = {}
         for r, release in enumerate(group):
             if chunk.given is not None:
-                values[r] = chunk.given[int(release.record["column"])]
+                assert isinstance(release.draw, GivenRelease)  # checked with the manifest
+                values[r] = chunk.given[release.draw.column]
                 continue
             if release.failed:
                 values[r] = [m_.requirement.high for m_ in self.measures]
@@ -360,10 +360,11 @@ def _finite(values: Array) -> NDArray[np.bool_]:
     return np.asarray(finite if finite.ndim == 1 else finite.all(axis=1))
 
 
-def record_release(release: Release) -> str | None:
-    """Return the stored object that is held while a release without a model is scored."""
-    found = release.record.get("release") if release.record.get("predictions") else None
-    return None if found is None else str(found)
+def held_object(draw: AnyDraw) -> str | None:
+    """Return the stored object that is held while a release is scored."""
+    if not isinstance(draw, DrawnRelease):
+        return None
+    return draw.model or (draw.release if draw.predictions else None)
 
 
 def slice_chunk(chunk: Chunk, start: int, stop: int) -> Chunk:

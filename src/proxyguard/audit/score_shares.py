@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from proxyguard.audit.agree import CLOSE
 from proxyguard.audit.folder import AuditFolder
-from proxyguard.audit.manifest import FAILED
 from proxyguard.audit.target import OpenTarget
+from proxyguard.documents.evidence import ColumnRecord, GroupEvidence
+from proxyguard.documents.releases import AnyDraw, DrawnRelease
 from proxyguard.errors import LossMismatch, SealError
 from proxyguard.losses.cell import Column, Reading, share_column
 from proxyguard.losses.measure import Measure
@@ -82,12 +83,12 @@ class ShareScorer:
     design: Design
     progress: Callable[[str, int, int], None]
 
-    def columns(self, mechanism: str, draws: Sequence[Mapping[str, Any]]) -> list[Column]:
+    def columns(self, mechanism: str, draws: Sequence[AnyDraw]) -> list[Column]:
         """Return the statistics of every measure over all draws."""
         asked = _asked(self.measures)
         answers = [np.empty((len(draws), len(group.workload))) for group in asked]
-        for r, record in enumerate(draws):
-            coded = _coded(self.folder, record) if record["status"] == "drawn" else None
+        for r, draw in enumerate(draws):
+            coded = _coded(self.folder, draw) if isinstance(draw, DrawnRelease) else None
             for shares, own in zip(answers, _answers(coded, asked), strict=True):
                 shares[r] = own
             self.progress(f"scoring {mechanism}", r + 1, len(draws))
@@ -130,44 +131,40 @@ class ShareScorer:
             check_strata(strata, self.design)
 
 
-def is_failed(draw: Mapping[str, Any]) -> bool:
-    """Return whether a draw failed or is of no record, so that every loss is its upper bound."""
-    return draw["status"] in FAILED or draw.get("rows") == 0
-
-
 def check_answers(
     folder: AuditFolder,
     measures: Sequence[Measure],
-    draws: Sequence[Mapping[str, Any]],
-    evidence: Mapping[str, Any],
+    draws: Sequence[AnyDraw],
+    evidence: GroupEvidence,
 ) -> None:
     """Raise unless the answers on record are those of the stored releases; needs no target.
 
     A draw that failed, and a release that cannot answer a query, have the worst loss on every
     record. An author who wrote better statistics for them would turn a failure into a success.
     """
-    columns = evidence["columns"]
+    columns = evidence.columns
     queries = [j for j, measure in enumerate(measures) if measure.query is not None]
-    shares = [j for j in queries if "answer" in columns[j]]
+    shares = [j for j in queries if columns[j].answer is not None]
     asked = _asked(measures, shares)
     for r, draw in enumerate(draws):
-        coded = _coded(folder, draw) if queries and not is_failed(draw) else None
+        asks = queries and isinstance(draw, DrawnRelease) and not draw.failed
+        coded = _coded(folder, draw) if asks and isinstance(draw, DrawnRelease) else None
         for group, own in zip(asked, _answers(coded, asked), strict=True):
             sides = list(group.measures)
             above = np.array([measures[j].sign > 0.0 for j in sides])
             expected = _side(own[list(group.measures.values())], above)
-            found = np.array([columns[j]["answer"][r] for j in sides], dtype=np.float64)
+            found = np.array([(columns[j].answer or ())[r] for j in sides], dtype=np.float64)
             wrong = np.flatnonzero(~(np.abs(found - expected) <= CLOSE))
             if wrong.size:
                 name = measures[sides[wrong[0]]].requirement.name
                 raise SealError(
-                    f"{name}: release {evidence['releases'][r]} answers {expected[wrong[0]]:.6g}, "
+                    f"{name}: release {evidence.releases[r]} answers {expected[wrong[0]]:.6g}, "
                     f"and {found[wrong[0]]:.6g} is on record"
                 )
-        for j in range(len(measures)) if is_failed(draw) else _silent(coded, measures, queries):
-            if not _is_worst(columns[j], float(evidence["derived"]["pvalues"][r][j]), r):
+        for j in range(len(measures)) if draw.failed else _silent(coded, measures, queries):
+            if not _is_worst(columns[j], float(evidence.derived.pvalues[r][j]), r):
                 raise SealError(
-                    f"{measures[j].requirement.name}: release {evidence['releases'][r]} failed or "
+                    f"{measures[j].requirement.name}: release {evidence.releases[r]} failed or "
                     "has nothing to answer with, which counts as the worst loss on every record; "
                     "better statistics are on record"
                 )
@@ -191,16 +188,15 @@ def _silent(
     return found
 
 
-def _is_worst(column: Mapping[str, Any], pvalue: float, r: int) -> bool:
+def _is_worst(column: ColumnRecord, pvalue: float, r: int) -> bool:
     """Return whether a release's statistics are those of losses at their upper bound."""
-    if column["n"] == 0:
+    if column.n == 0:
         return True  # no record of the target counts, and nothing is shown
-    means = [column["mean"][r], *(column["block_means"][r] if "block_means" in column else ())]
-    if "size_share" in column:
+    means = [column.mean[r], *(() if column.block_means is None else column.block_means[r])]
+    if column.size_share is not None:
         means = []  # clusters by their size: the mean is of the excess, which the p-value shows
-    logs = [
-        column[name][0][r] for name in ("log_peak", "log_final", "log_evalue") if name in column
-    ]
+    capitals = (column.log_peak, column.log_final, column.log_evalue)
+    logs = [capital[0][r] for capital in capitals if capital is not None]
     return (
         pvalue >= 1.0 - CLOSE
         and all(float(mean) >= 1.0 - CLOSE for mean in means)
@@ -208,9 +204,8 @@ def _is_worst(column: Mapping[str, Any], pvalue: float, r: int) -> bool:
     )
 
 
-def _coded(folder: AuditFolder, draw: Mapping[str, Any]) -> CodedRecords:
-    name = str(draw.get("name", draw["seed"]))
-    return CodedRecords(folder.stored_table(draw["release"], name))
+def _coded(folder: AuditFolder, draw: DrawnRelease) -> CodedRecords:
+    return CodedRecords(folder.stored_table(draw.release, draw.label))
 
 
 def _answers(coded: CodedRecords | None, asked: Sequence[_Asked]) -> list[Array]:

@@ -19,6 +19,7 @@ from proxyguard.audit.home import Home
 from proxyguard.audit.limits import planned_records
 from proxyguard.audit.lineage import Fingerprinted, fingerprint_parts, refuse_leaks
 from proxyguard.audit.loss_file import check_bounds, read_loss_file
+from proxyguard.documents.ledger import DevelopmentRole, Overlap, Sealed, SealedMember
 from proxyguard.errors import RegistryError, StageError, TableError
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.seal.canonical import digest
@@ -28,7 +29,7 @@ from proxyguard.seal.fingerprint import RecordSet, Table
 from proxyguard.seal.journal import writing
 from proxyguard.seal.keys import identity_problem
 from proxyguard.seal.ledger import Stage
-from proxyguard.seal.lineage import Known, Overlap, find_overlaps
+from proxyguard.seal.lineage import Known, find_overlaps
 from proxyguard.seal.sealed_file import seal_table
 from proxyguard.tables.columns import kinds_of, typed
 from proxyguard.tables.files import table_bytes, to_arrow
@@ -70,32 +71,31 @@ def seal(
         store.remember(audit, declaration.name, all_roles(ready))
         holder = _holder(home, audit, keeper)
         members, files = {}, {}
-        recorded = [overlap.to_dict() for overlap in overlaps]
-        warnings = lineage_warnings(declaration, recorded)
+        warnings = lineage_warnings(declaration, overlaps)
         for index, one in enumerate(ready):
-            sealed = seal_member(folder, one, index, data, holder)
-            members[one.member.name] = sealed
-            files.update(sealed.pop("files"))
+            made = seal_member(folder, one, index, data, holder)
+            members[one.member.name] = made.sealed
+            files.update(made.files)
             warnings += mean_warnings(
-                declaration, one.member, requirements=sealed.pop("means"),
-                n=planned_records(one.member, sealed),
+                declaration, one.member, requirements=made.means,
+                n=planned_records(one.member, made.sealed.records),
             )  # fmt: skip
-            warnings += sealed.pop("warnings")
-        body = {
-            "audit": audit,
-            "name": declaration.name,
-            "declaration": digest(declaration.sealed_part()),
-            "members": members,
-            "lineage": recorded,
-            "files": files,
-            "author": key.identity,
-            "steward": keeper.steward,
-            "time": now(),
-            "software": software,
-        }
-        journal.record(Stage.SEALED, body, key)
+            warnings += made.warnings
+        sealed = Sealed(
+            audit=audit,
+            name=declaration.name,
+            declaration=digest(declaration.sealed_part()),
+            members=members,
+            lineage=tuple(overlaps),
+            files=files,
+            author=key.identity,
+            steward=keeper.steward,
+            time=now(),
+            software=software,
+        )
+        journal.record(sealed, key)
         home.lineage.confirm(audit)
-    return {**body, "warnings": warnings}
+    return {**sealed.to_dict(), "warnings": warnings}
 
 
 def _refuse_inside(folder: AuditFolder, member: Member, data: DataFolders) -> None:
@@ -111,9 +111,9 @@ def _refuse_inside(folder: AuditFolder, member: Member, data: DataFolders) -> No
             )
 
 
-def check_sealed_part(declaration: Declaration, sealed: dict[str, Any]) -> None:
+def check_sealed_part(declaration: Declaration, sealed: Sealed) -> None:
     """Raise when the declaration's target or development is not the one that was sealed."""
-    if digest(declaration.sealed_part()) != sealed["declaration"]:
+    if digest(declaration.sealed_part()) != sealed.declaration:
         raise StageError(
             "target or development in audit.toml differ from what was sealed; restore them, or "
             "start a new audit with a fresh target"
@@ -184,10 +184,20 @@ def overlaps_of(
     return find_overlaps(audit, declaration.name, all_roles(ready), known, expected)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealedTarget:
+    """What sealing one target made: its entry in the ledger, its files, and what to warn of."""
+
+    sealed: SealedMember
+    files: dict[str, str]
+    means: int  # statistics of the target that the audit will give away
+    warnings: list[str]
+
+
 def seal_member(
     folder: AuditFolder, ready: Ready, index: int, data: DataFolders, holder: Holder
-) -> dict[str, Any]:
-    """Seal one target; return what the ledger says of it."""
+) -> SealedTarget:
+    """Seal one target and write its files."""
     member, parts, kinds, development = ready.member, ready.parts, ready.kinds, ready.development
     if parts is None or development is None:
         return _seal_losses(folder, member, index, data, holder)
@@ -200,25 +210,32 @@ def seal_member(
     training, validation = split_development(member, development)
     target_name = f"target/{index}.sealed"
     files = {target_name: folder.write(target_name, sealed.content)}
-    roles = {"training": training, "validation": validation}
+    roles: dict[DevelopmentRole, pd.DataFrame | None] = {
+        "training": training,
+        "validation": validation,
+    }
     for role, part in roles.items():
         if part is not None:
             path = f"development/{index}.{role}.parquet"
             files[path] = folder.write(path, table_bytes(part))
-    return {
-        "index": index,
-        "records": len(parts.target),
-        "commitment": sealed.commitment,
-        "nonce_digest": sealed.nonce_digest,
-        "kinds": [[name, kind] for name, kind in kinds.items()],  # in the order of the table
-        "negative": negative_of(member.target, development),
-        "estimand": member.target.estimand,
-        "development": {role: len(part) for role, part in roles.items() if part is not None},
-        "expected_twins": {role: f"{number:.1f}" for role, number in ready.prints.expected.items()},
-        "files": files,
-        "means": count_requirements(member, kinds, training),
-        "warnings": group_warnings(member, parts.target),
-    }
+    return SealedTarget(
+        sealed=SealedMember(
+            index=index,
+            records=len(parts.target),
+            commitment=sealed.commitment,
+            nonce_digest=sealed.nonce_digest,
+            kinds=tuple(kinds.items()),  # in the order of the table
+            negative=negative_of(member.target, development),
+            estimand=member.target.estimand,
+            development={role: len(part) for role, part in roles.items() if part is not None},
+            expected_twins={
+                role: f"{number:.1f}" for role, number in ready.prints.expected.items()
+            },
+        ),
+        files=files,
+        means=count_requirements(member, kinds, training),
+        warnings=group_warnings(member, parts.target),
+    )
 
 
 def kinds_of_member(member: Member, development: pd.DataFrame) -> dict[str, str]:
@@ -232,7 +249,7 @@ def kinds_of_member(member: Member, development: pd.DataFrame) -> dict[str, str]
 
 def _seal_losses(
     folder: AuditFolder, member: Member, index: int, data: DataFolders, holder: Holder
-) -> dict[str, Any]:
+) -> SealedTarget:
     """Seal an array of losses that was computed elsewhere, within their declared bounds."""
     target = member.target
     given = read_loss_file(data.find(str(target.losses)), target.design_column)
@@ -249,19 +266,21 @@ def _seal_losses(
         columns[str(target.design_column)] = pa.array([given.labels[i] for i in order])
     sealed = seal_table(pa.table(columns), [holder])
     name = f"target/{index}.sealed"
-    return {
-        "index": index,
-        "records": n,
-        "commitment": sealed.commitment,
-        "nonce_digest": sealed.nonce_digest,
-        "kinds": [],
-        "negative": None,
-        "estimand": target.estimand,
-        "development": {},
-        "expected_twins": {},
-        "releases": list(given.releases),
-        "requirements": list(given.requirements),
-        "files": {name: folder.write(name, sealed.content)},
-        "means": n_requirements,
-        "warnings": [],
-    }
+    return SealedTarget(
+        sealed=SealedMember(
+            index=index,
+            records=n,
+            commitment=sealed.commitment,
+            nonce_digest=sealed.nonce_digest,
+            kinds=(),
+            negative=None,
+            estimand=target.estimand,
+            development={},
+            expected_twins={},
+            releases=tuple(given.releases),
+            requirements=tuple(given.requirements),
+        ),
+        files={name: folder.write(name, sealed.content)},
+        means=n_requirements,
+        warnings=[],
+    )

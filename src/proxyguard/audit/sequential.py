@@ -22,12 +22,16 @@ from proxyguard.audit.sequential_claim import (
     level_and_seed,
     plan_of,
     reading_for,
+    recorded_scores,
     sequential_predicate,
     together,
 )
 from proxyguard.audit.sequential_step import Batch, Step
 from proxyguard.audit.target import OpeningSeed, OpenTarget
 from proxyguard.certificate.sequential import SequentialAudit
+from proxyguard.documents.evidence import Evidence, Score, SequentialEvidence
+from proxyguard.documents.grant import GrantStatement
+from proxyguard.documents.ledger import Certified, Committed, Favored
 from proxyguard.errors import RegistryError, StageError
 from proxyguard.evidence.record import evidence_record
 from proxyguard.seal.entropy import now
@@ -59,8 +63,8 @@ class SequentialOpener(Opener):
             grant = self.record_opening(journal, registry, author)
             target = self.target(journal, member, grant)
             audit = SequentialAudit(plan_of(registry))
-            for entry in journal.ledger.find(Stage.SCORED):
-                audit.add(bool(entry.body["favorable"]))
+            for entry in journal.ledger.find(Favored):
+                audit.add(entry.body.favorable)
             step = Step(self, journal, registry, member, target, author)
             self._finish_pending(step, audit)
             seeds = member.mechanism[0].seed_list
@@ -87,7 +91,7 @@ class SequentialOpener(Opener):
             step = Step(self, journal, registry, member, target, author)
             waiting = journal.ledger.waiting
             if waiting is not None:  # the round before this one was interrupted
-                step.judge(dict(waiting.body["record"]))
+                step.judge(waiting.record)
             step.next_batch()  # a candidate that no records are left for is not committed
             return step.judge(step.commit_file(candidate))
 
@@ -107,39 +111,31 @@ class SequentialOpener(Opener):
             step = Step(self, journal, registry, member, target, author)
             waiting = journal.ledger.waiting
             if waiting is not None:
-                step.judge(dict(waiting.body["record"]))
+                step.judge(waiting.record)
             return self._conclude(journal, registry, target, author, grant)
 
-    def rescore(self, journal: Journal, registry: Registry) -> dict[str, Any]:
+    def rescore(self, journal: Journal, registry: Registry) -> Evidence:
         """Compute every score again from the opened target, for verifying."""
         grant = read_grant(self.folder, journal)
         member = registry.declaration.members[0]
         target = self.target(journal, member, grant)
         step = Step(self, journal, registry, member, target, None)
-        found: dict[str, Any] = {
-            "format": 1,
-            "registry": registry.digest,
-            "releases": release_set(journal),
-            **step.seed.to_dict(),
-            "scores": [],
-        }
-        for count, entry in enumerate(journal.ledger.find(Stage.DRAWN), start=1):
-            level, seed = level_and_seed(registry, found, count, entry.body["release"])
+        scores: list[Score] = []
+        for count, entry in enumerate(journal.ledger.find(Committed), start=1):
+            level, seed = level_and_seed(registry, step.seed.value, count, entry.body.release)
             reading = reading_for(registry, seed, level)
             stream = registry.declaration.claim.mode == "stream"
             size = int(registry.declaration.claim.batch or 1)
             where = Batch(target, size, count - 1) if stream else target
-            evidence = step.read(dict(entry.body["record"]), reading, where)
-            found["scores"].append(
-                {"release": entry.body["release"], "statistics": evidence_record(evidence)}
-            )
-        return {**found, "groups": together(registry, found)}
+            evidence = step.read(entry.body.record, reading, where)
+            scores.append(Score(release=entry.body.release, statistics=evidence_record(evidence)))
+        return _evidence(journal, registry, step.seed, tuple(scores))
 
     def _finish_pending(self, step: Step, audit: SequentialAudit) -> None:
         """Score the draw that was committed before the process ended."""
         waiting = step.journal.ledger.waiting
         if waiting is not None:
-            audit.add(step.score(dict(waiting.body["record"]), audit.draws))
+            audit.add(step.score(waiting.record, audit.draws))
 
     def _conclude(
         self,
@@ -147,30 +143,18 @@ class SequentialOpener(Opener):
         registry: Registry,
         target: OpenTarget,
         author: SigningKey,
-        grant: dict[str, Any] | None,
+        grant: GrantStatement | None,
     ) -> dict[str, Any]:
-        evidence = {
-            "format": 1,
-            "registry": registry.digest,
-            "releases": release_set(journal),
-            **OpeningSeed.of(
-                journal, {registry.declaration.members[0].name: target.nonce}
-            ).to_dict(),
-            "groups": {},
-            "scores": [
-                {"release": e.body["release"], "statistics": e.body["statistics"]}
-                for e in journal.ledger.find(Stage.SCORED)
-            ],
-        }
-        evidence["groups"] = together(registry, evidence)
-        name = self.folder.write_json(EVIDENCE, evidence)
+        seed = OpeningSeed.of(journal, {registry.declaration.members[0].name: target.nonce})
+        evidence = _evidence(journal, registry, seed, recorded_scores(journal))
+        name = self.folder.put(EVIDENCE, evidence)
         predicate = sequential_predicate(self.folder, journal, registry, evidence, grant)
         content = sign_statement(statement(subjects_of(journal, registry, name), predicate), author)
         files = {EVIDENCE: name, CERTIFICATE: self.folder.write(CERTIFICATE, content)}
-        advice = advice_record(registry, predicate, evidence)
+        advice = advice_record(registry, predicate, evidence.to_dict())
         if advice is not None:
             files[ADVICE] = self.folder.write_json(ADVICE, advice)
-        journal.record(Stage.CERTIFIED, {"files": files, "time": now()}, author)
+        journal.record(Certified(files=files, time=now()), author)
         write_report(self.folder, journal)
         return predicate
 
@@ -178,6 +162,20 @@ class SequentialOpener(Opener):
         value, _ = open_envelope(self.folder.read(CERTIFICATE))
         found: dict[str, Any] = value["predicate"]
         return found
+
+
+def _evidence(
+    journal: Journal, registry: Registry, seed: OpeningSeed, scores: tuple[Score, ...]
+) -> SequentialEvidence:
+    return SequentialEvidence(
+        format=1,
+        registry=registry.digest,
+        releases=release_set(journal),
+        seed=seed.text,
+        nonces=seed.nonces,
+        groups=together(registry, seed.value, scores),
+        scores=scores,
+    )
 
 
 def _refuse_files(registry: Registry) -> None:

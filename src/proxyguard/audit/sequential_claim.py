@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from proxyguard.audit.agree import agree
-from proxyguard.audit.decide import DrawCounts
+from proxyguard.audit.decide import DrawCounts, failures_of
 from proxyguard.audit.folder import AuditFolder, Registry
 from proxyguard.audit.grant import release_set
 from proxyguard.audit.limits import planned_records
 from proxyguard.audit.manifest import (
+    check_content,
     check_declared,
     check_files,
     repeats,
     schema_of,
-    with_content,
 )
 from proxyguard.audit.measures import design_of, measures_of
 from proxyguard.audit.open import frame_of
@@ -25,6 +25,10 @@ from proxyguard.audit.stated import redrawn
 from proxyguard.audit.target import check_seed, round_seed
 from proxyguard.certificate.sequential import SequentialAudit, SequentialPlan
 from proxyguard.certificate.wording import not_claimed
+from proxyguard.documents.evidence import Evidence, GroupEvidence, Score, SequentialEvidence
+from proxyguard.documents.grant import GrantStatement
+from proxyguard.documents.ledger import Committed, Favored, Judged
+from proxyguard.documents.releases import MadeDraw
 from proxyguard.errors import SealError
 from proxyguard.evidence.record import (
     Sizes,
@@ -38,11 +42,22 @@ from proxyguard.exact.multiplicity import spending_level
 from proxyguard.losses.cell import Column, Reading, join_columns
 from proxyguard.modes.catalog import NO_MECHANISM
 from proxyguard.modes.claim import Claim
-from proxyguard.modes.decision import Decision
 from proxyguard.registry.fields import number
-from proxyguard.seal.canonical import digest
 from proxyguard.seal.journal import Journal
-from proxyguard.seal.ledger import Entry, Stage
+from proxyguard.seal.ledger import Entry
+
+
+def scores_in(journal: Journal) -> tuple[Entry[Favored] | Entry[Judged], ...]:
+    """Return the recorded scores: of a sequential audit, or the rounds of a stream."""
+    return (*journal.ledger.find(Favored), *journal.ledger.find(Judged))
+
+
+def recorded_scores(journal: Journal) -> tuple[Score, ...]:
+    """Return the scores that the ledger records, as the evidence has them."""
+    return tuple(
+        Score(release=entry.body.release, statistics=entry.body.statistics)
+        for entry in scores_in(journal)
+    )
 
 
 def plan_of(registry: Registry) -> SequentialPlan:
@@ -68,25 +83,22 @@ def reading_for(registry: Registry, seed: int, level: float) -> Reading:
     )
 
 
-def level_and_seed(
-    registry: Registry, evidence: Mapping[str, Any], count: int, release: str
-) -> tuple[float, int]:
+def level_and_seed(registry: Registry, seed: int, count: int, release: str) -> tuple[float, int]:
     """Return at which level a release was read, and with which seed."""
     claim = registry.declaration.claim
     if claim.mode == "stream":
         level = spending_level(count, alpha=number(claim.alpha))
-        return level, round_seed(int(evidence["seed"]), release)
-    return number(str(claim.threshold)), int(evidence["seed"])
+        return level, round_seed(seed, release)
+    return number(str(claim.threshold)), seed
 
 
-def together(registry: Registry, evidence: Mapping[str, Any]) -> dict[str, Any]:
+def together(registry: Registry, seed: int, scores: Sequence[Score]) -> dict[str, GroupEvidence]:
     """Return the statistics of all scored releases together, for the report."""
-    scores = evidence["scores"]
     if not scores or registry.declaration.claim.mode != "sequential":
         return {}
     level = number(str(registry.declaration.claim.threshold))
-    reading = reading_for(registry, int(evidence["seed"]), level)
-    parts = [read_evidence(one["statistics"], reading) for one in scores]
+    reading = reading_for(registry, seed, level)
+    parts = [read_evidence(score.statistics, reading) for score in scores]
     columns: Sequence[Column] = [
         join_columns([part.columns[j] for part in parts]) for j in range(len(reading.requirements))
     ]
@@ -98,22 +110,27 @@ def together(registry: Registry, evidence: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_sequential(
-    folder: AuditFolder, journal: Journal, registry: Registry, evidence: Mapping[str, Any]
+    folder: AuditFolder, journal: Journal, registry: Registry, evidence: Evidence
 ) -> None:
     """Raise unless every recorded score follows from its statistics and the ledger's order."""
-    entries = journal.ledger.find(Stage.SCORED)
-    recorded = [{"release": e.body["release"], "statistics": e.body["statistics"]} for e in entries]
-    if evidence["scores"] != recorded or evidence["registry"] != registry.digest:
+    entries = scores_in(journal)
+    if not isinstance(evidence, SequentialEvidence):
+        raise SealError("the evidence is of a fixed audit, and this one draws after opening")
+    scores = recorded_scores(journal)
+    if evidence.scores != scores or evidence.registry != registry.digest:
         raise SealError("the evidence is about other releases or another registry than the ledger")
-    if evidence["releases"] != release_set(journal):
+    if evidence.releases != release_set(journal):
         raise SealError("the evidence is about other releases than the ledger")
     check_seed(journal, evidence)
-    agree(evidence["groups"], together(registry, evidence), "the statistics of all releases")
+    seed = int(evidence.seed)
+    recorded = {name: group.to_dict() for name, group in evidence.groups.items()}
+    again = {name: group.to_dict() for name, group in together(registry, seed, scores).items()}
+    agree(recorded, again, "the statistics of all releases")
     _check_committed(folder, registry, journal)
     member = registry.declaration.members[0]
-    sealed = journal.ledger.find(Stage.SEALED)[0].body["members"][member.name]
-    n = registry.declaration.claim.batch or planned_records(member, sealed)
-    records = planned_records(member, sealed)
+    sealed = journal.ledger.sealed.members[member.name]
+    n = registry.declaration.claim.batch or planned_records(member, sealed.records)
+    records = planned_records(member, sealed.records)
     stream = registry.declaration.claim.mode == "stream"
     if stream and n * len(entries) > records:
         raise SealError(
@@ -122,43 +139,41 @@ def check_sequential(
         )
     sizes: Sizes = {}
     measures = measures_of(member, registry.member(member.name)["requirements"])
-    drawn = [dict(e.body["record"]) for e in journal.ledger.find(Stage.DRAWN)]
+    drawn = [e.body.record for e in journal.ledger.find(Committed)]
     for count, (entry, draw) in enumerate(zip(entries, drawn, strict=True), start=1):
-        level, seed = level_and_seed(registry, evidence, count, entry.body["release"])
-        reading = reading_for(registry, seed, level)
-        again = read_evidence(entry.body["statistics"], reading)
-        check_answers(folder, measures, [draw], entry.body["statistics"])
+        score = entry.body
+        level, own_seed = level_and_seed(registry, seed, count, score.release)
+        reading = reading_for(registry, own_seed, level)
+        derived = read_evidence(score.statistics, reading)
+        check_answers(folder, measures, [draw], score.statistics)
         # Each round of a stream has records, and so subgroups, of its own.
-        check_counts(entry.body["statistics"], reading, n, None if stream else sizes)
-        if entry.body.get("level", repr(level)) != repr(level):
+        check_counts(score.statistics, reading, n, None if stream else sizes)
+        if isinstance(score, Judged) is not stream:
+            raise SealError(f"score {count} is not of the kind that this claim asks for")
+        if isinstance(score, Judged) and score.level != repr(level):
             raise SealError(f"round {count} was judged at another level than the registered one")
-        if entry.body.get("round", count) != count:
+        if isinstance(score, Judged) and score.round != count:
             raise SealError(f"round {count} is recorded as another one")
-        agree(entry.body["statistics"]["derived"], derived_record(again), f"score {count}")
-        below = bool(again.release_pvalues[0] <= level)
-        found = (
-            entry.body["decision"] == Decision.VALIDATED.value
-            if registry.declaration.claim.mode == "stream"
-            else entry.body["favorable"]
-        )
-        if found != below:
+        stated, follows = score.statistics.derived, derived_record(derived)
+        agree(stated.to_dict(), follows.to_dict(), f"score {count}")
+        below = bool(derived.release_pvalues[0] <= level)
+        if score.passed != below:
             raise SealError(f"score {count} does not follow from its statistics")
 
 
-def committed_records(
-    folder: AuditFolder, registry: Registry, journal: Journal
-) -> list[dict[str, Any]]:
-    """Return the committed releases, each with the content that its stored bytes have."""
+def committed_records(folder: AuditFolder, registry: Registry, journal: Journal) -> list[MadeDraw]:
+    """Return the committed releases, after comparing each with its stored bytes."""
     member = registry.declaration.members[0]
-    sealed = journal.ledger.find(Stage.SEALED)[0].body["members"][member.name]
+    sealed = journal.ledger.sealed.members[member.name]
     name = member.mechanism[0].name if member.mechanism else ""
     schema = schema_of(registry, member, name, sealed)
-    records = []
-    for entry in journal.ledger.find(Stage.DRAWN):
-        record = dict(entry.body["record"])
-        if digest(record) != entry.body["release"]:
-            raise SealError(f"{record.get('name')}: the committed digest is of another release")
-        records.append(with_content(folder, str(record.get("name")), record, schema))
+    records: list[MadeDraw] = []
+    for entry in journal.ledger.find(Committed):
+        draw = entry.body.record
+        if draw.digest != entry.body.release:
+            raise SealError(f"{draw.label}: the committed digest is of another release")
+        check_content(folder, draw.label, draw, schema)
+        records.append(draw)
     return records
 
 
@@ -169,7 +184,7 @@ def _check_committed(folder: AuditFolder, registry: Registry, journal: Journal) 
     if registry.declaration.claim.mode == "sequential":
         check_files(registry, member, member.mechanism[0].name, records)
         seeds = list(member.mechanism[0].seed_list)
-        if [r["seed"] for r in records] != seeds[: len(records)]:
+        if [draw.seed for draw in records] != seeds[: len(records)]:
             raise SealError("the draws do not have the registered seeds in their order")
         if member.mechanism[0].deterministic:
             name = member.mechanism[0].name
@@ -184,20 +199,19 @@ def sequential_predicate(
     folder: AuditFolder,
     journal: Journal,
     registry: Registry,
-    evidence: Mapping[str, Any],
-    grant: dict[str, Any] | None,
+    evidence: Evidence,
+    grant: GrantStatement | None,
 ) -> dict[str, Any]:
     """Return what the certificate of a sequential audit or a stream says."""
     declaration = registry.declaration
     member = declaration.members[0]
     measures = measures_of(member, registry.member(member.name)["requirements"])
-    entries = journal.ledger.find(Stage.SCORED)
     verdicts = (
-        [_stream_verdict(entry) for entry in entries]
+        [_stream_verdict(entry.body) for entry in journal.ledger.find(Judged)]
         if declaration.claim.mode == "stream"
-        else [_sequential_verdict(registry, entries)]
+        else [_sequential_verdict(registry, journal.ledger.find(Favored))]
     )
-    records = [e.body["record"] for e in journal.ledger.find(Stage.DRAWN)]
+    records = [e.body.record for e in journal.ledger.find(Committed)]
     name = verdicts[0]["mechanism"] if len(verdicts) == 1 else "every candidate"
     stages = redrawn(
         member, name, records, registry.member(member.name)["mechanisms"].get(name, {})
@@ -214,42 +228,30 @@ def sequential_predicate(
                 member.mechanism[0].draws if member.mechanism else len(records), records, 0
             ).to_dict()
         },
-        "failed": _failures(name, records),
+        "failed": {name: failed} if (failed := failures_of(records)) else {},
         "secondary": {},
     }
 
 
-def _failures(name: str, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    failed = [
-        {"seed": r["seed"], "status": r["status"], "error": r["error"]}
-        for r in records
-        if r["status"] != "drawn"
-    ]
-    return {name: failed} if failed else {}
-
-
-def _sequential_verdict(registry: Registry, entries: Sequence[Entry]) -> dict[str, Any]:
+def _sequential_verdict(registry: Registry, entries: Sequence[Entry[Favored]]) -> dict[str, Any]:
     audit = SequentialAudit(plan_of(registry))
     for entry in entries:
-        audit.add(bool(entry.body["favorable"]))
+        audit.add(entry.body.favorable)
     name = registry.declaration.members[0].mechanism[0].name
     return {**audit.to_dict(), "mechanism": name, "basis": "every draw committed before its score"}
 
 
-def _stream_verdict(entry: Entry) -> dict[str, Any]:
-    body = entry.body
-    name = body["statistics"]["releases"][0]
-    good = body["decision"] == Decision.VALIDATED.value
+def _stream_verdict(judged: Judged) -> dict[str, Any]:
     return {
-        "mechanism": name,
-        "round": body["round"],
-        "decision": body["decision"],
-        "level": body["level"],
+        "mechanism": judged.statistics.releases[0],
+        "round": judged.round,
+        "decision": judged.decision,
+        "level": judged.level,
         "rests_on": "Proposition 19",
         "sentence": (
             "This candidate meets its requirements on the registered target, with the confidence "
             "of the whole stream."
-            if good
+            if judged.passed
             else "The round does not settle whether this candidate meets its requirements. That is "
             "not evidence of a violation."
         ),

@@ -12,7 +12,9 @@ from proxyguard.audit.draw import (
     changes_of,
     check_while_drawing,
     job_of,
+    made_draw,
     mechanism_task,
+    put_objects,
 )
 from proxyguard.audit.folder import Registry
 from proxyguard.audit.jobs import WORKER
@@ -23,6 +25,8 @@ from proxyguard.audit.resolve import MemberDevelopment
 from proxyguard.audit.score import slice_chunk
 from proxyguard.audit.sequential_claim import committed_records, reading_for
 from proxyguard.audit.target import OpeningSeed, OpenTarget, round_seed
+from proxyguard.documents.ledger import Committed, Favored, Judged
+from proxyguard.documents.releases import DrawnRelease, FailedDraw, MadeDraw
 from proxyguard.draw.pool import draw_all
 from proxyguard.draw.sources import changed_reading, refuse_changes
 from proxyguard.errors import DrawError, LossMismatch
@@ -30,14 +34,11 @@ from proxyguard.evidence.record import evidence_record
 from proxyguard.evidence.releases import ReleaseEvidence, evidence_of
 from proxyguard.exact.multiplicity import spending_level
 from proxyguard.losses.cell import Reading
-from proxyguard.modes.decision import Decision
 from proxyguard.registry.declaration import Member
 from proxyguard.registry.fields import number
-from proxyguard.seal.canonical import digest
 from proxyguard.seal.entropy import now
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.keys import SigningKey
-from proxyguard.seal.ledger import Stage
 
 
 class Step:
@@ -56,16 +57,16 @@ class Step:
         self._member, self._target, self._author = member, target, author
         self._folder = opener.folder
         self.seed = OpeningSeed.of(journal, {member.name: target.nonce})
-        self._committed: list[dict[str, Any]] | None = None
+        self._committed: list[MadeDraw] | None = None
 
-    def commit(self, seed: int) -> dict[str, Any]:
+    def commit(self, seed: int) -> MadeDraw:
         """Draw one seed in a process that sees no score, and record its digest."""
         task = mechanism_task(self._development(), self._registry, self._member.mechanism[0])
         return self._draw(task, seed)
 
-    def commit_file(self, path: Path) -> dict[str, Any]:
+    def commit_file(self, path: Path) -> DrawnRelease:
         """Freeze a candidate's table and record its digest."""
-        count = len(self.journal.ledger.find(Stage.DRAWN)) + 1
+        count = len(self.journal.ledger.find(Committed)) + 1
         options = {
             "path": str(path.resolve()),
             "read": self._member.target.read.model_dump(mode="json"),
@@ -81,26 +82,26 @@ class Step:
             stop_on_failure=False,  # it is recorded, so that a second try is another candidate
             apart=frozenset(),
         )
-        record = self._draw(task, count)
-        if record["status"] != "drawn":
-            raise DrawError(f"{path.name}: {record['error']}")
-        return record
+        draw = self._draw(task, count)
+        if isinstance(draw, FailedDraw):
+            raise DrawError(f"{path.name}: {draw.error}")
+        return draw
 
     def _development(self) -> MemberDevelopment:
-        sealed = self.journal.ledger.find(Stage.SEALED)[0].body["members"][self._member.name]
+        sealed = self.journal.ledger.sealed.members[self._member.name]
         return MemberDevelopment(self._opener.place, self._member, sealed)
 
-    def _draw(self, task: Task, seed: int) -> dict[str, Any]:
+    def _draw(self, task: Task, seed: int) -> MadeDraw:
         place, name = self._opener.place, task.mechanism
         refuse_changes(name, changes_of(place, self._registry, task, [seed]))
-        kept: list[dict[str, Any]] = []
+        kept: list[MadeDraw] = []
 
         def keep(record: dict[str, Any], release: bytes, model: bytes) -> None:
-            if record["status"] == "drawn":
-                record["release"] = self._folder.store.put(release)
-                record["model"] = self._folder.store.put(model) if model else None
-            record["name"] = f"{name}/{seed}"
-            kept.append(record)
+            called = f"{name}/{seed}"
+            made = made_draw({**record, "name": called}, release, model, called)
+            if isinstance(made, DrawnRelease):
+                put_objects(self._folder, release, model)
+            kept.append(made)
 
         draw_all(
             task.job,
@@ -111,30 +112,26 @@ class Step:
             keep=keep,
             check=check_while_drawing(place, self._registry, task),
         )
-        record = kept[0]
+        (draw,) = kept
         if task.registered:
-            refuse_changes(f"{name}, seed {seed}", list(changed_reading(task.files, record)))
-        self._refuse_copies(record)
-        if record["status"] != "drawn" and task.stop_on_failure:
-            raise DrawError(f"{name}, seed {seed}: {record['error']}")
-        files = {
-            self._folder.store.path(a).relative_to(self._folder.path).as_posix(): a
-            for a in (record.get("release"), record.get("model"))
-            if a
-        }
-        body = {"release": digest(record), "record": record, "files": files, "time": now()}
-        self.journal.record(Stage.DRAWN, body, self._signer())
-        return record
+            refuse_changes(f"{name}, seed {seed}", list(changed_reading(task.files, draw)))
+        self._refuse_copies(draw)
+        if isinstance(draw, FailedDraw) and task.stop_on_failure:
+            raise DrawError(f"{name}, seed {seed}: {draw.error}")
+        files = {self._folder.store.name(address): address for address in draw.objects}
+        committed = Committed(release=draw.digest, record=draw, files=files, time=now())
+        self.journal.record(committed, self._signer())
+        return draw
 
     def _signer(self) -> SigningKey:
         assert self._author is not None  # only rescoring goes without, and it records nothing
         return self._author
 
-    def _refuse_copies(self, record: dict[str, Any]) -> None:
+    def _refuse_copies(self, draw: MadeDraw) -> None:
         if self._committed is None:  # read once: what was committed before this process began
             self._committed = committed_records(self._folder, self._registry, self.journal)
-        names = {r["seed"]: r["name"] for r in self._committed}
-        self._committed.append(record)
+        names = {earlier.seed: earlier.label for earlier in self._committed}
+        self._committed.append(draw)
         if self._member.mechanism and self._member.mechanism[0].deterministic:
             name = self._member.mechanism[0].name
             registered = self._registry.member(self._member.name)["mechanisms"][name]
@@ -142,62 +139,69 @@ class Step:
             return
         for what, first, _ in repeats(self._committed):
             raise DrawError(
-                f"{record['name']} is the same release as {names[first]}, by its {what}; does the "
+                f"{draw.label} is the same release as {names[first]}, by its {what}; does the "
                 "generator use its seed?"
             )
 
-    def score(self, record: dict[str, Any], index: int) -> bool:
+    def score(self, draw: MadeDraw, index: int) -> bool:
         """Score a committed draw on the whole target, record it, and say if it is favorable."""
         threshold = number(str(self._registry.declaration.claim.threshold))
         reading = reading_for(self._registry, self.seed.value, threshold)
-        evidence = self.read(record, reading, self._target)
+        evidence = self.read(draw, reading, self._target)
         favorable = bool(evidence.release_pvalues[0] <= threshold)
-        self._record_score(record, evidence, {"favorable": favorable})
+        scored = Favored(
+            release=draw.digest,
+            favorable=favorable,
+            statistics=evidence_record(evidence),
+            time=now(),
+        )
+        self.journal.record(scored, self._signer())
         return favorable
 
-    def judge(self, record: dict[str, Any]) -> dict[str, Any]:
+    def judge(self, draw: MadeDraw) -> dict[str, Any]:
         """Judge a committed candidate on the next batch, record the round, and return it."""
         claim = self._registry.declaration.claim
-        count = len(self.journal.ledger.find(Stage.SCORED)) + 1
+        count = len(self.journal.ledger.find(Judged)) + 1
         level = spending_level(count, alpha=number(claim.alpha))
-        reading = reading_for(self._registry, round_seed(self.seed.value, digest(record)), level)
-        evidence = self.read(record, reading, self.next_batch())
+        reading = reading_for(self._registry, round_seed(self.seed.value, draw.digest), level)
+        evidence = self.read(draw, reading, self.next_batch())
         pvalue = float(evidence.release_pvalues[0])
-        decision = Decision.VALIDATED if pvalue <= level else Decision.UNRESOLVED
-        found = {"round": count, "decision": decision.value, "level": repr(level)}
-        self._record_score(record, evidence, found)
-        return {**found, "pvalue": pvalue, "candidate": record["name"]}
+        judged = Judged(
+            release=draw.digest,
+            round=count,
+            decision="validated" if pvalue <= level else "unresolved",
+            level=repr(level),
+            statistics=evidence_record(evidence),
+            time=now(),
+        )
+        self.journal.record(judged, self._signer())
+        return {
+            "round": count,
+            "decision": judged.decision,
+            "level": judged.level,
+            "pvalue": pvalue,
+            "candidate": draw.label,
+        }
 
     def next_batch(self) -> Batch:
         """Return the records of the next round; an error where none are left."""
-        rounds = len(self.journal.ledger.find(Stage.SCORED))
+        rounds = len(self.journal.ledger.find(Judged))
         return Batch(self._target, int(self._registry.declaration.claim.batch or 1), rounds)
 
-    def read(self, record: dict[str, Any], reading: Reading, target: Any) -> ReleaseEvidence:
+    def read(self, draw: MadeDraw, reading: Reading, target: Any) -> ReleaseEvidence:
         """Return the evidence of one release on the target, or on a batch of it."""
         measures = measures_of(
             self._member, self._registry.member(self._member.name)["requirements"]
         )
         group = Group(
-            member=self._member, name=record["name"], draws=(record,), excluded=(),
+            member=self._member, name=draw.label, draws=(draw,), excluded=(),
             measures=tuple(measures),
         )  # fmt: skip
         scorer = self._opener.scorer(self._registry, group, target, {})
-        scored = scorer.score(record["name"], [record], [reading])
+        scored = scorer.score(draw.label, [draw], [reading])
         return evidence_of(
-            scored.columns[0], reading, releases=(str(record["name"]),), bounds_level=reading.level
+            scored.columns[0], reading, releases=(draw.label,), bounds_level=reading.level
         )
-
-    def _record_score(
-        self, record: dict[str, Any], evidence: ReleaseEvidence, found: dict[str, Any]
-    ) -> None:
-        body = {
-            "release": digest(record),
-            **found,
-            "statistics": evidence_record(evidence),
-            "time": now(),
-        }
-        self.journal.record(Stage.SCORED, body, self._signer())
 
 
 class Batch:

@@ -17,6 +17,8 @@ from proxyguard.audit.check_target import negative_of
 from proxyguard.audit.data import DataFolders
 from proxyguard.audit.folder import AuditFolder, Registry
 from proxyguard.audit.resolve import MemberDevelopment, Workplace, describe_mechanism
+from proxyguard.documents.ledger import Sealed, SealedMember
+from proxyguard.documents.releases import AnyDraw, DrawnRelease
 from proxyguard.draw.catalog import PROCEDURES, is_ours, load_ours
 from proxyguard.draw.code import installed_version
 from proxyguard.errors import RegistryError
@@ -25,7 +27,6 @@ from proxyguard.registry.parts import MechanismPart
 from proxyguard.seal.canonical import digest
 from proxyguard.seal.sealed_file import SealedFile
 
-Records = Sequence[Mapping[str, Any]]
 GIVEN = "whatever made the losses, which were computed elsewhere"
 
 
@@ -49,7 +50,7 @@ class Redrawn:
 
 
 def redrawn(
-    member: Member, mechanism: str, draws: Records, registered: Mapping[str, Any]
+    member: Member, mechanism: str, draws: Sequence[AnyDraw], registered: Mapping[str, Any]
 ) -> Redrawn:
     """Return what took a seed in these draws and what did not.
 
@@ -58,10 +59,10 @@ def redrawn(
     """
     if member.target.losses is not None:
         return Redrawn((), (GIVEN,))
-    good = [d for d in draws if d["status"] == "drawn"]
-    redraws = tuple(dict.fromkeys(str(stage) for d in good for stage in d["stages"]))
+    good = [draw for draw in draws if isinstance(draw, DrawnRelease)]
+    redraws = tuple(dict.fromkeys(stage for draw in good for stage in draw.stages))
     fixed = ["the source table"]
-    if any(d["prepared_at_random"] for d in good):
+    if any(draw.prepared_at_random for draw in good):
         fixed.append(_random_preparation(_prepare_seed(member, mechanism), registered))
     else:
         fixed.append("the generator's preparation, in which nothing was random")
@@ -204,23 +205,21 @@ Describe = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
 def doubts(
     folder: AuditFolder,
     registry: Registry,
-    sealed: Mapping[str, Any],
+    sealed: Sealed,
     describe: Describe | None,
 ) -> Iterator[Doubt]:
     """Yield every statement of seal and registry that does not follow, or was not checked."""
-    if sealed["name"] != registry.declaration.name:
-        yield Doubt(f"the seal is of an audit named {sealed['name']!r}", True)
+    if sealed.name != registry.declaration.name:
+        yield Doubt(f"the seal is of an audit named {sealed.name!r}", True)
     place = Workplace(folder=folder, data=DataFolders((folder.path,)), home="")
     for index, member in enumerate(registry.declaration.members):
-        own = sealed["members"][member.name]
-        if own["index"] != index:
-            yield Doubt(
-                f"{member.name}: sealed as number {own['index']}, declared as {index}", True
-            )
+        own = sealed.members[member.name]
+        if own.index != index:
+            yield Doubt(f"{member.name}: sealed as number {own.index}, declared as {index}", True)
         development = MemberDevelopment(place, member, own)
         for problem in _sealed_problems(member, own, development):
             yield Doubt(f"{member.name}: {problem}", True)
-        for problem in _holder_problems(folder.sealed_target(own), sealed["steward"]):
+        for problem in _holder_problems(folder.sealed_target(own), sealed.steward):
             yield Doubt(f"{member.name}: {problem}", True)
         yield from _procedure_doubts(registry, member, development)
         for mechanism in member.mechanism:
@@ -228,17 +227,18 @@ def doubts(
 
 
 def _sealed_problems(
-    member: Member, sealed: Mapping[str, Any], development: MemberDevelopment
+    member: Member, sealed: SealedMember, development: MemberDevelopment
 ) -> Iterator[str]:
     """Yield what the ledger says of a sealed target that declaration and development do not."""
-    if sealed["estimand"] != member.target.estimand:
-        yield f"the estimand is {sealed['estimand']!r}, declared is {member.target.estimand!r}"
+    if sealed.estimand != member.target.estimand:
+        yield f"the estimand is {sealed.estimand!r}, declared is {member.target.estimand!r}"
     if member.target.losses is not None:
         names = [part.name for part in member.requirement]
-        if list(sealed["requirements"]) != names:
-            yield f"the losses are of {list(sealed['requirements'])}, declared are {names}"
-        if len(sealed["releases"]) != sum(m.draws for m in member.mechanism):
-            yield f"the losses are of {len(sealed['releases'])} releases, declared are others"
+        requirements, releases = list(sealed.requirements or ()), sealed.releases or ()
+        if requirements != names:
+            yield f"the losses are of {requirements}, declared are {names}"
+        if len(releases) != sum(m.draws for m in member.mechanism):
+            yield f"the losses are of {len(releases)} releases, declared are others"
         return
     import pandas as pd
 
@@ -246,16 +246,16 @@ def _sealed_problems(
     rows = {"training": len(training)}
     if validation is not None:
         rows["validation"] = len(validation)
-    if (validation is not None) is not member.development.chooses or sealed["development"] != rows:
-        yield f"development has {rows} rows, recorded are {dict(sealed['development'])}"
-    kinds = [
-        [str(name), "number" if training[name].dtype.kind == "f" else "text"]
+    if (validation is not None) is not member.development.chooses or sealed.development != rows:
+        yield f"development has {rows} rows, recorded are {sealed.development}"
+    kinds = tuple(
+        (str(name), "number" if training[name].dtype.kind == "f" else "text")
         for name in training.columns
-    ]
-    if [list(pair) for pair in sealed["kinds"]] != kinds:
-        yield f"the columns are recorded as {sealed['kinds']}, development has {kinds}"
-    elif sealed["negative"] != negative_of(member.target, pd.concat([training, validation])):
-        yield f"{sealed['negative']!r} is recorded as the other label, development has another"
+    )
+    if sealed.kinds != kinds:
+        yield f"the columns are recorded as {sealed.kinds}, development has {kinds}"
+    elif sealed.negative != negative_of(member.target, pd.concat([training, validation])):
+        yield f"{sealed.negative!r} is recorded as the other label, development has another"
 
 
 def _holder_problems(file: SealedFile, steward: str | None) -> Iterator[str]:
@@ -285,6 +285,9 @@ def _procedure_doubts(
     else:
         features = development.features
         stated = resolved["procedure"]
+        if stated is None:
+            yield Doubt(f"{member.name}: a procedure is declared, and none registered", True)
+            return
         paths = {name: stated["pipelines"].get(name, {}).get("path") for name in
                  member.procedure.library}  # fmt: skip
         expected = {name: PROCEDURES.get(name, path) for name, path in paths.items()}

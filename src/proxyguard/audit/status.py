@@ -13,10 +13,10 @@ from proxyguard.audit.folder import (
     PENDING,
     AuditFolder,
 )
+from proxyguard.documents.ledger import Deviated, Sealed
 from proxyguard.errors import SealError
 from proxyguard.seal.journal import Journal
-from proxyguard.seal.ledger import Path as LedgerPath
-from proxyguard.seal.ledger import Stage
+from proxyguard.seal.ledger import Schedule, Stage
 
 if TYPE_CHECKING:
     from proxyguard.report.content import Report
@@ -57,7 +57,7 @@ def status_of(folder: AuditFolder) -> Status:
     """Read the ledger and say where the audit stands."""
     journal = folder.journal()
     ledger = journal.ledger
-    sealed = ledger.find(Stage.SEALED)
+    sealed = ledger.find(Sealed)
     report: Report | None = None
     if ledger.has(Stage.CERTIFIED) and all(folder.has(n) for n in (CERTIFICATE, EVIDENCE)):
         from proxyguard.audit.report import report_of
@@ -65,12 +65,12 @@ def status_of(folder: AuditFolder) -> Status:
         report = report_of(folder, journal)
     no_grant = _why_no_grant(folder, journal)
     return Status(
-        name=str(sealed[0].body["name"]) if sealed else None,
+        name=sealed[0].body.name if sealed else None,
         steps=tuple(
             {
                 "index": entry.index,
                 "stage": entry.stage.value,
-                "time": entry.body.get("time"),
+                "time": entry.body.time,
                 "digest": entry.digest,
             }
             for entry in ledger.entries
@@ -81,7 +81,7 @@ def status_of(folder: AuditFolder) -> Status:
         verdicts=() if report is None else _verdicts(report),
         guarantee=None if report is None else report.guarantee,
         attestation=None if report is None else report.attestation,
-        deviations=tuple(str(e.body["reason"]) for e in ledger.find(Stage.DEVIATED)),
+        deviations=tuple(entry.body.reason for entry in ledger.find(Deviated)),
         no_grant=no_grant,
     )
 
@@ -132,10 +132,10 @@ def _next(folder: AuditFolder, journal: Journal, *, granted: bool) -> str:
         return "seal"
     if not ledger.has(Stage.REGISTERED):
         return "register"
-    fixed = ledger.path is LedgerPath.FIXED
+    fixed = ledger.schedule is Schedule.FIXED
     if fixed and not ledger.has(Stage.DRAWN):
         return "draw"
-    steward = ledger.find(Stage.SEALED)[0].body["steward"]
+    steward = ledger.sealed.steward
     if steward is not None and not granted:
         return "grant (by the steward)"
     return "verify" if ledger.has(Stage.CERTIFIED) else "open"
@@ -146,7 +146,7 @@ def kept_words(folder: AuditFolder) -> str:
     ledger = folder.journal().ledger
     steps = ", ".join(dict.fromkeys(entry.stage.value for entry in ledger.entries))
     parts = [f"recorded and kept: {steps}" if steps else "nothing was recorded yet"]
-    drawing = ledger.path is LedgerPath.FIXED and not ledger.has(Stage.DRAWN)
+    drawing = ledger.schedule is Schedule.FIXED and not ledger.has(Stage.DRAWN)
     if ledger.has(Stage.REGISTERED) and drawing:
         finished = sum(1 for _ in (folder / PENDING).glob("*/*.json"))
         parts.append(f"{finished} finished draws are kept" if finished else "no draw had finished")

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.seal import LOSSES, POSITION
+from proxyguard.documents.evidence import Evidence
+from proxyguard.documents.ledger import SealedMember
 from proxyguard.draw.outcome import outcomes
 from proxyguard.errors import SealError
 from proxyguard.losses.measure import group_name
@@ -24,7 +26,6 @@ from proxyguard.registry.target import ClusteredDesign, StratifiedDesign
 from proxyguard.seal.canonical import digest
 from proxyguard.seal.fingerprint import canonical_value
 from proxyguard.seal.journal import Journal
-from proxyguard.seal.ledger import Stage
 from proxyguard.seal.sealed_file import ROWS, nonce_of
 from proxyguard.tables.columns import typed
 from proxyguard.tables.files import to_frame
@@ -63,19 +64,20 @@ class OpeningSeed:
         """Return the seed of the recorded opening."""
         # From the opening and not from the registry at hand: a correction, made when the nonces
         # are known, must not get a seed by its design.
-        opened = journal.ledger.find(Stage.OPENED)[0].body
+        opened = journal.ledger.opened
         value = _seed(
             {
-                "registry": opened["registry"],
-                "releases": opened["releases"],
+                "registry": opened.registry,
+                "releases": opened.releases,
                 "nonces": dict(nonces),
             }
         )
         return cls(value=value, nonces=dict(nonces))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return what the evidence says of it."""
-        return {"seed": str(self.value), "nonces": self.nonces}
+    @property
+    def text(self) -> str:
+        """The seed as the evidence says it."""
+        return str(self.value)
 
 
 def round_seed(seed: int, release: str) -> int:
@@ -92,20 +94,20 @@ def _seed(about: Mapping[str, Any]) -> int:
     return int(digest({"purpose": "proxyguard seed", **about})[:12], 16)
 
 
-def check_seed(journal: Journal, evidence: Mapping[str, Any]) -> None:
+def check_seed(journal: Journal, evidence: Evidence) -> None:
     """Raise unless the seed on record is that of the opening and of the sealed nonces."""
-    sealed = journal.ledger.find(Stage.SEALED)[0].body["members"]
-    nonces = evidence["nonces"]
-    published = {name: member["nonce_digest"] for name, member in sealed.items()}
+    sealed = journal.ledger.sealed.members
+    nonces = evidence.nonces
+    published = {name: member.nonce_digest for name, member in sealed.items()}
     found = {
         name: hashlib.sha256(bytes.fromhex(nonce)).hexdigest() for name, nonce in nonces.items()
     }
     if found != published:
         raise SealError("the nonces of the evidence are not those that were sealed")
-    expected = OpeningSeed.of(journal, nonces).to_dict()["seed"]
-    if evidence["seed"] != expected:
+    expected = OpeningSeed.of(journal, nonces).text
+    if evidence.seed != expected:
         raise SealError(
-            f"the evidence was made with seed {evidence['seed']}; registry, releases and nonces "
+            f"the evidence was made with seed {evidence.seed}; registry, releases and nonces "
             f"give {expected}"
         )
 
@@ -114,10 +116,10 @@ class OpenTarget:
     """A sealed target with its key: what only an opened audit has."""
 
     def __init__(
-        self, folder: AuditFolder, member: Member, sealed: Mapping[str, Any], key: bytes
+        self, folder: AuditFolder, member: Member, sealed: SealedMember, key: bytes
     ) -> None:
         file = folder.sealed_target(sealed)
-        file.check(key, sealed["commitment"])
+        file.check(key, sealed.commitment)
         self._member, self._sealed = member, sealed
         self.rows, self.salt = file.rows, file.salt(key)
         self.stored: Callable[[], Iterator[pa.Table]] = partial(file.tables, key)
@@ -126,7 +128,7 @@ class OpenTarget:
     def received(
         cls,
         member: Member,
-        sealed: Mapping[str, Any],
+        sealed: SealedMember,
         *,
         rows: int,
         salt: bytes,
@@ -181,7 +183,7 @@ class OpenTarget:
         if target.losses is not None:
             return self._given_chunk(table, positions)
         raw = to_frame(table.drop_columns([POSITION]))
-        frame = typed(raw, dict(self._sealed["kinds"]), target.read.missing)
+        frame = typed(raw, self._sealed.kind_of, target.read.missing)
         y = None
         if target.predicted is not None:
             y = outcomes(frame[target.predicted.column], target.predicted, "target")
@@ -190,7 +192,7 @@ class OpenTarget:
     def _given_chunk(self, table: pa.Table, positions: NDArray[np.int64]) -> Chunk:
         import pandas as pd
 
-        shape = (len(self._sealed["releases"]), len(self._sealed["requirements"]))
+        shape = (len(self._sealed.releases or ()), len(self._sealed.requirements or ()))
         cells = table.column(LOSSES).combine_chunks()
         flat = np.frombuffer(b"".join(cells.to_pylist()), dtype=np.float64)
         values = flat.reshape(len(positions), *shape).transpose(1, 0, 2)

@@ -1,10 +1,10 @@
 """Check an audit folder as a stranger would: offline, without any key, from its bytes alone.
 
 The steps, in order: (1) the ledger's chain and signatures, and the head that somebody noted, (2)
-every file's bytes, (3) the declaration and what was sealed and registered from it, (4) the frozen
-releases, (5) the grant, (6) the evidence derived anew, (7) the certificate decided anew, (8) the
-report built anew. With the target's key, (9) the losses are computed again. Steps 3 to 9 are in
-`verify_claim`, which is loaded when there is a claim.
+every file's bytes, and the form of every document, (3) the declaration and what was sealed and
+registered from it, (4) the frozen releases, (5) the grant, (6) the evidence derived anew, (7) the
+certificate decided anew, (8) the report built anew. With the target's key, (9) the losses are
+computed again. Steps 3 to 9 are in `verify_claim`, which is loaded when there is a claim.
 """
 
 from __future__ import annotations
@@ -14,8 +14,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from proxyguard.audit.folder import CERTIFICATE, DECLARATION, EVIDENCE, REPORTS, AuditFolder
+from proxyguard.audit.folder import (
+    ADVICE,
+    CERTIFICATE,
+    CORRECTION,
+    DECLARATION,
+    EVIDENCE,
+    RELEASES,
+    REPORTS,
+    AuditFolder,
+    recorded_files,
+)
 from proxyguard.audit.integrity import odd_entries, problems, unknown_files
+from proxyguard.documents.certificate import Advice, Correction, Envelope, Statement
+from proxyguard.documents.document import Document
+from proxyguard.documents.evidence import Evidence
+from proxyguard.documents.registry import RegistryDocument
+from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.draw.catalog import only_our_code
 from proxyguard.errors import (
     DiskError,
@@ -33,11 +48,9 @@ from proxyguard.seal.ledger import Stage
 if TYPE_CHECKING:
     from proxyguard.audit.open import Opener
 
-_BROKEN = (
-    ProxyGuardError, KeyError, TypeError, ValueError, IndexError, AttributeError, AssertionError,
-    OSError,
-)  # fmt: skip
-"""What a forged value may raise where an honest one is read."""
+_BROKEN = (ProxyGuardError, ValueError, OSError)
+"""What a forged folder may raise once its documents have their form. Anything else, a KeyError or
+a TypeError, is a fault of ours: it says nothing about the folder, and is raised as it is."""
 
 TIMEOUT = 3600.0
 """Seconds that each part may take which named code computes, unless the verifier says otherwise."""
@@ -146,9 +159,13 @@ def _verify(folder: AuditFolder, opener: Opener | None, scope: Scope) -> Verific
                             lambda: _find_noted(journal, noted))  # fmt: skip
     step(result, "files", "files: every recorded byte",
          lambda: _check_files(result, folder, journal))  # fmt: skip
+    readable = step(result, "documents", "documents: every one in its form",
+                    lambda: _check_documents(result, folder, journal))  # fmt: skip
     if journal.ledger.has(Stage.SEALED):
         step(result, "target", "the sealed targets: their shape",
              lambda: _check_sealed(folder, journal))  # fmt: skip
+    if not readable:
+        return result  # what is derived from a document that has no form says nothing
     if journal.ledger.has(Stage.REGISTERED):
         from proxyguard.audit.verify_claim import verify_claim
 
@@ -204,14 +221,46 @@ def _check_files(result: Verification, folder: AuditFolder, journal: Journal) ->
     result.unknown = unknown_files(folder, journal)
 
 
+_DOCUMENTS: dict[str, type[Document]] = {
+    RELEASES: ReleaseManifest,
+    EVIDENCE: Evidence,
+    CERTIFICATE: Envelope,
+    ADVICE: Advice,
+    CORRECTION: Correction,
+}
+
+
+def _check_documents(result: Verification, folder: AuditFolder, journal: Journal) -> bool:
+    """Read every recorded document, and say whether all later steps can rely on their form.
+
+    Those that are missing or have other bytes than were recorded are findings already.
+    """
+    broken = {finding.place for finding in result.findings}
+    readable = True
+    for name in recorded_files(journal.ledger.entries):
+        registry = name.startswith("registry/") and name.endswith(".json")
+        kind = RegistryDocument if registry else _DOCUMENTS.get(name)
+        if kind is None:
+            continue
+        try:
+            document = folder.document(kind, name)
+            if isinstance(document, Envelope):
+                Statement.read(document.content, name)
+        except SealError as error:
+            readable = False
+            if name not in broken:
+                result.findings.append(Finding(place=name, problem=str(error)))
+    return readable
+
+
 def _check_sealed(folder: AuditFolder, journal: Journal) -> None:
     """See, with or without a claim, that the sealed files are such and as long as recorded."""
-    for name, member in journal.ledger.find(Stage.SEALED)[0].body["members"].items():
+    for name, member in journal.ledger.sealed.members.items():
         file = folder.sealed_target(member)
         file.check_shape()
-        if file.rows != member["records"]:
+        if file.rows != member.records:
             raise SealError(
-                f"{name}: {member['records']} records are recorded, the sealed file has {file.rows}"
+                f"{name}: {member.records} records are recorded, the sealed file has {file.rows}"
             )
 
 

@@ -47,7 +47,7 @@ from proxyguard.audit.grant import read_grant, release_set
 from proxyguard.audit.limits import planned_records, resolve_limits, resolve_roles
 from proxyguard.audit.manifest import check_manifest
 from proxyguard.audit.open import predicate_of, subjects_of
-from proxyguard.audit.register import path_of
+from proxyguard.audit.register import schedule_of
 from proxyguard.audit.report import report_bytes
 from proxyguard.audit.resolve import (
     MemberDevelopment,
@@ -62,6 +62,18 @@ from proxyguard.audit.sequential_claim import check_sequential, sequential_predi
 from proxyguard.audit.stated import doubts
 from proxyguard.audit.target import check_seed
 from proxyguard.audit.verify import Scope, Verification, step
+from proxyguard.documents.certificate import Correction
+from proxyguard.documents.evidence import Diagnostics, Evidence, FixedEvidence, GroupEvidence
+from proxyguard.documents.grant import GrantStatement
+from proxyguard.documents.ledger import (
+    Amended,
+    Certified,
+    Corrected,
+    Developed,
+    Frozen,
+    Opened,
+)
+from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.draw.code import installed_version
 from proxyguard.errors import SealError, UntrustedCode
 from proxyguard.evidence.record import Sizes, check_counts, derived_record, read_evidence
@@ -70,8 +82,7 @@ from proxyguard.registry.declaration import Declaration, Member, read_declaratio
 from proxyguard.registry.parts import MechanismPart
 from proxyguard.seal.canonical import digest
 from proxyguard.seal.journal import Journal
-from proxyguard.seal.ledger import Path as LedgerPath
-from proxyguard.seal.ledger import Stage
+from proxyguard.seal.ledger import Schedule, Stage
 
 if TYPE_CHECKING:
     from proxyguard.audit.open import Opener
@@ -94,7 +105,7 @@ def verify_claim(
     _verify_statements(result, folder, journal, registry, scope)
     _verify_risks(result, folder, journal, registry, scope)
     ledger = journal.ledger
-    sequential = ledger.path is LedgerPath.SEQUENTIAL
+    sequential = ledger.schedule is Schedule.SEQUENTIAL
     if ledger.has(Stage.DRAWN) and not sequential:
         step(result, RELEASES, "releases: the registered seeds, each once",
               lambda: check_manifest(folder, registry, journal))  # fmt: skip
@@ -102,14 +113,14 @@ def verify_claim(
         _verify_redraws(result, folder, journal, registry, scope)
     opened = ledger.has(Stage.OPENED)
     grant = None
-    stewarded = ledger.find(Stage.SEALED)[0].body["steward"] is not None
+    stewarded = ledger.sealed.steward is not None
     # Before the opening there may be a grant; one that lies there must be one for this folder.
     if stewarded if opened else folder.has(GRANT):
         grant = step(result, GRANT, "grant: the steward's signature",
                       lambda: read_grant(folder, journal))  # fmt: skip
     if not opened or not ledger.has(Stage.CERTIFIED) or not result.good:
         return  # what is derived from changed files says nothing
-    evidence = folder.read_json(EVIDENCE)
+    evidence = folder.document(Evidence, EVIDENCE)
     if sequential:
         step(result, EVIDENCE, "evidence: scores derived anew from the statistics",
               lambda: check_sequential(folder, journal, registry, evidence))  # fmt: skip
@@ -138,14 +149,14 @@ def _check_corrected(
     opener: Opener, folder: AuditFolder, journal: Journal, registry: Registry, scope: Scope
 ) -> None:
     """See the same of the statistics under the corrected design."""
-    design = journal.ledger.find(Stage.CORRECTED)[0].body["design"]
-    evidence = folder.read_json(CORRECTION)["evidence"]
+    design = journal.ledger.find(Corrected)[0].body.design
+    evidence = folder.document(Correction, CORRECTION).evidence
     corrected = corrected_registry(registry, design, journal)
     _check_losses(opener, journal, corrected, evidence, scope, design)
 
 
 def _check_losses(
-    opener: Opener, journal: Journal, registry: Registry, evidence: Mapping[str, Any],
+    opener: Opener, journal: Journal, registry: Registry, evidence: Evidence,
     scope: Scope, design: Mapping[str, Any] | str | None = None,
 ) -> None:  # fmt: skip
     """See that whoever has the target's key finds the same statistics.
@@ -154,12 +165,12 @@ def _check_losses(
     """
     again = _ours_or_apart(
         registry, scope,
-        here=lambda: opener.rescore(journal, registry),
+        here=lambda: opener.rescore(journal, registry).to_dict(),
         apart=lambda: rescore_apart(
             opener, journal, registry, design, timeout=scope.timeout
         ),
     )  # fmt: skip
-    agree(evidence, again, "the evidence")
+    agree(evidence.to_dict(), again, "the evidence")
 
 
 def _ours_or_apart(
@@ -209,7 +220,7 @@ def _verify_statements(
     name = "statements: of generators, procedures and sealed files on themselves"
 
     def check() -> None:
-        sealed = journal.ledger.find(Stage.SEALED)[0].body
+        sealed = journal.ledger.sealed
         asked = partial(describe_apart, folder, timeout=scope.timeout)
         describe = asked if scope.run_named_code else None
         broken = []
@@ -246,7 +257,7 @@ def _verify_risks(
 def _check_risks(
     folder: AuditFolder, journal: Journal, registry: Registry, member: Member, scope: Scope
 ) -> None:
-    sealed = journal.ledger.find(Stage.SEALED)[0].body["members"][member.name]
+    sealed = journal.ledger.sealed.members[member.name]
     place = _reading_place(folder)
     again = _ours_or_apart(
         registry, scope,
@@ -261,7 +272,7 @@ def _check_risks(
 def _check_references(
     folder: AuditFolder, journal: Journal, registry: Registry, member: Member, scope: Scope
 ) -> None:
-    sealed = journal.ledger.find(Stage.SEALED)[0].body["members"][member.name]
+    sealed = journal.ledger.sealed.members[member.name]
     development = MemberDevelopment(_reading_place(folder), member, sealed)
     again = _ours_or_apart(
         registry, scope,
@@ -283,20 +294,22 @@ def _reading_place(folder: AuditFolder) -> Workplace:
 def _check_registry(folder: AuditFolder, journal: Journal) -> Registry:
     """See that each registry follows from its declaration's text, the seal and development."""
     ledger = journal.ledger
-    steps = [*ledger.find(Stage.REGISTERED), *ledger.find(Stage.AMENDED)]
     before: dict[str, Any] | None = None
-    for index, entry in enumerate(steps):
+    for index, entry in enumerate(ledger.claims):
         name = registry_name(index)
         value = folder.read_json(name)
-        if digest(value) != entry.body["declaration"]:
+        if digest(value) != entry.body.declaration:
             raise SealError(f"{name} is not the one that was recorded")
         text = folder.text(snapshot_name(index))
         _check_resolved(folder, Registry(value), read_declaration(text), journal, name)
-        drawn = any(e.index < entry.index for e in ledger.find(Stage.DRAWN))
+        drawn = any(e.index < entry.index for e in ledger.find(Frozen))
         if before is not None and drawn and drawn_part(value) != drawn_part(before):
             raise SealError(f"{name} changes what the releases, drawn before it, depend on")
-        if before is not None and entry.body["void"] != void_exclusions(
-            Registry(before), Registry(value)
+        amended = entry.body if isinstance(entry.body, Amended) else None
+        if (
+            before is not None
+            and amended is not None
+            and amended.void != void_exclusions(Registry(before), Registry(value))
         ):
             raise SealError(f"{name}: the ledger names other exclusions that it made void")
         if before is None and "excluded" in value:
@@ -309,12 +322,12 @@ def _check_registry(folder: AuditFolder, journal: Journal) -> Registry:
     if folder.text(DECLARATION) != text:
         raise SealError(f"{DECLARATION} is not the declaration that is in force")
     registry = folder.registry(journal)
-    if path_of(registry.declaration) is not ledger.path:
+    if schedule_of(registry.declaration) is not ledger.schedule:
         raise SealError("the ledger's path is not that of the registered claim")
-    for entry in ledger.find(Stage.OPENED):
-        if entry.body["registry"] != registry.digest:
+    for opening in ledger.find(Opened):
+        if opening.body.registry != registry.digest:
             raise SealError("the target was opened for another registry")
-        if entry.body["releases"] != release_set(journal):
+        if opening.body.releases != release_set(journal):
             raise SealError("the target was opened for other releases")
     return registry
 
@@ -323,29 +336,35 @@ def _check_resolved(
     folder: AuditFolder, registry: Registry, declared: Declaration, journal: Journal, name: str
 ) -> None:
     """See that a registry is what its declaration and the facts of development resolve to."""
-    sealed = journal.ledger.find(Stage.SEALED)[0].body
+    sealed = journal.ledger.sealed
     if registry.declaration != declared:
         raise SealError(f"{name} is about another declaration than its text")
-    if digest(declared.sealed_part()) != sealed["declaration"]:
+    if digest(declared.sealed_part()) != sealed.declaration:
         raise SealError("target or development differ from what was sealed")
     if set(registry.value["members"]) != {m.name for m in declared.members}:
         raise SealError(f"{name} has other members than its declaration")
     first = name == registry_name(0)
+    developed = journal.ledger.find(Developed)
+    if not developed or set(developed[-1].body.members) != {m.name for m in declared.members}:
+        raise SealError(f"the ledger records no development of the members of {name}")
     for member in declared.members:
-        found, own = registry.member(member.name), sealed["members"][member.name]
-        if found["commitment"] != own["commitment"]:
+        found, own = registry.member(member.name), sealed.members[member.name]
+        if found["commitment"] != own.commitment:
             raise SealError(f"the registry is about another sealed target for {member.name!r}")
         facts = found["facts"]
-        recorded = journal.ledger.find(Stage.DEVELOPED)[-1].body["members"][member.name]
-        if first and facts != recorded:
+        recorded = developed[-1].body.members[member.name]
+        if first and facts != recorded.to_dict():
             raise SealError(f"{name} rests on other facts than development recorded")
         # An amendment develops anew, and no entry records its facts: all are derived here.
         check_facts(MemberDevelopment(_reading_place(folder), member, own), declared, facts, name)
         if found["source"] != facts.get("source"):
             raise SealError(f"{name} has another source procedure than development recorded")
-        n = planned_records(member, own)
+        n = planned_records(member, own.records)
         if found["requirements"] != resolve_limits(member, facts, declared.claim, n):
             raise SealError(f"{name}: limits do not follow from the declaration and its facts")
+        names = ({m.name for m in member.mechanism}, {r.name for r in member.release})
+        if (set(found["mechanisms"]), set(found["stand_ins"])) != names:
+            raise SealError(f"{name}: {member.name} has other mechanisms or releases than declared")
         roles = resolve_roles(declared, found["requirements"], facts)
         for mechanism in member.mechanism:
             _check_mechanism(found["mechanisms"][mechanism.name], mechanism, declared, roles, name)
@@ -369,113 +388,117 @@ def _check_mechanism(
 
 
 def _check_evidence(
-    folder: AuditFolder, journal: Journal, registry: Registry, evidence: Mapping[str, Any]
+    folder: AuditFolder, journal: Journal, registry: Registry, evidence: Evidence
 ) -> None:
-    if evidence["registry"] != registry.digest or evidence["releases"] != release_set(journal):
+    if not isinstance(evidence, FixedEvidence):
+        raise SealError("the evidence is of an audit that draws after opening, and this is none")
+    if evidence.registry != registry.digest or evidence.releases != release_set(journal):
         raise SealError("the evidence is about another registry or other releases")
-    for name, extra in evidence["excluded"].items():
-        if extra["label"] != EXCLUDED:
-            raise SealError(f"the excluded draws of {name} are labelled {extra['label']!r}")
-    manifest = folder.read_json(RELEASES)
+    for name, extra in evidence.excluded.items():
+        if extra.label != EXCLUDED:
+            raise SealError(f"the excluded draws of {name} are labelled {extra.label!r}")
+    manifest = folder.document(ReleaseManifest, RELEASES)
     check_derived(registry, manifest, journal, evidence)
     for group in groups_of(registry, manifest):
-        check_answers(folder, group.measures, group.draws, evidence["groups"][group.name])
+        check_answers(folder, group.measures, group.draws, evidence.groups[group.name])
 
 
 def _check_diagnostics(
     registry: Registry, groups: Sequence[Group], sizes: Mapping[str, int],
-    found: Mapping[str, Any],
+    found: Diagnostics,
 ) -> None:  # fmt: skip
     """See that what decides nothing says so, is of these draws, and is what it can be.
 
     The report shows it beside what was certified, and so a reader may take it for that.
     """
-    if found["label"] != NOT_CERTIFIED:
-        raise SealError(f"the diagnostics are labelled {found['label']!r}")
-    drawn = {group.name: {str(d.get("name", d["seed"])) for d in group.draws} for group in groups}
+    if found.label != NOT_CERTIFIED:
+        raise SealError(f"the diagnostics are labelled {found.label!r}")
+    drawn = {group.name: {draw.label for draw in group.draws} for group in groups}
     shown = registry.declaration.digits is None
-    keys = {"label", "unscored", *(("auc", "source_auc") if shown else ())}
-    if set(found) != keys:
-        raise SealError(f"the diagnostics are {sorted(found)}, and there are {sorted(keys)}")
+    if (found.auc is not None, found.source_auc is not None) != (shown, shown):
+        raise SealError(f"the diagnostics {'lack' if shown else 'have'} AUCs")
     for group in groups:
-        unscored = found["unscored"].get(group.name, {})
-        counts = all(type(n) is int and 0 < n <= sizes[group.name] for n in unscored.values())
+        unscored = found.unscored.get(group.name, {})
+        counts = all(n <= sizes[group.name] for n in unscored.values())
         if not set(unscored) <= drawn[group.name] or not counts:
             raise SealError(f"{group.name}: draws and records without a prediction do not fit")
-    if not set(found["unscored"]) <= set(drawn):
+    if not set(found.unscored) <= set(drawn):
         raise SealError("the diagnostics are about other mechanisms")
-    if not shown:
+    if found.auc is None or found.source_auc is None:
         return
-    if {name: set(by_draw) for name, by_draw in found["auc"].items()} != drawn:
+    if {name: set(by_draw) for name, by_draw in found.auc.items()} != drawn:
         raise SealError("the diagnostics have AUCs of other draws")
-    if set(found["source_auc"]) != set(drawn):
+    if set(found.source_auc) != set(drawn):
         raise SealError("the diagnostics have AUCs of other sources")
-    areas = [v for by_draw in found["auc"].values() for v in by_draw.values()]
-    for area in (*areas, *found["source_auc"].values()):
-        if area is not None and not (type(area) in (int, float) and 0.0 <= area <= 1.0):
+    areas = [v for by_draw in found.auc.values() for v in by_draw.values()]
+    for area in (*areas, *found.source_auc.values()):
+        if area is not None and not 0.0 <= area <= 1.0:
             raise SealError(f"the diagnostics have an AUC of {area!r}, which lies in [0, 1]")
 
 
 def check_derived(
     registry: Registry,
-    manifest: Mapping[str, Any],
+    manifest: ReleaseManifest,
     journal: Journal,
-    evidence: Mapping[str, Any],
+    evidence: FixedEvidence,
 ) -> None:
     """See that every derived number of the evidence follows from its statistics."""
     check_seed(journal, evidence)
     groups = groups_of(registry, manifest)
-    readings = readings_of(registry, groups, int(evidence["seed"]))
+    readings = readings_of(registry, groups, int(evidence.seed))
     _check_parts(registry, groups, evidence)
-    sealed = journal.ledger.find(Stage.SEALED)[0].body["members"]
+    sealed = journal.ledger.sealed.members
     records: dict[str, int] = {}
     sizes: dict[str, Sizes] = {member.name: {} for member in registry.declaration.members}
     for group in groups:
         known = sizes[group.member.name]
         reading, levels = readings[group.name]
-        n = planned_records(group.member, sealed[group.member.name])
-        names = [str(d.get("name", d["seed"])) for d in group.draws]
-        _check_record(evidence["groups"][group.name], reading, levels.bounds, names, n, known)
+        n = planned_records(group.member, sealed[group.member.name].records)
+        names = [draw.label for draw in group.draws]
+        _check_record(evidence.groups[group.name], reading, levels.bounds, names, n, known)
         records[group.name] = n
         for spec, other in secondary_readings(registry, group, reading).items():
-            record = evidence["secondary"][spec][group.name]
+            record = evidence.secondary[spec][group.name]
             _check_record(record, other, levels.bounds, names, n, known)
         if group.excluded:
-            out = [str(d.get("name", d["seed"])) for d in group.excluded]
-            record = evidence["excluded"][group.name]
+            out = [draw.label for draw in group.excluded]
+            record = evidence.excluded[group.name]
             _check_record(record, reading, levels.bounds, out, n, known)
-    _check_diagnostics(registry, groups, records, evidence["diagnostics"])
+    _check_diagnostics(registry, groups, records, evidence.diagnostics)
 
 
-def _check_parts(registry: Registry, groups: Sequence[Group], evidence: Mapping[str, Any]) -> None:
+def _check_parts(registry: Registry, groups: Sequence[Group], evidence: FixedEvidence) -> None:
     """See that the evidence speaks of every group and of nothing else.
 
     The certificate names what the evidence names: an excluded draw that never was would be told
     as one.
     """
     names = {group.name for group in groups}
-    if set(evidence["groups"]) != names:
+    if set(evidence.groups) != names:
         raise SealError("the evidence is about other mechanisms")
     left_out = {group.name for group in groups if group.excluded}
-    if set(evidence["excluded"]) != left_out:
+    if set(evidence.excluded) != left_out:
         raise SealError(
-            f"the evidence has excluded draws of {sorted(evidence['excluded'])}, amendments "
+            f"the evidence has excluded draws of {sorted(evidence.excluded)}, amendments "
             f"excluded draws of {sorted(left_out)}"
         )
     declared = {spec.name: names for spec in registry.declaration.secondary}
-    if {spec: set(by_group) for spec, by_group in evidence["secondary"].items()} != declared:
+    if {spec: set(by_group) for spec, by_group in evidence.secondary.items()} != declared:
         raise SealError("the evidence is about other secondary specifications")
 
 
 def _check_record(
-    record: Mapping[str, Any], reading: Reading, level: float, releases: list[str], n: int,
+    record: GroupEvidence, reading: Reading, level: float, releases: list[str], n: int,
     sizes: Sizes,
 ) -> None:  # fmt: skip
-    if record["releases"] != releases:
-        raise SealError(f"the evidence is about {record['releases'][:3]}..., not {releases[:3]}...")
-    if record["bounds_level"] != repr(level):
+    if list(record.releases) != releases:
+        raise SealError(
+            f"the evidence is about {list(record.releases[:3])}..., not {releases[:3]}..."
+        )
+    if record.bounds_level != repr(level):
         raise SealError("the evidence has bounds at another level than the registered one")
-    agree(record["derived"], derived_record(read_evidence(record, reading)), "derived values")
+    again = derived_record(read_evidence(record, reading))
+    agree(record.derived.to_dict(), again.to_dict(), "derived values")
     check_counts(record, reading, n, sizes)
 
 
@@ -484,14 +507,17 @@ def _check_certificate(
     folder: AuditFolder,
     journal: Journal,
     registry: Registry,
-    evidence: Mapping[str, Any],
-    grant: dict[str, Any] | None,
+    evidence: Evidence,
+    grant: GrantStatement | None,
 ) -> None:
     value, signer = open_envelope(folder.read(CERTIFICATE))
-    if signer != journal.ledger.find(Stage.CERTIFIED)[0].signer:
+    if signer != journal.ledger.find(Certified)[0].signer:
         raise SealError("the certificate was signed by another key than the ledger")
-    make = sequential_predicate if journal.ledger.path is LedgerPath.SEQUENTIAL else predicate_of
-    predicate = make(folder, journal, registry, evidence, grant)
+    predicate = (
+        predicate_of(folder, journal, registry, evidence, grant)
+        if isinstance(evidence, FixedEvidence)
+        else sequential_predicate(folder, journal, registry, evidence, grant)
+    )
     expected = statement(subjects_of(journal, registry, folder.sha256(EVIDENCE)), predicate)
     agree(value, expected, "the certificate")
     result.attestation = predicate["attestation"]["words"]
@@ -504,22 +530,22 @@ def _check_correction(folder: AuditFolder, journal: Journal, registry: Registry)
     Its test and all it says follow from the registration and its design, so that nobody can
     have tried several after the opening; the ledger admits one.
     """
-    (entry,) = journal.ledger.find(Stage.CORRECTED)
-    value = folder.read_json(CORRECTION)
-    if digest(value) != entry.body["correction"] or set(entry.body["files"]) != {CORRECTION}:
+    (entry,) = journal.ledger.find(Corrected)
+    correction = folder.document(Correction, CORRECTION)
+    value = correction.to_dict()
+    if correction.digest != entry.body.correction or set(entry.body.files) != {CORRECTION}:
         raise SealError(f"{CORRECTION} is not the one that was recorded")
-    design, evidence = entry.body["design"], value["evidence"]
+    design, evidence = entry.body.design, correction.evidence
     corrected = corrected_registry(registry, design, journal)
-    if evidence["registry"] != corrected.digest or evidence["releases"] != release_set(journal):
+    if evidence.registry != corrected.digest or evidence.releases != release_set(journal):
         raise SealError(f"{CORRECTION} is about another registry or other releases")
-    manifest = folder.read_json(RELEASES)
+    manifest = folder.document(ReleaseManifest, RELEASES)
     check_derived(corrected, manifest, journal, evidence)
     for group in groups_of(corrected, manifest):
-        check_answers(folder, group.measures, group.draws, evidence["groups"][group.name])
-    reason = str(entry.body["reason"])
-    again = correction_of(folder, registry, corrected, design, reason, evidence)
+        check_answers(folder, group.measures, group.draws, evidence.groups[group.name])
+    again = correction_of(folder, registry, corrected, design, entry.body.reason, evidence)
     agree(value, again, CORRECTION)
-    if entry.body["decisions"] != decisions_of(again):
+    if entry.body.decisions != decisions_of(again):
         raise SealError("the ledger has other decisions than the correction")
 
 

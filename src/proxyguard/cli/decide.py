@@ -52,16 +52,16 @@ def draw(
             return
         manifest = audit.draw(seeds)
     if json:
-        show.give(show.with_head(manifest, folder))
+        show.give(show.with_head(manifest.to_dict(), folder))
         return
-    from proxyguard.audit.manifest import FAILED
+    from proxyguard.documents.releases import FailedDraw
 
-    for mechanisms in manifest["members"].values():
-        for name, content in mechanisms.items():
-            failed = [d for d in content["draws"] if d["status"] in FAILED]
-            show.say(f"{name}: {len(content['draws'])} draws frozen, {len(failed)} failed")
+    for mechanisms in manifest.members.values():
+        for name, group in mechanisms.items():
+            failed = [draw for draw in group.draws if isinstance(draw, FailedDraw)]
+            show.say(f"{name}: {len(group.draws)} draws frozen, {len(failed)} failed")
             for draw in failed:
-                show.say(f"    seed {draw['seed']}: {draw['error']}")
+                show.say(f"    seed {draw.seed}: {draw.error}")
     show.say_head(folder)
     show.say(f"Next: proxyguard open {folder}")
 
@@ -130,15 +130,15 @@ def grant(
     memory = Keep(default_home() if home is None else home).lineage
     statement = give_grant(AuditFolder(folder), key, memory, again)
     if json:
-        show.give(statement)
+        show.give(statement.to_dict())
         return
-    show.say(f"Granted for registry {statement['registry'][:16]}... and releases "
-             f"{statement['releases'][:16]}..., and for nothing else.")  # fmt: skip
-    if statement["again"] is not None:
-        show.say(f"Granted again ({statement['again']['reason']}): records of this target were "
-                 f"seen before, {statement['again']['met']}.")  # fmt: skip
-    show.say(f"Ledger head {statement['head']}: the grant is for a ledger that begins with it.")
-    show.say(f"Granted to author {statement['author'][:64]}: see that this is who asked you.")
+    show.say(f"Granted for registry {statement.registry[:16]}... and releases "
+             f"{statement.releases[:16]}..., and for nothing else.")  # fmt: skip
+    if statement.again is not None:
+        show.say(f"Granted again ({statement.again.reason}): records of this target were "
+                 f"seen before, {statement.again.met}.")  # fmt: skip
+    show.say(f"Ledger head {statement.head}: the grant is for a ledger that begins with it.")
+    show.say(f"Granted to author {statement.author[:64]}: see that this is who asked you.")
 
 
 def open_(

@@ -149,9 +149,9 @@ def run(commands: typer.Typer, command: list[str]) -> NoReturn:
     except Exception as error:  # a fault of ours: say where, and that nothing recorded is lost
         where = traceback.extract_tb(error.__traceback__)[-1]
         show.complain(
-            f"an error that should have been caught earlier: {type(error).__name__}: "
-            f"{error} ({Path(where.filename).name}, line {where.lineno}); what was recorded is "
-            "kept, please report this"
+            f"a fault of ours, please report it: {type(error).__name__}: {error} "
+            f"({Path(where.filename).name}, line {where.lineno}); it says nothing about the "
+            "folder, and what was recorded is kept"
         )
         sys.exit(show.Exit.ERROR)
     except Interrupted as interrupted:

@@ -129,20 +129,21 @@ def amend(
     json: Json = False,
 ) -> None:
     """Register audit.toml as it stands now, while no outcome has been seen."""
-    from proxyguard.seal.ledger import Stage
+    from proxyguard.documents.ledger import Amended
 
     draws = [_draw(text) for text in exclude or ()]
     with show.bars(json) as progress:
         audit = audit_of(folder, home, data, workers, progress)
         value = audit.amend(reason, draws)
-    void = audit.journal().ledger.find(Stage.AMENDED)[-1].body["void"]
+    void = audit.journal().ledger.find(Amended)[-1].body.void
     if json:
-        show.give(show.with_head({**value, "void": void}, folder))
+        excluded = [draw.to_dict() for draw in void]
+        show.give(show.with_head({**value, "void": excluded}, folder))
         return
     _show_limits(value)
     for draw in void:
         show.say(
-            f"{draw['mechanism']}:{draw['seed']} was excluded before and is part of the "
+            f"{draw.mechanism}:{draw.seed} was excluded before and is part of the "
             "claim again: this amendment does not repeat the exclusion. To keep it out, amend with "
             "every --exclude that should hold."
         )

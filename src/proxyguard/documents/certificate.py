@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, field_validator
 
 from proxyguard.documents.document import (
     Count,
@@ -13,6 +14,7 @@ from proxyguard.documents.document import (
     Identity,
     NumberText,
     PublicKey,
+    Whole,
 )
 from proxyguard.documents.evidence import Diagnostics, FixedEvidence
 from proxyguard.documents.ledger import Decided, DesignText
@@ -75,7 +77,7 @@ class MechanismVerdict(Document):
     upper: BoundRecord | None = Field(description="The upper bound, if there is one.")
     design: str = Field(description="The sampling design.")
     dependence: str = Field(description="What is assumed about releases or requirements.")
-    seed: Count = Field(description="Seed of the randomness of the tests.")
+    seed: Whole = Field(description="Seed of the randomness of the tests.")
     seed_given_by_caller: bool = Field(description="Whether a caller chose the seed.")
     basis: str = Field(description=BASIS)
     not_claimed: tuple[str, ...] = Field(description=NOT_CLAIMED)
@@ -139,20 +141,20 @@ def _verdict_kind(value: Any) -> str:
     """Return which form a verdict has, by the key that no other form has."""
     has = value.__contains__ if isinstance(value, dict) else type(value).model_fields.__contains__
     if has("round"):
-        return "round"
+        return "round verdict"
     if has("largest_number_of_draws"):
-        return "sequential"
+        return "sequential verdict"
     if has("member"):
-        return "corrected" if has("joint_coverage") else "release"
-    return "mechanism"
+        return "corrected verdict" if has("joint_coverage") else "release verdict"
+    return "mechanism verdict"
 
 
 VerdictRecord = Annotated[
-    Annotated[MechanismVerdict, Tag("mechanism")]
-    | Annotated[ReleaseVerdict, Tag("release")]
-    | Annotated[CorrectedReleaseVerdict, Tag("corrected")]
-    | Annotated[SequentialVerdict, Tag("sequential")]
-    | Annotated[RoundVerdict, Tag("round")],
+    Annotated[MechanismVerdict, Tag("mechanism verdict")]
+    | Annotated[ReleaseVerdict, Tag("release verdict")]
+    | Annotated[CorrectedReleaseVerdict, Tag("corrected verdict")]
+    | Annotated[SequentialVerdict, Tag("sequential verdict")]
+    | Annotated[RoundVerdict, Tag("round verdict")],
     Discriminator(_verdict_kind),
 ]
 
@@ -164,7 +166,7 @@ class ReleaseFamily(Document):
     alpha: str = Field(description="Error level of validation.")
     beta: str | None = Field(description="Error level of violation, if there is one.")
     rests_on: str = Field(description=RESTS_ON)
-    seed: Count = Field(description="Seed of the randomness of the tests.")
+    seed: Whole = Field(description="Seed of the randomness of the tests.")
     seed_given_by_caller: bool = Field(description="Whether a caller chose the seed.")
     basis: str = Field(description=BASIS)
     not_claimed: tuple[str, ...] = Field(description=NOT_CLAIMED)
@@ -202,7 +204,7 @@ class DrawCountsRecord(Document):
 class Failure(Document):
     """A draw that gave no release."""
 
-    seed: Count = Field(description="The seed of the draw.")
+    seed: Whole = Field(description="The seed of the draw.")
     status: Literal["failed", "timeout"] = Field(description="Whether it failed or was too slow.")
     error: str = Field(description="Why, in words.")
 
@@ -222,11 +224,12 @@ class SecondaryBounds(SecondaryDecision):
 
 def _secondary_kind(value: Any) -> str:
     has = "lower" in value if isinstance(value, dict) else isinstance(value, SecondaryBounds)
-    return "mechanism" if has else "release"
+    return "mechanism verdict" if has else "release verdict"
 
 
 SecondaryResult = Annotated[
-    Annotated[SecondaryBounds, Tag("mechanism")] | Annotated[SecondaryDecision, Tag("release")],
+    Annotated[SecondaryBounds, Tag("mechanism verdict")]
+    | Annotated[SecondaryDecision, Tag("release verdict")],
     Discriminator(_secondary_kind),
 ]
 
@@ -342,11 +345,27 @@ class Statement(Document):
     predicate: Predicate = Field(description="What it says.")
 
 
+def base64_text(text: str) -> str:
+    """Return base64 that is spelt in the one way that we write it."""
+    try:
+        spelt = b64encode(b64decode(text, validate=True)).decode()
+    except ValueError:
+        spelt = ""
+    if spelt != text:
+        raise ValueError("expected base64 in canonical form; it was edited")
+    return text
+
+
 class Signature(Document):
     """A signature of DSSE."""
 
     keyid: PublicKey = Field(description="The key that signed.")
     sig: str = Field(description="The signature, in base64.")
+
+    @field_validator("sig")
+    @classmethod
+    def _spelt_as_written(cls, sig: str) -> str:
+        return base64_text(sig)
 
 
 class Envelope(Document):
@@ -357,6 +376,16 @@ class Envelope(Document):
     )
     payload: str = Field(description="The statement, in base64.")
     signatures: tuple[Signature] = Field(description="The one signature.")
+
+    @property
+    def content(self) -> bytes:
+        """The bytes of the statement, which are signed."""
+        return b64decode(self.payload)
+
+    @field_validator("payload")
+    @classmethod
+    def _spelt_as_written(cls, payload: str) -> str:
+        return base64_text(payload)
 
 
 class Correction(_Decisions):

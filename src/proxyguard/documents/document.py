@@ -31,6 +31,7 @@ from pydantic import (
 
 from proxyguard.documents.canonical import canonical_bytes, digest
 from proxyguard.errors import DocumentError, SealError
+from proxyguard.registry.numbers import MOST_RECORDS
 
 VALUES = 20_000_000
 """Values of a document: a file of brackets takes twenty times its size in memory."""
@@ -54,7 +55,10 @@ Identity = Annotated[str, Field(pattern="^[0-9a-f]{128}$")]
 """A person: the public key that they sign with, and then the one that they read with."""
 Hex = Annotated[str, Field(pattern="^([0-9a-f]{2})+$")]
 """Bytes, in hexadecimal digits."""
-Count = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=0, le=MOST_RECORDS)]
+"""A number of records, draws or files, no greater than there can be."""
+Whole = Annotated[int, Field(ge=0)]
+"""A whole number that counts nothing, such as a seed."""
 NumberText = Annotated[str, AfterValidator(_number)]
 """A number as text, so that it is sealed as it was written."""
 OneDecimal = Annotated[str, Field(pattern=r"^([0-9]+\.[0-9]|inf|nan)$")]
@@ -167,6 +171,8 @@ def _words(problem: Mapping[str, Any]) -> str:
     kind, given = problem["type"], problem["input"]
     if kind == "extra_forbidden":
         return "is nothing that this document says; it was edited"
+    if kind == "literal_error" and problem["loc"][-1] == "format":
+        return f"has format {given!r}; this version reads {problem['ctx']['expected']}"
     if kind == "missing":
         return "is missing; whoever wrote the document left it out"
     said = str(problem["msg"]).removeprefix("Value error, ")

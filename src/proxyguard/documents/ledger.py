@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from enum import Enum
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, JsonValue, model_validator
 
@@ -19,23 +20,54 @@ from proxyguard.documents.document import (
 )
 from proxyguard.documents.evidence import GroupEvidence
 from proxyguard.documents.registry import ExcludedDraw, MemberFacts
-from proxyguard.documents.releases import DrawnRelease, FailedDraw
+from proxyguard.documents.releases import MadeDraw, RepeatedDraw
 from proxyguard.modes.decision import Decision
 
-Stage = Literal[
-    "sealed", "developed", "registered", "amended", "drawn", "opened", "scored", "certified",
-    "deviated", "corrected", "rotated",
-]  # fmt: skip
-"""A step of the audit."""
+DevelopmentRole = Literal["training", "validation"]
 DesignText = str | dict[str, JsonValue]
 """A sampling design as a declaration writes it: a name, or a table."""
 Decided = Annotated[Decision, Field(strict=False)]
 """A decision, or its word."""
-FILES = "The files that this step wrote, with the digest of their bytes."
-TIME = "When, by the author's clock."
 
 
-class OverlapRecord(Document):
+class Stage(Enum):
+    """A step of the audit."""
+
+    SEALED = "sealed"
+    DEVELOPED = "developed"
+    REGISTERED = "registered"
+    AMENDED = "amended"
+    DRAWN = "drawn"
+    OPENED = "opened"
+    SCORED = "scored"
+    CERTIFIED = "certified"
+    DEVIATED = "deviated"
+    CORRECTED = "corrected"
+    ROTATED = "rotated"
+
+
+class Schedule(Enum):
+    """Whether all releases are drawn before the target is opened."""
+
+    FIXED = "fixed"
+    SEQUENTIAL = "sequential"
+
+
+class LedgerBody(Document):
+    """What one entry of the ledger says."""
+
+    stage: ClassVar[Stage]
+
+    time: str = Field(description="When, by the author's clock.")
+
+
+class WritingBody(LedgerBody):
+    """What an entry says whose step writes files."""
+
+    files: Files = Field(description="The files that it wrote, with the digest of their bytes.")
+
+
+class Overlap(Document):
     """How the records of a target met one set of records in an earlier or the same audit."""
 
     audit: str = Field(description="The name of the other audit.")
@@ -52,6 +84,30 @@ class OverlapRecord(Document):
     opened: bool = Field(description="Whether the other target had been opened.")
     reused: bool = Field(description="Whether records of this target shaped something before.")
 
+    @staticmethod
+    def reuse(*, role: str, shared: int, excess: bool, same_audit: bool, opened: bool) -> bool:
+        """Return whether records of this target shaped something in another audit before.
+
+        Twins beyond coincidence count as the same records: a row less or a column more must
+        not make a fresh target of one that was seen.
+        """
+        return not same_audit and (shared > 0 or excess) and (role != "target" or opened)
+
+    @property
+    def leaked(self) -> bool:
+        """Whether records of this target are, it seems, in the same audit's development part."""
+        return self.same_audit and self.role != "target" and (self.shared > 0 or self.excess)
+
+    @model_validator(mode="after")
+    def _follows(self) -> Overlap:
+        follows = Overlap.reuse(
+            role=self.role, shared=self.shared, excess=self.excess, same_audit=self.same_audit,
+            opened=self.opened,
+        )  # fmt: skip
+        if self.reused is not follows:
+            raise ValueError(f"reused is {follows} by what was met, and the contrary is recorded")
+        return self
+
 
 class SealedMember(Document):
     """One sealed target, and the development part beside it."""
@@ -63,7 +119,7 @@ class SealedMember(Document):
     kinds: tuple[tuple[str, str], ...] = Field(description="Columns and their kinds, in order.")
     negative: str | None = Field(description="The other label of a binary outcome.")
     estimand: str = Field(description="What means are means over, in words.")
-    development: dict[Literal["training", "validation"], Count] = Field(
+    development: dict[DevelopmentRole, Count] = Field(
         description="Records of the development part, by role."
     )
     expected_twins: dict[str, OneDecimal] = Field(
@@ -77,10 +133,20 @@ class SealedMember(Document):
     )
 
     @property
+    def kind_of(self) -> dict[str, str]:
+        """The kind of every column, in the order of the table."""
+        return dict(self.kinds)
+
+    @property
+    def file(self) -> str:
+        """The file of its encrypted records."""
+        return f"target/{self.index}.sealed"
+
+    @property
     def file_names(self) -> tuple[str, ...]:
         """The files that sealing wrote for it."""
         parts = (f"development/{self.index}.{role}.parquet" for role in self.development)
-        return (f"target/{self.index}.sealed", *parts)
+        return (self.file, *parts)
 
     @model_validator(mode="after")
     def _whole(self) -> SealedMember:
@@ -89,19 +155,19 @@ class SealedMember(Document):
         return self
 
 
-class Sealed(Document):
+class Sealed(WritingBody):
     """The targets were set aside and encrypted."""
+
+    stage = Stage.SEALED
 
     # It names a key file in the home of whoever opens: another text could lead anywhere.
     audit: str = Field(pattern="^[0-9a-f]{32}$", description="Number of the audit, at random.")
     name: str = Field(description="The audit's name.")
     declaration: Digest = Field(description="Digest of the declared targets and development.")
     members: dict[str, SealedMember] = Field(min_length=1, description="The targets by name.")
-    lineage: tuple[OverlapRecord, ...] = Field(description="Where the records were met before.")
-    files: Files = Field(description=FILES)
+    lineage: tuple[Overlap, ...] = Field(description="Where the records were met before.")
     author: Identity = Field(description="Who seals, and signs.")
     steward: Identity | None = Field(description="Who grants the opening, if somebody does.")
-    time: str = Field(description=TIME)
     software: dict[str, str] = Field(description="Versions that sealed.")
 
     @model_validator(mode="after")
@@ -113,28 +179,28 @@ class Sealed(Document):
         return self
 
 
-class Developed(Document):
+class Developed(WritingBody):
     """The source was fitted, and pilots were drawn, on development data."""
 
+    stage = Stage.DEVELOPED
+
     members: dict[str, MemberFacts] = Field(description="The facts, by member.")
-    files: Files = Field(description=FILES)
-    time: str = Field(description=TIME)
 
 
-class Registered(Document):
+class Registered(WritingBody):
     """The claim was frozen."""
 
+    stage = Stage.REGISTERED
+
     declaration: Digest = Field(description="Digest of the registry.")
-    path: Literal["fixed", "sequential"] = Field(
-        description="Whether all releases are drawn before the opening."
-    )
-    lineage: tuple[OverlapRecord, ...] = Field(description="Where the records were met before.")
-    files: Files = Field(description=FILES)
-    time: str = Field(description=TIME)
+    path: Schedule = Field(description="Whether all releases are drawn before the opening.")
+    lineage: tuple[Overlap, ...] = Field(description="Where the records were met before.")
 
 
-class Amended(Document):
+class Amended(WritingBody):
     """The claim was changed before the opening."""
+
+    stage = Stage.AMENDED
 
     declaration: Digest = Field(description="Digest of the registry that is in force now.")
     supersedes: Digest = Field(description="Digest of the one before.")
@@ -143,149 +209,140 @@ class Amended(Document):
         description="Exclusions of earlier amendments that this one does not repeat."
     )
     pending: Count = Field(description="Draws that waited then, and could be looked at.")
-    files: Files = Field(description=FILES)
-    time: str = Field(description=TIME)
 
 
-class RepeatedDraw(Document):
-    """A draw that was dropped and made again."""
-
-    mechanism: str = Field(description="The mechanism.")
-    seed: Count = Field(description="The seed of the draw.")
-    same: bool = Field(description="Whether it came out the same.")
-
-
-class Frozen(Document):
+class Frozen(WritingBody):
     """All releases of a fixed audit were drawn and frozen."""
+
+    stage = Stage.DRAWN
 
     releases: Digest = Field(description="Digest of the manifest of releases.")
     registry: Digest = Field(description="The registry that they were drawn for.")
     again: tuple[RepeatedDraw, ...] = Field(description="Draws that were made again.")
-    files: Files = Field(description=FILES)
-    time: str = Field(description=TIME)
 
 
-class Committed(Document):
+class Committed(WritingBody):
     """One release was drawn after the opening, and is fixed before its score exists."""
 
+    stage = Stage.DRAWN
+
     release: Digest = Field(description="Digest of the record.")
-    record: Annotated[DrawnRelease | FailedDraw, Field(discriminator="status")] = Field(
+    record: Annotated[MadeDraw, Field(discriminator="status")] = Field(
         description="What was drawn."
     )
-    files: Files = Field(description=FILES)
-    time: str = Field(description=TIME)
 
 
-class Opened(Document):
+class Opened(WritingBody):
     """The target is opened: recorded before its key is used."""
+
+    stage = Stage.OPENED
 
     registry: Digest = Field(description="The registry that it is opened for.")
     releases: Digest = Field(description="The releases that it is opened for.")
-    lineage: tuple[OverlapRecord, ...] = Field(description="Where the records were met before.")
+    lineage: tuple[Overlap, ...] = Field(description="Where the records were met before.")
     seal_known: bool = Field(description="Whether the lineage store knew this audit's own seal.")
     grant: Digest | None = Field(description="Digest of the grant, if there is a steward.")
-    files: Files = Field(description=FILES)
-    time: str = Field(description=TIME)
 
 
-class Favored(Document):
+class Favored(LedgerBody):
     """A committed draw of a sequential audit was scored."""
+
+    stage = Stage.SCORED
 
     release: Digest = Field(description="Digest of the committed record.")
     favorable: bool = Field(description="Whether its score counts for the mechanism.")
     statistics: GroupEvidence = Field(description="Its statistics.")
-    time: str = Field(description=TIME)
+
+    @property
+    def passed(self) -> bool:
+        """Whether its p-value was small enough."""
+        return self.favorable
 
 
-class Judged(Document):
+class Judged(LedgerBody):
     """A candidate of a stream was judged on its own batch of target records."""
+
+    stage = Stage.SCORED
 
     release: Digest = Field(description="Digest of the committed record.")
     round: Annotated[int, Field(ge=1)] = Field(description="Number of the round.")
     decision: Literal["validated", "unresolved"] = Field(description="What was decided.")
     level: NumberText = Field(description="The error level of the round.")
     statistics: GroupEvidence = Field(description="Its statistics.")
-    time: str = Field(description=TIME)
+
+    @property
+    def passed(self) -> bool:
+        """Whether its p-value was small enough."""
+        return self.decision == "validated"
 
 
-class Certified(Document):
+class Certified(WritingBody):
     """The certificate was signed."""
 
-    files: Files = Field(description=FILES)
-    time: str = Field(description=TIME)
+    stage = Stage.CERTIFIED
 
 
-class Deviated(Document):
+class Deviated(LedgerBody):
     """Something was not done as registered."""
+
+    stage = Stage.DEVIATED
 
     reason: str = Field(description="What happened.")
     design: DesignText | None = Field(
         default=None, description="The design of a second correction that was asked for."
     )
-    time: str = Field(description=TIME)
 
 
-class Corrected(Document):
+class Corrected(WritingBody):
     """The corrective certificate was made, under another sampling design."""
+
+    stage = Stage.CORRECTED
 
     reason: str = Field(description="Why.")
     design: DesignText = Field(description="The sampling design that it turned out to be.")
     decisions: dict[str, Decided] = Field(description="What it says of each mechanism.")
     correction: Digest = Field(description="Digest of the corrective certificate.")
-    files: Files = Field(description=FILES)
-    time: str = Field(description=TIME)
 
 
-class Rotated(Document):
+class Rotated(LedgerBody):
     """The key in force handed over to another one."""
+
+    stage = Stage.ROTATED
 
     successor: Identity = Field(description="Who signs from now on.")
     consent: Hex = Field(description="The successor's signature of the ledger's head.")
-    time: str = Field(description=TIME)
 
 
 Body = (
-    Sealed
-    | Developed
-    | Registered
-    | Amended
-    | Frozen
-    | Committed
-    | Opened
-    | Favored
-    | Judged
-    | Certified
-    | Deviated
-    | Corrected
-    | Rotated
-)
+    Sealed | Developed | Registered | Amended | Frozen | Committed | Opened | Favored | Judged
+    | Certified | Deviated | Corrected | Rotated
+)  # fmt: skip
 
 
-_TELLS = {"drawn": "record", "scored": "round"}
-_BODIES: dict[str, tuple[type[Body], ...]] = {
-    "sealed": (Sealed,),
-    "developed": (Developed,),
-    "registered": (Registered,),
-    "amended": (Amended,),
-    "drawn": (Frozen, Committed),
-    "opened": (Opened,),
-    "scored": (Favored, Judged),
-    "certified": (Certified,),
-    "deviated": (Deviated,),
-    "corrected": (Corrected,),
-    "rotated": (Rotated,),
-}
-
-
-def body_type(stage: str, body: object) -> type[Body]:
-    """Return the type of an entry's body: by its step, and by what two forms of a step differ in.
+def read_body(stage: Stage, body: object, name: str) -> Body:
+    """Return what an entry says, by its step and by what two forms of a step differ in.
 
     What lacks both has the first form, which then says what is missing.
     """
     first, *other = _BODIES[stage]
-    if other and isinstance(body, dict) and _TELLS[stage] in body:
-        return other[0]
-    return first
+    told_apart = bool(other) and isinstance(body, dict) and _TELLS[stage] in body
+    return (other[0] if told_apart else first).of(body, name)
+
+
+_TELLS = {Stage.DRAWN: "record", Stage.SCORED: "round"}
+_BODIES: dict[Stage, tuple[type[Body], ...]] = {
+    Stage.SEALED: (Sealed,),
+    Stage.DEVELOPED: (Developed,),
+    Stage.REGISTERED: (Registered,),
+    Stage.AMENDED: (Amended,),
+    Stage.DRAWN: (Frozen, Committed),
+    Stage.OPENED: (Opened,),
+    Stage.SCORED: (Favored, Judged),
+    Stage.CERTIFIED: (Certified,),
+    Stage.DEVIATED: (Deviated,),
+    Stage.CORRECTED: (Corrected,),
+    Stage.ROTATED: (Rotated,),
+}
 
 
 class LedgerEntry(Document):

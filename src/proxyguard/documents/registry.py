@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, JsonValue, PlainSerializer, Tag
 
-from proxyguard.documents.document import Count, Digest, Document, NumberText
+from proxyguard.documents.document import Count, Digest, Document, NumberText, Whole
 from proxyguard.registry.declaration import Declaration
 from proxyguard.registry.parts import Procedure, RequirementPart
 
@@ -32,7 +32,7 @@ class SourceModel(Document):
     selected: str = Field(description="Which pipeline of the library was chosen.")
     threshold: NumberText | None = Field(description="The decision threshold that was chosen.")
     temperature: NumberText | None = Field(description="The temperature that calibrates.")
-    seed: Count = Field(description="The seed of the fit.")
+    seed: Whole = Field(description="The seed of the fit.")
 
 
 class PilotFacts(Document):
@@ -110,7 +110,7 @@ class ReleaseFile(Document):
     """A file that a draw reads, as it was when it was registered."""
 
     name: str = Field(description="Its name, with the folder that the declaration names.")
-    seed: Count | None = Field(description="The draw that it is; nothing if it stands beside them.")
+    seed: Whole | None = Field(description="The draw that it is; nothing if it stands beside them.")
     sha256: Digest | None = Field(description="Digest of its bytes; nothing if it was unreadable.")
     content: Digest | None = Field(description="Digest of its records; nothing if it has none.")
     problem: str | None = Field(description="Why it is no release, if it is none.")
@@ -193,7 +193,7 @@ class ExcludedDraw(Document):
     """A draw that an amendment took out of the claim."""
 
     mechanism: str = Field(description="The mechanism.")
-    seed: Count = Field(description="The seed of the draw.")
+    seed: Whole = Field(description="The seed of the draw.")
 
 
 class RegistryDocument(Document):

@@ -8,23 +8,39 @@ from pydantic import Field
 
 from proxyguard.documents.document import Count, Digest, Document, NumberText
 
-Seed = Count
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
+"""What every library takes as a seed."""
 
 
-class _Made(Document):
-    """What a drawing process records of a draw, whether it gave a release or not."""
+class Draw(Document):
+    """What is recorded of every draw: its seed, and how it is called."""
 
     seed: Seed = Field(description="The registered seed of the draw; of a stream, its round.")
+    name: str | None = Field(
+        default=None,
+        description="What the draw is called, where it is not called by its seed.",
+    )
+
+    @property
+    def label(self) -> str:
+        """What the draw is called in evidence, verdicts and reports."""
+        return str(self.seed) if self.name is None else self.name
+
+    @property
+    def failed(self) -> bool:
+        """Whether there is no release, or one of no record: every loss is its upper bound."""
+        return False
+
+
+class _Made(Draw):
+    """What a drawing process records of a draw, whether it gave a release or not."""
+
     guard: str = Field(description="What held the process: the kernel's Landlock, or a hook.")
     files: dict[str, Digest] | None = Field(
         default=None, description="The files that the draw read, with the digest of their bytes."
     )
     prepared_from: dict[str, Digest] | None = Field(
         default=None, description="The files that the preparation of all draws rests on."
-    )
-    name: str | None = Field(
-        default=None,
-        description="In an audit that draws after opening: mechanism or file, and the seed.",
     )
     format: Literal[1] | None = Field(
         default=None, description="The format of a draw that waits; none in the ledger."
@@ -48,6 +64,16 @@ class DroppedRelease(_Made):
     release: Digest = Field(description="Where the release lies in the store.")
     model: Digest | None = Field(description="Where the fitted procedure lies in the store.")
 
+    @property
+    def failed(self) -> bool:
+        """Whether the release is of no record, so that every loss is its upper bound."""
+        return self.rows == 0
+
+    @property
+    def objects(self) -> tuple[str, ...]:
+        """What the store holds of it."""
+        return (self.release,) if self.model is None else (self.release, self.model)
+
 
 class DroppedFailure(_Made):
     """A draw that gave no release: every loss of it counts as its upper bound."""
@@ -57,6 +83,16 @@ class DroppedFailure(_Made):
     prepared_at_random: bool | None = Field(
         default=None, description="Whether the preparation used its own seed, where it got so far."
     )
+
+    @property
+    def failed(self) -> bool:
+        """That there is no release: every loss counts as its upper bound."""
+        return True
+
+    @property
+    def objects(self) -> tuple[str, ...]:
+        """What the store holds of it: nothing."""
+        return ()
 
 
 Dropped = Annotated[DroppedRelease | DroppedFailure, Field(discriminator="status")]
@@ -76,19 +112,47 @@ class FailedDraw(DroppedFailure):
     again: tuple[Dropped, ...] | None = Field(default=None, description=AGAIN)
 
 
-class GivenRelease(Document):
+class GivenRelease(Draw):
     """A release whose losses were computed elsewhere: a name, and its place in their file."""
 
     status: Literal["given"] = Field(description="That its losses were given.")
-    seed: Seed = Field(description="The registered seed that stands for it.")
     name: str = Field(description="Its name in the file of losses.")
     column: Count = Field(description="Its place among the releases of that file.")
 
 
-DrawRecord = Annotated[DrawnRelease | FailedDraw | GivenRelease, Field(discriminator="status")]
+MadeDraw = DrawnRelease | FailedDraw
+"""A draw that was made here."""
+AnyDraw = DrawnRelease | FailedDraw | GivenRelease
+DrawRecord = Annotated[AnyDraw, Field(discriminator="status")]
 
 
-class Draws(Document):
+def read_draw(value: object, name: str) -> MadeDraw:
+    """Return a draw that was made here, from plain values."""
+    failed = isinstance(value, dict) and value.get("status") in ("failed", "timeout")
+    return (FailedDraw if failed else DrawnRelease).of(value, name)
+
+
+_OUTCOME = (
+    "status", "content", "rows", "model", "selected", "threshold", "temperature", "stages", "files",
+    "prepared_at_random", "prepared_from",
+)  # fmt: skip
+"""What a verdict can depend on of a draw: one that differs in any of it came out otherwise."""
+
+
+def same_outcome(first: Draw, second: Draw) -> bool:
+    """Return whether two draws of a seed came out the same, in all that a verdict depends on."""
+    return all(getattr(first, key, None) == getattr(second, key, None) for key in _OUTCOME)
+
+
+class RepeatedDraw(Document):
+    """A draw that was dropped and made again."""
+
+    mechanism: str = Field(description="The mechanism.")
+    seed: Seed = Field(description="The seed of the draw.")
+    same: bool = Field(description="Whether it came out the same.")
+
+
+class DrawGroup(Document):
     """The draws of one mechanism, or the one of a named release."""
 
     draws: tuple[DrawRecord, ...] = Field(description="One record for each seed, in order.")
@@ -99,9 +163,41 @@ class ReleaseManifest(Document):
 
     format: Literal[1] = Field(description="The format of this document.")
     registry: Digest = Field(description="The registry that the releases were drawn for.")
-    members: dict[str, dict[str, Draws]] = Field(
+    members: dict[str, dict[str, DrawGroup]] = Field(
         description="The draws by member, and by mechanism or named release."
     )
     sources: dict[str, Digest] = Field(
         description="By member, the source's predictions in the store, where they were given."
     )
+
+    def draws(self, member: str, name: str) -> tuple[AnyDraw, ...]:
+        """Return the draws of a mechanism, or the one of a named release, if there are any."""
+        group = self.members.get(member, {}).get(name)
+        return () if group is None else group.draws
+
+    @property
+    def again(self) -> tuple[RepeatedDraw, ...]:
+        """The draws that were dropped and made again, and whether they came out the same."""
+        return tuple(
+            RepeatedDraw(
+                mechanism=name,
+                seed=draw.seed,
+                same=all(same_outcome(dropped, draw) for dropped in draw.again),
+            )
+            for _, mechanisms in sorted(self.members.items())  # as a file has them
+            for name, group in sorted(mechanisms.items())
+            for draw in group.draws
+            if not isinstance(draw, GivenRelease) and draw.again is not None
+        )
+
+    @property
+    def objects(self) -> tuple[str, ...]:
+        """Everything in the store that it refers to; what dropped draws were stays to be seen."""
+        found = list(self.sources.values())
+        for mechanisms in self.members.values():
+            for group in mechanisms.values():
+                for draw in group.draws:
+                    if not isinstance(draw, GivenRelease):
+                        found += draw.objects
+                        found += [name for dropped in draw.again or () for name in dropped.objects]
+        return tuple(found)

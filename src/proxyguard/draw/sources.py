@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from proxyguard.documents.releases import FailedDraw, MadeDraw
 from proxyguard.draw.answers import Told
 from proxyguard.draw.catalog import load_attribute, load_generator, origin
 from proxyguard.draw.confine import allowed_paths
@@ -267,14 +268,12 @@ def changed_file(registered: Mapping[str, Any], path: Path) -> Iterator[str]:
         yield f"{path.name} {_digests(present, registered['sha256'])}"
 
 
-def changed_reading(
-    registered: Sequence[Mapping[str, Any]], record: Mapping[str, Any]
-) -> Iterator[str]:
+def changed_reading(registered: Sequence[Mapping[str, Any]], draw: MadeDraw) -> Iterator[str]:
     """Yield in words where a draw was made from other bytes than were registered for its seed."""
-    if record["status"] == "timeout":
+    if isinstance(draw, FailedDraw) and draw.status == "timeout":
         return  # its process was ended, and told nothing
-    expected = {one["name"]: one["sha256"] for one in registered if one["seed"] == record["seed"]}
-    read = record.get("files", {})
+    expected = {one["name"]: one["sha256"] for one in registered if one["seed"] == draw.seed}
+    read = draw.files or {}
     for name in sorted({*expected, *read}):
         if name not in read:
             yield f"{name} was not read"

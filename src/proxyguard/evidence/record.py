@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import fields
 from math import e, inf, log
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from proxyguard.documents.evidence import ColumnRecord, Derived, GroupEvidence
 from proxyguard.errors import SealError
 from proxyguard.evidence.disclosure import is_published
 from proxyguard.evidence.releases import ReleaseEvidence, evidence_of
@@ -20,49 +20,54 @@ from proxyguard.registry.design import Clustered, Sampling, Stratified
 _COUNTS = ("count", "indicators", "count_low", "indicators_low")
 
 
-def evidence_record(evidence: ReleaseEvidence) -> dict[str, Any]:
+def evidence_record(evidence: ReleaseEvidence) -> GroupEvidence:
     """Return the statistics that certificates rest on, and what is derived from them."""
-    return {
-        "releases": list(evidence.releases),
-        "requirements": [r.name for r in evidence.requirements],
-        "limits": [repr(r.limit) for r in evidence.requirements],
-        "tests": [t.value for t in evidence.tests],
-        "bounds_level": repr(evidence.bounds_level),
-        "columns": [_column_record(column) for column in evidence.columns],
-        "derived": derived_record(evidence),
-    }
+    return GroupEvidence(
+        releases=evidence.releases,
+        requirements=tuple(r.name for r in evidence.requirements),
+        limits=tuple(repr(r.limit) for r in evidence.requirements),
+        tests=tuple(t.value for t in evidence.tests),
+        bounds_level=repr(evidence.bounds_level),
+        columns=tuple(_column_record(column) for column in evidence.columns),
+        derived=derived_record(evidence),
+    )
 
 
-def derived_record(evidence: ReleaseEvidence) -> dict[str, Any]:
+def derived_record(evidence: ReleaseEvidence) -> Derived:
     """Return p-values, estimates and simultaneous bounds, which the statistics determine."""
-    return {
-        "pvalues": _plain(evidence.pvalues),
-        "violation_pvalues": _plain(evidence.violation_pvalues),
-        "estimates": _plain(evidence.estimates),
-        "lower": _plain(evidence.lower),
-        "upper": _plain(evidence.upper),
-        "bounds_tests": list(evidence.bounds_tests),
-    }
+    return Derived(
+        pvalues=_plain(evidence.pvalues),
+        violation_pvalues=_plain(evidence.violation_pvalues),
+        estimates=_plain(evidence.estimates),
+        lower=_plain(evidence.lower),
+        upper=_plain(evidence.upper),
+        bounds_tests=tuple(evidence.bounds_tests),
+    )
 
 
-def read_evidence(record: Mapping[str, Any], reading: Reading) -> ReleaseEvidence:
+def read_evidence(record: GroupEvidence, reading: Reading) -> ReleaseEvidence:
     """Return the evidence that a record holds, derived anew from its statistics."""
-    if record["limits"] != [repr(r.limit) for r in reading.requirements]:
-        raise SealError(f"the evidence is about the limits {record['limits']}, not the registered")
-    names = [r.name for r in reading.requirements]
-    if record["requirements"] != names or record["tests"] != [t.value for t in reading.tests]:
+    if list(record.limits) != [repr(r.limit) for r in reading.requirements]:
         raise SealError(
-            f"the evidence is about {record['requirements']} by {record['tests']}, registered "
-            f"were {names} by {[t.value for t in reading.tests]}"
+            f"the evidence is about the limits {list(record.limits)}, not the registered"
         )
-    columns = tuple(_read_column(column) for column in record["columns"])
+    names = [r.name for r in reading.requirements]
+    tests = [t.value for t in reading.tests]
+    if list(record.requirements) != names or list(record.tests) != tests:
+        raise SealError(
+            f"the evidence is about {list(record.requirements)} by {list(record.tests)}, "
+            f"registered were {names} by {tests}"
+        )
+    if len(record.columns) != len(names):
+        raise SealError(f"the evidence has {len(record.columns)} columns for {len(names)} of them")
+    columns = tuple(_read_column(column) for column in record.columns)
     for name, column in zip(names, columns, strict=True):
         _check_rounding(column, name, reading.digits)
     return evidence_of(
         columns,
         reading,
-        releases=tuple(record["releases"]),
-        bounds_level=float(record["bounds_level"]),
+        releases=record.releases,
+        bounds_level=float(record.bounds_level),
     )
 
 
@@ -84,7 +89,7 @@ Sizes = dict[str | None, int]
 
 
 def check_counts(
-    record: Mapping[str, Any], reading: Reading, n_records: int, sizes: Sizes | None = None
+    record: GroupEvidence, reading: Reading, n_records: int, sizes: Sizes | None = None
 ) -> None:
     """Raise unless the statistics are ones that losses on the records that there are can have.
 
@@ -93,11 +98,9 @@ def check_counts(
     """
     sizes = {} if sizes is None else sizes
     for j, (requirement, column) in enumerate(
-        zip(reading.requirements, record["columns"], strict=True)
+        zip(reading.requirements, record.columns, strict=True)
     ):
-        counted = column["n"]
-        if type(counted) is not int or counted < 0:
-            raise SealError(f"{requirement.name}: {counted!r} is no number of records")
+        counted = column.n
         known = sizes.setdefault(requirement.group, counted)
         if known != counted:
             raise SealError(
@@ -109,9 +112,9 @@ def check_counts(
             raise SealError(
                 f"{requirement.name}: {counted} records were counted, and there are {n_records}"
             )
-        if "answer" in column:
+        if column.answer is not None:
             _check_share(_read_column(column), requirement.name)
-        _check_ranges(_read_column(column), reading, j, len(record["releases"]))
+        _check_ranges(_read_column(column), reading, j, len(record.releases))
 
 
 def _check_ranges(column: Column, reading: Reading, j: int, releases: int) -> None:
@@ -187,30 +190,29 @@ def _check_share(column: Column, name: str) -> None:
             raise SealError(f"{name}: {what} does not follow from counts and answers")
 
 
-def _column_record(column: Column) -> dict[str, Any]:
-    values = {}
+def _column_record(column: Column) -> ColumnRecord:
+    values: dict[str, Any] = {}
     for field in fields(Column):
         value = getattr(column, field.name)
-        if value is not None:
-            values[field.name] = _plain(value) if isinstance(value, np.ndarray) else value
-    return values
+        values[field.name] = _plain(value) if isinstance(value, np.ndarray) else value
+    return ColumnRecord(**values)
 
 
-def _read_column(record: Mapping[str, Any]) -> Column:
+def _read_column(record: ColumnRecord) -> Column:
     values: dict[str, Any] = {}
-    for name, value in record.items():
-        if isinstance(value, list):
-            values[name] = _array(value, np.int64 if name in _COUNTS else np.float64)
-        else:
-            values[name] = value if name == "n" else float(value)
+    for field in fields(Column):
+        value = getattr(record, field.name)
+        if isinstance(value, tuple):
+            value = _array(value, np.int64 if field.name in _COUNTS else np.float64)
+        values[field.name] = value
     return Column(**values)
 
 
 def _plain(values: NDArray[Any]) -> Any:
-    """Return nested lists; infinities, which JSON lacks, as text."""
+    """Return nested tuples; infinities, which JSON lacks, as text."""
     if values.ndim > 1:
-        return [_plain(row) for row in values]
-    return [_finite(v) for v in values.tolist()]
+        return tuple(_plain(row) for row in values)
+    return tuple(_finite(v) for v in values.tolist())
 
 
 def _finite(value: Any) -> Any:
@@ -219,7 +221,7 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _array(values: list[Any], dtype: Any) -> NDArray[Any]:
+def _array(values: tuple[Any, ...], dtype: Any) -> NDArray[Any]:
     return np.array(
-        [_array(v, dtype) if isinstance(v, list) else dtype(v) for v in values], dtype=dtype
+        [_array(v, dtype) if isinstance(v, tuple) else dtype(v) for v in values], dtype=dtype
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from proxyguard.certificate.wording import CHOSEN_AFTER_OPENING
+from proxyguard.documents.ledger import Overlap
 from proxyguard.report.parts import Table
 from proxyguard.seal.lineage import worst_met
 
@@ -37,12 +38,17 @@ def stated_table(predicate: Mapping[str, Any]) -> Table:
 
 def lineage_table(ledger: Ledger) -> Table:
     """Return where target records, or records with their values, were met elsewhere."""
-    met = worst_met([(str(entry["stage"]), entry["body"]) for entry in ledger])
+    met = worst_met(
+        [
+            [Overlap.of(one, "the ledger") for one in entry["body"]["lineage"]]
+            for entry in ledger
+            if "lineage" in entry["body"]
+        ]
+    )
     rows = tuple(
-        (one["audit"], one["role"], str(one["records"]), str(one["shared"]), str(one["twins"]),
-         one["expected_twins"])
+        (one.audit, one.role, str(one.records), str(one.shared), str(one.twins), one.expected_twins)
         for one in met
-    )  # fmt: skip
+    )
     return Table(
         title="Target records met elsewhere",
         columns=("audit", "role", "records", "the same records", "value twins",
@@ -53,21 +59,16 @@ def lineage_table(ledger: Ledger) -> Table:
     )  # fmt: skip
 
 
-def _twin_words(met: Sequence[Mapping[str, Any]]) -> str:
+def _twin_words(met: Sequence[Overlap]) -> str:
     """Return what value twins are, and where there are too many of them to be other records."""
     words = "Value twins are records with the same values that no table shows to be the same ones."
-    many = [f"{one['role']} of {one['audit']}" for one in met if more_twins_than_expected(one)]
+    many = [f"{one.role} of {one.audit}" for one in met if one.excess]
     if not many:
         return f"{words} They are no more than coincidence explains, and are not counted as reuse."
     return (
         f"{words} Those in {', '.join(many)} are more than coincidence explains: they are "
         "taken for the same records under another coding."
     )
-
-
-def more_twins_than_expected(one: Mapping[str, Any]) -> bool:
-    """Return whether records of another table have too many twins to be by coincidence."""
-    return bool(one["excess"])
 
 
 def ledger_table(ledger: Ledger) -> Table:

@@ -44,7 +44,7 @@ def _(value: ReleaseCertificate) -> Sources:
         }
         for verdict in whole.pop("verdicts")
     ]
-    groups = {name: evidence_record(one) for name, one in value.evidence.items()}
+    groups = {name: evidence_record(one).to_dict() for name, one in value.evidence.items()}
     claim = {"alpha": whole["alpha"], "beta": whole["beta"]}
     predicate = {"verdicts": verdicts, "family": whole, "not_claimed": whole["not_claimed"]}
     return _framed("Named releases", predicate, groups, claim)
@@ -53,7 +53,7 @@ def _(value: ReleaseCertificate) -> Sources:
 def _sources(family: Mapping[str, Certificate]) -> Sources:
     certificates = list(family.values())
     claim = certificates[0].claim
-    groups = {name: evidence_record(one.evidence) for name, one in family.items()}
+    groups = {name: evidence_record(one.evidence).to_dict() for name, one in family.items()}
     predicate = {
         "verdicts": [one.to_dict() for one in certificates],
         "not_claimed": list(wording.not_claimed(certificates[0].evidence.requirements)),

@@ -7,21 +7,21 @@ happen.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
-from proxyguard.documents.document import parse_canonical
+from proxyguard.documents.canonical import canonical_bytes
+from proxyguard.documents.ledger import LedgerBody, Rotated, SignedEntry
 from proxyguard.errors import KeyMissing, SealError, StageError
-from proxyguard.seal.bodies import check_body
-from proxyguard.seal.canonical import canonical_bytes
 from proxyguard.seal.inside import read_inside
 from proxyguard.seal.keys import SigningKey, signed_by
-from proxyguard.seal.ledger import Entry, Ledger, Stage
+from proxyguard.seal.ledger import Entry, Ledger
 from proxyguard.seal.storage import exclusive, write_atomic
 
 NAME = "ledger.jsonl"
+Step = TypeVar("Step", bound=LedgerBody)
 LARGEST = 64 * 2**20
 """Bytes of a ledger: some ten thousand draws and scores, with their statistics."""
 
@@ -43,8 +43,6 @@ class Journal:
             self.ledger = Ledger(entries)
         except StageError as error:  # not a step too early: a record that breaks its own rules
             raise SealError(str(error)) from error
-        for entry in entries:
-            check_body(entry, self.ledger.path)
 
     @property
     def signer(self) -> str | None:
@@ -66,7 +64,7 @@ class Journal:
                 "proxyguard rotate-key"
             )
 
-    def record(self, stage: Stage, body: Mapping[str, Any], key: SigningKey) -> Entry:
+    def record(self, body: Step, key: SigningKey) -> Entry[Step]:
         """Record the next step and return its entry once it is on the disk.
 
         The caller holds the folder through `writing`. If the write fails, nothing is
@@ -74,19 +72,17 @@ class Journal:
         """
         self.check_signer(key)
         trial = Ledger(self.ledger.entries)
-        entry = trial.append(stage, body, key.public)
-        check_body(entry, trial.path)
-        line = canonical_bytes({"entry": entry.to_dict(), "signature": key.sign(entry.to_bytes())})
+        entry = trial.append(body, key.public)
+        line = canonical_bytes({"entry": entry.to_dict(), "signature": key.sign(entry.content)})
         lines = [*self._lines, line]
         write_atomic(self._path, b"".join(one + b"\n" for one in lines))
         self._lines, self.ledger = lines, trial
         return entry
 
-    def rotate(self, key: SigningKey, successor: SigningKey, time: str) -> Entry:
+    def rotate(self, key: SigningKey, successor: SigningKey, time: str) -> Entry[Rotated]:
         """Hand over from the key in force to another one, which consents by its signature."""
         consent = successor.sign(_consent(self.ledger.head, successor.identity))
-        body = {"successor": successor.identity, "consent": consent, "time": time}
-        return self.record(Stage.ROTATED, body, key)
+        return self.record(Rotated(successor=successor.identity, consent=consent, time=time), key)
 
 
 @contextmanager
@@ -101,16 +97,14 @@ def _consent(head: str, successor: str) -> bytes:
     return canonical_bytes({"rotation after": head, "successor": successor})
 
 
-def _read_line(line: bytes, index: int, path: Path) -> Entry:
+def _read_line(line: bytes, index: int, path: Path) -> Entry[LedgerBody]:
     place = f"{path.name}, line {index + 1}"
-    value = parse_canonical(line, place)
-    if not isinstance(value, dict) or set(value) != {"entry", "signature"}:
-        raise SealError(f"{place} is no signed entry of a format that this version reads")
-    entry = Entry.from_dict(value["entry"])
-    if not signed_by(entry.signer, str(value["signature"]), entry.to_bytes()):
+    signed = SignedEntry.read(line, place)
+    entry = Entry.of(signed.entry)
+    if not signed_by(entry.signer, signed.signature, entry.content):
         raise SealError(f"{place} does not carry a valid signature of {entry.signer[:16]}...")
-    if entry.stage is Stage.ROTATED:
-        successor, consent = str(entry.body.get("successor")), str(entry.body.get("consent"))
-        if not signed_by(successor[:64], consent, _consent(entry.previous, successor)):
+    if isinstance(entry.body, Rotated):
+        successor = entry.body.successor
+        if not signed_by(successor[:64], entry.body.consent, _consent(entry.previous, successor)):
             raise SealError(f"{place} hands over to {successor[:16]}..., who has not consented")
     return entry

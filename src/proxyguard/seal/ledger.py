@@ -23,59 +23,69 @@ entry, so the head must be signed or published.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import Enum
-from typing import Any
+from functools import cached_property
+from hashlib import sha256
+from typing import Any, Generic, TypeVar, overload
 
-from proxyguard.errors import DigestMismatch, SealError, StageError
-from proxyguard.seal.canonical import canonical_bytes, digest
+from proxyguard.documents.canonical import canonical_bytes
+from proxyguard.documents.ledger import (
+    Amended,
+    Committed,
+    Corrected,
+    Favored,
+    Frozen,
+    Judged,
+    LedgerBody,
+    LedgerEntry,
+    Opened,
+    Registered,
+    Rotated,
+    Schedule,
+    Sealed,
+    Stage,
+    read_body,
+)
+from proxyguard.errors import DigestMismatch, StageError
 from proxyguard.seal.keys import identity_problem
+
+__all__ = ["FORMAT", "ORIGIN", "Entry", "Ledger", "Schedule", "Stage"]
 
 FORMAT = 2
 ORIGIN = "0" * 64
 """What the first entry names as the entry before it."""
-
-
-class Stage(Enum):
-    """A step of the audit."""
-
-    SEALED = "sealed"
-    DEVELOPED = "developed"
-    REGISTERED = "registered"
-    AMENDED = "amended"
-    DRAWN = "drawn"
-    OPENED = "opened"
-    SCORED = "scored"
-    CERTIFIED = "certified"
-    DEVIATED = "deviated"
-    CORRECTED = "corrected"
-    ROTATED = "rotated"
-
-
-class Path(Enum):
-    """Whether all releases are drawn before the target is opened."""
-
-    FIXED = "fixed"
-    SEQUENTIAL = "sequential"
-
-
 ONCE = frozenset({Stage.SEALED, Stage.REGISTERED, Stage.OPENED, Stage.CERTIFIED})
 NOTES = frozenset({Stage.DEVIATED, Stage.ROTATED})
 """Steps that may stand between a committed draw and its score."""
-_IDENTITY = re.compile("[0-9a-f]{128}")
+Said = TypeVar("Said", bound=LedgerBody, covariant=True)
+Step = TypeVar("Step", bound=LedgerBody)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+@dataclass(frozen=True, kw_only=True)
+class Entry(Generic[Said]):
     """One recorded step: what happened, who signs it, and the digest of the entry before it."""
 
     index: int
-    stage: Stage
     signer: str
-    body: Mapping[str, Any]
+    body: Said
     previous: str
+
+    @classmethod
+    def of(cls, entry: LedgerEntry) -> Entry[LedgerBody]:
+        """Return an entry that was read, its body as the type of its step."""
+        where = f"entry {entry.index} of the ledger ({entry.stage.value})"
+        return Entry(
+            index=entry.index,
+            signer=entry.signer,
+            body=read_body(entry.stage, entry.body, where),
+            previous=entry.previous,
+        )
+
+    @property
+    def stage(self) -> Stage:
+        """The step."""
+        return self.body.stage
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry as it is stored and digested."""
@@ -84,62 +94,37 @@ class Entry:
             "index": self.index,
             "stage": self.stage.value,
             "signer": self.signer,
-            "body": dict(self.body),
+            "body": self.body.to_dict(),
             "previous": self.previous,
         }
 
-    @classmethod
-    def from_dict(cls, value: Mapping[str, Any]) -> Entry:
-        """Read an entry; another format or an unknown key is refused, never guessed at."""
-        if not isinstance(value, Mapping):
-            raise SealError(f"a ledger entry is a mapping, found a {type(value).__name__}")
-        if value.get("format") != FORMAT:
-            raise SealError(
-                f"ledger entry of format {value.get('format')!r}; this version reads {FORMAT}"
-            )
-        expected = {"format", "index", "stage", "signer", "body", "previous"}
-        if set(value) != expected:
-            raise SealError(f"a ledger entry has keys {sorted(expected)}, found {sorted(value)}")
-        if not isinstance(value["index"], int) or not isinstance(value["body"], Mapping):
-            raise SealError("a ledger entry needs a whole number as index and a mapping as body")
-        try:
-            stage = Stage(value["stage"])
-        except ValueError:
-            raise SealError(f"unknown step {value['stage']!r} in the ledger") from None
-        return cls(
-            index=value["index"],
-            stage=stage,
-            signer=str(value["signer"]),
-            body=value["body"],
-            previous=str(value["previous"]),
-        )
+    @cached_property
+    def content(self) -> bytes:
+        """The canonical bytes, which are digested and signed."""
+        return canonical_bytes(self.to_dict())
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """The digest that the next entry names."""
-        return digest(self.to_dict())
-
-    def to_bytes(self) -> bytes:
-        """Return the canonical bytes, one line of a ledger file without its line end."""
-        return canonical_bytes(self.to_dict())
+        return sha256(self.content).hexdigest()
 
 
 class Ledger:
     """The audit's steps so far; appending checks the rules above."""
 
-    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+    def __init__(self, entries: Iterable[Entry[LedgerBody]] = ()) -> None:
         # Kept as entries come: a ledger of a hundred thousand is not walked for each of them.
-        self._entries: list[Entry] = []
-        self._stages: dict[Stage, list[Entry]] = {stage: [] for stage in Stage}
+        self._entries: list[Entry[LedgerBody]] = []
+        self._stages: dict[Stage, list[Entry[LedgerBody]]] = {stage: [] for stage in Stage}
         self._authors: list[str] = []  # in force after each entry
         self._known: set[str] = set()  # every key that was in force
         self._head = ORIGIN
-        self._last: Entry | None = None  # that is no note
+        self._last: Entry[LedgerBody] | None = None  # that is no note
         for entry in entries:
             self._admit(entry)
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[Entry[LedgerBody], ...]:
         """The recorded steps, first to last."""
         return tuple(self._entries)
 
@@ -148,25 +133,50 @@ class Ledger:
         """The digest of the last entry, to be signed or published."""
         return self._head
 
-    def find(self, stage: Stage) -> tuple[Entry, ...]:
-        """Return the entries of one step, in order."""
-        return tuple(self._stages[stage])
+    @overload
+    def find(self, kind: Stage) -> tuple[Entry[LedgerBody], ...]: ...
+    @overload
+    def find(self, kind: type[Step]) -> tuple[Entry[Step], ...]: ...
+    def find(self, kind: Stage | type[Step]) -> Sequence[Entry[LedgerBody]]:
+        """Return the entries of a step, or those that say something of a type, in order."""
+        if isinstance(kind, Stage):
+            return tuple(self._stages[kind])
+        return tuple(e for e in self._stages[kind.stage] if isinstance(e.body, kind))
 
     def has(self, stage: Stage) -> bool:
         """Return whether a step was recorded."""
         return bool(self._stages[stage])
 
     @property
-    def path(self) -> Path:
+    def sealed(self) -> Sealed:
+        """What the seal says; an error where nothing is sealed."""
+        for entry in self.find(Sealed):
+            return entry.body
+        raise StageError("the target is not sealed")
+
+    @property
+    def opened(self) -> Opened:
+        """What the opening says; an error where the target was not opened."""
+        for entry in self.find(Opened):
+            return entry.body
+        raise StageError("the target has not been opened")
+
+    @property
+    def claims(self) -> tuple[Entry[Registered] | Entry[Amended], ...]:
+        """The registration and its amendments, first to last: the last is in force."""
+        return (*self.find(Registered), *self.find(Amended))
+
+    @property
+    def schedule(self) -> Schedule:
         """Fixed unless the registration said otherwise."""
-        registered = self._stages[Stage.REGISTERED]
-        return Path(registered[0].body.get("path", "fixed")) if registered else Path.FIXED
+        registered = self.find(Registered)
+        return registered[0].body.path if registered else Schedule.FIXED
 
     @property
     def declaration(self) -> str | None:
         """The digest of the declaration in force: registered, or the last amendment's."""
-        steps = self._stages[Stage.AMENDED] or self._stages[Stage.REGISTERED]
-        return str(steps[-1].body["declaration"]) if steps else None
+        claims = self.claims
+        return claims[-1].body.declaration if claims else None
 
     @property
     def author(self) -> str | None:
@@ -183,25 +193,18 @@ class Ledger:
         return None if self.author is None else self.author[:64]
 
     @property
-    def waiting(self) -> Entry | None:
+    def waiting(self) -> Committed | None:
         """The committed draw of a sequential audit that has no score yet."""
-        last = self._last
-        drawn = last is not None and last.stage is Stage.DRAWN and self.path is Path.SEQUENTIAL
-        return last if drawn else None
+        last = None if self._last is None else self._last.body
+        return last if isinstance(last, Committed) else None
 
-    def append(self, stage: Stage, body: Mapping[str, Any], signer: str) -> Entry:
+    def append(self, body: Step, signer: str) -> Entry[Step]:
         """Record the next step and return its entry."""
-        entry = Entry(
-            index=len(self._entries),
-            stage=stage,
-            signer=signer,
-            body=dict(body),
-            previous=self.head,
-        )
+        entry = Entry(index=len(self._entries), signer=signer, body=body, previous=self.head)
         self._admit(entry)
         return entry
 
-    def _admit(self, entry: Entry) -> None:
+    def _admit(self, entry: Entry[LedgerBody]) -> None:
         if entry.index != len(self._entries):
             raise StageError(f"entry {entry.index} stands where {len(self._entries)} belongs")
         if entry.previous != self.head:
@@ -211,23 +214,27 @@ class Ledger:
         objection = self._objection(entry)
         if objection:
             raise StageError(f"{entry.stage.value}: {objection}")
-        canonical_bytes(entry.to_dict())  # what cannot be sealed is refused before it is recorded
+        self._head = entry.digest  # what cannot be sealed is refused before it is recorded
         self._entries.append(entry)
         self._stages[entry.stage].append(entry)
-        self._head = entry.digest
-        heir = {Stage.SEALED: "author", Stage.ROTATED: "successor"}.get(entry.stage)
-        self._authors.append(self._authors[-1] if heir is None else str(entry.body[heir]))
+        body = entry.body
+        if isinstance(body, Sealed):
+            self._authors.append(body.author)
+        elif isinstance(body, Rotated):
+            self._authors.append(body.successor)
+        else:
+            self._authors.append(self._authors[-1])
         self._known.add(self._authors[-1][:64])
         if entry.stage not in NOTES:
             self._last = entry
 
-    def _objection(self, entry: Entry) -> str | None:
+    def _objection(self, entry: Entry[LedgerBody]) -> str | None:
         """Return why this entry may not come next, or nothing."""
-        stage, has = entry.stage, self.has
+        stage, has, body = entry.stage, self.has, entry.body
         if stage in ONCE and has(stage):
             return "recorded already, and it is recorded once"
-        if stage is Stage.SEALED:
-            return _author_objection(entry)
+        if isinstance(body, Sealed):
+            return _author_objection(body, entry.signer)
         if not has(Stage.SEALED):
             return "the target must be sealed first"
         if entry.signer != self.signer:
@@ -235,90 +242,74 @@ class Ledger:
                 f"it is signed by {entry.signer[:16]}..., and the key in force is "
                 f"{str(self.signer)[:16]}..., which has not handed over to it"
             )
-        if stage is Stage.ROTATED:
-            return _rotation_objection(entry, self._known)
+        if isinstance(body, Rotated):
+            return _rotation_objection(body, self._known)
         if stage is Stage.DEVELOPED:
             return "development ends with registration" if has(Stage.REGISTERED) else None
         if stage is Stage.REGISTERED:
-            if entry.body.get("path", "fixed") not in [path.value for path in Path]:
-                return f"there is no path {entry.body['path']!r}"
-            return _missing(entry.body, "declaration")
+            return None
         if not has(Stage.REGISTERED):
             return "the claim must be registered first"
-        if stage is Stage.AMENDED:
-            return self._amendment_objection(entry)
-        if stage is Stage.DRAWN:
-            return self._draw_objection(entry)
+        if isinstance(body, Amended):
+            return self._amendment_objection(body)
+        if isinstance(body, Frozen | Committed):
+            return self._draw_objection(body)
         if stage is Stage.OPENED:
-            fixed = self.path is Path.FIXED
+            fixed = self.schedule is Schedule.FIXED
             return "all releases must be drawn first" if fixed and not has(Stage.DRAWN) else None
         if not has(Stage.OPENED):
             return "the target has not been opened"
-        if stage is Stage.SCORED:
-            return self._score_objection(entry)
+        if isinstance(body, Favored | Judged):
+            return self._score_objection(body)
         if stage is Stage.CERTIFIED:
             return "a committed draw has not been scored" if self.waiting else None
-        if stage is Stage.DEVIATED:
-            more = sorted(set(entry.body) - {"reason", "design", "time"})
-            return (
-                f"a deviation says what happened and decides nothing, got {more}" if more else None
-            )
-        if stage is Stage.CORRECTED and not has(Stage.CERTIFIED):
+        if isinstance(body, Corrected) and not has(Stage.CERTIFIED):
             return "there is no certificate to correct"
-        if stage is Stage.CORRECTED and has(Stage.CORRECTED):
+        if isinstance(body, Corrected) and has(Stage.CORRECTED):
             return "there is one correction already; another decides nothing and is a deviation"
         return None
 
-    def _amendment_objection(self, entry: Entry) -> str | None:
+    def _amendment_objection(self, body: Amended) -> str | None:
         if self.has(Stage.OPENED):
             return "the target has been opened; record a deviation instead"
-        if entry.body.get("supersedes") != self.declaration:
+        if body.supersedes != self.declaration:
             return f"it must name the declaration it supersedes, {self.declaration}"
-        return _missing(entry.body, "declaration")
+        return None
 
-    def _draw_objection(self, entry: Entry) -> str | None:
+    def _draw_objection(self, body: Frozen | Committed) -> str | None:
         if self.has(Stage.CERTIFIED):
             return "the audit is certified"
-        if self.path is Path.FIXED:
-            return "recorded already, and it is recorded once" if self.has(Stage.DRAWN) else None
+        if self.schedule is Schedule.FIXED:
+            if self.has(Stage.DRAWN):
+                return "recorded already, and it is recorded once"
+            return None if isinstance(body, Frozen) else "a fixed audit freezes its draws together"
         if not self.has(Stage.OPENED):
             return "a sequential audit draws after the target is opened"
         if self.waiting is not None:
             return "the draw before it has not been scored"
-        return _missing(entry.body, "release")
+        return None if isinstance(body, Committed) else "it must name its release by digest"
 
-    def _score_objection(self, entry: Entry) -> str | None:
-        if self.path is Path.FIXED:
+    def _score_objection(self, body: Favored | Judged) -> str | None:
+        if self.schedule is Schedule.FIXED:
             return "a fixed audit scores all releases when it is opened"
-        draw = self.waiting
-        if draw is None or entry.body.get("release") != draw.body["release"]:
+        if self.waiting is None or body.release != self.waiting.release:
             return "it must score the draw committed just before it"
         return None
 
 
-def _missing(body: Mapping[str, Any], key: str) -> str | None:
-    return None if isinstance(body.get(key), str) else f"it must name its {key} by digest"
-
-
-def _author_objection(entry: Entry) -> str | None:
+def _author_objection(body: Sealed, signer: str) -> str | None:
     """Return why the seal's author is not who signs it, or nothing."""
-    author = entry.body.get("author")
-    if not isinstance(author, str) or _IDENTITY.fullmatch(author) is None:
-        return "it must name its author by identity, 128 hexadecimal digits"
-    if author[:64] != entry.signer:
-        return f"its author is {author[:16]}..., and it is signed by {entry.signer[:16]}..."
-    return _nobody(author)
+    if body.author[:64] != signer:
+        return f"its author is {body.author[:16]}..., and it is signed by {signer[:16]}..."
+    return _nobody(body.author)
 
 
-def _rotation_objection(entry: Entry, known: set[str]) -> str | None:
+def _rotation_objection(body: Rotated, known: set[str]) -> str | None:
     """Return why a key may not hand over as this entry says, or nothing."""
-    successor = entry.body.get("successor")
-    if not isinstance(successor, str) or _IDENTITY.fullmatch(successor) is None:
-        return "it must name its successor by identity, 128 hexadecimal digits"
     # A key that was given up may have been given up because somebody else has it.
-    if successor[:64] in known:
+    if body.successor[:64] in known:
         return "its successor has signed here before"
-    return _nobody(successor)
+    return _nobody(body.successor)
 
 
 def _nobody(identity: str) -> str | None:

@@ -14,10 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from proxyguard.documents.ledger import Overlap
 from proxyguard.errors import DiskError, KeyMissing, TargetReused
 from proxyguard.seal.entropy import random_bytes
 from proxyguard.seal.fingerprint import SIZE, RecordSet, Table
@@ -81,57 +82,6 @@ class Request:
         return "granted " + hashlib.sha256("".join(sorted(self.targets)).encode()).hexdigest()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Overlap:
-    """How the records of a target met one set of records in an earlier or the same audit."""
-
-    audit: str  # its name
-    member: str
-    role: str
-    same_table: bool
-    records: int  # of that role
-    shared: int  # the very records of this target
-    twins: int  # records of this target with the values of one of those
-    expected_twins: float  # about, by coincidence
-    excess: bool  # more twins than coincidence explains
-    columns: str  # over which columns the twins agree
-    same_audit: bool
-    opened: bool  # whether the target of that audit had been opened
-
-    @property
-    def reused(self) -> bool:
-        """Whether records of this target shaped something in another audit before.
-
-        Twins beyond coincidence count as the same records: a row less or a column more must
-        not make a fresh target of one that was seen.
-        """
-        seen = self.role != "target" or self.opened
-        return not self.same_audit and (self.shared > 0 or self.excess) and seen
-
-    @property
-    def leaked(self) -> bool:
-        """Whether records of this target are, it seems, in the same audit's development part."""
-        return self.same_audit and self.role != "target" and (self.shared > 0 or self.excess)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values; the expected number to one decimal."""
-        return {
-            "audit": self.audit,
-            "member": self.member,
-            "role": self.role,
-            "same_table": self.same_table,
-            "records": self.records,
-            "shared": self.shared,
-            "twins": self.twins,
-            "expected_twins": f"{self.expected_twins:.1f}",
-            "excess": self.excess,
-            "columns": self.columns,
-            "same_audit": self.same_audit,
-            "opened": self.opened,
-            "reused": self.reused,
-        }
-
-
 def find_overlaps(
     audit: str,
     name: str,
@@ -163,6 +113,9 @@ def find_overlaps(
             number = meeting.expected
             if own and other.member == member and same:
                 number = expected.get((member, other.role), number)
+            # Of one table it is known which records are the same, and which only equal.
+            excess = meeting.excess and not same
+            opened = not own and other.opened
             overlap = Overlap(
                 audit=other.name,
                 member=other.member,
@@ -171,12 +124,14 @@ def find_overlaps(
                 records=len(other.records),
                 shared=shared,
                 twins=twins if same else max(twins, meeting.twins if meeting.excess else 0),
-                expected_twins=number,
-                # Of one table it is known which records are the same, and which only equal.
-                excess=meeting.excess and not same,
+                expected_twins=f"{number:.1f}",
+                excess=excess,
                 columns=meeting.columns if meeting.excess else "all columns",
                 same_audit=own,
-                opened=not own and other.opened,
+                opened=opened,
+                reused=Overlap.reuse(
+                    role=other.role, shared=shared, excess=excess, same_audit=own, opened=opened
+                ),
             )
             if overlap.shared or overlap.twins or overlap.same_audit:
                 overlaps.append(overlap)
@@ -418,34 +373,33 @@ def met_words(met: Sequence[Overlap]) -> str:
     )
 
 
-def worst_met(steps: Iterable[tuple[str, Mapping[str, Any]]]) -> list[dict[str, Any]]:
+def worst_met(told: Sequence[Sequence[Overlap]]) -> list[Overlap]:
     """Return what a ledger says of a target's records, the worst that any step recorded.
 
-    ``steps`` are its stages and bodies. A store that was deleted after the seal knows nothing
-    at the opening; what the seal recorded stands.
+    ``told`` is what each step recorded at which the store was asked, first to last. A store that
+    was deleted after the seal knows nothing at the opening; what the seal recorded stands.
     """
-    met: list[dict[str, Any]] = []
-    told = [body["lineage"] for stage, body in steps if stage in _TELL]
+    met: list[Overlap] = []
     for overlaps in reversed(told):
         met += [
-            dict(earlier)
-            for earlier in overlaps
-            if not any(_as_bad(later, earlier) for later in met)
+            earlier for earlier in overlaps if not any(_as_bad(later, earlier) for later in met)
         ]
     return met
 
 
-_TELL = ("sealed", "registered", "opened")
-"""Steps at which the store is asked, and the answer recorded."""
-
-
-def _as_bad(later: Mapping[str, Any], earlier: Mapping[str, Any]) -> bool:
+def _as_bad(later: Overlap, earlier: Overlap) -> bool:
     """Return whether a later step tells of the same meeting, and of no less."""
-    same = ("audit", "member", "role", "same_audit")
-    counts = ("shared", "twins", "excess", "opened", "reused")
-    return all(later[name] == earlier[name] for name in same) and all(
-        later[name] >= earlier[name] for name in counts
+    return _meeting(later) == _meeting(earlier) and all(
+        now >= before for now, before in zip(_badness(later), _badness(earlier), strict=True)
     )
+
+
+def _meeting(overlap: Overlap) -> tuple[str, str, str, bool]:
+    return overlap.audit, overlap.member, overlap.role, overlap.same_audit
+
+
+def _badness(overlap: Overlap) -> tuple[int, int, bool, bool, bool]:
+    return overlap.shared, overlap.twins, overlap.excess, overlap.opened, overlap.reused
 
 
 def _insert(base: sqlite3.Connection, audit: str, name: str, roles: Roles) -> None:

@@ -65,7 +65,7 @@ def test_every_release_is_recognized_as_all_thirty_were(paper: Audit) -> None:
 
 
 def test_the_source_and_the_frozen_limits_are_the_published_ones(paper: Audit) -> None:
-    facts = paper.journal().ledger.entries[1].body["members"]["target"]
+    facts = paper.journal().ledger.entries[1].body.to_dict()["members"]["target"]
     risks = {name: float(value) for name, value in facts["risks"].items()}
     assert facts["source"]["selected"] == "forest"
     assert float(facts["source"]["threshold"]) == pytest.approx(0.222, abs=1e-12)

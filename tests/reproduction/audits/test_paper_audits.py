@@ -170,7 +170,7 @@ def test_stand_ins_have_the_published_verdicts_and_ours_use_the_same_draws(tmp_p
     ours = begin(tmp_path, "stand-ins-ours", draws=1)
     paper.draw()
     share_draws(paper, ours)
-    drawn = {audit: audit.draw()["members"] for audit in (paper, ours)}
+    drawn = {audit: audit.draw().members for audit in (paper, ours)}
     assert drawn[paper] == drawn[ours]
     decided = {}
     for audit in (paper, ours):

@@ -62,8 +62,8 @@ def verdicts(audit: pg.Audit) -> dict[str, dict[str, Any]]:
 def test_targets_have_the_published_sizes_and_small_ones_resolve_nothing(screen: pg.Audit) -> None:
     groups = screen.certificate()["verdicts"]
     assert len(groups) == 3 * len(TABLES)
-    sealed = screen.journal().ledger.entries[0].body["members"]
-    assert {name: sealed[name]["records"] for name in TABLES} == {
+    sealed = screen.journal().ledger.sealed.members
+    assert {name: sealed[name].records for name in TABLES} == {
         name: size for name, (_, size) in TABLES.items()
     }
     found, published = tallies_of(screen), AUDITS["screen"].tallies

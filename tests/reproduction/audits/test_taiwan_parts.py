@@ -20,7 +20,6 @@ import proxyguard as pg
 from proxyguard.adapters.library import best_threshold
 from proxyguard.adapters.pipelines import boosting, forest
 from proxyguard.draw.protocol import Seed
-from proxyguard.seal.ledger import Stage
 from reproduction.audits.published import AUDITS
 from reproduction.audits.reproduce import HERE
 from reproduction.audits.taiwan import OUTCOME, SEEDS, policy_risks, published_parts, write_taiwan
@@ -58,7 +57,7 @@ def sealed(work: Path) -> dict[str, pg.Audit]:
 def test_the_lineage_store_gives_the_published_table(sealed: dict[str, pg.Audit]) -> None:
     published = AUDITS["taiwan-bootstrap"].lineage
     for name in ("aim", "bootstrap"):
-        identity = str(sealed[name].journal().ledger.find(Stage.SEALED)[0].body["audit"])
+        identity = str(sealed[name].journal().ledger.sealed.audit)
         found = {
             one.role: one.shared
             for one in sealed[name].home.lineage.overlaps(identity, {})

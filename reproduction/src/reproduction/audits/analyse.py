@@ -16,6 +16,8 @@ import proxyguard as pg
 from proxyguard.audit.decide import groups_of, readings_of
 from proxyguard.audit.folder import CERTIFICATE, CORRECTION, EVIDENCE, RELEASES
 from proxyguard.certificate.certify import certify_evidence, reading_of
+from proxyguard.documents.evidence import Evidence
+from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.evidence.record import read_evidence
 from proxyguard.evidence.releases import evidence_of
 from proxyguard.modes.catalog import mechanism_claim
@@ -117,9 +119,9 @@ def tally_pvalue(tables: Sequence[tuple[Tally, Tally]]) -> float:
 def analyse(audit: pg.Audit, choices: Mapping[str, Any]) -> dict[str, Bounds]:
     """Return each mechanism's bounds under another claim, from what the audit wrote down."""
     registry = audit.folder.registry(audit.journal())
-    evidence = audit.folder.read_json(EVIDENCE)
-    groups = groups_of(registry, audit.folder.read_json(RELEASES))
-    seed = int(evidence["seed"])
+    evidence = audit.folder.document(Evidence, EVIDENCE)
+    groups = groups_of(registry, audit.folder.document(ReleaseManifest, RELEASES))
+    seed = int(evidence.seed)
     registered = readings_of(registry, groups, seed)
     declared = registry.declaration.claim
     common = {"reliability_target": declared.reliability_target, "alpha": declared.alpha,
@@ -129,7 +131,7 @@ def analyse(audit: pg.Audit, choices: Mapping[str, Any]) -> dict[str, Bounds]:
     audits = {}
     for group in groups:
         reading, _ = registered[group.name]
-        record = evidence["groups"][group.name]
+        record = evidence.groups[group.name]
         levels = claim.levels(
             n_releases=len(group.draws),
             n_requirements=len(group.requirements),
@@ -138,7 +140,7 @@ def analyse(audit: pg.Audit, choices: Mapping[str, Any]) -> dict[str, Bounds]:
         other = evidence_of(
             read_evidence(record, reading).columns,
             reading_of(claim, group.requirements, reading.design, levels, seed),
-            releases=tuple(record["releases"]),
+            releases=record.releases,
             bounds_level=levels.bounds,
         )
         audits[group.name] = (other, levels)

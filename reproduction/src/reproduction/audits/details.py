@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import proxyguard as pg
 from proxyguard.audit.folder import EVIDENCE
-from proxyguard.report.provenance import more_twins_than_expected
-from proxyguard.seal.ledger import Stage
+from proxyguard.documents.ledger import Amended, Certified, Corrected, Deviated, Opened, Overlap
 from reproduction.audits.analyse import (
     Bounds,
     Run,
@@ -109,7 +107,7 @@ def withdrawn(run: Run, published: Published) -> str:
         return ""
     ledger = run.original.journal().ledger
     name = run.original.certificate()["name"]
-    (deviation,), (correction,) = ledger.find(Stage.DEVIATED), ledger.find(Stage.CORRECTED)
+    (deviation,), (correction,) = ledger.find(Deviated), ledger.find(Corrected)
     before, after = certified_bounds(run.original), corrected_bounds(run.original)
     others = other_configurations(run.original, published)
     rows = []
@@ -125,7 +123,7 @@ def withdrawn(run: Run, published: Published) -> str:
     words = (
         f"The original analysis, `audits/{name}`: the same records and draws, the target "
         "registered as an iid sample and tested by empirical Bernstein. Recorded after opening:\n\n"
-        f"- deviation: {deviation.body['reason']}\n- correction: {correction.body['reason']}\n\n"
+        f"- deviation: {deviation.body.reason}\n- correction: {correction.body.reason}\n\n"
     )
     words += (
         "The corrective certificate takes the default tests of such strata: the registered one "
@@ -160,8 +158,8 @@ def privacy(audit: pg.Audit) -> str:
 def history(run: Run, published: Published) -> str:
     """Return amendments, and how many target records earlier audits had met."""
     amended = [
-        f"Amended before opening: {entry.body['reason']}.\n"
-        for entry in run.paper.journal().ledger.find(Stage.AMENDED)
+        f"Amended before opening: {entry.body.reason}.\n"
+        for entry in run.paper.journal().ledger.find(Amended)
     ]
     rows = [row for audit in run.certified for row in _met(audit)]
     if rows:
@@ -182,9 +180,7 @@ def _published_lineage(run: Run, published: Published) -> str:
     audits = {audit.folder.path.name: audit for audit in (*run.sealed_only, run.paper)}
     rows = []
     for name, theirs in published.lineage.items():
-        found = {
-            one["role"]: one["shared"] for one in _overlaps(audits[name]) if one["audit"] == FIRST
-        }
+        found = {one.role: one.shared for one in _overlaps(audits[name]) if one.audit == FIRST}
         rows += [
             (name, f"{role} of {FIRST}", count, found.get(role, 0))
             for role, count in zip(ROLES, theirs, strict=True)
@@ -196,15 +192,12 @@ def _published_lineage(run: Run, published: Published) -> str:
     )
 
 
-def _overlaps(audit: pg.Audit) -> list[dict[str, Any]]:
+def _overlaps(audit: pg.Audit) -> Sequence[Overlap]:
     """Return how the target met other audits: as its opening recorded it, or as it is known."""
     journal = audit.journal()
-    opened = journal.ledger.find(Stage.OPENED)
-    if opened:
-        recorded: list[dict[str, Any]] = opened[0].body["lineage"]
-        return recorded
-    sealed = str(journal.ledger.find(Stage.SEALED)[0].body["audit"])
-    return [one.to_dict() for one in audit.home.lineage.overlaps(sealed, {})]
+    for opened in journal.ledger.find(Opened):
+        return opened.body.lineage
+    return audit.home.lineage.overlaps(journal.ledger.sealed.audit, {})
 
 
 def _met(audit: pg.Audit) -> list[tuple[str, str, str, int, int, str]]:
@@ -212,17 +205,17 @@ def _met(audit: pg.Audit) -> list[tuple[str, str, str, int, int, str]]:
 
     Parts that share no record and have no more twins than coincidence gives are left out.
     """
-    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    found: dict[tuple[str, str], list[Overlap]] = {}
     for one in _overlaps(audit):
-        if not one["same_audit"]:
-            found.setdefault((one["role"], one["audit"]), []).append(one)
+        if not one.same_audit:
+            found.setdefault((one.role, one.audit), []).append(one)
     name = audit.certificate()["name"]
     rows = []
     for (role, other), parts in found.items():
-        shared = sum(one["shared"] for one in parts)
-        twins = sum(one["twins"] - one["shared"] for one in parts)
-        expected = sum(float(one["expected_twins"]) for one in parts)
-        if shared or any(more_twins_than_expected(one) for one in parts):
+        shared = sum(one.shared for one in parts)
+        twins = sum(one.twins - one.shared for one in parts)
+        expected = sum(float(one.expected_twins) for one in parts)
+        if shared or any(one.excess for one in parts):
             rows.append((name, role, other, shared, twins, f"{expected:.1f}" if twins else ""))
     return rows
 
@@ -246,7 +239,7 @@ def times(runs: Mapping[str, Run]) -> str:
 def _seconds(audit: pg.Audit) -> str:
     ledger = audit.journal().ledger
     begin, end = (
-        datetime.fromisoformat(ledger.find(stage)[0].body["time"])
-        for stage in (Stage.SEALED, Stage.CERTIFIED)
+        datetime.fromisoformat(body.time)
+        for body in (ledger.sealed, ledger.find(Certified)[0].body)
     )
     return f"{(end - begin).total_seconds():.0f}"
