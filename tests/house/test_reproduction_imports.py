@@ -49,13 +49,11 @@ PRIVATE = {
     "draw.processes": {"end_with_parent"},
     "plan.power": {"conditional_power", "exact_power"},
     "plan.targets": {"Targets"},
-    "plan.two_valued": {"count_pvalues"},
     "registry.budget": {
         "Budget", "count_violation_budget", "direct_budget", "family_shares", "named_budget",
         "sharp_budget", "violation_budget",
     },
     "registry.choices": {"Bound"},
-    "registry.test": {"ComponentTest"},
 }  # fmt: skip
 
 

@@ -32,9 +32,7 @@ from reproduction.studies.study import Cell, Status, Study
 from reproduction.studies.twice import Asked, Check, Losses, Twice, in_turn, two_valued
 
 Choices = Mapping[str, Any]
-TESTS: Mapping[str, str] = {
-    **{name: test.value for name, test in COUNT_TESTS.items()}, "betting": "betting",
-}  # fmt: skip
+TESTS: Mapping[str, str] = {**COUNT_TESTS, "betting": "betting"}
 COUNTED: Choices = {
     "mode": "count",
     "threshold": COUNT_THRESHOLD,
