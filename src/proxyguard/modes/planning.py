@@ -292,11 +292,15 @@ BOUNDS = ("sharp", "rescaled", "paper")
 # Counts that validate.
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
+def lower_limits(releases: int, alpha: float) -> Array:
+    """Return the Clopper-Pearson lower limit of every count out of R."""
+    return clopper_pearson_lower(np.arange(releases + 1), releases, alpha=alpha)
+
+
 def least_recognized(releases: int, *, target: float, alpha: float) -> int:
     """Return the least count with ``CP_lower > target``, ``R + 1`` if there is none."""
-    limits = clopper_pearson_lower(np.arange(releases + 1), releases, alpha=alpha)
-    return int(np.searchsorted(limits, target, side="right"))
+    return int(np.searchsorted(lower_limits(releases, alpha), target, side="right"))
 
 
 def least_mean_score(releases: int, rate: float, *, alpha: float) -> float:

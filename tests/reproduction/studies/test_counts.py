@@ -17,6 +17,8 @@ from proxyguard.exact.multiplicity import (
     tail_fisher_count,
     tail_simes_count,
 )
+from proxyguard.modes.count import least_counted
+from proxyguard.registry.budget import direct_budget
 from reproduction.studies import counts
 
 N, TOLERANCE = 60, 0.1
@@ -174,7 +176,8 @@ def test_counts_above_every_decision_share_a_code() -> None:
 @pytest.mark.parametrize(("releases", "threshold"), [(50, 0.003), (100, 0.004), (25, 0.003)])
 def test_the_count_validates_from_its_least_score_on(releases: int, threshold: float) -> None:
     alpha_target, alpha_draws = Fraction(9, 1000), Fraction(1, 1000)
-    least = counts.least_count_score(releases, 0.8, Fraction(threshold), alpha_target, alpha_draws)
+    budget = direct_budget(alpha_target + alpha_draws, target_share=Fraction(9, 10))
+    least = least_counted(budget, Fraction(threshold), releases, target=0.8)
 
     def validates(scores: int) -> bool:
         # Theory section 3: m* is the largest m <= R with (m - (R - N)) alpha_Z < m t.

@@ -13,6 +13,7 @@ from proxyguard.exact.binomial import clopper_pearson_lower
 from proxyguard.exact.evalues import largest_invalid_count, mixture_evalues
 from proxyguard.exact.mean import bentkus_pvalue
 from proxyguard.exact.multiplicity import holm
+from proxyguard.modes.planning import least_recognized
 from reproduction.studies import passing
 
 PVALUES = st.lists(st.floats(0.0, 0.1), min_size=1, max_size=25)
@@ -72,11 +73,11 @@ def test_no_mean_passes_a_level_below_every_p_value() -> None:
 
 
 def test_the_least_count_is_the_first_whose_limit_is_above_the_target() -> None:
-    least = passing.least_count(100, 0.05, 0.8)
+    least = least_recognized(100, target=0.8, alpha=0.05)
     assert least == 87  # theory section 2: oracle labels, 87 of 100
     assert clopper_pearson_lower(least, 100, alpha=0.05) > 0.8
     assert clopper_pearson_lower(least - 1, 100, alpha=0.05) <= 0.8
-    assert passing.least_count(5, 0.05, 0.8) == 6  # .05^(1/5) = .549: no count is enough
+    assert least_recognized(5, target=0.8, alpha=0.05) == 6  # .05^(1/5) = .549: no count is enough
 
 
 def test_an_allowance_of_one_leaves_nothing_to_rescale() -> None:

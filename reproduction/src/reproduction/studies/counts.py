@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cache
 from math import prod
 from typing import Any
@@ -21,8 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from proxyguard.exact.binomial import clopper_pearson_lower, lower_tail, upper_tail
-from proxyguard.exact.evalues import largest_invalid_count
+from proxyguard.exact.binomial import lower_tail, upper_tail
 from proxyguard.exact.sharp import default_threshold, sharp_pvalue
 
 Array = NDArray[np.float64]
@@ -248,32 +246,6 @@ def sharp_pvalues(releases: int, target: float, threshold: float) -> Array:
 def sharp_threshold(releases: int, target: float, alpha: float) -> float:
     """Return the default threshold ``t`` of the sharp certificate, 0 if none can validate."""
     return default_threshold(releases, target=target, alpha=alpha) or 0.0
-
-
-@cache
-def least_count_score(
-    releases: int,
-    target: float,
-    threshold: Fraction,
-    alpha_target: Fraction,
-    alpha_draws: Fraction,
-) -> int:
-    """Return the least number of scores that the e-value count validates, ``R + 1`` if none.
-
-    Theory section 3 with ``E = 1{p <= t}/t``: the bound ``CP_lower(K_LB; R, alpha_Q)`` has to
-    lie above the target; it grows with the number of scores.
-    """
-
-    def validates(scores: int) -> bool:
-        evalues = [Fraction(0)] * (releases - scores) + [1 / threshold] * scores
-        valid = releases - largest_invalid_count(evalues, alpha=alpha_target)
-        return bool(clopper_pearson_lower(valid, releases, alpha=float(alpha_draws)) > target)
-
-    low, high = 0, releases + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if validates(middle) else (middle, high)
-    return high
 
 
 def validated_mechanisms(counts: Integers, pvalues: Array, alpha: float) -> Integers:

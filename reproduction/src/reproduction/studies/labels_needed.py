@@ -17,10 +17,13 @@ from scipy import special
 
 from proxyguard import RegistryError
 from proxyguard.exact.binomial import upper_tail
-from proxyguard.exact.contamination import chernoff_ceiling, markov_allowance
+from proxyguard.exact.contamination import chernoff_ceiling
 from proxyguard.exact.sharp import critical_count, largest_threshold
 from proxyguard.modes.count import least_counted
+from proxyguard.modes.direct import least_favorable
+from proxyguard.modes.planning import least_recognized
 from proxyguard.registry.budget import direct_budget
+from proxyguard.registry.choices import Bound
 from reproduction.studies.count_tests import count_pvalues
 from reproduction.studies.counts import Array
 from reproduction.studies.loss_families import (
@@ -38,7 +41,6 @@ from reproduction.studies.loss_families import (
     Flags,
     R,
 )
-from reproduction.studies.passing import least_count, lower_limits
 from reproduction.studies.study import (
     Cell,
     Metrics,
@@ -66,7 +68,7 @@ def named_flags(ordered: Array) -> list[Flags]:
     """Return which repetitions the named certificate validates, by release share."""
     found = []
     for share in RELEASE_SHARES:
-        needed = least_count(R, ALPHA * (1 - share), TARGET)
+        needed = least_recognized(R, target=TARGET, alpha=ALPHA * (1 - share))
         levels = ALPHA * share / np.arange(R, 0, -1)
         passes = np.all(ordered[:, :needed] <= levels[:needed], axis=1)
         found.append(passes if needed <= R else np.zeros_like(passes))
@@ -88,9 +90,9 @@ def direct_settings(limits: Sequence[float], margin: float, n: int) -> list[tupl
     for slack in (part * margin for part in SLACKS):
         kappa = max(chernoff_ceiling(limit - slack, limit, n) for limit in limits)
         for share in TARGET_SHARES:
-            allowance = markov_allowance(kappa, ALPHA * share)
-            bounds = lower_limits(R, ALPHA * (1 - share)) - allowance
-            found.append((slack, int(np.searchsorted(bounds, TARGET, side="right"))))
+            budget = direct_budget(ALPHA, target_share=share)
+            needed = least_favorable(R, Bound.PAPER, budget, kappa=kappa, target=TARGET)
+            found.append((slack, needed))
     return found
 
 

@@ -17,6 +17,8 @@ from scipy.stats import binom
 
 from proxyguard.exact.binomial import upper_tail
 from proxyguard.exact.sharp import default_violation_threshold
+from proxyguard.modes.count import least_counted
+from proxyguard.registry.budget import direct_budget
 from reproduction.studies.count_tests import COUNT_TESTS, OTHER_TESTS, count_pvalues
 from reproduction.studies.counts import (
     UNRELIABLE,
@@ -26,7 +28,6 @@ from reproduction.studies.counts import (
     bar,
     below,
     largest_count_law,
-    least_count_score,
     sharp_pvalues,
     sharp_threshold,
     validated_mechanisms,
@@ -116,10 +117,8 @@ def counted(counts: Integers, test: str, n: int) -> Integers:
 
 def _least_counted(releases: int) -> int:
     """Return the least number of scores that the e-value count validates."""
-    local = Fraction(str(ALPHA)) / H
-    return least_count_score(
-        releases, TARGET, COUNT_THRESHOLD, COUNT_SHARE * local, (1 - COUNT_SHARE) * local
-    )
+    budget = direct_budget(Fraction(str(ALPHA)) / H, target_share=COUNT_SHARE)
+    return least_counted(budget, COUNT_THRESHOLD, releases, target=TARGET)
 
 
 @cache

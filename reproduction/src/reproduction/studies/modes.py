@@ -13,6 +13,7 @@ import numpy as np
 
 from proxyguard.exact.contamination import bentkus_ceiling, chernoff_ceiling, markov_allowance
 from proxyguard.exact.sharp import default_violation_threshold
+from proxyguard.modes.planning import lower_limits
 from reproduction.studies.counts import UNRELIABLE, VIOLATION, sharp_threshold
 from reproduction.studies.mode_targets import (
     HIGH_SIGNAL,
@@ -34,7 +35,6 @@ from reproduction.studies.passing import (
     attainable,
     count_true,
     count_validates,
-    lower_limits,
     named_validates,
     passing_at,
     pvalue_passing,

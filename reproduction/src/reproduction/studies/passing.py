@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.exact.binomial import clopper_pearson_lower, lower_tail_table
+from proxyguard.exact.binomial import lower_tail_table
 from proxyguard.exact.contamination import threshold_ceiling
+from proxyguard.modes.planning import least_recognized, lower_limits
 from reproduction.studies.counts import Array, sharp_pvalues, sharp_threshold
 
 Counts = NDArray[np.int64]
@@ -34,17 +34,6 @@ COUNT_TARGET, COUNT_DRAWS = Fraction(45, 1000), 0.005
 def count_true(passes: Decisions) -> Counts:
     """Return how many are true along the last axis."""
     return np.asarray(np.count_nonzero(passes, axis=-1), dtype=np.int64)
-
-
-@cache
-def lower_limits(releases: int, level: float) -> Array:
-    """Return the Clopper-Pearson lower limit of every count."""
-    return clopper_pearson_lower(np.arange(releases + 1), releases, alpha=level)
-
-
-def least_count(releases: int, level: float, target: float) -> int:
-    """Return the least count whose lower limit is above the target, ``R + 1`` if none is."""
-    return int(np.searchsorted(lower_limits(releases, level), target, side="right"))
 
 
 def holm_reaches(
@@ -74,7 +63,7 @@ def named_validates(
     passing: Passing, shape: tuple[int, int], *, levels: tuple[float, float], target: float
 ) -> Decisions:
     """Return which rows named mode validates; levels of the releases and the mechanism."""
-    needed = least_count(shape[1], levels[1], target)
+    needed = least_recognized(shape[1], target=target, alpha=levels[1])
     return holm_reaches(passing, shape, alpha=levels[0], needed=needed)
 
 

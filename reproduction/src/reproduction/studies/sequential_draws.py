@@ -6,12 +6,13 @@ from functools import cache
 
 import numpy as np
 
-from proxyguard.exact.binomial import clopper_pearson_lower, upper_tail
+from proxyguard.exact.binomial import upper_tail
 from proxyguard.exact.contamination import markov_allowance
 from proxyguard.exact.sequential import Boundary, bernoulli_lower, sharp_boundary, stopping
-from proxyguard.exact.sharp import critical_count
 from proxyguard.modes.bound import rescale
-from proxyguard.registry.budget import direct_budget
+from proxyguard.modes.direct import least_favorable
+from proxyguard.registry.budget import direct_budget, sharp_budget
+from proxyguard.registry.choices import Bound
 from reproduction.studies.counts import Array
 from reproduction.studies.study import (
     Cell,
@@ -51,10 +52,8 @@ def sequential_draws(
 
     return tally(
         {
-            "fixed, direct": lambda: fixed(_least_direct(KAPPA)),
-            "fixed, sharp": lambda: fixed(
-                int(critical_count(DRAWS, target=TARGET, kappa=KAPPA, alpha=ALPHA))
-            ),
+            "fixed, direct": lambda: fixed(_least(Bound.PAPER)),
+            "fixed, sharp": lambda: fixed(_least(Bound.SHARP)),
             "sequential, rescaled": lambda: sequential("rescaled", False),
             "sequential, rescaled, futility": lambda: sequential("rescaled", True),
             "sequential, sharp": lambda: sequential("sharp", False),
@@ -64,11 +63,10 @@ def sequential_draws(
     )
 
 
-def _least_direct(kappa: float) -> int:
-    """Return the least count that validates by the paper's bound, ``DRAWS + 1`` if none does."""
-    limits = clopper_pearson_lower(np.arange(DRAWS + 1), DRAWS, alpha=float(SPLIT["alpha_Q"]))
-    allowance = markov_allowance(kappa, float(SPLIT["alpha_Z"]))
-    return int(np.searchsorted(limits - allowance, TARGET, side="right"))
+def _least(bound: Bound) -> int:
+    """Return the least count of all draws that validates by a bound, ``DRAWS + 1`` if none does."""
+    budget = sharp_budget("0.05") if bound is Bound.SHARP else SPLIT
+    return least_favorable(DRAWS, bound, budget, kappa=KAPPA, target=TARGET)
 
 
 @cache

@@ -27,6 +27,7 @@ from proxyguard.exact.contamination import (
     most_at_cutoff,
 )
 from proxyguard.exact.sharp import default_violation_threshold
+from proxyguard.modes.planning import least_recognized, lower_limits
 from reproduction.studies.count_tests import COUNT_TESTS, count_pvalues
 from reproduction.studies.counts import UNRELIABLE, VIOLATION, Array, sharp_threshold
 from reproduction.studies.passing import (
@@ -38,8 +39,6 @@ from reproduction.studies.passing import (
     attainable,
     count_true,
     count_validates,
-    least_count,
-    lower_limits,
     named_validates,
     passing_at,
     pvalue_passing,
@@ -80,7 +79,7 @@ def ranks(risks: Array, uniforms: Array, *, side: Literal["left", "right"]) -> C
 
 def oracle_power(releases: int, eta: float) -> float:
     """Return the exact chance that the oracle's limit lies above the target."""
-    return float(upper_tail(least_count(releases, ALPHA, TARGET), releases, eta))
+    return float(upper_tail(least_recognized(releases, target=TARGET, alpha=ALPHA), releases, eta))
 
 
 def exact_oracle(cell: Cell) -> dict[tuple[str, str], float]:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 
-from proxyguard.exact.sharp import critical_count
-from proxyguard.modes.bound import ReliabilityBound
-from proxyguard.modes.direct import certify_direct, certify_rescaled
-from proxyguard.modes.evidence import DirectEvidence
-from proxyguard.registry.budget import Budget, direct_budget
+from proxyguard.modes.direct import least_favorable
+from proxyguard.registry.budget import Budget, direct_budget, sharp_budget
+from proxyguard.registry.choices import Bound
 from reproduction.studies.counts import sharp_threshold
 from reproduction.studies.study import (
     Cell,
@@ -28,21 +24,6 @@ from reproduction.studies.study import (
 ALPHA, TARGET = 0.05, 0.8
 
 
-def least_count(
-    certify: Callable[[DirectEvidence, Budget], ReliabilityBound],
-    budget: Budget,
-    releases: int,
-    kappa: float,
-) -> int:
-    """Return the least number of favorable scores that validates, ``R + 1`` if none does."""
-
-    def validates(count: int) -> bool:
-        evidence = DirectEvidence(favorable=count, n_releases=releases, kappa=kappa, score="")
-        return certify(evidence, budget).value > TARGET
-
-    return bisect_left(range(releases + 1), True, key=validates)
-
-
 def sharp_counts(cell: Cell, rng: np.random.Generator, repetitions: int, wanted: Wanted) -> Outcome:
     """Return the favorable scores that each certificate needs, and the default threshold."""
     releases, kappa = cell["R"], cell["kappa"]
@@ -51,21 +32,21 @@ def sharp_counts(cell: Cell, rng: np.random.Generator, repetitions: int, wanted:
         kappa = sharp_threshold(releases, TARGET, ALPHA)
         rule["default threshold"] = [kappa]
 
-    def sharp(ceiling: float) -> Metrics:
-        needed = critical_count(releases, target=TARGET, kappa=ceiling, alpha=ALPHA)
-        return {"needed": [int(needed)]}
+    def needed(bound: Bound, budget: Budget, ceiling: float) -> Metrics:
+        count = least_favorable(releases, bound, budget, kappa=ceiling, target=TARGET)
+        return {"needed": [count]}
 
-    def direct(
-        certify: Callable[[DirectEvidence, Budget], ReliabilityBound], share: str
-    ) -> Metrics:
-        budget = direct_budget(ALPHA, target_share=share)
-        return {"needed": [least_count(certify, budget, releases, kappa)]}
+    def direct(bound: Bound, share: str) -> Metrics:
+        return needed(bound, direct_budget(ALPHA, target_share=share), kappa)
+
+    def sharp(ceiling: float) -> Metrics:
+        return needed(Bound.SHARP, sharp_budget(ALPHA), ceiling)
 
     return tally(
         {
-            "direct, .5/.5": partial(direct, certify_direct, "0.5"),
-            "direct, .9/.1": partial(direct, certify_direct, "0.9"),
-            "rescaled, .5/.5": partial(direct, certify_rescaled, "0.5"),
+            "direct, .5/.5": partial(direct, Bound.PAPER, "0.5"),
+            "direct, .9/.1": partial(direct, Bound.PAPER, "0.9"),
+            "rescaled, .5/.5": partial(direct, Bound.RESCALED, "0.5"),
             "sharp": lambda: {**sharp(kappa), **rule},
             "oracle": lambda: sharp(0.0),
         },

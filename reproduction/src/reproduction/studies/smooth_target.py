@@ -27,6 +27,7 @@ from proxyguard.exact.contamination import (
 )
 from proxyguard.exact.mean import chernoff_pvalue, kl_mean_lower
 from proxyguard.exact.sharp import default_violation_threshold, smooth_pvalue
+from proxyguard.modes.planning import lower_limits
 from reproduction.studies.count_tests import COUNT_TESTS, count_pvalues
 from reproduction.studies.counts import UNRELIABLE, VIOLATION, Array, sharp_threshold
 from reproduction.studies.passing import (
@@ -38,7 +39,6 @@ from reproduction.studies.passing import (
     attainable,
     count_true,
     count_validates,
-    lower_limits,
     named_validates,
     passing_at,
     sharp_by_test,

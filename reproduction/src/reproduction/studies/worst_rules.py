@@ -31,7 +31,7 @@ from proxyguard.exact.sharp import critical_count
 from proxyguard.modes.block import BlockEvidence, certify_block
 from proxyguard.modes.bound import ReliabilityBound, from_count
 from proxyguard.modes.count import ValidCount, certify_count
-from proxyguard.modes.direct import certify_direct, certify_rescaled
+from proxyguard.modes.direct import least_favorable
 from proxyguard.modes.smooth import (
     SmoothEvidence,
     certify_ramp_markov,
@@ -45,7 +45,6 @@ from reproduction.studies import violation
 from reproduction.studies.count_tests import COUNT_TESTS, count_pvalues
 from reproduction.studies.counts import Array, sharp_threshold
 from reproduction.studies.passing import COUNT_THRESHOLD
-from reproduction.studies.sharp_tables import least_count
 
 ALPHA, TARGET = 0.05, 0.8
 MIXTURE = (Fraction(1, 1000), COUNT_THRESHOLD)
@@ -141,12 +140,10 @@ def slack_rule(audit: Audit, bound: Bound, alpha: float) -> Rule:
     """Return the decision from the slack score, with the ceiling that belongs to the bound."""
     ceiling = chernoff_ceiling if bound is Bound.PAPER else binomial_ceiling
     kappa = ceiling(audit.cutoff, audit.limit, audit.n)
-    if bound is Bound.SHARP:
-        needed = int(critical_count(audit.releases, target=TARGET, kappa=kappa, alpha=alpha))
-    else:
-        certify = certify_direct if bound is Bound.PAPER else certify_rescaled
+    budget = sharp_budget(alpha)
+    if bound is not Bound.SHARP:
         budget = direct_budget(alpha, target_share=TARGET_SHARE)
-        needed = least_count(certify, budget, audit.releases, kappa)
+    needed = least_favorable(audit.releases, bound, budget, kappa=kappa, target=TARGET)
     scores = np.arange(audit.n + 1) <= most_at_cutoff(audit.cutoff, audit.n)
     return lambda valid, errors: scored(valid, scores, errors, audit) >= needed
 
