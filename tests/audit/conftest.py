@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from conformance.draws import ask_here
 from conformance.draws import draw_here as draw_in_this_process
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.decide import groups_of, readings_of
@@ -199,6 +200,7 @@ def draw_groups_here() -> Callable[..., None]:
 
 
 def draw_here_with(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("proxyguard.audit.jobs.asked", ask_here)
     for module in ("draw", "sequential_step"):
         patch.setattr(f"proxyguard.audit.{module}.draw_all", draw_in_this_process)
     patch.setattr("proxyguard.audit.resolve.draw_groups", draw_groups_in_this_process)

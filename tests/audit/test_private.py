@@ -142,10 +142,9 @@ seeds = {{ first = {first} }}
 
 @pytest.fixture
 def make(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, draw_here: Callable[..., None]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, draws_here: None
 ) -> Callable[[str], Audit]:
     """Return a function that makes an audit with these mechanisms."""
-    monkeypatch.setattr("proxyguard.audit.draw.draw_all", draw_here)
     (tmp_path / "pg_private.py").write_text(MODULE)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "pg_private", raising=False)

@@ -124,9 +124,8 @@ def declaration(
 
 @pytest.fixture
 def make(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, draw_here: Callable[..., None]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, draws_here: None
 ) -> Callable[[str], Audit]:
-    monkeypatch.setattr("proxyguard.audit.draw.draw_all", draw_here)
     (tmp_path / "generators_of_groups.py").write_text(GENERATORS)
     monkeypatch.syspath_prepend(str(tmp_path))
     sys.modules.pop("generators_of_groups", None)
@@ -261,13 +260,8 @@ def test_a_failed_draw_that_is_said_to_have_passed_is_found(
 
 @pytest.mark.parametrize(("generator", "validated"), [("bootstrap", True), ("off_inside", False)])
 def test_draws_after_the_opening_answer_over_their_own_group_too(
-    make: Callable[[str], Audit],
-    monkeypatch: pytest.MonkeyPatch,
-    draw_here: Callable[..., None],
-    generator: str,
-    validated: bool,
+    make: Callable[[str], Audit], generator: str, validated: bool
 ) -> None:
-    monkeypatch.setattr("proxyguard.audit.sequential_step.draw_all", draw_here)
     text = declaration("share", generator, None) + (
         'mode = "sequential"\nthreshold = "0.01"\nlooks = [8, 12]\n'
     )

@@ -58,14 +58,7 @@ seeds = { first = 100 }
 CLAIM = '\n[claim]\nreliability_target = "0.3"\n'
 
 
-@pytest.fixture(autouse=True)
-def _draws_here(
-    monkeypatch: pytest.MonkeyPatch,
-    draw_here: Callable[..., None],
-    draw_groups_here: Callable[..., None],
-) -> None:
-    monkeypatch.setattr("proxyguard.audit.draw.draw_all", draw_here)
-    monkeypatch.setattr("proxyguard.audit.resolve.draw_groups", draw_groups_here)
+pytestmark = pytest.mark.usefixtures("draws_here")
 
 
 def table(rows: int = 400, seed: int = 1) -> pd.DataFrame:

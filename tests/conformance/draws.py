@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from proxyguard.adapters.worker import make_learner
-from proxyguard.draw.answers import Answer
+from proxyguard.draw.answers import Answer, explain, packed, readiness
 from proxyguard.draw.confine import guard_here
 from proxyguard.draw.fitting import Fitter
 from proxyguard.draw.protocol import Seed
+from proxyguard.draw.sources import answer
 from proxyguard.draw.worker import Worker
+from proxyguard.errors import RegistryError
 
 
 class DrawHere:
@@ -46,3 +48,12 @@ def draw_here(
         answer = drawing.draw(seed)
         check()
         keep(*answer)
+
+
+def ask_here(job: Mapping[str, Any], *, kind: Any, **_: Any) -> Any:
+    """Stand for ``asked``: what a generator says of itself, with its code in this process."""
+    try:
+        said = answer(job)
+    except Exception as error:
+        said = {"status": "unready", "error": explain(error)}
+    return readiness(packed(said), job, kind, RegistryError)
