@@ -46,13 +46,19 @@ MADE = Made(
 )
 
 
+class FewRows(dict[str, list[Row]]):
+    """A few repetitions of every study, run when somebody asks for them."""
+
+    def __missing__(self, name: str) -> list[Row]:
+        study = STUDIES[name]
+        repetitions = min(study.repetitions, 6)
+        self[name] = run_study(study, repetitions=repetitions, cells=FEW_CELLS.get(name))
+        return self[name]
+
+
 @pytest.fixture(scope="module")
 def rows() -> dict[str, list[Row]]:
-    """A few repetitions of every study."""
-    return {
-        name: run_study(study, repetitions=min(study.repetitions, 6), cells=FEW_CELLS.get(name))
-        for name, study in STUDIES.items()
-    }
+    return FewRows()
 
 
 def row(method: str, value: float, **changes: Any) -> Row:
@@ -87,6 +93,7 @@ def overhang(figure: Figure) -> float:
     return float(out * figure.dpi)
 
 
+@pytest.mark.reduced(cases=6)
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_fits_its_page(name: str, rows: dict[str, list[Row]]) -> None:
     figure = draw(name, rows[name])
@@ -100,6 +107,7 @@ def test_a_label_off_the_page_would_be_noticed(rows: dict[str, list[Row]]) -> No
     assert overhang(figure) > 20.0
 
 
+@pytest.mark.reduced(cases=6)
 @pytest.mark.parametrize("name", FIGURES)
 def test_figures_cope_with_methods_that_were_not_run(name: str, rows: dict[str, list[Row]]) -> None:
     papers = [r for r in rows[name] if r.status != Status.OURS.value]
@@ -213,9 +221,10 @@ def test_labels_are_a_gap_apart_and_in_order(wanted: Sequence[float], gap: float
     assert all(-1e-9 <= height <= 1 + 1e-9 for height in placed)
 
 
+@pytest.mark.whole
 def test_every_study_has_words_and_a_section(rows: dict[str, list[Row]]) -> None:
     assert set(STUDIES) <= set(READINGS)
-    everything = [r for own in rows.values() for r in own]
+    everything = [r for name in STUDIES for r in rows[name]]
     text = document(everything, STUDIES, MADE, set(FIGURES))
     for name in STUDIES:
         assert f"\n## {name}\n" in text
@@ -233,10 +242,11 @@ def test_every_study_has_words_and_a_section(rows: dict[str, list[Row]]) -> None
     assert "nan" not in text.lower().split()
 
 
+@pytest.mark.whole
 def test_the_document_does_not_depend_on_where_the_rows_come_from(
     tmp_path: Path, rows: dict[str, list[Row]]
 ) -> None:
-    everything = [r for own in rows.values() for r in own]
+    everything = [r for name in STUDIES for r in rows[name]]
     back = read_rows(write_rows(tmp_path, everything))
     assert document(back, STUDIES, MADE, ()) == document(everything, STUDIES, MADE, ())
 
@@ -276,11 +286,13 @@ def test_sentences_are_about_the_rows() -> None:
     assert list(READINGS["target-reuse"].see(own[:2])) == []
 
 
+@pytest.mark.reduced(cases=6)
 @pytest.mark.parametrize("name", READINGS)
 def test_sentences_cope_with_rows_that_are_not_there(name: str, rows: dict[str, list[Row]]) -> None:
     reading = READINGS[name]
     assert isinstance(list(reading.see([])), list)
-    papers = [r for r in rows.get(name, []) if r.status != Status.OURS.value]
+    own = rows[name] if name in STUDIES else []
+    papers = [r for r in own if r.status != Status.OURS.value]
     assert not any("sharp, b" in sentence for sentence in reading.see(papers))
 
 
