@@ -170,7 +170,7 @@ def outcome_of(design: Design, simulate: Simulate, seed: int) -> Outcome:
 @pytest.fixture(scope="module")
 def outcomes(simulate: Simulate, effort: Any) -> list[Outcome]:
     designs = effort.some(
-        list(enumerate(drawn_designs())), reduced=2,
+        list(enumerate(drawn_designs())), reduced=1,
         kind=lambda one: one[1].requirement.two_valued,
     )  # fmt: skip
     return [outcome_of(one, simulate, i) for i, one in designs]
