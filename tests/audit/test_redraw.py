@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -15,6 +16,7 @@ from proxyguard.audit import redraw as redraw_module
 from proxyguard.audit.apart import redraw_apart, refit_apart
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import DECLARATION, RELEASES
+from proxyguard.audit.resolve import MemberDevelopment, fit_source
 from proxyguard.cli.main import app
 
 At = Callable[[str], Audit]
@@ -269,3 +271,36 @@ def test_seeds_that_were_not_drawn_again_are_said_where_there_are_none(
 def test_before_registration_nothing_can_be_drawn_again(at: Any) -> None:
     found = at("sealed").verify(redraw=3)
     assert found.not_checked == ["redraw: nothing is drawn yet"]
+
+
+def test_a_source_that_was_fitted_to_other_labels_is_fitted_again_and_found(
+    stages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, draw_here: Callable[..., None]
+) -> None:
+    # The risks follow from the stored model, and every release is better than this source: all
+    # that is computed from the record holds.
+    read = MemberDevelopment.training
+
+    def turned(development: MemberDevelopment) -> pd.DataFrame:
+        table = read(development)
+        return table.assign(label=table["label"].map({"yes": "no", "no": "yes"}))
+
+    def fit_poorly(development: MemberDevelopment) -> Any:
+        with monkeypatch.context() as lie:
+            lie.setattr(MemberDevelopment, "training", turned)
+            return fit_source(development)
+
+    monkeypatch.setattr("proxyguard.audit.draw.draw_all", draw_here)
+    with monkeypatch.context() as lie:
+        lie.setattr("proxyguard.audit.resolve.fit_source", fit_poorly)
+        audit = few_draws(stages, tmp_path / "work")
+    audit.draw()
+    audit.open()
+    assert audit.verify(with_target=True).good
+    (stated,) = (
+        one["words"] for one in audit.certificate()["stated_not_checked"]
+        if one["about"] == "models"
+    )  # fmt: skip
+    assert "the source's model was fitted to the training part" in stated
+    found = audit.verify(redraw=1)
+    assert [f.place for f in found.findings] == ["registry"]
+    assert "the source of target: fitted again to the training part" in found.findings[0].problem

@@ -42,7 +42,9 @@ from proxyguard.audit.open import Opener
 from proxyguard.audit.resolve import (
     MemberDevelopment,
     Workplace,
+    choices_around,
     describe_mechanism,
+    fit_training,
     load_fitted,
     loss_measures,
     reference_policies,
@@ -56,6 +58,7 @@ from proxyguard.draw.answers import Made
 from proxyguard.draw.catalog import load_generator
 from proxyguard.draw.confine import Needs, confine, needs_of
 from proxyguard.draw.fitting import Fitter
+from proxyguard.draw.models import model_bytes
 from proxyguard.draw.pool import THREADS, import_path
 from proxyguard.draw.processes import (
     LINUX,
@@ -184,6 +187,17 @@ def refit_apart(
     found: dict[str, Any] = run_apart(folder, job, hidden, send, timeout=timeout)
     if not isinstance(found, dict) or found.get("status") not in ("drawn", "failed"):
         raise UntrustedCode(f"{member}, seed {made.seed} was not fitted again", names=())
+    return found
+
+
+def source_apart(folder: AuditFolder, member: Member, *, timeout: float) -> dict[str, Any]:
+    """Fit a member's procedure on the training part; return choices, with the model in base64."""
+    job = {"task": "source", "member": member.name}
+    # The registry holds the choices that are expected, and is read before the procedure is loaded.
+    hidden = (folder / "store", folder / RELEASES, folder / "registry")
+    found: dict[str, Any] = run_apart(folder, job, hidden, timeout=timeout)
+    if not isinstance(found, dict) or found.get("status") not in ("fitted", "failed"):
+        raise UntrustedCode(f"the source of {member.name} was not fitted again", names=())
     return found
 
 
@@ -434,6 +448,7 @@ class _Job:
             "describe": self._describe,
             "redraw": self._redraw,
             "refit": self._refit,
+            "source": self._source,
         }[self._job["task"]]()
 
     def _redraw(self) -> dict[str, Any]:
@@ -466,6 +481,17 @@ class _Job:
         except Exception as error:  # of a procedure: a failed draw, as it was then
             return {"status": "failed", "error": f"{type(error).__name__}: {error}"}
         return {**record, "model": base64.b64encode(model).decode()}
+
+    def _source(self) -> dict[str, Any]:
+        member = self._member()
+        development = MemberDevelopment(self._place, member, self._sealed[member.name])
+        try:
+            fitted = fit_training(development)
+        except Exception as error:  # of a procedure, in whose code anything can go wrong
+            return {"status": "failed", "error": f"{type(error).__name__}: {error}"}
+        assert fitted is not None  # members without a procedure have no such job
+        model = base64.b64encode(model_bytes(fitted.estimator)).decode()
+        return {"status": "fitted", **choices_around(fitted), "model": model}
 
     def _describe(self) -> dict[str, Any]:
         made = load_generator(self._job["generator"], self._job["options"])

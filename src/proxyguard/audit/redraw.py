@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from threadpoolctl import threadpool_limits
 
 from proxyguard.adapters.privacy import privacy_of
-from proxyguard.audit.apart import redraw_apart, refit_apart
+from proxyguard.audit.apart import redraw_apart, refit_apart, source_apart
 from proxyguard.audit.data import DataFolders
 from proxyguard.audit.folder import RELEASES, AuditFolder, Registry
 from proxyguard.audit.manifest import schema_of
@@ -31,6 +31,7 @@ from proxyguard.audit.resolve import MemberDevelopment, Workplace, fitted_from
 from proxyguard.audit.stated import software_versions
 from proxyguard.audit.verify import Scope, Verification, step
 from proxyguard.documents.ledger import Committed
+from proxyguard.documents.registry import SourceModel
 from proxyguard.documents.releases import DrawnRelease, GivenRelease, MadeDraw, ReleaseManifest
 from proxyguard.draw.answers import Made
 from proxyguard.draw.catalog import is_ours
@@ -96,6 +97,10 @@ def redraw(
                 )
                 for record in records
             ]  # fmt: skip
+        if fits and member.target.losses is None:
+            # Whatever K is: every relative requirement and many limits rest on this one model.
+            step(result, "registry", f"refit: the source of {member.name}: the same again",
+                 partial(_check_source, folder, journal, registry, member, scope))  # fmt: skip
     repeatable = [one for one in repeatable if one.draws or one.fits]
     count = min(scope.redraw, len(repeatable))
     if count == 0 or count < min(scope.redraw, recorded):
@@ -174,6 +179,29 @@ def _check(
     raise SealError(words)
 
 
+def _check_source(
+    folder: AuditFolder, journal: Journal, registry: Registry, member: Member, scope: Scope
+) -> None:
+    """Fit the source again: a poor one would make any release look as good as it."""
+    source = SourceModel.of(registry.member(member.name)["source"], "the registry")
+    again = source_apart(folder, member, timeout=scope.timeout)
+    recorded = source.to_dict()
+    different = [key for key in FITTED if recorded[key] != again.get(key)]
+    different += [key for key in NEAR if not _near(recorded[key], again.get(key))]
+    if again["status"] == "fitted" and not different:
+        different += _model_differences(folder, journal, member, source, again, scope)
+    if not different:
+        return
+    words = (
+        f"the source of {member.name}: fitted again to the training part, it has another "
+        f"{' and another '.join(different)}"
+    )
+    why = _other_software(registry) or again.get("error")
+    if why:
+        raise UntrustedCode(f"{words}; here it could not be repeated as it was: {why}", names=())
+    raise SealError(words)
+
+
 def _made_again(
     folder: AuditFolder,
     journal: Journal,
@@ -246,7 +274,7 @@ def _model_differences(
     folder: AuditFolder,
     journal: Journal,
     member: Member,
-    draw: DrawnRelease,
+    draw: DrawnRelease | SourceModel,
     again: Mapping[str, Any],
     scope: Scope,
 ) -> Iterator[str]:

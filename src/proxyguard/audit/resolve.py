@@ -123,21 +123,33 @@ class Source:
 
 def fit_source(development: MemberDevelopment) -> Source | None:
     """Fit the registered procedure on the training part and store it."""
+    fitted, procedure = fit_training(development), development.member.procedure
+    if fitted is None or procedure is None:
+        return None
+    address = development.place.folder.store.put(model_bytes(fitted.estimator))
+    return Source(
+        fitted=fitted,
+        record={"model": address, **choices_around(fitted), "seed": procedure.seed},
+    )
+
+
+def fit_training(development: MemberDevelopment) -> Fitted | None:
+    """Return the registered procedure, fitted on the training part; nothing is stored."""
     learner, procedure = development.learner(), development.member.procedure
     if learner is None or procedure is None:
         return None
     seed = Seed(procedure.seed)
     with threadpool_limits(1):
-        fitted = learner.fit(development.training(), development.validation(), seed, source=True)
-    address = development.place.folder.store.put(model_bytes(fitted.estimator))
-    record = {
-        "model": address,
+        return learner.fit(development.training(), development.validation(), seed, source=True)
+
+
+def choices_around(fitted: Fitted) -> dict[str, Any]:
+    """Return what a fit chose besides its model, as it is recorded."""
+    return {
         "selected": fitted.selected,
         "threshold": None if fitted.threshold is None else repr(fitted.threshold),
         "temperature": None if fitted.temperature is None else repr(fitted.temperature),
-        "seed": procedure.seed,
     }
-    return Source(fitted=fitted, record=record)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

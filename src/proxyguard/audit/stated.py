@@ -158,8 +158,9 @@ def _about_draws(declaration: Declaration) -> Iterator[Statement]:
     if any(member.procedure is not None for member in declaration.members):
         yield Statement(
             "models",
-            "that each stored model was fitted to its release, and its threshold chosen, as the "
-            "procedure says; verify --redraw K fits some of them again",
+            "that the source's model was fitted to the training part and every other one to its "
+            "release, and its threshold chosen, as the procedure says; verify --redraw K fits the "
+            "source and some of the others again",
         )
 
 
