@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
+import os
+import pty
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +26,7 @@ import fcntl
 import json
 import os
 import stat
+import termios
 
 
 def pipes():
@@ -63,6 +68,19 @@ class Counting(Base):
         shared = set(self.before.values()) & set(now.values())
         numbers = [len(set(self.before.values())), len(set(now.values())), len(shared), int(seed)]
         return self.source.head(4).assign(x=[float(n) for n in numbers])
+
+
+class Typist(Base):
+    '''Types into the terminal, and writes over what stands there.'''
+
+    def draw(self, seed):
+        for stream in (1, 2):
+            os.write(stream, b"\\x1b[2J\\x1b[HEverything holds.\\x1b[8m " + b"x" * 300 + b"\\n")
+            try:
+                fcntl.ioctl(stream, termios.TIOCSTI, b"!")
+            except OSError:
+                continue
+        return self.source.sample(3, random_state=seed.take("rows"))
 
 
 class Escape(Base):
@@ -148,6 +166,34 @@ def test_a_generator_has_the_pipes_of_its_job_and_a_draw_has_its_own_alone(root:
     # Requests and answers where it prepares, and one that no other process has where it draws,
     # also where the generator copied the pipe of the answers.
     assert found == [[2.0, 1.0, 0.0, 5.0], [2.0, 1.0, 0.0, 6.0]]
+
+
+TERMINAL = """
+import sys
+from draw.test_hostile import draw, job
+from pathlib import Path
+
+sys.path.insert(0, sys.argv[1] + "/code")
+draw(job(Path(sys.argv[1]), "Typist"), seeds=(5,))
+print("DRAWN")
+"""
+
+
+def test_a_generator_neither_steers_the_terminal_nor_types_into_it(root: Path) -> None:
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.environ.update(PYTHONPATH=str(Path(__file__).parents[1]), COLUMNS="80")
+        os.execv(sys.executable, [sys.executable, "-c", TERMINAL, str(root)])
+    seen = b""
+    with contextlib.suppress(OSError):  # the terminal of a process that has ended
+        while part := os.read(terminal, 4096):
+            seen += part
+    os.waitpid(pid, 0)
+    lines = seen.decode().splitlines()
+    assert lines[-1] == "DRAWN"
+    assert len(lines) > 3
+    assert all(line.startswith("| ") for line in lines[:-1]), lines  # a key that was typed echoes
+    assert "\x1b" not in seen.decode()
 
 
 def test_a_job_that_a_generator_writes_itself_is_not_served(root: Path) -> None:

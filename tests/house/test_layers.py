@@ -20,11 +20,12 @@ CLAIMED = [
     )
 ]  # fmt: skip
 LAWS = ["plan.two_valued", "plan.law", "plan.targets"]
-# Tables are opened by the function that opens every file, `seal.inside`.
+# Tables are opened by the function that opens every file, `seal.inside`. What a generator prints is
+# shown by the function that shows all text of others, `report.printable`.
 ORDER = [
-    "errors", "pages", "exact", *CLAIMED, *LAWS, "modes", "registry", "documents", "plan",
-    "seal.inside", "tables", "seal", "draw", "losses", "evidence", "certificate", "report",
-    "adapters", "audit", "cli",
+    "errors", "report.printable", "pages", "exact", *CLAIMED, *LAWS, "modes", "registry",
+    "documents", "plan", "seal.inside", "tables", "seal", "draw", "losses", "evidence",
+    "certificate", "report", "adapters", "audit", "cli",
 ]  # fmt: skip
 
 FILES = [path for path in sorted(ROOT.rglob("*.py")) if path.parent != ROOT]

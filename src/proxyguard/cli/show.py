@@ -8,15 +8,13 @@ can move the cursor, hide or colour what stands beside it, or begin a line of it
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 from math import ceil, floor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
-from unicodedata import east_asian_width
+from typing import TYPE_CHECKING, Any
 
 from proxyguard.errors import (
     Busy,
@@ -28,7 +26,7 @@ from proxyguard.errors import (
     StageError,
     Unprotected,
 )
-from proxyguard.report.printable import printable
+from proxyguard.report.printable import printable, write_line
 
 if TYPE_CHECKING:
     from proxyguard.audit.resolve import Progress
@@ -71,10 +69,6 @@ MARKS = {"validated": "✓ VALIDATED", "unresolved": "? UNRESOLVED", "violation"
 STYLES = {"validated": "1;32", "unresolved": "1;33", "violation": "1;31"}
 """How a terminal writes a verdict: bold, and green, yellow or red."""
 BOLD = "1"
-HANG = "    "
-"""What the lines of a folded line begin with, so that only our own words begin a line."""
-LONGEST = 4000
-"""Letters of a line that are shown: a reason of a megabyte would scroll the verdict away."""
 
 
 def exit_code(error: ProxyGuardError) -> Exit:
@@ -111,13 +105,13 @@ def outcome_code(folder: Path, predicate: Mapping[str, Any]) -> Exit:
 
 def say(text: str = "", *, indent: str = "", style: str = "") -> None:
     """Print one line; ``style`` is for a terminal, the numbers of its escape sequence."""
-    _write(text, sys.stdout, indent, style)
+    write_line(text, sys.stdout, indent=indent, style=style)
 
 
 def complain(text: str) -> None:
     """Print an error; every line of it says whose it is."""
     for line in text.split("\n"):
-        _write(f"proxyguard: {line}", sys.stderr, "", "")
+        write_line(f"proxyguard: {line}", sys.stderr)
 
 
 def give(value: Any) -> None:
@@ -131,41 +125,6 @@ def give(value: Any) -> None:
 def _by_number(letter: str) -> str:
     units = letter.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[k : k + 2].hex()}" for k in range(0, len(units), 2))
-
-
-def _write(text: str, stream: TextIO, indent: str, style: str) -> None:
-    safe = printable(text, keep="\N{NO-BREAK SPACE}")
-    encoding = stream.encoding or "utf-8"
-    safe = safe.encode(encoding, "backslashreplace").decode(encoding)
-    if len(safe) > LONGEST:
-        safe = f"{safe[:LONGEST]}... and {len(safe) - LONGEST:,} letters more"
-    if not stream.isatty():
-        print(f"{indent}{safe}", file=stream)
-        return
-    width = shutil.get_terminal_size().columns
-    for number, line in enumerate(_folded(safe, max(20, width - len(indent) - len(HANG)))):
-        shown = f"\033[{style}m{line}\033[0m" if style else line
-        print(f"{indent}{HANG if number else ''}{shown}", file=stream)
-
-
-def _folded(text: str, width: int) -> Iterator[str]:
-    """Yield a line in pieces that the terminal does not break itself: it would not indent them."""
-    start = used = 0
-    for place, letter in enumerate(text):
-        cells = _cells(letter)
-        if used + cells > width:
-            blank = text.rfind(" ", start + width // 2, place)
-            end = place if blank < 0 else blank + 1
-            yield text[start:end]
-            start, used = end, sum(_cells(one) for one in text[end:place])
-        used += cells
-    yield text[start:]
-
-
-def _cells(letter: str) -> int:
-    """Return how many cells a letter takes at the most; our own bars are drawn in single ones."""
-    kind = east_asian_width(letter)
-    return 2 if kind in "WF" or (kind == "A" and not "\u2500" <= letter <= "\u257f") else 1
 
 
 def show_outcome(folder: Path, predicate: Mapping[str, Any]) -> None:

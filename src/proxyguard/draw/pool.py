@@ -29,6 +29,7 @@ from proxyguard.draw.answers import (
 from proxyguard.draw.confine import HardLinks
 from proxyguard.draw.processes import end_family
 from proxyguard.errors import DrawError, RegistryError
+from proxyguard.report.printable import write_line
 from proxyguard.seal.journal import NAME
 
 THREADS = (
@@ -39,6 +40,10 @@ PATIENCE = 300.0
 """Seconds in which a generator that is asked about itself has answered: its libraries are large."""
 TOLD = 1 << 26
 """Bytes of what it may say."""
+PRINTED = 1 << 20
+"""Bytes that are shown of what one worker prints."""
+SHOWN_WITHIN = 2.0
+"""Seconds in which the last of it is shown; where nothing ends descendants, one may hold it."""
 Keep = Callable[[dict[str, Any], bytes, bytes], None]
 Check = Callable[[], None]
 """Raises where something that draws depend on has changed."""
@@ -164,10 +169,11 @@ class _Crew:
         self.stopped = False
 
     def start(self, module: str) -> subprocess.Popen[bytes]:
-        """Start a worker, the leader of a group of its own.
+        """Start a worker, the leader of a session of its own, which has no terminal.
 
         What a terminal sends to the command must not reach it by another way: the command
-        ends its workers itself, and none of them prints a traceback over its message.
+        ends its workers itself. And nothing may go the other way: whoever holds the terminal of
+        its session can type into it (TIOCSTI), and the user's shell would run that.
         """
         environment = {
             **os.environ, **dict.fromkeys(THREADS, "1"), "PYTHONPATH": import_path(),
@@ -181,8 +187,9 @@ class _Crew:
                 [sys.executable, "-P", "-m", module, str(os.getpid())],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
                 env=environment,
-                process_group=0,
+                start_new_session=True,
             )
             self._workers.append(worker)
         return worker
@@ -194,6 +201,28 @@ class _Crew:
             workers = list(self._workers)
         for worker in workers:
             end_family(worker)
+
+
+class _Relay(threading.Thread):
+    """Shows what a worker's processes print; a generator chose it, so none of it may act."""
+
+    def __init__(self, worker: subprocess.Popen[bytes]) -> None:
+        super().__init__(daemon=True)
+        assert worker.stderr is not None  # a pipe
+        # Whoever waits for the worker would close it under this thread, which alone reads it.
+        self._said, worker.stderr = worker.stderr, None
+
+    def run(self) -> None:
+        """Show lines until nobody can print any more; what is too much is taken and not shown."""
+        shown = 0
+        with self._said as said:
+            while line := said.readline(PRINTED):
+                if shown < PRINTED:
+                    for text in line.decode("utf-8", "backslashreplace").splitlines():
+                        write_line(text, sys.stderr, indent="| ")
+                    if shown + len(line) >= PRINTED:
+                        write_line("(draws print more, which is not shown)", sys.stderr)
+                shown += len(line)
 
 
 def _drive(
@@ -251,6 +280,8 @@ def _in_an_audit(place: Path) -> bool:
 def _process(crew: _Crew, module: str) -> Iterator[subprocess.Popen[bytes]]:
     with crew.start(module) as process:
         assert process.stdin is not None  # a pipe
+        relay = _Relay(process)
+        relay.start()
         try:
             yield process
         except BaseException:
@@ -258,6 +289,7 @@ def _process(crew: _Crew, module: str) -> Iterator[subprocess.Popen[bytes]]:
             raise
         finally:
             process.stdin.close()
+    relay.join(SHOWN_WITHIN)  # what was printed stands before what the command says of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
+from typing import TextIO
+from unicodedata import east_asian_width
+
+HANG = "    "
+"""What the lines of a folded line begin with, so that only our own words begin a line."""
+LONGEST = 4000
+"""Letters of a line that are shown: a reason of a megabyte would scroll the verdict away."""
+
 
 def printable(text: str, *, keep: str = "") -> str:
     """Return text in which nothing steers a terminal or turns the direction of writing."""
@@ -11,3 +21,39 @@ def printable(text: str, *, keep: str = "") -> str:
     return "".join(
         c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in whole
     )
+
+
+def write_line(text: str, stream: TextIO, *, indent: str = "", style: str = "") -> None:
+    """Write one line that steers nothing, on a terminal folded so that every line is indented."""
+    safe = printable(text, keep="\N{NO-BREAK SPACE}")
+    encoding = stream.encoding or "utf-8"
+    safe = safe.encode(encoding, "backslashreplace").decode(encoding)
+    if len(safe) > LONGEST:
+        safe = f"{safe[:LONGEST]}... and {len(safe) - LONGEST:,} letters more"
+    if not stream.isatty():
+        print(f"{indent}{safe}", file=stream)
+        return
+    width = shutil.get_terminal_size().columns
+    for number, line in enumerate(_folded(safe, max(20, width - len(indent) - len(HANG)))):
+        shown = f"\033[{style}m{line}\033[0m" if style else line
+        print(f"{indent}{HANG if number else ''}{shown}", file=stream)
+
+
+def _folded(text: str, width: int) -> Iterator[str]:
+    """Yield a line in pieces that the terminal does not break itself: it would not indent them."""
+    start = used = 0
+    for place, letter in enumerate(text):
+        cells = _cells(letter)
+        if used + cells > width:
+            blank = text.rfind(" ", start + width // 2, place)
+            end = place if blank < 0 else blank + 1
+            yield text[start:end]
+            start, used = end, sum(_cells(one) for one in text[end:place])
+        used += cells
+    yield text[start:]
+
+
+def _cells(letter: str) -> int:
+    """Return how many cells a letter takes at the most; our own bars are drawn in single ones."""
+    kind = east_asian_width(letter)
+    return 2 if kind in "WF" or (kind == "A" and not "\u2500" <= letter <= "\u257f") else 1
