@@ -13,7 +13,7 @@ from reproduction.studies.cross_check import CHECKS, LEAST, NOT_CERTIFIED, Check
 from reproduction.studies.study import Status, place
 
 FEW = 6  # repetitions of a cell in the ordinary tests
-MOST = 5  # cells that are checked with all repetitions
+MOST = 3  # cells that are checked with all repetitions
 TURNS = 21  # where our methods take turns, each has one of these
 CELLS = {  # one that is quick and has every method, else the first and the last
     "near-boundary": [0],

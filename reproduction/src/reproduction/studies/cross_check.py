@@ -11,19 +11,19 @@ random inside cannot be asked of the package; `NOT_CERTIFIED` says which and why
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from zlib import crc32
 
 import numpy as np
 
-from reproduction.studies import certified_mechanisms, certified_targets
+from reproduction.studies import catalog, certified_mechanisms, certified_targets
 from reproduction.studies import certified_releases as releases
-from reproduction.studies.catalog import STUDIES
 from reproduction.studies.run import Progress
-from reproduction.studies.study import Study
-from reproduction.studies.twice import Check
+from reproduction.studies.study import Cell, Study
+from reproduction.studies.twice import Check, Twice
 
 LEAST = 200
 """Repetitions of a cell that are decided again, at the least."""
@@ -93,7 +93,7 @@ def _check_cell(task: tuple[str, int, int, int]) -> list[Checked]:
             repetitions=both.fast.size,
             differ=both.differ,
         )
-        for both in CHECKS[name](STUDIES[name].cells[index], rng, repetitions)
+        for both in CHECKS[name](catalog.STUDIES[name].cells[index], rng, repetitions)
     ]
 
 
@@ -141,6 +141,15 @@ NOT_CERTIFIED: Mapping[str, Mapping[str, str]] = {
     "violation-direct-holm": {"oracle": ORACLE},
 }
 """Methods that are not decided again, by study, with the reason."""
+
+
+def _check_target(
+    name: str, cell: Cell, rng: np.random.Generator, repetitions: int
+) -> Iterator[Twice]:
+    make = certified_targets.CHECKS[name]
+    return make(catalog.STUDIES[name], NOT_CERTIFIED[name])(cell, rng, repetitions)
+
+
 CHECKS: Mapping[str, Check] = {
     "calibration": releases.check_calibration,
     "target-reuse": releases.check_reuse,
@@ -149,10 +158,7 @@ CHECKS: Mapping[str, Check] = {
     "adaptive-stream": releases.check_adaptive,
     "component-tests": releases.check_components,
     **certified_mechanisms.CHECKS,
-    **{
-        name: make(STUDIES[name], NOT_CERTIFIED[name])
-        for name, make in certified_targets.CHECKS.items()
-    },
+    **{name: partial(_check_target, name) for name in certified_targets.CHECKS},
 }
 
 
@@ -168,4 +174,4 @@ def verdict(found: Sequence[Checked]) -> str:
 
 def checked_studies() -> list[Study]:
     """Return the studies whose decisions are made again, in the paper's order."""
-    return [study for study in STUDIES.values() if study.name in CHECKS]
+    return [study for study in catalog.STUDIES.values() if study.name in CHECKS]
