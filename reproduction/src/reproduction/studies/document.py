@@ -5,11 +5,13 @@ from __future__ import annotations
 import platform
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy
+from jinja2 import Environment, StrictUndefined
 
 import proxyguard
 from reproduction.studies.crossing import cross_table
@@ -50,6 +52,28 @@ class Made:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """What the page says of one study; the template puts it into words and order."""
+
+    name: str
+    paper: str
+    cells: int
+    repetitions: str
+    compared: int
+    differ: int
+    shows: str  # for how many rates a planted error would show
+    words: Reading
+    figure: bool
+    seen: str
+    whole_grid: str
+    differs: str
+    common: str
+    crossed: str
+    abridged: str
+    tables: list[str]
+
+
 def document(
     rows: Sequence[Row], studies: Mapping[str, Study], made: Made, figures: Collection[str]
 ) -> str:
@@ -58,64 +82,25 @@ def document(
     by_study: dict[str, list[Row]] = {}
     for row in rows:
         by_study.setdefault(row.study, []).append(row)
-    parts = [_opening(verdict, by_study, studies, made)]
-    for name, own in by_study.items():
-        parts.append(section(studies[name], own, verdict, figure=name in figures))
-    return "\n\n".join(parts) + "\n"
-
-
-def _opening(
-    verdict: Agreement, by_study: Mapping[str, Sequence[Row]], studies: Mapping[str, Study],
-    made: Made,
-) -> str:  # fmt: skip
-    """Return the head: command, versions, verdict, and one line a study."""
-    versions = ", ".join(f"{name} {number}" for name, number in made.versions.items())
-    lines = [
-        "# Reproduction",
-        "",
-        "The paper's simulations and planning tables, with our methods beside theirs, and studies "
-        "of our own. This page and its figures are written by",
-        "",
-        f"    {made.command}",
-        "",
-        f"with {versions}, in {made.cpu_seconds:.0f} CPU seconds. Every row behind a table or "
-        f"figure is in `{made.rows_folder}/NAME.jsonl` after that command; these files are not "
-        "kept in the repository.",
-        "",
-        f"**{verdict.sentence}**{_from_theory(by_study, studies)}",
-        "",
-        *_differing(verdict),
-        "Each value is an estimate ± its Monte Carlo standard error. Under it stand the published "
-        "figure and *p*, the chance of a difference as large if both runs follow one law. Where a "
-        "sum gives the exact rate it is there too, and each run is tested against it: *p* is then "
-        "the smaller of the two, doubled. Intervals, standard errors and upper limits that the "
-        "paper prints beside a rate are functions of the counts compared here and of the "
-        "repetitions, and are not compared again. Status of a method: *registered* and *post "
-        "hoc* are the paper's; *invalid diagnostic* is a rule without a guarantee, shown for what "
-        "goes wrong; *oracle* knows the truth; *ours* is not in the paper. In the figures the "
-        "paper's methods are grey and blue, ours orange, diagnostics red, the oracle dashed black, "
-        "and black rings and ticks are published figures.",
-        "",
-        f"How much can hide: the last column says for how many of the compared rates an estimate "
-        f"{100 * PLANTED:.0f} points off, up or down, would be reported by Holm's first step over "
-        f"all {verdict.compared} figures. It cannot be all: a rate printed from 500 runs is "
-        "itself uncertain by up to two points. Other figures are computed and compared to the "
-        "last printed digit, or are means with their own errors.",
-        "",
-        "| study | where it is published | cells | repetitions | compared | differ "
-        f"| {100 * PLANTED:.0f}-point error shows |",
-        "|---|---|---:|---:|---:|---:|---:|",
-    ]
-    for name, own in by_study.items():
-        compared = sum(row.p_agree is not None for row in own)
-        differ = sum(row.study == name for row in verdict.differ)
-        rates, shows = detectable(studies[name], own, verdict.compared)
-        lines.append(
-            f"| [{name}](#{name}) | {studies[name].paper} | {len(studies[name].cells)} "
-            f"| {_repetitions(own)} | {compared} | {differ} "
-            f"| {f'{shows} of {rates}' if rates else '-'} |"
-        )
-    return "\n".join(lines)
+    # Markdown of our own words and numbers: nothing in it is escaped.
+    environment = Environment(
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
+    )
+    source = files(__package__).joinpath("page.md.j2").read_text("utf-8")
+    page = environment.from_string(source).render(
+        made=made,
+        versions=", ".join(f"{name} {number}" for name, number in made.versions.items()),
+        verdict=verdict,
+        level=LEVEL,
+        points=f"{100 * PLANTED:.0f}",
+        from_theory=_from_theory(by_study, studies),
+        differing=_differing(verdict),
+        sections=[
+            section(studies[name], own, verdict, figure=name in figures)
+            for name, own in by_study.items()
+        ],
+    )
+    return page.rstrip("\n") + "\n"
 
 
 def detectable(study: Study, rows: Sequence[Row], family: int) -> tuple[int, int]:
@@ -131,32 +116,22 @@ def detectable(study: Study, rows: Sequence[Row], family: int) -> tuple[int, int
     return rates, shows
 
 
-def _from_theory(
-    by_study: Mapping[str, Sequence[Row]], studies: Mapping[str, Study]
-) -> str:  # fmt: skip
+def _from_theory(by_study: Mapping[str, Sequence[Row]], studies: Mapping[str, Study]) -> int:
     """Return how many of the figures are not the paper's but those of our own theory."""
-    own = sum(
+    return sum(
         row.p_agree is not None
         for name, rows in by_study.items()
         if studies[name].own
         for row in rows
     )
-    return f" Of these figures {own} are not the paper's: our theory prints them." if own else ""
 
 
 def _differing(verdict: Agreement) -> list[str]:
     """Return one line for each published figure that differs, nothing if none does."""
-    if verdict.good:
-        return []
     return [
-        f"Published figures that differ (Holm over all of them at {LEVEL:g}):",
-        "",
-        *(
-            f"- {row.study}, {cell_words(row.cell)}, {row.method}, {row.metric}: {_value(row)}, "
-            f"published {row.published:g}, p {_small(row.p_agree or 0.0)}"
-            for row in verdict.differ
-        ),
-        "",
+        f"{row.study}, {cell_words(row.cell)}, {row.method}, {row.metric}: {_value(row)}, "
+        f"published {row.published:g}, p {_small(row.p_agree or 0.0)}"
+        for row in verdict.differ
     ]
 
 
@@ -172,47 +147,49 @@ def write_document(
     return [place, *drawn, *kept]
 
 
-def section(study: Study, rows: Sequence[Row], verdict: Agreement, *, figure: bool) -> str:
-    """Return the section of one study."""
+def section(study: Study, rows: Sequence[Row], verdict: Agreement, *, figure: bool) -> Section:
+    """Return what the page says of one study."""
     words = READINGS.get(study.name, Reading(asks=""))
-    whole = [row for row in rows if about_grid(row)]
-    rows = [row for row in rows if not about_grid(row)]
-    shown, abridged = shown_cells(study, rows)
-    same = _constant(study.cells)
-    common = cell_words(study.cells[0], same) if len(study.cells) > 1 else ""
-    parts = [
-        f"## {study.name}",
-        f"*{study.paper}.* {words.asks}".strip(),
-        *([f"![{study.name}](reproduction/{study.name}.svg)"] if figure else []),
-        " ".join(words.see(rows)),
-        *_whole(whole),
-        *([f"Beware: {words.beware}"] if words.beware else []),
-        words.ours,
-        f"What differs: {_differs(study)}",
-        *([f"In every cell: {common}."] if common else []),
-        cross_table(study, rows, is_error),
-        *([abridged] if abridged else []),
-        *tables(study, rows, shown, {_key(row) for row in verdict.differ}),
-    ]
-    return "\n\n".join(part for part in parts if part)
+    single = [row for row in rows if not about_grid(row)]
+    shown, abridged = shown_cells(study, single)
+    rates, shows = detectable(study, rows, verdict.compared)
+    common = cell_words(study.cells[0], _constant(study.cells)) if len(study.cells) > 1 else ""
+    return Section(
+        name=study.name,
+        paper=study.paper,
+        cells=len(study.cells),
+        repetitions=_repetitions(rows),
+        compared=sum(row.p_agree is not None for row in rows),
+        differ=sum(row.study == study.name for row in verdict.differ),
+        shows=f"{shows} of {rates}" if rates else "-",
+        words=words,
+        figure=figure,
+        seen=" ".join(words.see(single)),
+        whole_grid=_whole([row for row in rows if about_grid(row)]),
+        differs=_differs(study),
+        common=common,
+        crossed=cross_table(study, single, is_error),
+        abridged=abridged,
+        tables=tables(study, single, shown, {_key(row) for row in verdict.differ}),
+    )
 
 
-def _whole(rows: Sequence[Row]) -> list[str]:
+def _whole(rows: Sequence[Row]) -> str:
     """Return what the paper says of all cells at once, beside what is found here."""
     if not rows:
-        return []
-    found = []
+        return ""
+    lines = []
     for row in rows:
         beside = "" if row.published is None else f", published {row.published:g}"
         p = "" if row.p_agree is None else f", *p* {_small(row.p_agree)}"
         wide = f"; by itself it agrees at {row.cell[AGREES]}" if AGREES in row.cell else ""
-        found.append(
+        lines.append(
             f"- {row.metric} ({row.method}; {row.cell[OVER]}): {row.value:g}{beside}{p}{wide}"
         )
-    return [
+    return (
         "Over the whole grid; the tests hold whatever the rates of the single cells are, and see "
-        "only large differences:\n\n" + "\n".join(found)
-    ]
+        "only large differences:\n\n" + "\n".join(lines)
+    )
 
 
 def _differs(study: Study) -> str:
