@@ -29,9 +29,10 @@ from proxyguard.audit.correct import (
     decisions_of,
 )
 from proxyguard.audit.decide import EXCLUDED, groups_of, readings_of
-from proxyguard.audit.folder import CERTIFICATE, DECLARATION, EVIDENCE, RELEASES, Registry
+from proxyguard.audit.folder import CERTIFICATE, DECLARATION, EVIDENCE, RELEASES
 from proxyguard.audit.open import Opener
 from proxyguard.documents.evidence import FixedEvidence, GroupEvidence
+from proxyguard.documents.registry import Registry
 from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.draw.catalog import GENERATORS, SEEDED
 from proxyguard.errors import DrawError, RegistryError, SealError, StageError
@@ -794,10 +795,10 @@ def test_a_correction_by_another_test_or_under_the_registered_design_is_found(
     audit = apart("certified")
 
     def chosen(registry: Registry, _: Any, journal: Any) -> Registry:
-        declared = dict(registry.value["declaration"])
+        declared = registry.declaration.to_dict()
         declared["target"] = {**declared["target"], "design": design}
         declared["claim"] = {**declared["claim"], "test": test}
-        return Registry({**registry.value, "declaration": declared})
+        return Registry.of({**registry.to_dict(), "declaration": declared}, "chosen")
 
     with monkeypatch.context() as patch:
         patch.setattr("proxyguard.audit.correct.corrected_registry", chosen)

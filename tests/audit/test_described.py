@@ -152,7 +152,9 @@ def test_no_step_of_an_audit_loads_somebody_elses_generator_where_it_could_read_
         "check", "check it sealed", "register", "draw",
     }  # fmt: skip
     assert all(names in ([], ["spy"]) for names in asked.values())  # one process a command
-    registered = audit.folder.registry(audit.journal()).member("target")["mechanisms"]["spy"]
+    registered = (
+        audit.folder.registry(audit.journal()).members["target"].to_dict()["mechanisms"]["spy"]
+    )
     # It was loaded, made and asked, and could do nothing anywhere.
     assert registered["describe"] == {"imported": [], "made": [], "asked": []}
     assert registered["batch"] == 1

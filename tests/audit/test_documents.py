@@ -24,7 +24,7 @@ from proxyguard.documents.document import Document
 from proxyguard.documents.evidence import Evidence
 from proxyguard.documents.grant import Grant, SealedHeader
 from proxyguard.documents.ledger import SignedEntry, Stage, read_body
-from proxyguard.documents.registry import RegistryDocument
+from proxyguard.documents.registry import Registry
 from proxyguard.documents.releases import DrawnRelease, FailedDraw, ReleaseManifest
 from proxyguard.documents.report import ReportDocument
 from proxyguard.draw.confine import guard_here
@@ -88,7 +88,7 @@ def documents_in(folder: Path) -> set[str]:
         elif path.suffix == ".sealed":
             written_back(SealedHeader, content.split(b"\n", 1)[0], name)
         elif name.startswith("registry/"):
-            written_back(RegistryDocument, content, name)
+            written_back(Registry, content, name)
         else:
             written_back(KINDS[name], content, name)
         if name == "certificate.json":

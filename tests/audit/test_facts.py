@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from proxyguard.audit.audit import Audit
-from proxyguard.audit.folder import Registry
 from proxyguard.audit.limits import resolve_limits
+from proxyguard.documents.registry import Facts, Registry
 from proxyguard.seal.canonical import digest
 
 At = Callable[[str], Audit]
@@ -77,10 +77,13 @@ def fewer_sites(value: Value) -> None:
     """Let the marginal be over one site of three, with all queries that follow from that."""
     resolved = value["members"]["target"]
     resolved["facts"]["domains"] = {"site": ["a"]}
-    declaration = Registry(value).declaration
-    resolved["requirements"] = resolve_limits(
-        declaration.members[0], resolved["facts"], declaration.claim, 120
-    )
+    registry = Registry.of(value, "registry/0.json")
+    declaration, facts = registry.declaration, registry.members["target"].facts
+    assert isinstance(facts, Facts)
+    resolved["requirements"] = [
+        requirement.to_dict()
+        for requirement in resolve_limits(declaration.members[0], facts, declaration.claim, 120)
+    ]
 
 
 def test_marginals_registered_and_amended_without_a_lie_hold(sites: Audit) -> None:

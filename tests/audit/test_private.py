@@ -210,7 +210,7 @@ def test_plan_and_certificate_tell_refits_from_samples_of_one_fit(
 
 
 def registered_privacy(audit: Audit, mechanism: str) -> list[str]:
-    member = audit.folder.registry(audit.journal()).member("target")
+    member = audit.folder.registry(audit.journal()).members["target"].to_dict()
     found: list[str] = member["mechanisms"][mechanism]["privacy"]
     return found
 

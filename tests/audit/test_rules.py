@@ -207,7 +207,10 @@ def test_a_limit_follows_from_the_risk_of_the_source(tmp_path: Path, at_most: st
     developed = audit.journal().ledger.find(Stage.DEVELOPED)[0].body.to_dict()
     assert developed["members"]["target"]["risks"]["risk"] == limit["inputs"]["risk"]
     finish(audit)
-    assert audit.folder.registry(audit.journal()).member("target") == registry["members"]["target"]
+    assert (
+        audit.folder.registry(audit.journal()).members["target"].to_dict()
+        == registry["members"]["target"]
+    )
 
 
 PILOT_LIMIT = '{ pilot_largest_plus = "0.004", pilot = "small", round_up = "0.005" }'

@@ -164,7 +164,9 @@ def test_a_file_replaced_between_two_runs_of_draw_is_not_certified_as_the_old_on
     assert not audit.journal().ledger.has(Stage.DRAWN)
     audit.draw([("files", 100)])
     first, second = draws_of(audit)[:2]
-    registered = audit.folder.registry(audit.journal()).member("target")["mechanisms"]["files"]
+    registered = (
+        audit.folder.registry(audit.journal()).members["target"].to_dict()["mechanisms"]["files"]
+    )
     assert first["files"] == {"releases/0.csv": registered["files"][0]["sha256"]}
     assert first["content"] == registered["files"][0]["content"]
     assert [one["status"] for one in first["again"]] == ["drawn"]

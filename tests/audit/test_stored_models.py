@@ -19,7 +19,7 @@ def stored_models(audit: Audit) -> list[bytes]:
     """Return the bytes of the models of the source and of every draw."""
     manifest = audit.folder.read_json(RELEASES)
     registry = audit.folder.registry(audit.journal())
-    addresses = [registry.member("target")["source"]["model"]]
+    addresses = [registry.members["target"].to_dict()["source"]["model"]]
     addresses += [d["model"] for d in manifest["members"]["target"]["bootstrap"]["draws"]]
     return [audit.folder.store.get(address) for address in addresses]
 

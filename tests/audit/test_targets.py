@@ -141,7 +141,7 @@ def hand_losses(audit: Audit) -> tuple[Array, Chunk]:
     """Return the Brier losses of every draw, relative and absolute, by plain arithmetic."""
     chunk = opened(audit).whole()
     y = (chunk.frame["label"] == "yes").to_numpy(dtype=np.float64)
-    source = audit.folder.registry(audit.journal()).member("target")["source"]
+    source = audit.folder.registry(audit.journal()).members["target"].to_dict()["source"]
     base = (probabilities(audit, source, chunk) - y) ** 2
     values = []
     for record in draws_of(audit, "bootstrap"):
@@ -520,7 +520,7 @@ def test_predictions_made_elsewhere_give_what_fitting_gives(tmp_path: Path) -> N
     fitted = certified(tmp_path, text + PROCEDURE + BOOTSTRAP + claim)
     chunk = opened(fitted).whole()
     folder = tmp_path / "other" / "data" / "predictions"
-    source = fitted.folder.registry(fitted.journal()).member("target")["source"]
+    source = fitted.folder.registry(fitted.journal()).members["target"].to_dict()["source"]
     for name, record in [
         ("source", source),
         *((f"release-{r['seed']}", r) for r in draws_of(fitted, "bootstrap")),
@@ -778,7 +778,7 @@ def test_several_classes(tmp_path: Path) -> None:
             ]
         )
 
-    source = losses(audit.folder.registry(audit.journal()).member("target")["source"])
+    source = losses(audit.folder.registry(audit.journal()).members["target"].to_dict()["source"])
     found = evidence_of(audit, "bootstrap")
     assert found["tests"] == ["betting", "binomial", "betting"]
     for row, record in zip(
@@ -815,7 +815,7 @@ def test_a_number_as_outcome(tmp_path: Path) -> None:
         pinball = np.where(gap < 0, -0.9 * gap, 0.1 * gap)
         return np.array([np.mean(gap**2), np.mean(np.abs(gap)), np.mean(pinball)])
 
-    source = losses(audit.folder.registry(audit.journal()).member("target")["source"])
+    source = losses(audit.folder.registry(audit.journal()).members["target"].to_dict()["source"])
     for row, record in zip(
         evidence_of(audit, "bootstrap")["derived"]["estimates"],
         draws_of(audit, "bootstrap"),
@@ -844,7 +844,7 @@ def test_a_loss_by_import_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         sys.modules.pop("own_losses_of_test_targets", None)
     chunk = opened(audit).whole()
     assert chunk.y is not None
-    source = audit.folder.registry(audit.journal()).member("target")["source"]
+    source = audit.folder.registry(audit.journal()).members["target"].to_dict()["source"]
     base = np.mean(-2 * np.abs(chunk.y - probabilities(audit, source, chunk)))
     for row, record in zip(
         evidence_of(audit, "bootstrap")["derived"]["estimates"],

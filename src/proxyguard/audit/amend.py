@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any
 
-from proxyguard.audit.folder import PENDING, Registry
+from proxyguard.audit.folder import PENDING
 from proxyguard.audit.home import Home
 from proxyguard.audit.lineage import check_lineage
 from proxyguard.audit.register import build_registry, schedule_of, write_registry
 from proxyguard.audit.resolve import Workplace
 from proxyguard.documents.ledger import Amended
-from proxyguard.documents.registry import ExcludedDraw
+from proxyguard.documents.registry import ExcludedDraw, Registry
 from proxyguard.errors import RegistryError, StageError
-from proxyguard.seal.canonical import digest
 from proxyguard.seal.entropy import now
 from proxyguard.seal.journal import writing
 from proxyguard.seal.ledger import Stage
@@ -55,41 +55,39 @@ def amend(
             raise RegistryError("an amendment cannot turn a fixed audit into a sequential one")
         check_lineage(folder, journal, home)
         drawn = before if journal.ledger.has(Stage.DRAWN) else None
-        value, _ = build_registry(place, declaration, journal, software, drawn)
-        value["excluded"] = _plain(set(exclude))
-        check_excluded(value)
-        if journal.ledger.has(Stage.DRAWN) and drawn_part(value) != drawn_part(before.value):
+        registry = build_registry(place, declaration, journal, software, drawn)
+        registry = registry.model_copy(update={"excluded": _draws(set(exclude))})
+        check_excluded(registry)
+        if journal.ledger.has(Stage.DRAWN) and drawn_part(registry) != drawn_part(before):
             raise StageError(
                 "amended: the releases are drawn; only limits, claim and excluded draws can change"
             )
         index = len(journal.ledger.claims)
         amended = Amended(
-            declaration=digest(value),
+            declaration=registry.digest,
             supersedes=before.digest,
             reason=reason,
-            void=void_exclusions(before, Registry(value)),
+            void=void_exclusions(before, registry),
             pending=sum(1 for _ in (folder / PENDING).glob("*/*.json")),
-            files=write_registry(folder, index, value, text),
+            files=write_registry(folder, index, registry, text),
             time=now(),
         )
         journal.record(amended, key)
-    return value
+    return registry.to_dict()
 
 
 def void_exclusions(before: Registry, after: Registry) -> tuple[ExcludedDraw, ...]:
     """Return the exclusions that the amendment from one registry to the next did not repeat."""
-    void = sorted(before.excluded - after.excluded)
-    return tuple(ExcludedDraw(mechanism=name, seed=seed) for name, seed in void)
+    return _draws(before.left_out - after.left_out)
 
 
-def _plain(draws: set[Excluded]) -> list[dict[str, Any]]:
-    return [{"mechanism": name, "seed": seed} for name, seed in sorted(draws)]
+def _draws(draws: Set[Excluded]) -> tuple[ExcludedDraw, ...]:
+    return tuple(ExcludedDraw(mechanism=name, seed=seed) for name, seed in sorted(draws))
 
 
-def check_excluded(value: dict[str, Any]) -> None:
+def check_excluded(registry: Registry) -> None:
     """Raise unless an amendment excludes registered draws, each once, and leaves some of each."""
-    registry = Registry(value)
-    if value.get("excluded") != _plain(registry.excluded):
+    if registry.excluded != _draws(registry.left_out):
         raise RegistryError("an amendment lists the draws that it excludes, in order, each once")
     seeds = {
         (mechanism.name, seed)
@@ -97,22 +95,21 @@ def check_excluded(value: dict[str, Any]) -> None:
         for mechanism in member.mechanism
         for seed in mechanism.seed_list
     }
-    unknown = registry.excluded - seeds
+    unknown = registry.left_out - seeds
     if unknown:
         raise RegistryError(f"no registered draws: {sorted(unknown)}")
-    left = {name for name, _ in seeds - registry.excluded}
+    left = {name for name, _ in seeds - registry.left_out}
     empty = {name for name, _ in seeds} - left
     if empty:
         raise RegistryError(f"no draw of {sorted(empty)} would be left; drop the mechanism instead")
 
 
-def drawn_part(value: dict[str, Any]) -> Any:
+def drawn_part(registry: Registry) -> object:
     """Return what the drawn releases depend on."""
-    declaration = value["declaration"]
-    return [
-        declaration["mechanism"], declaration["release"], declaration["procedure"],
-        [[c["name"], c["mechanism"], c["release"], c["procedure"]]
-         for c in declaration["candidate"]],
-        {name: [m["mechanisms"], m["stand_ins"], m["procedure"], m["source"]]
-         for name, m in value["members"].items()},
-    ]  # fmt: skip
+    declaration = registry.declaration
+    return (
+        declaration.mechanism, declaration.release, declaration.procedure,
+        [(c.name, c.mechanism, c.release, c.procedure) for c in declaration.candidate],
+        {name: (m.mechanisms, m.stand_ins, m.procedure, m.source)
+         for name, m in registry.members.items()},
+    )  # fmt: skip

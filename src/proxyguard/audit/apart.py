@@ -34,7 +34,7 @@ from proxyguard.adapters.worker import make_learner
 from proxyguard.audit.correct import corrected_registry
 from proxyguard.audit.data import DataFolders
 from proxyguard.audit.draw import Task, tasks
-from proxyguard.audit.folder import CERTIFICATE, EVIDENCE, RELEASES, REPORTS, AuditFolder, Registry
+from proxyguard.audit.folder import CERTIFICATE, EVIDENCE, RELEASES, REPORTS, AuditFolder
 from proxyguard.audit.home import Home, default_home
 from proxyguard.audit.jobs import fit_job
 from proxyguard.audit.measures import measures_of
@@ -53,7 +53,7 @@ from proxyguard.audit.resolve import (
 from proxyguard.audit.sequential import SequentialOpener
 from proxyguard.audit.target import OpenTarget
 from proxyguard.documents.ledger import SealedMember
-from proxyguard.documents.registry import SourceModel
+from proxyguard.documents.registry import Registry
 from proxyguard.draw.answers import Made
 from proxyguard.draw.catalog import load_generator
 from proxyguard.draw.confine import Needs, confine, needs_of
@@ -526,14 +526,16 @@ def source_risks(
     trusted: Sequence[str] | None,
 ) -> dict[str, float]:
     """Return the validation risks of a member's stored source procedure."""
-    resolved = registry.member(member.name)
+    resolved = registry.members[member.name]
     development = MemberDevelopment(place, member, sealed)
     if trusted is None:
         learner = development.learner()
         trusted = () if learner is None else learner.trusted()
-    source = SourceModel.of(resolved["source"], "the registry")
+    source = resolved.source
+    if source is None:
+        raise SealError(f"{member.name}: no source procedure is registered")
     fitted = load_fitted(place.folder, source.model, source, trusted)
-    return validation_risks(development, measures_of(member, resolved["requirements"]), fitted)
+    return validation_risks(development, measures_of(member, resolved.requirements), fitted)
 
 
 def main() -> None:

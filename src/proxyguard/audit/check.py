@@ -28,6 +28,7 @@ from proxyguard.audit.resolve import (
     reference_policies,
 )
 from proxyguard.audit.seal import kinds_of_member, overlaps_of, prepare_member
+from proxyguard.documents.registry import ReleaseFile, ResolvedNumber, ResolvedRequirement
 from proxyguard.draw.catalog import PROCEDURES, find_pipeline, is_random, procedure_path
 from proxyguard.draw.sources import Survey
 from proxyguard.errors import ProxyGuardError, TableError, TargetReused
@@ -226,14 +227,14 @@ def _check_mechanisms(result: Check, place: Workplace, member: Member) -> None:
             continue
         if described.files is None:
             continue
-        files = [one.to_dict() for one in described.files]
+        files = [ReleaseFile(**file.to_dict()) for file in described.files]
         stops = mechanism.on_failure == "stop"
-        for one in files:
-            if one["problem"] is not None:
+        for file in files:
+            if file.problem is not None:
                 counts = 'on_failure = "stop"' if stops else "its draw counts as failed"
-                words = f"{mechanism.name}, seed {one['seed']}: {one['problem']}; {counts}"
+                words = f"{mechanism.name}, seed {file.seed}: {file.problem}; {counts}"
                 (result.problems if stops else result.warnings).append(words)
-        problems = [one["problem"] for one in files if one["seed"] is not None]
+        problems = [file.problem for file in files if file.seed is not None]
         if problems and None not in problems:
             result.problems.append(f"{mechanism.name}: no file of it is a release")
         if mechanism.deterministic:
@@ -241,9 +242,9 @@ def _check_mechanisms(result: Check, place: Workplace, member: Member) -> None:
         out = frozenset(seed for name, seed in apart if name == mechanism.name)
         for first, second in same_files(files, out):
             result.problems.append(
-                f"{mechanism.name}: {first['name']} and {second['name']} hold the same records, "
+                f"{mechanism.name}: {first.name} and {second.name} hold the same records, "
                 f"and draw will stop there; remove one of them, or exclude {mechanism.name}:"
-                f"{second['seed']} with an amendment once it is registered"
+                f"{second.seed} with an amendment once it is registered"
             )
 
 
@@ -265,11 +266,11 @@ def _release_kinds(place: Workplace, member: Member) -> dict[str, str] | None:
         return None
 
 
-def _excluded(place: Workplace) -> set[tuple[str, int]]:
+def _excluded(place: Workplace) -> frozenset[tuple[str, int]]:
     journal = place.folder.journal()
-    return (
-        place.folder.registry(journal).excluded if journal.ledger.has(Stage.REGISTERED) else set()
-    )
+    if not journal.ledger.has(Stage.REGISTERED):
+        return frozenset()
+    return place.folder.registry(journal).left_out
 
 
 def _check_sizes(
@@ -310,21 +311,25 @@ def _check_claim_before_sealing(result: Check, declaration: Declaration) -> None
             for r in member.requirement
         ):
             continue
-        resolved: list[dict[str, Any]] = [
-            {
-                "part": part.model_dump(mode="json"),
-                "limit": {"value": part.limit},
-                "slack": None if not isinstance(part.slack, str) else {"value": part.slack},
-                "queries": [],
-            }
+        resolved = [
+            ResolvedRequirement(
+                part=part,
+                limit=ResolvedNumber(value=str(part.limit), rule="as declared", inputs={}),
+                slack=(
+                    ResolvedNumber(value=part.slack, rule="as declared", inputs={})
+                    if isinstance(part.slack, str)
+                    else None
+                ),
+                queries=(),
+            )
             for part in member.requirement
         ]
         _judge_claim(result, declaration, member, resolved, declared_records(member))
 
 
 def _judge_claim(
-    result: Check, declaration: Declaration, member: Member, resolved: list[dict[str, Any]],
-    n: int | None,
+    result: Check, declaration: Declaration, member: Member,
+    resolved: Sequence[ResolvedRequirement], n: int | None,
 ) -> None:  # fmt: skip
     try:
         requirements = [m.requirement for m in measures_of(member, resolved)]
@@ -363,9 +368,9 @@ def _check_limits(result: Check, declaration: Declaration, development: MemberDe
     policies = reference_policies(development, measures)
     for measure in measures:
         requirement = measure.requirement
-        if requirement.name not in facts["risks"]:
+        if requirement.name not in facts.risks:
             continue
-        source = float(facts["risks"][requirement.name])
+        source = float(facts.risks[requirement.name])
         result.facts.append(
             f"{requirement.name}: limit {requirement.limit:g}, source {source:.4f} on validation"
         )

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from proxyguard.audit.decide import decide
-from proxyguard.audit.folder import CORRECTION, RELEASES, AuditFolder, Registry
+from proxyguard.audit.folder import CORRECTION, RELEASES, AuditFolder
 from proxyguard.audit.home import Home
 from proxyguard.audit.measures import design_of, measures_of
 from proxyguard.audit.open import Opener
@@ -19,9 +19,10 @@ from proxyguard.audit.register import check_claim, check_sizes
 from proxyguard.certificate.wording import corrective_sentence
 from proxyguard.documents.evidence import FixedEvidence
 from proxyguard.documents.ledger import Corrected, Deviated
+from proxyguard.documents.registry import Registry
 from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.errors import RegistryError, StageError
-from proxyguard.registry.declaration import Declaration
+from proxyguard.registry.declaration import Declaration, as_declaration
 from proxyguard.seal.canonical import digest
 from proxyguard.seal.entropy import now
 from proxyguard.seal.journal import Journal, writing
@@ -133,11 +134,11 @@ def corrected_registry(
     """
     if journal.ledger.schedule is Schedule.SEQUENTIAL:
         raise StageError("corrected: audits that draw after opening have no correction here")
-    declared = registry.value["declaration"]
+    declared = registry.declaration.to_dict()
     if declared["target"] is None:
         raise RegistryError("a family of candidates has a design for each; correct them apart")
     declared = {**declared, "target": {**declared["target"], "design": design}}
-    corrected = Registry({**registry.value, "declaration": declared})
+    corrected = _declaring(registry, declared)
     if _designs(corrected.declaration) == _designs(registry.declaration):
         raise RegistryError(
             "a correction is for a sampling design that turned out to be another one, and this is "
@@ -145,16 +146,21 @@ def corrected_registry(
         )
     (member,) = corrected.declaration.members
     requirements = [
-        m.requirement for m in measures_of(member, corrected.member(member.name)["requirements"])
+        m.requirement for m in measures_of(member, corrected.members[member.name].requirements)
     ]
     claim = corrected.declaration.claim.to_claim()
     if not claim.covers(design_of(member), requirements):
         declared = {**declared, "claim": {**declared["claim"], "test": None}}
-        corrected = Registry({**registry.value, "declaration": declared})
+        corrected = _declaring(registry, declared)
     sealed = journal.ledger.sealed.members[member.name]
     check_sizes(member, sealed.records)
     check_claim(corrected.declaration, requirements, member.name)
     return corrected
+
+
+def _declaring(registry: Registry, declared: dict[str, Any]) -> Registry:
+    """Return a registry with a changed declaration, which is checked as any is."""
+    return registry.model_copy(update={"declaration": as_declaration(declared)})
 
 
 def _designs(declaration: Declaration) -> list[Any]:

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from proxyguard.audit.folder import Registry
 from proxyguard.audit.measures import design_of, measures_of
 from proxyguard.audit.stated import Redrawn, redrawn
 from proxyguard.certificate.certify import certify_evidence, reading_of
@@ -17,6 +16,7 @@ from proxyguard.certificate.certify_releases import certify_release_evidence
 from proxyguard.certificate.picks import picks_record
 from proxyguard.certificate.wording import not_claimed, release_sentence
 from proxyguard.documents.evidence import FixedEvidence
+from proxyguard.documents.registry import Registry
 from proxyguard.documents.releases import AnyDraw, FailedDraw, ReleaseManifest
 from proxyguard.evidence.record import read_evidence
 from proxyguard.evidence.releases import ReleaseEvidence
@@ -51,11 +51,11 @@ class Group:
 
 def groups_of(registry: Registry, manifest: ReleaseManifest) -> list[Group]:
     """Return the groups of a fixed audit, in the registered order."""
-    out = registry.excluded
+    out = registry.left_out
     named = registry.declaration.claim.level == "releases"
     groups = []
     for member in registry.declaration.members:
-        measures = tuple(measures_of(member, registry.member(member.name)["requirements"]))
+        measures = tuple(measures_of(member, registry.members[member.name].requirements))
         kept: dict[str, list[AnyDraw]] = {}
         dropped: dict[str, list[AnyDraw]] = {}
         declared = [*(m.name for m in member.mechanism), *(r.name for r in member.release)]
@@ -166,7 +166,7 @@ def draw_counts(registry: Registry, manifest: ReleaseManifest) -> dict[str, dict
     for member in registry.declaration.members:
         for mechanism in member.mechanism:
             draws = manifest.draws(member.name, mechanism.name)
-            out = sum((mechanism.name, draw.seed) in registry.excluded for draw in draws)
+            out = sum((mechanism.name, draw.seed) in registry.left_out for draw in draws)
             name = f"{member.name}/{mechanism.name}" if several else mechanism.name
             counts[name] = DrawCounts.of(mechanism.draws, draws, out).to_dict()
     return counts
@@ -287,7 +287,7 @@ def _redrawn(registry: Registry, manifest: ReleaseManifest) -> dict[str, Redrawn
     members = registry.declaration.members
     return {
         f"{member.name}/{name}" if len(members) > 1 else name: redrawn(
-            member, name, group.draws, registry.member(member.name)["mechanisms"].get(name, {})
+            member, name, group.draws, registry.members[member.name].drawn(name)
         )
         for member in members
         for name, group in manifest.members.get(member.name, {}).items()

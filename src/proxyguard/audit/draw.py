@@ -12,14 +12,22 @@ from typing import Any
 
 from proxyguard.adapters.files import NAMED
 from proxyguard.adapters.library import Library
-from proxyguard.audit.folder import PENDING, RELEASES, AuditFolder, Registry
+from proxyguard.audit.folder import PENDING, RELEASES, AuditFolder
 from proxyguard.audit.home import Home
 from proxyguard.audit.jobs import WORKER, draw_job, forbidden_paths
-from proxyguard.audit.manifest import randomness, repeats, same_files
+from proxyguard.audit.manifest import predicted_source, randomness, repeats, same_files
 from proxyguard.audit.predictions import check_predictions
 from proxyguard.audit.resolve import MemberDevelopment, Workplace, acting
 from proxyguard.documents.document import parse_canonical
 from proxyguard.documents.ledger import Frozen
+from proxyguard.documents.registry import (
+    DrawnMechanism,
+    RegisteredMember,
+    RegisteredProcedure,
+    Registry,
+    ReleaseFile,
+    StandIn,
+)
 from proxyguard.documents.releases import (
     DrawGroup,
     DrawnRelease,
@@ -62,7 +70,7 @@ class Task:
     member: str
     mechanism: str
     job: dict[str, Any]
-    registered: Mapping[str, Any]  # what the registry says of the mechanism
+    registered: DrawnMechanism | StandIn | None  # nothing of a candidate, which comes later
     seeds: tuple[int, ...]
     timeout: float | None
     stop_on_failure: bool
@@ -70,9 +78,9 @@ class Task:
     deterministic: bool = False  # declared: every seed gives one release
 
     @property
-    def files(self) -> list[Mapping[str, Any]]:
+    def files(self) -> tuple[ReleaseFile, ...]:
         """The files that its draws read, as they were registered."""
-        return list(self.registered.get("files", ()))
+        return () if self.registered is None else self.registered.files or ()
 
 
 Again = tuple[str | None, int]
@@ -153,13 +161,13 @@ def _source_predictions(place: Workplace, registry: Registry) -> dict[str, str]:
     """Freeze the source's predictions where they were made elsewhere."""
     found = {}
     for member in registry.declaration.members:
-        for mechanism in registry.member(member.name)["mechanisms"].values():
-            source = mechanism["options"].get("source")
-            if mechanism["generator"] == "predictions" and source is not None:
-                path = place.data.find(f"{mechanism['options']['folder']}/{source}")
+        for mechanism in registry.members[member.name].mechanisms.values():
+            source = predicted_source(mechanism)
+            if source is not None and isinstance(mechanism, DrawnMechanism):
+                name = f"{mechanism.options['folder']}/{source}"
+                path = place.data.find(name)
                 content = read_file(path)
-                registered = {one["name"]: one["sha256"] for one in mechanism["files"]}
-                name = f"{mechanism['options']['folder']}/{source}"
+                registered = {file.name: file.sha256 for file in mechanism.files or ()}
                 if hashlib.sha256(content).hexdigest() != registered[name]:
                     refuse_changes(member.name, [f"{name} has other bytes than were registered"])
                 frame = read_table(path, Reading(), content)
@@ -171,7 +179,7 @@ def tasks(place: Workplace, registry: Registry, journal: Journal) -> Iterator[Ta
     """Yield what has to be drawn, in the registered order."""
     sealed = journal.ledger.sealed.members
     for member in registry.declaration.members:
-        resolved = registry.member(member.name)
+        resolved = registry.members[member.name]
         if member.target.losses is not None:
             continue
         development = MemberDevelopment(place, member, sealed[member.name])
@@ -184,16 +192,17 @@ def mechanism_task(
     development: MemberDevelopment, registry: Registry, mechanism: MechanismPart
 ) -> Task:
     """Return what is drawn of a mechanism, at once or one seed after the other."""
-    resolved = registry.member(development.member.name)
-    registered = resolved["mechanisms"][mechanism.name]
-    drawn_as = acting(registry.declaration, mechanism, registered["pilot"])
+    resolved = registry.members[development.member.name]
+    registered = resolved.drawn(mechanism.name)
+    assert registered is not None  # given losses are not drawn
+    drawn_as = acting(registry.declaration, mechanism, registered.pilot)
     return Task(
         member=development.member.name,
         mechanism=mechanism.name,
         job={
-            **job_of(development, registered["generator"], registered["options"], mechanism.name,
-                     mechanism.prepare_seed, registered, resolved["procedure"], drawn_as.allow),
-            "many": registered.get("batch", 1),
+            **job_of(development, registered.generator, registered.options, mechanism.name,
+                     mechanism.prepare_seed, registered, resolved.procedure, drawn_as.allow),
+            "many": registered.batch,
             "may_ignore_seed": mechanism.deterministic,
         },
         registered=registered,
@@ -207,10 +216,10 @@ def mechanism_task(
 
 def _named_tasks(
     place: Workplace, member: Member, development: MemberDevelopment,
-    registered: Mapping[str, Any],
+    registered: RegisteredMember,
 ) -> Iterator[Task]:  # fmt: skip
     """Yield the named stand-ins: one file each, with the source's own seed for the procedure."""
-    learner = registered["procedure"]
+    learner = registered.procedure
     for release in member.release:
         path = place.data.find(release.file)
         options = {
@@ -228,7 +237,7 @@ def _named_tasks(
                        learner=None if release.lacks else learner),
                 release.lacks,
             ),
-            registered=registered["stand_ins"][release.name],
+            registered=registered.stand_ins[release.name],
             seeds=(seed,),
             timeout=None,
             stop_on_failure=True,
@@ -246,8 +255,8 @@ def _without(job: dict[str, Any], lacks: Sequence[str]) -> dict[str, Any]:
 
 def job_of(
     development: MemberDevelopment, generator: str, options: Mapping[str, Any], name: str,
-    prepare_seed: int, registered: Mapping[str, Any] | None = None,
-    learner: Mapping[str, Any] | None = None, allow: Sequence[str] = (),
+    prepare_seed: int, registered: DrawnMechanism | None = None,
+    learner: RegisteredProcedure | None = None, allow: Sequence[str] = (),
 ) -> dict[str, Any]:  # fmt: skip
     """Return the job of a mechanism on its member's development part."""
     return draw_job(
@@ -270,13 +279,13 @@ def job_of(
 
 
 def refuse_files(
-    mechanism: str, files: Sequence[Mapping[str, Any]], *, stops: bool, apart: frozenset[int]
+    mechanism: str, files: Sequence[ReleaseFile], *, stops: bool, apart: frozenset[int]
 ) -> None:
     """Refuse registered files that would stop the draws anyway, by name, before any is drawn.
 
     ``stops`` says that a failed draw stops the audit, ``apart`` which seeds may repeat others.
     """
-    bad = [one["problem"] for one in files if one["problem"] is not None]
+    bad = [file.problem for file in files if file.problem is not None]
     if bad and stops:
         raise DrawError(
             f"{mechanism}: {len(bad)} of {len(files)} files are no releases, and on_failure = "
@@ -285,10 +294,10 @@ def refuse_files(
         )
     for first, second in same_files(files, apart):
         raise DrawError(
-            f"{mechanism}: {first['name']} (seed {first['seed']}) and {second['name']} (seed "
-            f"{second['seed']}) hold the same records; independent draws would not. Remove one of "
+            f"{mechanism}: {first.name} (seed {first.seed}) and {second.name} (seed "
+            f"{second.seed}) hold the same records; independent draws would not. Remove one of "
             "the files and amend the number of draws, or leave its draw out with proxyguard amend "
-            f"--exclude {mechanism}:{second['seed']}. If the mechanism has no randomness, declare "
+            f"--exclude {mechanism}:{second.seed}. If the mechanism has no randomness, declare "
             "deterministic = true"
         )
 
@@ -298,7 +307,7 @@ def seeds_apart(registry: Registry, mechanism: MechanismPart) -> frozenset[int]:
     return frozenset(
         seed
         for seed in mechanism.seed_list
-        if mechanism.deterministic or (mechanism.name, seed) in registry.excluded
+        if mechanism.deterministic or (mechanism.name, seed) in registry.left_out
     )
 
 
@@ -309,28 +318,31 @@ def changes_of(place: Workplace, registry: Registry, task: Task, seeds: Sequence
     which bytes it read, and `changed_reading` compares those.
     """
     member = next(m for m in registry.declaration.members if m.name == task.member)
-    resolved = registry.member(task.member)
+    resolved = registry.members[task.member]
     changes: list[str] = []
     if member.procedure is not None and member.target.predicted is not None:
-        learner = Library(member.procedure, member.target.predicted, resolved["features"])
-        changes += changed_procedure(resolved["procedure"], learner)
+        learner = Library(member.procedure, member.target.predicted, resolved.features)
+        changes += changed_procedure(
+            None if resolved.procedure is None else resolved.procedure.to_dict(), learner
+        )
     if task.job["generator"] == NAMED:
         path = Path(task.job["options"]["path"])
         for file in task.files if seeds else ():
             changes += changed_file(file, path)
         return changes
     registered = task.registered
+    assert isinstance(registered, DrawnMechanism)  # named files are dealt with above
     mechanism = next(m for m in member.mechanism if m.name == task.mechanism)
-    drawn_as = acting(registry.declaration, mechanism, registered["pilot"])
+    drawn_as = acting(registry.declaration, mechanism, registered.pilot)
     # Ours are asked here each time. To ask others takes a process: once, for all their files.
-    surveyed = seeds if is_built_in(registered["generator"]) else task.seeds
+    surveyed = seeds if is_built_in(registered.generator) else task.seeds
     survey = Survey(seeds=tuple(surveyed)) if task.files and surveyed else None
-    changes += changed_settings(registered.get("allowed", {}), allowed_files(task.job["allow"]))
+    changes += changed_settings(registered.allowed or {}, allowed_files(task.job["allow"]))
     try:
         described = place.descriptions.of(place, member, drawn_as, survey)
     except (RegistryError, TableError) as error:  # it was registered, and cannot be asked any more
         return [*changes, str(error)]
-    changes += changed_generator(registered, described)
+    changes += changed_generator(registered.to_dict(), described)
     if task.files and seeds:
         changes += changed_files(task.files, described.files or (), seeds)
     return changes
@@ -452,8 +464,8 @@ def _refuse_other_preparation(where: str, draw: MadeDraw, others: Iterable[MadeD
 
 def _refuse_repeats(task: Task, draws: Iterable[MadeDraw]) -> None:
     """Stop as soon as two draws are the same, or differ where none may; what was drawn is kept."""
-    if task.deterministic:
-        problem = randomness(str(task.registered["generator"]), draws)
+    if task.deterministic and isinstance(task.registered, DrawnMechanism):
+        problem = randomness(task.registered.generator, draws)
         if problem is not None:
             raise DrawError(
                 f"{task.member}/{task.mechanism} is declared with deterministic = true, and "
@@ -520,7 +532,8 @@ def pending_folder(folder: AuditFolder, task: Task) -> Path:
     }
     # Without the files of the draws: each record says what it was read from, so that one file
     # that is registered anew costs one draw and not all of them.
-    registered = {key: value for key, value in task.registered.items() if key != "files"}
+    known = {} if task.registered is None else task.registered.to_dict()
+    registered = {key: value for key, value in known.items() if key != "files"}
     depends = {
         "job": job,
         "files": files,

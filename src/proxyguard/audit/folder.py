@@ -25,9 +25,10 @@ from proxyguard.documents.ledger import (
     SealedMember,
     WritingBody,
 )
+from proxyguard.documents.registry import Registry
 from proxyguard.draw.store import Store
 from proxyguard.errors import DigestMismatch, RegistryError, SealError, StageError
-from proxyguard.seal.canonical import canonical_bytes, digest
+from proxyguard.seal.canonical import canonical_bytes
 from proxyguard.seal.inside import (
     DOCUMENT,
     check_name,
@@ -178,35 +179,12 @@ class AuditFolder:
         if not claims:
             raise StageError("nothing is registered yet; run proxyguard register")
         name = registry_name(len(claims) - 1)
-        value = self.read_json(name)
-        if digest(value) != journal.ledger.declaration:
-            raise DigestMismatch(name, sealed=str(journal.ledger.declaration), found=digest(value))
-        return Registry(value)
-
-
-class Registry:
-    """A registered declaration with everything that its rules resolved to."""
-
-    def __init__(self, value: dict[str, Any]) -> None:
-        self.value = value
-        from proxyguard.registry.declaration import as_declaration
-
-        self.declaration = as_declaration(value["declaration"])
-
-    @property
-    def digest(self) -> str:
-        """The digest that the ledger names."""
-        return digest(self.value)
-
-    @property
-    def excluded(self) -> set[tuple[str, int]]:
-        """The draws that an amendment took out of the claim, by mechanism and seed."""
-        return {(one["mechanism"], one["seed"]) for one in self.value.get("excluded", [])}
-
-    def member(self, name: str) -> dict[str, Any]:
-        """Return what was resolved for one member."""
-        found: dict[str, Any] = self.value["members"][name]
-        return found
+        registry = self.document(Registry, name)
+        if registry.digest != journal.ledger.declaration:
+            raise DigestMismatch(
+                name, sealed=str(journal.ledger.declaration), found=registry.digest
+            )
+        return registry
 
 
 def registry_name(index: int) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from proxyguard.audit.folder import GRANT, RELEASES, AuditFolder, Registry
+from proxyguard.audit.folder import GRANT, RELEASES, AuditFolder
 from proxyguard.audit.integrity import check_folder
 from proxyguard.audit.manifest import check_manifest
 from proxyguard.audit.seal import LOSSES, POSITION, check_steward
@@ -17,6 +17,7 @@ from proxyguard.audit.verify import refuse_unsound
 from proxyguard.documents.canonical import digest
 from proxyguard.documents.grant import Grant, GrantedAgain, GrantStatement, PersonWrap
 from proxyguard.documents.ledger import Frozen, Sealed, SealedMember
+from proxyguard.documents.registry import Registry
 from proxyguard.errors import RegistryError, SealError, StageError
 from proxyguard.registry.declaration import Member
 from proxyguard.seal.crypto import Person, Recipient

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from proxyguard.adapters.categorical import kept_folders
 from proxyguard.adapters.files import declared_files
 from proxyguard.audit.folder import EVIDENCE
+from proxyguard.documents.registry import DrawnMechanism, RegisteredProcedure
 from proxyguard.draw.answers import Loaded, Told
 from proxyguard.draw.catalog import is_built_in, load_generator
 from proxyguard.draw.pool import asked
@@ -45,8 +46,8 @@ def draw_job(
     forbidden: Sequence[str],
     validated: bool,
     allow: Sequence[str] = (),
-    registered: Mapping[str, Any] | None = None,
-    learner: Mapping[str, Any] | None = None,
+    registered: DrawnMechanism | None = None,
+    learner: RegisteredProcedure | None = None,
     may_ignore_seed: bool = False,
 ) -> dict[str, Any]:
     """Return the job of one mechanism as plain values.
@@ -75,7 +76,7 @@ def draw_job(
         "registered": (
             None
             if registered is None
-            else {"describe": registered["describe"], "origin": registered["origin"]}
+            else {"describe": registered.describe, "origin": registered.origin.to_dict()}
         ),
         "may_ignore_seed": may_ignore_seed,
     }  # fmt: skip
@@ -92,7 +93,7 @@ def fit_job(
     forbidden: Sequence[str],
     validated: bool,
     allow: Sequence[str] = (),
-    learner: Mapping[str, Any] | None = None,
+    learner: RegisteredProcedure | None = None,
 ) -> dict[str, Any]:
     """Return what the process that fits a member's procedure is told, whatever the generator."""
     predicted = member.target.predicted
@@ -110,7 +111,7 @@ def fit_job(
         "features": list(features),
         "forbidden": list(forbidden),
         "allow": list(allow),
-        "learner": None if learner is None else dict(learner),
+        "learner": None if learner is None else learner.to_dict(),
     }
 
 

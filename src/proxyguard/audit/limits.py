@@ -6,8 +6,13 @@ Nothing here reads data: `register` and `verify` get the same numbers from the s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from proxyguard.documents.registry import (
+    Facts,
+    ResolvedNumber,
+    ResolvedQuery,
+    ResolvedRequirement,
+)
 from proxyguard.errors import RegistryError
 from proxyguard.losses.measure import Measure, measure_loss
 from proxyguard.losses.query import expand
@@ -30,24 +35,24 @@ from proxyguard.registry.rules import (
 
 
 def resolve_limits(
-    member: Member, facts: Mapping[str, Any], claim: ClaimPart, n_records: int
-) -> list[dict[str, Any]]:
+    member: Member, facts: Facts, claim: ClaimPart, n_records: int
+) -> tuple[ResolvedRequirement, ...]:
     """Return every requirement of a member with its limit, its slack and its queries."""
     resolved = []
     limits = {part.name: _limit(part, facts) for part in member.requirement}
     for part in member.requirement:
         limit = limits[part.name]
         slack = _slack(part, limits, member, claim, n_records)
-        queries = [] if part.query is None else expand(part.name, part.query, facts["domains"])
+        queries = [] if part.query is None else expand(part.name, part.query, facts.domains)
         resolved.append(
-            {
-                "part": part.model_dump(mode="json"),
-                "limit": _record(limit),
-                "slack": None if slack is None else _record(slack),
-                "queries": [query.to_dict() for query in queries],
-            }
+            ResolvedRequirement(
+                part=part,
+                limit=_record(limit),
+                slack=None if slack is None else _record(slack),
+                queries=tuple(ResolvedQuery.of(query.to_dict(), part.name) for query in queries),
+            )
         )
-    return resolved
+    return tuple(resolved)
 
 
 def planned_records(member: Member, records: int) -> int:
@@ -70,22 +75,22 @@ def provisional_measure(part: RequirementPart, member: Member, limit: str | None
     )
 
 
-def _limit(part: RequirementPart, facts: Mapping[str, Any]) -> Resolved:
+def _limit(part: RequirementPart, facts: Facts) -> Resolved:
     if isinstance(part.limit, SourceRule):
-        if part.name not in facts["risks"]:
+        if part.name not in facts.risks:
             raise RegistryError(
                 f"{part.name}: its limit is the source's validation risk plus a margin, and "
                 f"development.validation has no record of the group {part.group}; give the limit "
                 "as a number"
             )
         return limit_from_source(
-            facts["risks"][part.name],
+            facts.risks[part.name],
             plus=part.limit.source_validation_plus,
             step=part.limit.round_up,
             at_most=part.limit.at_most,
         )
     if isinstance(part.limit, PilotRule):
-        means = [float(m[part.name]) for m in facts["pilots"][part.limit.pilot]["means"].values()]
+        means = [float(m[part.name]) for m in facts.pilots[part.limit.pilot].means.values()]
         cutoff = cutoff_from_pilot(
             repr(max(means)), margin=part.limit.pilot_largest_plus, step=part.limit.round_up
         )
@@ -124,21 +129,21 @@ def _slack(
 
 
 def resolve_roles(
-    declaration: Declaration, requirements: Sequence[Mapping[str, Any]], facts: Mapping[str, Any]
+    declaration: Declaration, requirements: Sequence[ResolvedRequirement], facts: Facts
 ) -> dict[str, str]:
     """Return which pilot plays which role, by the registered rule."""
     if declaration.roles is None:
         return {}
     against = {}
-    for one in requirements:
-        limit = number(one["limit"]["value"])
-        if declaration.roles.against == "cutoff":
-            limit -= number(one["slack"]["value"]) if one["slack"] else 0.0
-        against[one["part"]["name"]] = limit
+    for requirement in requirements:
+        limit = number(requirement.limit.value)
+        if declaration.roles.against == "cutoff" and requirement.slack is not None:
+            limit -= number(requirement.slack.value)
+        against[requirement.part.name] = limit
     margins = {
         name: [
             min(against[r] - float(value) for r, value in means.items())
-            for means in facts["pilots"][name]["means"].values()
+            for means in facts.pilots[name].means.values()
         ]
         for name in declaration.roles.pilots
     }
@@ -146,5 +151,5 @@ def resolve_roles(
     return choose_roles(margins, moderate=number(roles.moderate), among=roles.among)
 
 
-def _record(value: Resolved) -> dict[str, Any]:
-    return {"value": value.value, "rule": value.rule, "inputs": dict(value.inputs)}
+def _record(value: Resolved) -> ResolvedNumber:
+    return ResolvedNumber(value=value.value, rule=value.rule, inputs=dict(value.inputs))

@@ -6,11 +6,11 @@ stored release once, and what is compared is what its bytes hold.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
-from proxyguard.audit.folder import RELEASES, AuditFolder, Registry
+from proxyguard.audit.folder import RELEASES, AuditFolder
 from proxyguard.documents.ledger import Frozen, SealedMember
+from proxyguard.documents.registry import DrawnMechanism, GivenMechanism, Registry, ReleaseFile
 from proxyguard.documents.releases import (
     AnyDraw,
     Draw,
@@ -76,28 +76,28 @@ def check_declared(generator: str, draws: Iterable[Draw], where: str) -> None:
 
 
 def same_files(
-    files: Iterable[Mapping[str, Any]], apart: frozenset[int]
-) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    files: Iterable[ReleaseFile], apart: frozenset[int]
+) -> Iterator[tuple[ReleaseFile, ReleaseFile]]:
     """Yield two registered files that hold the same records, but for seeds that may repeat."""
-    seen: dict[str, Mapping[str, Any]] = {}
-    for one in files:
-        if one["content"] is None or one["seed"] in apart:
+    seen: dict[str, ReleaseFile] = {}
+    for file in files:
+        if file.content is None or file.seed in apart:
             continue
-        if one["content"] in seen:
-            yield seen[one["content"]], one
-        seen[one["content"]] = one
+        if file.content in seen:
+            yield seen[file.content], file
+        seen[file.content] = file
 
 
 def _claimed(registry: Registry, mechanism: str, draws: Iterable[AnyDraw]) -> list[AnyDraw]:
     """Return the draws that the claim is about; an excluded one may well repeat another."""
-    return [draw for draw in draws if (mechanism, draw.seed) not in registry.excluded]
+    return [draw for draw in draws if (mechanism, draw.seed) not in registry.left_out]
 
 
 def schema_of(registry: Registry, member: Member, name: str, sealed: SealedMember) -> Schema:
     """Return what the releases of a mechanism, or a named release, hold."""
     lacks = {r.name: r.lacks for r in member.release}.get(name, ())
-    mechanism = registry.member(member.name)["mechanisms"].get(name, {})
-    generator = mechanism.get("generator")
+    mechanism = registry.members[member.name].drawn(name)
+    generator = None if mechanism is None else mechanism.generator
     missing = member.target.read.missing
     return Schema.of_releases(sealed.kinds, missing, generator=generator, lacks=lacks)
 
@@ -107,13 +107,19 @@ def _in_force_at(journal: Journal, entry: Entry[Frozen]) -> str:
     return [e for e in journal.ledger.claims if e.index < entry.index][-1].body.declaration
 
 
+def predicted_source(mechanism: DrawnMechanism | GivenMechanism) -> str | None:
+    """Return the file of the source's own predictions, where those were made elsewhere."""
+    source = mechanism.options.get("source")
+    return str(source) if mechanism.generator == "predictions" and source else None
+
+
 def _check_sources(registry: Registry, manifest: ReleaseManifest) -> None:
     """See that frozen predictions of a source are those that a mechanism registers, and no more."""
     expected = {
         member.name
         for member in registry.declaration.members
-        for mechanism in registry.member(member.name)["mechanisms"].values()
-        if mechanism["generator"] == "predictions" and mechanism["options"].get("source")
+        for mechanism in registry.members[member.name].mechanisms.values()
+        if predicted_source(mechanism)
     }
     if set(manifest.sources) != expected:
         raise SealError(
@@ -182,17 +188,15 @@ def _check_draws(
         check_content(folder, f"{name}, seed {draw.seed}", draw, schema)
     made = [draw for draw in draws if not isinstance(draw, GivenRelease)]
     check_files(registry, member, name, made)
-    mechanism = registry.member(member.name)["mechanisms"].get(name)
+    mechanism = registry.members[member.name].drawn(name)
     if deterministic and mechanism is not None:
-        check_declared(mechanism["generator"], claimed, where)
+        check_declared(mechanism.generator, claimed, where)
 
 
 def check_files(registry: Registry, member: Member, name: str, draws: Iterable[MadeDraw]) -> None:
     """See that draws were made from the registered files, and all from one preparation."""
-    resolved = registry.member(member.name)
-    registered = {**resolved["mechanisms"], **resolved["stand_ins"]}.get(name, {})
-    files = registered.get("files", [])
-    contents = {one["seed"]: one["content"] for one in files}
+    files = registry.members[member.name].files(name)
+    contents = {file.seed: file.content for file in files}
     prepared: dict[str, str] | None = None
     for draw in draws:
         where = f"{name}, seed {draw.seed}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from proxyguard.audit.loss_file import given_bounds
+from proxyguard.documents.registry import ResolvedRequirement
 from proxyguard.losses.measure import Measure, measure_loss, measure_query
 from proxyguard.losses.query import BoundedQuery, codings
 from proxyguard.registry.declaration import Member
@@ -15,18 +15,20 @@ from proxyguard.registry.parts import RequirementPart
 from proxyguard.registry.requirement import Form, Requirement
 
 
-def measures_of(member: Member, resolved: Sequence[Mapping[str, Any]]) -> list[Measure]:
+def measures_of(member: Member, resolved: Sequence[ResolvedRequirement]) -> list[Measure]:
     """Return the measures of a member from its registered requirements, queries expanded."""
     found: list[Measure] = []
     choose = None if member.procedure is None else member.procedure.choose
-    for one in resolved:
-        part = RequirementPart.model_validate(one["part"])
-        limit = one["limit"]["value"]
-        slack = None if one["slack"] is None else one["slack"]["value"]
+    for requirement in resolved:
+        part, limit = requirement.part, requirement.limit.value
+        slack = None if requirement.slack is None else requirement.slack.value
         if part.query is not None:
             coding = codings(part.query)
-            for query in one["queries"]:
-                bounded = BoundedQuery.from_dict(query, coding)
+            for query in requirement.queries:
+                bounded = BoundedQuery(
+                    query.name, float(query.low), float(query.high), query.column, query.cell,
+                    coding,
+                )  # fmt: skip
                 found += measure_query(part, bounded, limit=limit, slack=slack)
         elif member.target.losses is not None:
             found.append(_given(part, limit, slack))

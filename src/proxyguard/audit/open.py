@@ -31,7 +31,6 @@ from proxyguard.audit.folder import (
     RECORDS,
     RELEASES,
     AuditFolder,
-    Registry,
 )
 from proxyguard.audit.grant import granted_again, granted_key, read_grant, release_set
 from proxyguard.audit.home import Home, load_key_file
@@ -54,7 +53,7 @@ from proxyguard.documents.evidence import (
 )
 from proxyguard.documents.grant import GrantStatement
 from proxyguard.documents.ledger import Certified, Opened, Sealed
-from proxyguard.documents.registry import SourceModel
+from proxyguard.documents.registry import Registry, SourceModel
 from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.errors import SealError, StageError
 from proxyguard.evidence.record import evidence_record
@@ -193,18 +192,18 @@ class Opener:
         self, registry: Registry, group: Group, target: OpenTarget, sources: Mapping[str, str]
     ) -> Scorer:
         """Return what scores a group's releases."""
-        resolved = registry.member(group.member.name)
+        resolved = registry.members[group.member.name]
         source: SourceModel | str | None = sources.get(group.member.name)
-        if source is None and resolved["source"] is not None:
-            source = SourceModel.of(resolved["source"], "the registry")
+        if source is None:
+            source = resolved.source
         return Scorer(
             folder=self.folder,
             member=group.member,
             measures=group.measures,
             target=target,
-            features=resolved["features"],
+            features=resolved.features,
             source=source,
-            trusted=self._types(group.member, resolved["features"]),
+            trusted=self._types(group.member, resolved.features),
             progress=self.place.progress,
         )
 
@@ -417,7 +416,7 @@ def frame_of(journal: Journal, registry: Registry, grant: GrantStatement | None)
         "claim_status": claim_status(declaration, until_certified(journal), granted_again(grant)),
         "attestation": attestation(grant),
         "ledger": opened.digest,
-        "software": registry.value["software"],
+        "software": registry.software,
         "stated_not_checked": [one.to_dict() for one in stated_not_checked(registry)],
         **({} if declaration.digits is None else {"disclosure": disclosed(declaration.digits)}),
     }

@@ -18,7 +18,7 @@ from proxyguard.audit.resolve import (
     pilot_losses,
     privacy_key,
 )
-from proxyguard.documents.registry import SourceModel
+from proxyguard.documents.registry import ResolvedRequirement, SourceModel
 from proxyguard.errors import RegistryError, StageError, UnsupportedDesign
 from proxyguard.losses.measure import Measure
 from proxyguard.modes.planning import AuditPlan, planned
@@ -75,11 +75,11 @@ def pilot_laws(
     sealed = ledger.sealed.members[member.name]
     development = MemberDevelopment(place, member, sealed)
     facts = develop(development, declaration)
-    if facts["source"] is None:
+    if facts.source is None:
         raise RegistryError("pilots need a [procedure]; plan from assumed margins instead")
     records = planned_records(member, sealed.records)
     limits = resolve_limits(member, facts, declaration.claim, records)
-    measures, source = _measures(development, facts, limits)
+    measures, source = _measures(development, facts.source, limits)
     roles = resolve_roles(declaration, limits, facts)
     pilots = [_pilot(m, roles, declaration, draws, first_seed) for m in member.mechanism]
     losses = pilot_losses(development, pilots, measures, source)
@@ -134,8 +134,9 @@ def _possible_pilots(place: Workplace, member: Member, mechanism: MechanismPart)
     assert declaration.roles is not None  # there is a mechanism with a role
     names: Sequence[str] = declaration.roles.pilots
     if journal.ledger.has(Stage.REGISTERED):
-        resolved = place.folder.registry(journal).member(member.name)["mechanisms"]
-        names = [resolved[mechanism.name]["pilot"]] if mechanism.name in resolved else names
+        resolved = place.folder.registry(journal).members[member.name].mechanisms
+        played = resolved.get(mechanism.name)
+        names = names if played is None else [str(played.pilot)]
     return [pilot for pilot in declaration.pilot if pilot.name in names]
 
 
@@ -146,7 +147,7 @@ def _stated(place: Workplace, member: Member, drawn: Drawn, draws: int) -> list[
 
 
 def _measures(
-    development: MemberDevelopment, facts: Mapping[str, Any], limits: Sequence[Mapping[str, Any]]
+    development: MemberDevelopment, source: SourceModel, limits: Sequence[ResolvedRequirement]
 ) -> tuple[list[Measure], Any]:
     """Return the requirements as losses with their limits, and the fitted source."""
     member = development.member
@@ -160,7 +161,6 @@ def _measures(
         )
     procedure = member.procedure
     trusted = () if procedure is None else procedure.trusted
-    source = SourceModel.of(facts["source"], "development")
     return measures, load_fitted(development.place.folder, source.model, source, trusted)
 
 

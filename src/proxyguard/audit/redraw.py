@@ -25,13 +25,13 @@ from threadpoolctl import threadpool_limits
 from proxyguard.adapters.privacy import privacy_of
 from proxyguard.audit.apart import redraw_apart, refit_apart, source_apart
 from proxyguard.audit.data import DataFolders
-from proxyguard.audit.folder import RELEASES, AuditFolder, Registry
+from proxyguard.audit.folder import RELEASES, AuditFolder
 from proxyguard.audit.manifest import schema_of
 from proxyguard.audit.resolve import MemberDevelopment, Workplace, fitted_from
 from proxyguard.audit.stated import software_versions
 from proxyguard.audit.verify import Scope, Verification, step
 from proxyguard.documents.ledger import Committed
-from proxyguard.documents.registry import SourceModel
+from proxyguard.documents.registry import Registry, SourceModel
 from proxyguard.documents.releases import DrawnRelease, GivenRelease, MadeDraw, ReleaseManifest
 from proxyguard.draw.answers import Made
 from proxyguard.draw.catalog import is_ours
@@ -134,11 +134,11 @@ def _recorded(
 
 def _not_drawn(registry: Registry, member: Member, mechanism: str, scope: Scope) -> str | None:
     """Return why a mechanism's seeds are not drawn again, or nothing where they can be."""
-    registered = registry.member(member.name)["mechanisms"][mechanism]
-    generator = str(registered["generator"])
+    registered = registry.members[member.name].mechanisms[mechanism]
+    generator = registered.generator
     if generator == "losses":
         return "its losses were computed elsewhere, from no seed"
-    private = privacy_of(registered["describe"])
+    private = privacy_of(registered.describe)
     if private is not None and not private.seeded:
         return "not repeatable: its noise comes from the system and takes no seed"
     ours = is_ours(generator) and generator not in OTHERS
@@ -183,7 +183,9 @@ def _check_source(
     folder: AuditFolder, journal: Journal, registry: Registry, member: Member, scope: Scope
 ) -> None:
     """Fit the source again: a poor one would make any release look as good as it."""
-    source = SourceModel.of(registry.member(member.name)["source"], "the registry")
+    source = registry.members[member.name].source
+    if source is None:
+        raise SealError(f"{member.name}: no source procedure is registered")
     again = source_apart(folder, member, timeout=scope.timeout)
     recorded = source.to_dict()
     different = [key for key in FITTED if recorded[key] != again.get(key)]
@@ -299,7 +301,7 @@ def _model_differences(
 
 def _other_software(registry: Registry) -> str:
     """Return which registered versions are not those here; they may draw or fit otherwise."""
-    made, here = registry.value["software"], software_versions()
+    made, here = registry.software, software_versions()
     other = [f"{name} {made.get(name)} then, {here[name]} here" for name in here
              if made.get(name) != here[name]]  # fmt: skip
     return "; ".join(other)

@@ -7,21 +7,17 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from proxyguard.audit.folder import (
-    DECLARATION,
-    AuditFolder,
-    Registry,
-    registry_name,
-    snapshot_name,
-)
+from proxyguard.audit.folder import DECLARATION, AuditFolder, registry_name, snapshot_name
 from proxyguard.audit.home import Home
 from proxyguard.audit.limits import planned_records, resolve_limits
 from proxyguard.audit.lineage import check_lineage
 from proxyguard.audit.measures import design_of, measures_of
 from proxyguard.audit.resolve import (
+    NOTHING_LEARNED,
     MemberDevelopment,
     Workplace,
     develop,
+    registered_procedure,
     resolve_losses,
     resolve_mechanisms,
     resolve_stand_ins,
@@ -29,6 +25,7 @@ from proxyguard.audit.resolve import (
 from proxyguard.audit.seal import check_sealed_part
 from proxyguard.certificate.sequential import SequentialPlan
 from proxyguard.documents.ledger import Developed, Registered
+from proxyguard.documents.registry import NoFacts, RegisteredMember, Registry
 from proxyguard.errors import (
     LossMismatch,
     RegistryError,
@@ -45,7 +42,6 @@ from proxyguard.registry.design import Design, Iid
 from proxyguard.registry.fields import number
 from proxyguard.registry.parts import ClaimPart
 from proxyguard.registry.requirement import Requirement
-from proxyguard.seal.canonical import digest
 from proxyguard.seal.entropy import now
 from proxyguard.seal.journal import Journal, writing
 from proxyguard.seal.ledger import Schedule, Stage
@@ -63,74 +59,71 @@ def register(place: Workplace, home: Home, software: dict[str, str]) -> dict[str
         if journal.ledger.has(Stage.REGISTERED):
             raise StageError("registered: recorded already; change it with proxyguard amend")
         overlaps = check_lineage(folder, journal, home)
-        value, facts = build_registry(place, declaration, journal, software)
-        developed = Developed.of(
-            {"members": facts, "files": _model_files(folder, facts), "time": now()}, "development"
+        registry = build_registry(place, declaration, journal, software)
+        developed = Developed(
+            members={name: member.facts for name, member in registry.members.items()},
+            files=_model_files(folder, registry),
+            time=now(),
         )
         steps = journal.ledger.find(Developed)
         if not steps or steps[-1].body.model_copy(update={"time": developed.time}) != developed:
             journal.record(developed, key)
         registered = Registered(
-            declaration=digest(value),
+            declaration=registry.digest,
             path=schedule_of(declaration),
             lineage=tuple(overlaps),
-            files=write_registry(folder, 0, value, text),
+            files=write_registry(folder, 0, registry, text),
             time=now(),
         )
         journal.record(registered, key)
-    return value
+    return registry.to_dict()
 
 
 def build_registry(
     place: Workplace, declaration: Declaration, journal: Journal, software: dict[str, str],
     drawn: Registry | None = None,
-) -> tuple[dict[str, Any], dict[str, Any]]:  # fmt: skip
-    """Return the registry that a declaration resolves to, and the facts of development.
+) -> Registry:  # fmt: skip
+    """Return the registry that a declaration resolves to, with the facts of development.
 
     ``drawn`` is the registry that releases were drawn for, if they were.
     """
     sealed = journal.ledger.sealed
     check_sealed_part(declaration, sealed)
-    members, facts = {}, {}
+    members = {}
     for member in declaration.members:
         development = MemberDevelopment(place, member, sealed.members[member.name])
-        fact: dict[str, Any] = {}
-        if member.target.losses is None:
-            fact = develop(development, declaration)
-        else:
+        given = member.target.losses is not None
+        if given:
             _check_given(development)
+        facts = NOTHING_LEARNED if given else develop(development, declaration)
         n = planned_records(member, development.sealed.records)
-        requirements = resolve_limits(member, fact, declaration.claim, n)
-        learner = None if member.target.losses is not None else development.learner()
-        before = {} if drawn is None else drawn.value["members"].get(member.name, {})
+        requirements = resolve_limits(member, facts, declaration.claim, n)
+        learner = None if given else development.learner()
+        before = None if drawn is None else drawn.members.get(member.name)
         mechanisms = resolve_mechanisms(
-            declaration, development, requirements, fact, before.get("mechanisms")
+            declaration, development, requirements, facts,
+            {} if before is None else before.mechanisms,
+        )  # fmt: skip
+        stand_ins = {} if before is None else before.stand_ins
+        members[member.name] = RegisteredMember(
+            requirements=requirements,
+            mechanisms=mechanisms,
+            stand_ins=stand_ins or resolve_stand_ins(development),
+            losses=resolve_losses(member),
+            procedure=None if learner is None else registered_procedure(learner),
+            features=() if learner is None else tuple(development.features),
+            source=facts.source,
+            facts=NoFacts() if given else facts,
+            commitment=development.sealed.commitment,
         )
-        members[member.name] = {
-            "requirements": requirements,
-            "mechanisms": mechanisms,
-            "stand_ins": before.get("stand_ins") or resolve_stand_ins(development),
-            "losses": resolve_losses(member),
-            "procedure": None if learner is None else dict(learner.describe()),
-            "features": [] if learner is None else development.features,
-            "source": fact.get("source"),
-            "facts": fact,
-            "commitment": development.sealed.commitment,
-        }
-        facts[member.name] = fact
         check_sizes(member, development.sealed.records)
         _check_queries(member, development.kinds)
         _check_secondary(declaration, measures_of(member, requirements))
         check_claim(declaration, [m.requirement for m in measures_of(member, requirements)],
                     member.name)  # fmt: skip
-    value = {
-        "format": 1,
-        "declaration": declaration.to_dict(),
-        "members": members,
-        "software": software,
-    }
-    Registry(value)  # what cannot be read back is refused before it is recorded
-    return value, facts
+    registry = Registry(format=1, declaration=declaration, members=members, software=software)
+    # What cannot be read back is refused before it is recorded.
+    return Registry.read(registry.to_bytes(), "the registry")
 
 
 def check_claim(declaration: Declaration, requirements: Sequence[Requirement], name: str) -> None:
@@ -206,12 +199,12 @@ def schedule_of(declaration: Declaration) -> Schedule:
 
 
 def write_registry(
-    folder: AuditFolder, index: int, value: dict[str, Any], text: str
+    folder: AuditFolder, index: int, registry: Registry, text: str
 ) -> dict[str, str]:
     """Write a registry and the declaration's own text; return the files and their digests."""
     content = text.encode()
     return {
-        registry_name(index): folder.write_json(registry_name(index), value),
+        registry_name(index): folder.put(registry_name(index), registry),
         snapshot_name(index): folder.write(snapshot_name(index), content),
         DECLARATION: folder.sha256(DECLARATION),
     }
@@ -257,11 +250,7 @@ def _check_given(development: MemberDevelopment) -> None:
         )
 
 
-def _model_files(folder: AuditFolder, facts: dict[str, Any]) -> dict[str, str]:
+def _model_files(folder: AuditFolder, registry: Registry) -> dict[str, str]:
     """Return the stored source procedures, which are named by their digest."""
-    found = {}
-    for fact in facts.values():
-        if fact.get("source"):
-            address = fact["source"]["model"]
-            found[folder.store.path(address).relative_to(folder.path).as_posix()] = address
-    return found
+    addresses = [m.source.model for m in registry.members.values() if m.source is not None]
+    return {folder.store.name(address): address for address in addresses}

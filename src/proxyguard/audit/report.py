@@ -14,12 +14,12 @@ from proxyguard.audit.folder import (
     RELEASES,
     REPORTS,
     AuditFolder,
-    Registry,
     recorded_files,
 )
 from proxyguard.audit.integrity import check_folder
 from proxyguard.audit.measures import design_of, measures_of
 from proxyguard.documents.evidence import Evidence
+from proxyguard.documents.registry import Registry
 from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.errors import RegistryError, SealError, StageError
 from proxyguard.modes.decision import Decision
@@ -68,7 +68,7 @@ def sources_of(folder: AuditFolder, journal: Journal) -> Sources:
     return Sources(
         predicate=value["predicate"],
         evidence=evidence,
-        registry=registry.value,
+        registry=registry.to_dict(),
         ledger=[entry.to_dict() for entry in journal.ledger.entries],
         signer=signer,
         manifest=folder.document(ReleaseManifest, RELEASES).to_dict() if fixed else None,
@@ -129,7 +129,7 @@ def unsettled_in(
     (member,) = declaration.members
     requirements = tuple(
         measure.requirement
-        for measure in measures_of(member, registry.member(member.name)["requirements"])
+        for measure in measures_of(member, registry.members[member.name].requirements)
     )
     bindings = {one.mechanism: one.requirement for one in bindings_of(predicate, evidence)}
     shares = set((declaration.claim.shares or {}).values())

@@ -14,11 +14,25 @@ from threadpoolctl import threadpool_limits
 from proxyguard.adapters.library import Library, best_threshold
 from proxyguard.adapters.privacy import privacy_lines, privacy_of
 from proxyguard.audit.data import DataFolders
-from proxyguard.audit.folder import AuditFolder, Registry
+from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.jobs import WORKER, Descriptions, draw_job, forbidden_paths
 from proxyguard.audit.limits import provisional_measure, resolve_roles
 from proxyguard.documents.ledger import SealedMember
-from proxyguard.documents.registry import SourceModel
+from proxyguard.documents.registry import (
+    DrawnMechanism,
+    Facts,
+    GivenMechanism,
+    NoFacts,
+    NoOrigin,
+    Origin,
+    PilotFacts,
+    RegisteredProcedure,
+    Registry,
+    ResolvedRequirement,
+    SourceModel,
+    StandIn,
+)
+from proxyguard.documents.registry import ReleaseFile as RegisteredFile
 from proxyguard.documents.releases import DrawnRelease
 from proxyguard.draw.catalog import is_random, path_origin
 from proxyguard.draw.models import load_model, model_bytes
@@ -51,8 +65,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 Progress = Callable[[str, int, int], None]
-FACTS = frozenset({"source", "risks", "references", "pilots", "domains"})
-"""What development records of a member, but for one whose losses were given."""
+NOTHING_LEARNED = Facts(source=None, risks={}, references={}, pilots={}, domains={})
+"""The facts of a member that has no procedure and asks for no values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +132,7 @@ class Source:
     """The source procedure, fitted on the training part."""
 
     fitted: Fitted
-    record: dict[str, Any]
+    record: SourceModel
 
 
 def fit_source(development: MemberDevelopment) -> Source | None:
@@ -129,7 +143,7 @@ def fit_source(development: MemberDevelopment) -> Source | None:
     address = development.place.folder.store.put(model_bytes(fitted.estimator))
     return Source(
         fitted=fitted,
-        record={"model": address, **choices_around(fitted), "seed": procedure.seed},
+        record=SourceModel(model=address, seed=procedure.seed, **choices_around(fitted)),
     )
 
 
@@ -361,48 +375,46 @@ def _pilot_job(development: MemberDevelopment, pilot: Drawn) -> dict[str, Any]:
 def run_pilots(
     development: MemberDevelopment, declaration: Declaration, measures: Sequence[Measure],
     source: Source,
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, PilotFacts]:  # fmt: skip
     """Draw every registered pilot and return its mean losses on validation data."""
     losses = pilot_losses(development, declaration.pilot, measures, source.fitted)
     return {
-        pilot.name: {
-            "generator": pilot.generator,
-            "options": pilot.options,
-            **({"allowed": allowed_files(pilot.allow)} if pilot.allow else {}),
-            "means": {
+        pilot.name: PilotFacts(
+            generator=str(pilot.generator),
+            options=pilot.options,
+            allowed=allowed_files(pilot.allow) if pilot.allow else None,
+            means={
                 str(seed): {name: repr(float(np.mean(x))) for name, x in by_name.items()}
                 for seed, by_name in sorted(losses[pilot.name].items())
             },
-        }
+        )
         for pilot in declaration.pilot
     }
 
 
-def develop(development: MemberDevelopment, declaration: Declaration) -> dict[str, Any]:
+def develop(development: MemberDevelopment, declaration: Declaration) -> Facts:
     """Fit the source, try reference policies, draw pilots: all that rules are resolved from."""
     member = development.member
-    facts: dict[str, Any] = {
-        "source": None,
-        "risks": {},
-        "references": {},
-        "pilots": {},
-        "domains": _domains(development),
-    }
+    domains = _domains(development)
     if member.procedure is None:
-        return facts
+        return NOTHING_LEARNED.model_copy(update={"domains": domains})
     measures = loss_measures(member)
     source = fit_source(development)
     assert source is not None  # there is a procedure
-    facts["source"] = source.record
     risks = validation_risks(development, measures, source.fitted)
-    facts["risks"] = {name: repr(value) for name, value in risks.items()}
-    facts["references"] = {
-        policy: {name: repr(value) for name, value in losses.items()}
-        for policy, losses in reference_policies(development, measures).items()
-    }
-    if declaration.pilot:
-        facts["pilots"] = run_pilots(development, declaration, measures, source)
-    return facts
+    references = reference_policies(development, measures)
+    return Facts(
+        source=source.record,
+        risks={name: repr(risk) for name, risk in risks.items()},
+        references={
+            policy: {name: repr(loss) for name, loss in losses.items()}
+            for policy, losses in references.items()
+        },
+        pilots=(
+            run_pilots(development, declaration, measures, source) if declaration.pilot else {}
+        ),
+        domains=domains,
+    )
 
 
 def loss_measures(member: Member) -> list[Measure]:
@@ -411,7 +423,7 @@ def loss_measures(member: Member) -> list[Measure]:
 
 
 def check_facts(
-    development: MemberDevelopment, declaration: Declaration, facts: Mapping[str, Any], name: str
+    development: MemberDevelopment, declaration: Declaration, facts: Facts | NoFacts, name: str
 ) -> None:
     """Raise unless recorded facts are the ones that development gives, as far as no model is asked.
 
@@ -422,41 +434,42 @@ def check_facts(
     member = development.member
     where = f"{name}, facts of {member.name}"
     if member.target.losses is not None:
-        if facts:
-            raise SealError(f"{where}: {sorted(facts)} are recorded of losses that were given")
+        if isinstance(facts, Facts):
+            raise SealError(f"{where}: facts are recorded of losses that were given")
         return
-    if set(facts) != FACTS:
-        raise SealError(f"{where}: {sorted(facts)} are recorded, development has {sorted(FACTS)}")
+    if not isinstance(facts, Facts):
+        raise SealError(f"{where}: nothing is recorded, and development has facts")
     domains = _domains(development)
-    if facts["domains"] != domains:
+    if facts.domains != domains:
         raise SealError(
-            f"{where}: the values of {sorted({*facts['domains'], *domains})} are not those of the "
+            f"{where}: the values of {sorted({*facts.domains, *domains})} are not those of the "
             f"development part, which queries are made from"
         )
     recorded = {
-        pilot: {
-            **one,
-            **({"allowed": True} if "allowed" in one else {}),  # digests of files elsewhere
-            "means": {seed: sorted(means) for seed, means in one["means"].items()},
-        }
-        for pilot, one in facts["pilots"].items()
+        name: (
+            pilot.generator,
+            pilot.options,
+            pilot.allowed is not None,  # digests of files elsewhere
+            {seed: sorted(means) for seed, means in pilot.means.items()},
+        )
+        for name, pilot in facts.pilots.items()
     }
     names = sorted(part.name for part in member.requirement if part.loss is not None)
     pilots = declaration.pilot if member.procedure is not None else ()
     declared = {
-        pilot.name: {
-            "generator": pilot.generator,
-            "options": pilot.options,
-            **({"allowed": True} if pilot.allow else {}),
-            "means": {str(seed): names for seed in pilot.seed_list},
-        }
+        pilot.name: (
+            pilot.generator,
+            pilot.options,
+            bool(pilot.allow),
+            {str(seed): names for seed in pilot.seed_list},
+        )
         for pilot in pilots
     }
     if recorded != declared:
         raise SealError(f"{where}: the pilots are not the declared ones, each seed of them once")
 
 
-def _domains(development: MemberDevelopment) -> dict[str, list[str]]:
+def _domains(development: MemberDevelopment) -> dict[str, tuple[str, ...]]:
     """Return the values in training of the marginals' text columns that have no groups."""
     wanted = {
         column
@@ -470,7 +483,7 @@ def _domains(development: MemberDevelopment) -> dict[str, list[str]]:
         return {}
     training = development.training()
     return {
-        name: sorted({canonical_value(as_text(v)) for v in training[name]})
+        name: tuple(sorted({canonical_value(as_text(v)) for v in training[name]}))
         for name in sorted(wanted)
     }
 
@@ -479,10 +492,10 @@ def recorded_privacy(registry: Registry) -> dict[str, list[str]]:
     """Return the registered privacy statements; of several members, by member and mechanism."""
     members = registry.declaration.members
     return {
-        privacy_key(member, name, members): one["privacy"]
+        privacy_key(member, name, members): list(mechanism.privacy)
         for member in members
-        for name, one in registry.member(member.name)["mechanisms"].items()
-        if "privacy" in one
+        for name, mechanism in registry.members[member.name].mechanisms.items()
+        if isinstance(mechanism, DrawnMechanism) and mechanism.privacy is not None
     }
 
 
@@ -496,7 +509,7 @@ def describe_mechanism(made: Any, generator: str) -> dict[str, Any]:
     return Described.by(generator, made).registered()
 
 
-def resolve_stand_ins(development: MemberDevelopment) -> dict[str, Any]:
+def resolve_stand_ins(development: MemberDevelopment) -> dict[str, StandIn]:
     """Return the file of every named release as it is now."""
     member = development.member
     seed = 0 if member.procedure is None else member.procedure.seed
@@ -505,21 +518,23 @@ def resolve_stand_ins(development: MemberDevelopment) -> dict[str, Any]:
         path = development.place.data.find(release.file)
         digest = hashlib.sha256(read_file(path)).hexdigest()
         file = ReleaseFile(name=path.name, seed=seed, sha256=digest)
-        found[release.name] = {"files": [file.to_dict()]}
+        found[release.name] = StandIn(files=(RegisteredFile(**file.to_dict()),))
     return found
 
 
-def resolve_losses(member: Member) -> dict[str, Any]:
+def resolve_losses(member: Member) -> dict[str, Origin]:
     """Return the code of the losses that are named by import path."""
     paths = {part.loss for part in member.requirement if part.loss and ":" in part.loss}
-    return {path: path_origin(path) for path in sorted(paths)}
+    return {path: Origin(**path_origin(path)) for path in sorted(paths)}
 
 
 def refuse_changed_losses(registry: Registry) -> None:
     """Stop where a loss that is named by import path is not the code that was registered."""
     for member in registry.declaration.members:
-        for path, registered in registry.member(member.name)["losses"].items():
-            refuse_changes(f"the loss {path}", list(changed_origin(registered, path_origin(path))))
+        for path, registered in registry.members[member.name].losses.items():
+            refuse_changes(
+                f"the loss {path}", list(changed_origin(registered.to_dict(), path_origin(path)))
+            )
 
 
 def acting(declaration: Declaration, mechanism: MechanismPart, pilot: str | None) -> Drawn:
@@ -534,16 +549,16 @@ def acting(declaration: Declaration, mechanism: MechanismPart, pilot: str | None
 
 def resolve_mechanisms(
     declaration: Declaration, development: MemberDevelopment,
-    requirements: Sequence[Mapping[str, Any]], facts: Mapping[str, Any],
-    drawn: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:  # fmt: skip
+    requirements: Sequence[ResolvedRequirement], facts: Facts,
+    drawn: Mapping[str, DrawnMechanism | GivenMechanism],
+) -> dict[str, DrawnMechanism | GivenMechanism]:  # fmt: skip
     """Return each mechanism's generator, options and description; roles by their rule.
 
     ``drawn`` are the mechanisms as they were when they were drawn. What draws depend on is then
     not looked at again: it says what made the releases, whatever became of it since.
     """
     roles = resolve_roles(declaration, requirements, facts)
-    found: dict[str, Any] = {}
+    found: dict[str, DrawnMechanism | GivenMechanism] = {}
     for mechanism in development.member.mechanism:
         drawn_as = acting(declaration, mechanism, roles.get(mechanism.role or ""))
         generator, options = drawn_as.generator, drawn_as.options
@@ -553,12 +568,14 @@ def resolve_mechanisms(
                 "declared with deterministic = true; take that out"
             )
         if generator == "losses":
-            found[mechanism.name] = {"generator": "losses", "options": {}, "describe": {},
-                                     "origin": {}, "pilot": None}  # fmt: skip
+            found[mechanism.name] = GivenMechanism(
+                generator="losses", options={}, describe={}, origin=NoOrigin(), pilot=None
+            )
             continue
-        before = (drawn or {}).get(mechanism.name)
-        if before is not None and (before["generator"], before["options"]) == (generator, options):
-            found[mechanism.name] = {**before, "pilot": roles.get(mechanism.role or "")}
+        pilot = roles.get(mechanism.role or "")
+        before = drawn.get(mechanism.name)
+        if before is not None and (before.generator, before.options) == (generator, options):
+            found[mechanism.name] = before.model_copy(update={"pilot": pilot})
             continue
         missing = development.member.target.read.missing
         schema = Schema.of_releases(development.kinds, missing, generator=generator)
@@ -566,17 +583,23 @@ def resolve_mechanisms(
             development.place, development.member, drawn_as,
             Survey(seeds=mechanism.seed_list, schema=schema),
         )  # fmt: skip
-        found[mechanism.name] = {
+        registered: dict[str, Any] = {
             "generator": generator,
             "options": options,
-            "pilot": roles.get(mechanism.role or ""),
+            "pilot": pilot,
             **described.registered(),
         }
         if drawn_as.allow:
-            found[mechanism.name]["allowed"] = allowed_files(drawn_as.allow)
+            registered["allowed"] = allowed_files(drawn_as.allow)
         if described.files is not None:
-            found[mechanism.name]["files"] = [one.to_dict() for one in described.files]
+            registered["files"] = [file.to_dict() for file in described.files]
         stated = privacy_of(described.describe)
         if stated is not None:  # recorded here: to read it again takes no accounting library
-            found[mechanism.name]["privacy"] = privacy_lines(stated, mechanism.draws)
+            registered["privacy"] = privacy_lines(stated, mechanism.draws)
+        found[mechanism.name] = DrawnMechanism.of(registered, mechanism.name)
     return found
+
+
+def registered_procedure(learner: Library) -> RegisteredProcedure:
+    """Return what is registered of a learning procedure: its settings and its code."""
+    return RegisteredProcedure.of(dict(learner.describe()), "the procedure")

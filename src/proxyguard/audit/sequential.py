@@ -13,7 +13,7 @@ from typing import Any
 
 from proxyguard.audit.draw import refuse_files, seeds_apart
 from proxyguard.audit.envelope import open_envelope, sign_statement, statement
-from proxyguard.audit.folder import ADVICE, CERTIFICATE, EVIDENCE, Registry
+from proxyguard.audit.folder import ADVICE, CERTIFICATE, EVIDENCE
 from proxyguard.audit.grant import read_grant, release_set
 from proxyguard.audit.integrity import check_folder
 from proxyguard.audit.open import Opener, subjects_of
@@ -32,6 +32,7 @@ from proxyguard.certificate.sequential import SequentialAudit
 from proxyguard.documents.evidence import Evidence, Score, SequentialEvidence
 from proxyguard.documents.grant import GrantStatement
 from proxyguard.documents.ledger import Certified, Committed, Favored
+from proxyguard.documents.registry import Registry
 from proxyguard.errors import RegistryError, StageError
 from proxyguard.evidence.record import evidence_record
 from proxyguard.seal.entropy import now
@@ -182,10 +183,10 @@ def _refuse_files(registry: Registry) -> None:
     """Refuse files among the draws that would stop them half-way."""
     member = registry.declaration.members[0]
     mechanism = member.mechanism[0]
-    registered = registry.member(member.name)["mechanisms"][mechanism.name]
+    files = registry.members[member.name].files(mechanism.name)
     refuse_files(
         mechanism.name,
-        registered.get("files", ()),
+        files,
         stops=mechanism.on_failure == "stop",
         apart=seeds_apart(registry, mechanism),
     )

@@ -7,7 +7,7 @@ from typing import Any
 
 from proxyguard.audit.agree import agree
 from proxyguard.audit.decide import DrawCounts, failures_of
-from proxyguard.audit.folder import AuditFolder, Registry
+from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.grant import release_set
 from proxyguard.audit.limits import planned_records
 from proxyguard.audit.manifest import (
@@ -28,6 +28,7 @@ from proxyguard.certificate.wording import not_claimed
 from proxyguard.documents.evidence import Evidence, GroupEvidence, Score, SequentialEvidence
 from proxyguard.documents.grant import GrantStatement
 from proxyguard.documents.ledger import Committed, Favored, Judged
+from proxyguard.documents.registry import Registry
 from proxyguard.documents.releases import MadeDraw
 from proxyguard.errors import SealError
 from proxyguard.evidence.record import (
@@ -68,7 +69,7 @@ def plan_of(registry: Registry) -> SequentialPlan:
 def reading_for(registry: Registry, seed: int, level: float) -> Reading:
     """Return how one release is read: at the registered threshold, or a round's level."""
     member = registry.declaration.members[0]
-    measures = measures_of(member, registry.member(member.name)["requirements"])
+    measures = measures_of(member, registry.members[member.name].requirements)
     requirements = tuple(m.requirement for m in measures)
     design = design_of(member)
     claim = Claim.of({"mode": NO_MECHANISM, "beta": None, "test": registry.declaration.claim.test})
@@ -138,7 +139,7 @@ def check_sequential(
             "were sealed: a record was used twice"
         )
     sizes: Sizes = {}
-    measures = measures_of(member, registry.member(member.name)["requirements"])
+    measures = measures_of(member, registry.members[member.name].requirements)
     drawn = [e.body.record for e in journal.ledger.find(Committed)]
     for count, (entry, draw) in enumerate(zip(entries, drawn, strict=True), start=1):
         score = entry.body
@@ -188,7 +189,7 @@ def _check_committed(folder: AuditFolder, registry: Registry, journal: Journal) 
             raise SealError("the draws do not have the registered seeds in their order")
         if member.mechanism[0].deterministic:
             name = member.mechanism[0].name
-            generator = registry.member(member.name)["mechanisms"][name]["generator"]
+            generator = registry.members[member.name].mechanisms[name].generator
             check_declared(generator, records, f"{member.name}/{name}")
             return
     for what, first, second in repeats(records):
@@ -205,7 +206,7 @@ def sequential_predicate(
     """Return what the certificate of a sequential audit or a stream says."""
     declaration = registry.declaration
     member = declaration.members[0]
-    measures = measures_of(member, registry.member(member.name)["requirements"])
+    measures = measures_of(member, registry.members[member.name].requirements)
     verdicts = (
         [_stream_verdict(entry.body) for entry in journal.ledger.find(Judged)]
         if declaration.claim.mode == "stream"
@@ -213,9 +214,7 @@ def sequential_predicate(
     )
     records = [e.body.record for e in journal.ledger.find(Committed)]
     name = verdicts[0]["mechanism"] if len(verdicts) == 1 else "every candidate"
-    stages = redrawn(
-        member, name, records, registry.member(member.name)["mechanisms"].get(name, {})
-    )
+    stages = redrawn(member, name, records, registry.members[member.name].drawn(name))
     return {
         **frame_of(journal, registry, grant),
         "level": declaration.claim.level,

@@ -16,7 +16,6 @@ from proxyguard.audit.draw import (
     mechanism_task,
     put_objects,
 )
-from proxyguard.audit.folder import Registry
 from proxyguard.audit.jobs import WORKER
 from proxyguard.audit.manifest import check_declared, repeats
 from proxyguard.audit.measures import measures_of
@@ -26,6 +25,7 @@ from proxyguard.audit.score import slice_chunk
 from proxyguard.audit.sequential_claim import committed_records, reading_for
 from proxyguard.audit.target import OpeningSeed, OpenTarget, round_seed
 from proxyguard.documents.ledger import Committed, Favored, Judged
+from proxyguard.documents.registry import Registry
 from proxyguard.documents.releases import DrawnRelease, FailedDraw, MadeDraw
 from proxyguard.draw.pool import draw_all
 from proxyguard.draw.sources import changed_reading, refuse_changes
@@ -71,12 +71,12 @@ class Step:
             "path": str(path.resolve()),
             "read": self._member.target.read.model_dump(mode="json"),
         }
-        learner = self._registry.member(self._member.name)["procedure"]
+        learner = self._registry.members[self._member.name].procedure
         task = Task(
             member=self._member.name,
             mechanism=path.name,
             job=job_of(self._development(), NAMED, options, path.name, 0, learner=learner),
-            registered={},  # a candidate comes after registration
+            registered=None,  # a candidate comes after registration
             seeds=(count,),
             timeout=None,
             stop_on_failure=False,  # it is recorded, so that a second try is another candidate
@@ -113,7 +113,7 @@ class Step:
             check=check_while_drawing(place, self._registry, task),
         )
         (draw,) = kept
-        if task.registered:
+        if task.registered is not None:
             refuse_changes(f"{name}, seed {seed}", list(changed_reading(task.files, draw)))
         self._refuse_copies(draw)
         if isinstance(draw, FailedDraw) and task.stop_on_failure:
@@ -134,8 +134,8 @@ class Step:
         self._committed.append(draw)
         if self._member.mechanism and self._member.mechanism[0].deterministic:
             name = self._member.mechanism[0].name
-            registered = self._registry.member(self._member.name)["mechanisms"][name]
-            check_declared(registered["generator"], self._committed, name)
+            registered = self._registry.members[self._member.name].mechanisms[name]
+            check_declared(registered.generator, self._committed, name)
             return
         for what, first, _ in repeats(self._committed):
             raise DrawError(
@@ -190,9 +190,7 @@ class Step:
 
     def read(self, draw: MadeDraw, reading: Reading, target: Any) -> ReleaseEvidence:
         """Return the evidence of one release on the target, or on a batch of it."""
-        measures = measures_of(
-            self._member, self._registry.member(self._member.name)["requirements"]
-        )
+        measures = measures_of(self._member, self._registry.members[self._member.name].requirements)
         group = Group(
             member=self._member, name=draw.label, draws=(draw,), excluded=(),
             measures=tuple(measures),

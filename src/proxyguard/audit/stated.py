@@ -15,9 +15,15 @@ from typing import Any
 from proxyguard.adapters.privacy import privacy_lines, privacy_of
 from proxyguard.audit.check_target import negative_of
 from proxyguard.audit.data import DataFolders
-from proxyguard.audit.folder import AuditFolder, Registry
+from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.resolve import MemberDevelopment, Workplace, describe_mechanism
 from proxyguard.documents.ledger import Sealed, SealedMember
+from proxyguard.documents.registry import (
+    DrawnMechanism,
+    GivenMechanism,
+    RegisteredMember,
+    Registry,
+)
 from proxyguard.documents.releases import AnyDraw, DrawnRelease
 from proxyguard.draw.catalog import PROCEDURES, is_ours, load_ours
 from proxyguard.draw.code import installed_version
@@ -50,7 +56,7 @@ class Redrawn:
 
 
 def redrawn(
-    member: Member, mechanism: str, draws: Sequence[AnyDraw], registered: Mapping[str, Any]
+    member: Member, mechanism: str, draws: Sequence[AnyDraw], registered: DrawnMechanism | None
 ) -> Redrawn:
     """Return what took a seed in these draws and what did not.
 
@@ -80,12 +86,12 @@ def _prepare_seed(member: Member, mechanism: str) -> int:
     return {m.name: m.prepare_seed for m in member.mechanism}.get(mechanism, 0)
 
 
-def _random_preparation(seed: int, registered: Mapping[str, Any]) -> str:
+def _random_preparation(seed: int, registered: DrawnMechanism | None) -> str:
     """Return where the randomness of a preparation came from, as the mechanism registered it.
 
     Noise that is meant to be private comes from the system: no seed makes it again.
     """
-    private = privacy_of(registered.get("describe", {}))
+    private = None if registered is None else privacy_of(registered.describe)
     if private is not None and private.fits == "once" and not private.seeded:
         return (
             "one preparation of the generator, made once with random noise of the system, which "
@@ -135,7 +141,7 @@ def stated_not_checked(registry: Registry) -> list[Statement]:
         )
     for member in declaration.members:
         for mechanism in member.mechanism:
-            found += _about_mechanism(mechanism, registry.member(member.name)["mechanisms"])
+            found += _about_mechanism(mechanism, registry.members[member.name])
         if member.release:
             names = ", ".join(release.name for release in member.release)
             found.append(Statement(names, "who made these tables, and from what"))
@@ -164,9 +170,10 @@ def _about_draws(declaration: Declaration) -> Iterator[Statement]:
         )
 
 
-def _about_mechanism(mechanism: MechanismPart, resolved: Mapping[str, Any]) -> Iterator[Statement]:
-    registered = resolved[mechanism.name]
-    generator = str(registered["generator"])
+def _about_mechanism(mechanism: MechanismPart, resolved: RegisteredMember) -> Iterator[Statement]:
+    registered = resolved.mechanisms[mechanism.name]
+    generator = registered.generator
+    states_privacy = isinstance(registered, DrawnMechanism) and registered.privacy is not None
     if mechanism.deterministic:
         yield Statement(
             f"{mechanism.name} without randomness",
@@ -182,12 +189,12 @@ def _about_mechanism(mechanism: MechanismPart, resolved: Mapping[str, Any]) -> I
             mechanism.name, "that the delivered files are independent draws of one mechanism"
         )
     elif not is_ours(generator):
-        private = ", among them those on privacy" if "privacy" in registered else ""
+        private = ", among them those on privacy" if states_privacy else ""
         yield Statement(
             mechanism.name,
             f"the settings by which {generator} describes itself{private}, and what its code does",
         )
-    elif "privacy" in registered:
+    elif states_privacy:
         yield Statement(mechanism.name, "that its noise was drawn as it describes")
 
 
@@ -278,30 +285,29 @@ def _procedure_doubts(
     registry: Registry, member: Member, development: MemberDevelopment
 ) -> Iterator[Doubt]:
     """Compare the registered procedure with the declared one."""
-    resolved = registry.member(member.name)
+    resolved = registry.members[member.name]
     features: list[str] = []
     if member.procedure is None or member.target.losses is not None:
-        if resolved["procedure"] is not None:
+        if resolved.procedure is not None:
             yield Doubt(f"{member.name}: a procedure is registered, and none declared", True)
     else:
         features = development.features
-        stated = resolved["procedure"]
+        stated = resolved.procedure
         if stated is None:
             yield Doubt(f"{member.name}: a procedure is declared, and none registered", True)
             return
-        paths = {name: stated["pipelines"].get(name, {}).get("path") for name in
-                 member.procedure.library}  # fmt: skip
+        paths = {name: origin.path for name, origin in stated.pipelines.items()}
         expected = {name: PROCEDURES.get(name, path) for name, path in paths.items()}
         if (
-            stated["procedure"] != member.procedure.model_dump(mode="json")
-            or stated["features"] != features
-            or set(stated["pipelines"]) != set(paths)
+            stated.procedure != member.procedure
+            or list(stated.features) != features
+            or set(paths) != set(member.procedure.library)
             or paths != {n: n if ":" in n else p for n, p in expected.items()}
         ):
             yield Doubt(f"{member.name}: the procedure is registered otherwise than declared", True)
-    if resolved["features"] != features:
+    if list(resolved.features) != features:
         yield Doubt(
-            f"{member.name}: the features are registered as {resolved['features']}, declaration "
+            f"{member.name}: the features are registered as {list(resolved.features)}, declaration "
             f"and columns give {features}",
             True,
         )
@@ -311,14 +317,12 @@ def _mechanism_doubts(
     registry: Registry, member: Member, mechanism: MechanismPart, describe: Describe | None
 ) -> Iterator[Doubt]:
     """Let a generator describe itself again and compare."""
-    registered = registry.member(member.name)["mechanisms"][mechanism.name]
-    generator, options = str(registered["generator"]), registered["options"]
+    registered = registry.members[member.name].mechanisms[mechanism.name]
+    if isinstance(registered, GivenMechanism):
+        return  # which describe no generator, by their type
+    generator, options = registered.generator, registered.options
     where = f"{member.name}/{mechanism.name}"
-    if generator == "losses":
-        if registered["describe"] or registered["origin"] or "privacy" in registered:
-            yield Doubt(f"{where}: given losses describe no generator", True)
-        return
-    described: Mapping[str, Any] = {"describe": registered["describe"]}
+    described: Mapping[str, Any] = {"describe": registered.describe}
     if is_ours(generator):
         try:
             described = describe_mechanism(load_ours(generator, options), generator)
@@ -333,47 +337,46 @@ def _mechanism_doubts(
     else:
         described = describe(generator, options)
     other = _other_version(registry, registered, described)
-    for key in ("describe", "batch"):
-        if key in described and digest(registered.get(key)) != digest(described[key]):
-            words = f"{where}: {key} is registered as {registered.get(key)}, and {generator} says"
+    for key, stated in (("describe", registered.describe), ("batch", registered.batch)):
+        if key in described and digest(stated) != digest(described[key]):
+            words = f"{where}: {key} is registered as {stated}, and {generator} says"
             yield Doubt(f"{words} {described[key]}{other}", not other)
     origin = described.get("origin")
-    if origin is not None and registered["origin"].get("path") != origin["path"]:
+    if origin is not None and registered.origin.path != origin["path"]:
         yield Doubt(
-            f"{where}: its code is registered as {registered['origin'].get('path')}, and is "
-            f"{origin['path']}",
+            f"{where}: its code is registered as {registered.origin.path}, and is {origin['path']}",
             True,
         )
     yield from _privacy_doubts(where, registered, mechanism.draws)
 
 
 def _other_version(
-    registry: Registry, registered: Mapping[str, Any], described: Mapping[str, Any]
+    registry: Registry, registered: DrawnMechanism, described: Mapping[str, Any]
 ) -> str:
     """Return, where other code than the registered one described itself, that it is other code."""
-    made = {"proxyguard": registry.value["software"].get("proxyguard")}
+    made = {"proxyguard": registry.software.get("proxyguard")}
     here: dict[str, Any] = {"proxyguard": installed_version("proxyguard")}
     if "origin" in described:
-        made["its package"] = registered["origin"].get("version")
+        made["its package"] = registered.origin.version
         here["its package"] = described["origin"]["version"]
     inner = described.get("describe", {})
     if isinstance(inner, Mapping) and "package" in inner:  # of the synthesizers of other packages
-        made[str(inner["package"])] = registered["describe"].get("version")
-        here[str(inner["package"])] = inner.get("version")
+        made[str(inner["package"])] = str(registered.describe.get("version"))
+        here[str(inner["package"])] = str(inner.get("version"))
     other = [f"{name} {made[name]} then, {here[name]} here" for name in made
              if made[name] != here[name]]  # fmt: skip
     return f" ({'; '.join(other)})" if other else ""
 
 
-def _privacy_doubts(where: str, registered: Mapping[str, Any], draws: int) -> Iterator[Doubt]:
+def _privacy_doubts(where: str, registered: DrawnMechanism, draws: int) -> Iterator[Doubt]:
     """Derive the words on privacy again from the registered description."""
-    private = privacy_of(registered["describe"])
+    private = privacy_of(registered.describe)
     try:
         lines = None if private is None else privacy_lines(private, draws)
     except RegistryError as error:  # the accounting library is not here
         yield Doubt(f"{where}: what its releases cost in privacy: {error}", False)
         return
-    stated = registered.get("privacy")
+    stated = None if registered.privacy is None else list(registered.privacy)
     if stated == lines:
         return
     accountant = f"dp-accounting {installed_version('dp-accounting')}"

@@ -29,7 +29,7 @@ from proxyguard.audit.integrity import odd_entries, problems, unknown_files
 from proxyguard.documents.certificate import Advice, Correction, Envelope, Statement
 from proxyguard.documents.document import Document
 from proxyguard.documents.evidence import Evidence
-from proxyguard.documents.registry import RegistryDocument
+from proxyguard.documents.registry import Registry
 from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.draw.catalog import only_our_code
 from proxyguard.errors import (
@@ -239,7 +239,7 @@ def _check_documents(result: Verification, folder: AuditFolder, journal: Journal
     readable = True
     for name in recorded_files(journal.ledger.entries):
         registry = name.startswith("registry/") and name.endswith(".json")
-        kind = RegistryDocument if registry else _DOCUMENTS.get(name)
+        kind = Registry if registry else _DOCUMENTS.get(name)
         if kind is None:
             continue
         try:

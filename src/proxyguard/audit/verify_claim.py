@@ -39,7 +39,6 @@ from proxyguard.audit.folder import (
     RELEASES,
     REPORTS,
     AuditFolder,
-    Registry,
     registry_name,
     snapshot_name,
 )
@@ -50,6 +49,7 @@ from proxyguard.audit.open import predicate_of, subjects_of
 from proxyguard.audit.register import schedule_of
 from proxyguard.audit.report import report_bytes
 from proxyguard.audit.resolve import (
+    NOTHING_LEARNED,
     MemberDevelopment,
     Workplace,
     acting,
@@ -73,6 +73,7 @@ from proxyguard.documents.ledger import (
     Frozen,
     Opened,
 )
+from proxyguard.documents.registry import DrawnMechanism, Facts, GivenMechanism, Registry
 from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.draw.code import installed_version
 from proxyguard.errors import SealError, UntrustedCode
@@ -239,7 +240,7 @@ def _verify_risks(
     result: Verification, folder: AuditFolder, journal: Journal, registry: Registry, scope: Scope
 ) -> None:
     """Compute the validation losses of the source and of reference policies again."""
-    made, here = registry.value["software"].get("scikit-learn"), installed_version("scikit-learn")
+    made, here = registry.software.get("scikit-learn"), installed_version("scikit-learn")
     for member in registry.declaration.members:
         if member.procedure is None:
             continue
@@ -264,8 +265,8 @@ def _check_risks(
         here=lambda: source_risks(place, registry, member, sealed, scope.types),
         apart=lambda: risks_apart(folder, member, timeout=scope.timeout),
     )  # fmt: skip
-    facts = registry.member(member.name)["facts"]
-    recorded = {name: float(risk) for name, risk in facts["risks"].items()}
+    facts = _facts_of(registry, member)
+    recorded = {name: float(risk) for name, risk in facts.risks.items()}
     agree(recorded, again, f"{member.name}, validation risks")
 
 
@@ -281,7 +282,7 @@ def _check_references(
     )  # fmt: skip
     recorded = {
         policy: {name: float(loss) for name, loss in losses.items()}
-        for policy, losses in registry.member(member.name)["facts"]["references"].items()
+        for policy, losses in _facts_of(registry, member).references.items()
     }
     agree(recorded, again, f"{member.name}, reference policies")
 
@@ -294,14 +295,14 @@ def _reading_place(folder: AuditFolder) -> Workplace:
 def _check_registry(folder: AuditFolder, journal: Journal) -> Registry:
     """See that each registry follows from its declaration's text, the seal and development."""
     ledger = journal.ledger
-    before: dict[str, Any] | None = None
+    before: Registry | None = None
     for index, entry in enumerate(ledger.claims):
         name = registry_name(index)
-        value = folder.read_json(name)
-        if digest(value) != entry.body.declaration:
+        value = folder.document(Registry, name)
+        if value.digest != entry.body.declaration:
             raise SealError(f"{name} is not the one that was recorded")
         text = folder.text(snapshot_name(index))
-        _check_resolved(folder, Registry(value), read_declaration(text), journal, name)
+        _check_resolved(folder, value, read_declaration(text), journal, name)
         drawn = any(e.index < entry.index for e in ledger.find(Frozen))
         if before is not None and drawn and drawn_part(value) != drawn_part(before):
             raise SealError(f"{name} changes what the releases, drawn before it, depend on")
@@ -309,10 +310,10 @@ def _check_registry(folder: AuditFolder, journal: Journal) -> Registry:
         if (
             before is not None
             and amended is not None
-            and amended.void != void_exclusions(Registry(before), Registry(value))
+            and amended.void != void_exclusions(before, value)
         ):
             raise SealError(f"{name}: the ledger names other exclusions that it made void")
-        if before is None and "excluded" in value:
+        if before is None and value.excluded is not None:
             # Draws that fail can be seen at once: taking some out takes an amendment, which says
             # when and why, and which costs the guarantee where the draws were there to look at.
             raise SealError(f"{name} excludes draws, which takes an amendment with a reason")
@@ -341,37 +342,38 @@ def _check_resolved(
         raise SealError(f"{name} is about another declaration than its text")
     if digest(declared.sealed_part()) != sealed.declaration:
         raise SealError("target or development differ from what was sealed")
-    if set(registry.value["members"]) != {m.name for m in declared.members}:
+    if set(registry.members) != {m.name for m in declared.members}:
         raise SealError(f"{name} has other members than its declaration")
     first = name == registry_name(0)
     developed = journal.ledger.find(Developed)
     if not developed or set(developed[-1].body.members) != {m.name for m in declared.members}:
         raise SealError(f"the ledger records no development of the members of {name}")
     for member in declared.members:
-        found, own = registry.member(member.name), sealed.members[member.name]
-        if found["commitment"] != own.commitment:
+        found, own = registry.members[member.name], sealed.members[member.name]
+        if found.commitment != own.commitment:
             raise SealError(f"the registry is about another sealed target for {member.name!r}")
-        facts = found["facts"]
+        facts = found.facts
         recorded = developed[-1].body.members[member.name]
-        if first and facts != recorded.to_dict():
+        if first and facts != recorded:
             raise SealError(f"{name} rests on other facts than development recorded")
         # An amendment develops anew, and no entry records its facts: all are derived here.
         check_facts(MemberDevelopment(_reading_place(folder), member, own), declared, facts, name)
-        if found["source"] != facts.get("source"):
+        if found.source != facts.source:
             raise SealError(f"{name} has another source procedure than development recorded")
         n = planned_records(member, own.records)
-        if found["requirements"] != resolve_limits(member, facts, declared.claim, n):
+        learned = facts if isinstance(facts, Facts) else NOTHING_LEARNED
+        if found.requirements != resolve_limits(member, learned, declared.claim, n):
             raise SealError(f"{name}: limits do not follow from the declaration and its facts")
         names = ({m.name for m in member.mechanism}, {r.name for r in member.release})
-        if (set(found["mechanisms"]), set(found["stand_ins"])) != names:
+        if (set(found.mechanisms), set(found.stand_ins)) != names:
             raise SealError(f"{name}: {member.name} has other mechanisms or releases than declared")
-        roles = resolve_roles(declared, found["requirements"], facts)
+        roles = resolve_roles(declared, found.requirements, learned)
         for mechanism in member.mechanism:
-            _check_mechanism(found["mechanisms"][mechanism.name], mechanism, declared, roles, name)
+            _check_mechanism(found.mechanisms[mechanism.name], mechanism, declared, roles, name)
 
 
 def _check_mechanism(
-    found: Mapping[str, Any],
+    found: DrawnMechanism | GivenMechanism,
     mechanism: MechanismPart,
     declared: Declaration,
     roles: Mapping[str, str],
@@ -379,12 +381,17 @@ def _check_mechanism(
 ) -> None:
     drawn_as = acting(declared, mechanism, roles.get(mechanism.role or ""))
     generator, options = drawn_as.generator, drawn_as.options
-    if found["generator"] != generator or found["options"] != options:
+    if found.generator != generator or found.options != options:
         raise SealError(f"{name}: {mechanism.name!r} has another generator than was declared")
-    if generator != "losses" and found["pilot"] != roles.get(mechanism.role or ""):
-        raise SealError(
-            f"{name}: {mechanism.name!r} was given to pilot {found['pilot']!r} by no rule"
-        )
+    if found.pilot != roles.get(mechanism.role or ""):
+        raise SealError(f"{name}: {mechanism.name!r} was given to pilot {found.pilot!r} by no rule")
+
+
+def _facts_of(registry: Registry, member: Member) -> Facts:
+    facts = registry.members[member.name].facts
+    if not isinstance(facts, Facts):
+        raise SealError(f"{member.name}: no facts of development are registered")
+    return facts
 
 
 def _check_evidence(

@@ -67,6 +67,10 @@ class Facts(Document):
 class NoFacts(Document):
     """Of losses that were given nothing is learned."""
 
+    @property
+    def source(self) -> None:
+        """Nothing: there is no source procedure."""
+
 
 def _facts_kind(value: Any) -> str:
     return "none" if value == {} or isinstance(value, NoFacts) else "some"
@@ -77,7 +81,7 @@ MemberFacts = Annotated[
 ]
 
 
-class Resolved(Document):
+class ResolvedNumber(Document):
     """A number with the rule that gave it."""
 
     value: str = Field(description="The number, as text.")
@@ -101,8 +105,8 @@ class ResolvedRequirement(Document):
     """A requirement with its limit, its slack and its queries."""
 
     part: RequirementPart = Field(description="The requirement as declared.")
-    limit: Resolved = Field(description="The limit.")
-    slack: Resolved | None = Field(description="The slack, where there is one.")
+    limit: ResolvedNumber = Field(description="The limit.")
+    slack: ResolvedNumber | None = Field(description="The slack, where there is one.")
     queries: tuple[ResolvedQuery, ...] = Field(description="The queries of a workload.")
 
 
@@ -188,6 +192,18 @@ class RegisteredMember(Document):
     facts: MemberFacts = Field(description="What was learned on development data.")
     commitment: Digest = Field(description="The sealed target that it is about.")
 
+    def drawn(self, name: str) -> DrawnMechanism | None:
+        """Return a mechanism that is drawn here; nothing for another name, or for given losses."""
+        mechanism = self.mechanisms.get(name)
+        return mechanism if isinstance(mechanism, DrawnMechanism) else None
+
+    def files(self, name: str) -> tuple[ReleaseFile, ...]:
+        """Return the registered files of a mechanism's draws, or of a named release."""
+        if name in self.stand_ins:
+            return self.stand_ins[name].files
+        mechanism = self.drawn(name)
+        return () if mechanism is None else mechanism.files or ()
+
 
 class ExcludedDraw(Document):
     """A draw that an amendment took out of the claim."""
@@ -196,7 +212,7 @@ class ExcludedDraw(Document):
     seed: Whole = Field(description="The seed of the draw.")
 
 
-class RegistryDocument(Document):
+class Registry(Document):
     """A registered declaration, or an amended one, with all that its rules resolved to."""
 
     format: Literal[1] = Field(description="The format of this document.")
@@ -206,3 +222,8 @@ class RegistryDocument(Document):
     excluded: tuple[ExcludedDraw, ...] | None = Field(
         default=None, description="Of an amendment: the draws that the claim leaves out."
     )
+
+    @property
+    def left_out(self) -> frozenset[tuple[str, int]]:
+        """The draws that an amendment took out of the claim, by mechanism and seed."""
+        return frozenset((draw.mechanism, draw.seed) for draw in self.excluded or ())

@@ -18,14 +18,14 @@ from proxyguard.documents.certificate import Advice, Correction, Envelope, State
 from proxyguard.documents.evidence import FixedEvidence, SequentialEvidence
 from proxyguard.documents.grant import Grant, SealedHeader
 from proxyguard.documents.ledger import Body, SignedEntry
-from proxyguard.documents.registry import RegistryDocument
+from proxyguard.documents.registry import Registry
 from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.documents.report import ReportDocument
 from proxyguard.registry.declaration import Declaration
 
 KINDS: dict[str, Any] = {
     "audit": Declaration,  # audit.toml
-    "registry": RegistryDocument,  # registry/N.json
+    "registry": Registry,  # registry/N.json
     "releases": ReleaseManifest,
     "sealed-header": SealedHeader,  # the first line of target/N.sealed
     "grant": Grant,

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from proxyguard.documents.registry import ReleaseFile as RegisteredFile
 from proxyguard.documents.releases import FailedDraw, MadeDraw
 from proxyguard.draw.answers import Told
 from proxyguard.draw.catalog import load_attribute, load_generator, origin
@@ -242,37 +243,36 @@ def _digest_of(path: Path) -> str:
 
 
 def changed_files(
-    registered: Sequence[Mapping[str, Any]], files: Iterable[ReleaseFile], seeds: Sequence[int]
+    registered: Sequence[RegisteredFile], files: Iterable[ReleaseFile], seeds: Sequence[int]
 ) -> Iterator[str]:
     """Yield in words which files of these seeds are others than were registered."""
     present = {one.seed: one for one in files}
-    for one in registered:
-        seed = one["seed"]
-        if seed is not None and seed not in seeds:
+    for before in registered:
+        if before.seed is not None and before.seed not in seeds:
             continue
-        file = present.get(seed)
-        if file is None or file.name != one["name"]:
+        file = present.get(before.seed)
+        if file is None or file.name != before.name:
             stands = "no file" if file is None else file.name
-            yield f"seed {seed} stands for {stands}, registered was {one['name']}"
-        elif file.sha256 != one["sha256"]:
-            yield f"{file.name} {_digests(file.sha256, one['sha256'])}"
+            yield f"seed {before.seed} stands for {stands}, registered was {before.name}"
+        elif file.sha256 != before.sha256:
+            yield f"{file.name} {_digests(file.sha256, before.sha256)}"
 
 
-def changed_file(registered: Mapping[str, Any], path: Path) -> Iterator[str]:
+def changed_file(registered: RegisteredFile, path: Path) -> Iterator[str]:
     """Yield in words that a named file is another than was registered."""
     try:
         present = hashlib.sha256(read_file(path)).hexdigest()
     except TableError:
         present = None
-    if present != registered["sha256"]:
-        yield f"{path.name} {_digests(present, registered['sha256'])}"
+    if present != registered.sha256:
+        yield f"{path.name} {_digests(present, registered.sha256)}"
 
 
-def changed_reading(registered: Sequence[Mapping[str, Any]], draw: MadeDraw) -> Iterator[str]:
+def changed_reading(registered: Sequence[RegisteredFile], draw: MadeDraw) -> Iterator[str]:
     """Yield in words where a draw was made from other bytes than were registered for its seed."""
     if isinstance(draw, FailedDraw) and draw.status == "timeout":
         return  # its process was ended, and told nothing
-    expected = {one["name"]: one["sha256"] for one in registered if one["seed"] == draw.seed}
+    expected = {file.name: file.sha256 for file in registered if file.seed == draw.seed}
     read = draw.files or {}
     for name in sorted({*expected, *read}):
         if name not in read:

@@ -58,7 +58,7 @@ def finish(audit: pg.Audit) -> dict[str, Bounds]:
 
 
 def resolved(audit: pg.Audit) -> dict[str, Any]:
-    found: dict[str, Any] = audit.folder.registry(audit.journal()).member("target")
+    found: dict[str, Any] = audit.folder.registry(audit.journal()).members["target"].to_dict()
     return found
 
 
@@ -182,7 +182,7 @@ def test_stand_ins_have_the_published_verdicts_and_ours_use_the_same_draws(tmp_p
     # Source and proxy choose for themselves: Adult's source by trees, its proxy by a regression.
     registry = paper.folder.registry(paper.journal())
     chosen = {
-        one.name: registry.member(one.name)["facts"]["source"]["selected"]
+        one.name: registry.members[one.name].to_dict()["facts"]["source"]["selected"]
         for one in registry.declaration.members
     }
     assert chosen == {"Bank Marketing": "balanced_boosting", "Heart Disease": "balanced_logistic",

@@ -208,11 +208,11 @@ def other_configurations(audit: pg.Audit, published: Published) -> dict[str, str
     if not published.roles:
         return {}
     registry = audit.folder.registry(audit.journal())
-    mechanisms = registry.member(registry.declaration.members[0].name)["mechanisms"]
+    mechanisms = registry.members[registry.declaration.members[0].name].mechanisms
     return {
-        role: f"configuration {mechanisms[role]['pilot']} here, {theirs} published"
+        role: f"configuration {mechanisms[role].pilot} here, {theirs} published"
         for role, theirs in published.roles.items()
-        if mechanisms[role]["pilot"] != theirs
+        if mechanisms[role].pilot != theirs
     }
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 import proxyguard as pg
 from proxyguard.audit.folder import EVIDENCE
 from proxyguard.documents.ledger import Amended, Certified, Corrected, Deviated, Opened, Overlap
+from proxyguard.documents.registry import Facts
 from reproduction.audits.analyse import (
     Bounds,
     Run,
@@ -67,8 +68,9 @@ def references(run: Run, published: Published) -> str:
         return ""
     audit = run.paper
     registry = audit.folder.registry(audit.journal())
-    facts = registry.member(registry.declaration.members[0].name)["facts"]
-    policies = {"source": facts["risks"], **facts["references"]}
+    facts = registry.members[registry.declaration.members[0].name].facts
+    assert isinstance(facts, Facts)  # of an audit with a procedure
+    policies = {"source": facts.risks, **facts.references}
     absolute = [part.name for part in registry.declaration.requirement if part.form == "absolute"]
     (group,) = published.rows
     on_target = {"source": _source_risks(audit, group, absolute), **read(run, TAIWAN_POLICIES)}

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.stats import mannwhitneyu
 
 import proxyguard as pg
+from proxyguard.documents.registry import Facts
 from proxyguard.exact.multiplicity import holm_adjusted
 from reproduction.audits.analyse import (
     NOT_REGISTERED,
@@ -181,12 +182,11 @@ def _limits(audit: pg.Audit, published: Published) -> str:
     registry = audit.folder.registry(audit.journal())
     if not published.limits:
         return ""
-    resolved = registry.member(registry.declaration.members[0].name)["requirements"]
+    resolved = registry.members[registry.declaration.members[0].name].requirements
     rows = [
-        (one["part"]["name"], published.limits[one["part"]["name"]],
-         f"{float(one['limit']['value']):.6g}",
-         "" if one["slack"] is None else one["slack"]["value"])
-        for one in resolved if one["part"]["name"] in published.limits
+        (one.part.name, published.limits[one.part.name], f"{float(one.limit.value):.6g}",
+         "" if one.slack is None else one.slack.value)
+        for one in resolved if one.part.name in published.limits
     ]  # fmt: skip
     return table(("requirement", "published limit", "limit here", "slack here"), rows)
 
@@ -195,9 +195,9 @@ def _roles(audit: pg.Audit, published: Published) -> str:
     if not published.roles:
         return ""
     registry = audit.folder.registry(audit.journal())
-    member = registry.member(registry.declaration.members[0].name)
+    member = registry.members[registry.declaration.members[0].name]
     rows = [
-        (role, theirs, member["mechanisms"][role]["pilot"])
+        (role, theirs, str(member.mechanisms[role].pilot))
         for role, theirs in published.roles.items()
     ]
     words = table(("role", "published configuration", "configuration here"), rows)
@@ -256,19 +256,20 @@ def _pilot_margins(audit: pg.Audit) -> dict[str, Any]:
     """Return the smallest margin of every pilot release, by configuration."""
     registry = audit.folder.registry(audit.journal())
     declared = registry.declaration.roles
-    member = registry.member(registry.declaration.members[0].name)
+    member = registry.members[registry.declaration.members[0].name]
+    assert isinstance(member.facts, Facts)  # of an audit with pilots
     against = "limit" if declared is None else declared.against
     ends = {
-        one["part"]["name"]: float(one["limit"]["value"])
-        - (float(one["slack"]["value"]) if against == "cutoff" else 0.0)
-        for one in member["requirements"]
+        one.part.name: float(one.limit.value)
+        - (float(one.slack.value) if against == "cutoff" and one.slack is not None else 0.0)
+        for one in member.requirements
     }
     return {
         pilot: np.array(
             [min(ends[name] - float(mean) for name, mean in one.items())
-             for one in facts["means"].values()]
+             for one in facts.means.values()]
         )
-        for pilot, facts in member["facts"]["pilots"].items()
+        for pilot, facts in member.facts.pilots.items()
     }  # fmt: skip
 
 

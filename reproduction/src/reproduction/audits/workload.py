@@ -38,19 +38,19 @@ class Marginal:
 def marginals(audit: pg.Audit, group: str) -> list[Marginal]:
     """Return the tables of an audit whose only requirement is a workload of marginals."""
     registry = audit.folder.registry(audit.journal())
-    (resolved,) = registry.member(registry.declaration.members[0].name)["requirements"]
+    (resolved,) = registry.members[registry.declaration.members[0].name].requirements
     record = audit.folder.read_json(EVIDENCE)["groups"][group]
     # Two requirements a query, one of them the other with the sign turned.
     off = np.abs(np.array(record["derived"]["estimates"], dtype=np.float64)[:, ::2])
     places: dict[tuple[str, ...], list[int]] = {}
-    for k, query in enumerate(resolved["queries"]):
-        places.setdefault(tuple(column for column, _ in query["cell"]), []).append(k)
+    for k, query in enumerate(resolved.queries):
+        places.setdefault(tuple(column for column, _ in query.cell), []).append(k)
     return [
         Marginal(
             columns=columns,
-            cells=tuple(", ".join(v for _, v in resolved["queries"][k]["cell"]) for k in own),
+            cells=tuple(", ".join(v for _, v in resolved.queries[k].cell) for k in own),
             off=off[:, own],
-            limit=float(resolved["limit"]["value"]),
+            limit=float(resolved.limit.value),
         )
         for columns, own in places.items()
     ]
