@@ -131,7 +131,7 @@ def a_pilot_nobody_declared(facts: Value) -> None:
     ("lie", "words"),
     [
         (invented_policies, "target, reference policies, "),
-        (an_extra_fact, "['domains', 'external review', "),
+        (an_extra_fact, "members.target.external review: is nothing that"),
         (a_pilot_nobody_declared, "the pilots are not the declared ones"),
     ],
 )

@@ -17,6 +17,7 @@ from proxyguard.audit.measures import design_of, measures_of
 from proxyguard.audit.open import Opener
 from proxyguard.audit.register import check_claim, check_sizes
 from proxyguard.certificate.wording import corrective_sentence
+from proxyguard.documents.document import FORMAT
 from proxyguard.documents.evidence import FixedEvidence
 from proxyguard.documents.ledger import Corrected, Deviated
 from proxyguard.documents.registry import Registry
@@ -109,7 +110,7 @@ def correction_of(
         f"{verdict['mechanism']}: {verdict['sentence']}" for verdict in decided["verdicts"]
     )
     return {
-        "format": 1,
+        "format": FORMAT,
         "reason": reason,
         "design": design,
         "label": BASIS,

@@ -18,7 +18,7 @@ from proxyguard.audit.jobs import WORKER, draw_job, forbidden_paths
 from proxyguard.audit.manifest import predicted_source, randomness, repeats, same_files
 from proxyguard.audit.predictions import check_predictions
 from proxyguard.audit.resolve import MemberDevelopment, Workplace, acting
-from proxyguard.documents.document import parse_canonical
+from proxyguard.documents.document import FORMAT, parse_canonical
 from proxyguard.documents.ledger import Frozen
 from proxyguard.documents.registry import (
     DrawnMechanism,
@@ -150,7 +150,7 @@ def draw_manifest(
     for member, mechanisms in given.items():
         members.setdefault(member, {}).update(mechanisms)
     return ReleaseManifest(
-        format=1,
+        format=FORMAT,
         registry=registry.digest,
         members=members,
         sources=_source_predictions(place, registry),
@@ -375,7 +375,7 @@ def _draw_task(
     def keep(record: dict[str, Any], release: bytes, model: bytes) -> None:
         seed = int(record["seed"])
         where = f"{task.mechanism}, seed {seed}"
-        stored = {"format": 1, **record, **_dropped(pending, seed)}
+        stored = {"format": FORMAT, **record, **_dropped(pending, seed)}
         made = made_draw(stored, release, model, where)
         changes = list(changed_reading(task.files, made))
         if changes:
@@ -488,7 +488,7 @@ def _checked_predictions(draw: DrawnRelease, release: bytes, task: Task) -> Made
         check_predictions(read_table_bytes(release, name), name, outcome)
     except LossMismatch as error:
         return FailedDraw(
-            format=1,
+            format=FORMAT,
             seed=draw.seed,
             status="failed",
             error=in_words(str(error)),

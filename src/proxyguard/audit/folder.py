@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from proxyguard.documents.document import Document, parse_canonical
+from proxyguard.documents.document import FORMAT, Document, parse_canonical
 from proxyguard.documents.ledger import (
     Amended,
     Certified,
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from proxyguard.seal.sealed_file import SealedFile
 
 Kind = TypeVar("Kind", bound=Document)
-FORMAT = 1
 DECLARATION = "audit.toml"
 RELEASES = "releases.json"
 EVIDENCE = "evidence.json"

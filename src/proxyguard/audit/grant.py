@@ -15,6 +15,7 @@ from proxyguard.audit.manifest import check_manifest
 from proxyguard.audit.seal import LOSSES, POSITION, check_steward
 from proxyguard.audit.verify import refuse_unsound
 from proxyguard.documents.canonical import digest
+from proxyguard.documents.document import FORMAT
 from proxyguard.documents.grant import Grant, GrantedAgain, GrantStatement, PersonWrap
 from proxyguard.documents.ledger import Frozen, Sealed, SealedMember
 from proxyguard.documents.registry import Registry
@@ -85,7 +86,7 @@ def grant(
         # same grant is given when it is asked for again.
         met = memory.grant(request, again=again is not None)
         statement = GrantStatement(
-            format=2,
+            format=FORMAT,
             registry=request.registry,
             releases=request.releases,
             targets={name: m.commitment for name, m in sealed.members.items()},

@@ -44,6 +44,7 @@ from proxyguard.audit.score import Scored, Scorer
 from proxyguard.audit.stated import stated_not_checked
 from proxyguard.audit.target import OpeningSeed, OpenTarget
 from proxyguard.audit.verify import refuse_unsound
+from proxyguard.documents.document import FORMAT
 from proxyguard.documents.evidence import (
     Diagnostics,
     Evidence,
@@ -250,7 +251,7 @@ class Opener:
         if writer is not None:
             self.folder.write(RECORDS, writer.sealed(self._records_holder(journal, grant)))
         return FixedEvidence(
-            format=1,
+            format=FORMAT,
             registry=registry.digest,
             releases=release_set(journal),
             seed=seed.text,

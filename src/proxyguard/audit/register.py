@@ -24,6 +24,7 @@ from proxyguard.audit.resolve import (
 )
 from proxyguard.audit.seal import check_sealed_part
 from proxyguard.certificate.sequential import SequentialPlan
+from proxyguard.documents.document import FORMAT
 from proxyguard.documents.ledger import Developed, Registered
 from proxyguard.documents.registry import NoFacts, RegisteredMember, Registry
 from proxyguard.errors import (
@@ -121,7 +122,7 @@ def build_registry(
         _check_secondary(declaration, measures_of(member, requirements))
         check_claim(declaration, [m.requirement for m in measures_of(member, requirements)],
                     member.name)  # fmt: skip
-    registry = Registry(format=1, declaration=declaration, members=members, software=software)
+    registry = Registry(format=FORMAT, declaration=declaration, members=members, software=software)
     # What cannot be read back is refused before it is recorded.
     return Registry.read(registry.to_bytes(), "the registry")
 

@@ -18,6 +18,7 @@ from proxyguard.audit.folder import (
 )
 from proxyguard.audit.integrity import check_folder
 from proxyguard.audit.measures import design_of, measures_of
+from proxyguard.documents.document import FORMAT
 from proxyguard.documents.evidence import Evidence
 from proxyguard.documents.registry import Registry
 from proxyguard.documents.releases import ReleaseManifest
@@ -114,7 +115,7 @@ def advice_record(
     if not found:
         return None
     return {
-        "format": 1,
+        "format": FORMAT,
         "sizes": {name: None if one is None else one.to_dict() for name, one in found.items()},
     }
 

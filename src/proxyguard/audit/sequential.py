@@ -29,6 +29,7 @@ from proxyguard.audit.sequential_claim import (
 from proxyguard.audit.sequential_step import Batch, Step
 from proxyguard.audit.target import OpeningSeed, OpenTarget
 from proxyguard.certificate.sequential import SequentialAudit
+from proxyguard.documents.document import FORMAT
 from proxyguard.documents.evidence import Evidence, Score, SequentialEvidence
 from proxyguard.documents.grant import GrantStatement
 from proxyguard.documents.ledger import Certified, Committed, Favored
@@ -169,7 +170,7 @@ def _evidence(
     journal: Journal, registry: Registry, seed: OpeningSeed, scores: tuple[Score, ...]
 ) -> SequentialEvidence:
     return SequentialEvidence(
-        format=1,
+        format=FORMAT,
         registry=registry.digest,
         releases=release_set(journal),
         seed=seed.text,

@@ -17,6 +17,7 @@ from proxyguard.audit.check_target import negative_of
 from proxyguard.audit.data import DataFolders
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.resolve import MemberDevelopment, Workplace, describe_mechanism
+from proxyguard.documents.grant import PersonWrap
 from proxyguard.documents.ledger import Sealed, SealedMember
 from proxyguard.documents.registry import (
     DrawnMechanism,
@@ -271,13 +272,13 @@ def _holder_problems(file: SealedFile, steward: str | None) -> Iterator[str]:
 
     An author who wraps it for themselves beside the steward reads the target before any grant.
     """
-    wraps = file.header["wraps"]
+    wraps = file.header.wraps
     if len(wraps) != 1:
         yield f"the target's key is wrapped for {len(wraps)} holders, and a seal has one"
     elif steward is None:
-        if wraps[0]["kind"] not in ("key", "passphrase"):
+        if isinstance(wraps[0], PersonWrap):
             yield "the target's key is wrapped for a person, and the seal names no steward"
-    elif wraps[0]["kind"] != "person" or wraps[0]["public"] != steward[64:]:
+    elif not isinstance(wraps[0], PersonWrap) or wraps[0].public != steward[64:]:
         yield "the target's key is not wrapped for the steward whom the seal names"
 
 

@@ -11,6 +11,7 @@ from proxyguard.documents.document import (
     Count,
     Digest,
     Document,
+    Format,
     Identity,
     NumberText,
     PublicKey,
@@ -391,7 +392,7 @@ class Envelope(Document):
 class Correction(_Decisions):
     """`corrections/0.json`: the certificate under a corrected sampling design."""
 
-    format: Literal[1] = Field(description="The format of this document.")
+    format: Format = Field(description="The format of this document.")
     reason: str = Field(description="Why it was made.")
     design: DesignText = Field(description="The sampling design that it turned out to be.")
     label: str = Field(description="That it has no confidence level of its own.")
@@ -415,7 +416,7 @@ class AdvisedSizes(Document):
 class Advice(Document):
     """`advice.json`: sizes that would probably settle each unresolved mechanism."""
 
-    format: Literal[1] = Field(description="The format of this document.")
+    format: Format = Field(description="The format of this document.")
     sizes: dict[str, AdvisedSizes | None] = Field(
         description="By mechanism; nothing where no sizes are advised."
     )

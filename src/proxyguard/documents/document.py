@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from json import loads
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -33,6 +33,9 @@ from proxyguard.documents.canonical import canonical_bytes, digest
 from proxyguard.errors import DocumentError, SealError
 from proxyguard.registry.numbers import MOST_RECORDS
 
+Format = Literal[1]
+"""The format of every document of an audit."""
+FORMAT: Format = 1
 VALUES = 20_000_000
 """Values of a document: a file of brackets takes twenty times its size in memory."""
 SHOWN = 3

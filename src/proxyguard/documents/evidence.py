@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from proxyguard.documents.document import Count, Digest, Document, Hex, NumberText
+from proxyguard.documents.document import Count, Digest, Document, Format, Hex, NumberText
 
 Number = Annotated[float, Field(allow_inf_nan=False)] | Literal["inf", "-inf"]
 """A number; infinities, which JSON lacks, are texts."""
@@ -111,7 +111,7 @@ class Score(Document):
 class Evidence(Document):
     """What every opening reveals."""
 
-    format: Literal[1] = Field(description="The format of this document.")
+    format: Format = Field(description="The format of this document.")
     registry: Digest = Field(description="The registry that the target was opened for.")
     releases: Digest = Field(description="The releases that it was opened for.")
     seed: str = Field(pattern="^[0-9]+$", description="Seed of all randomness of the tests.")

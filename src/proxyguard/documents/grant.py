@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from proxyguard.documents.document import Count, Digest, Document, Hex, Identity, PublicKey
+from proxyguard.documents.document import Count, Digest, Document, Format, Hex, Identity, PublicKey
 
 NONCE = "Nonce of the encryption of the key."
 WRAPPED = "The target's key, encrypted for its holder."
@@ -48,7 +48,7 @@ Wrap = Annotated[KeyFileWrap | PassphraseWrap | PersonWrap, Field(discriminator=
 class SealedHeader(Document):
     """The first line of a sealed file."""
 
-    format: Literal[1] = Field(description="The format of this document.")
+    format: Format = Field(description="The format of this document.")
     rows: Count = Field(description="Records of the file.")
     chunks: Count = Field(description="Encrypted chunks, the salt among them.")
     wraps: tuple[Wrap, ...] = Field(description="The key, for each of its holders.")
@@ -64,7 +64,7 @@ class GrantedAgain(Document):
 class GrantStatement(Document):
     """What a steward grants: one target, for one registry and one set of releases."""
 
-    format: Literal[2] = Field(description="The format of this document.")
+    format: Format = Field(description="The format of this document.")
     registry: Digest = Field(description="The registry that it is for.")
     releases: Digest = Field(description="The releases that it is for.")
     targets: dict[str, Digest] = Field(description="The sealed targets, by member.")

@@ -12,6 +12,7 @@ from proxyguard.documents.document import (
     Digest,
     Document,
     Files,
+    Format,
     Hex,
     Identity,
     NumberText,
@@ -348,7 +349,7 @@ _BODIES: dict[Stage, tuple[type[Body], ...]] = {
 class LedgerEntry(Document):
     """One recorded step, as a line of the ledger holds it; the body has a type by its step."""
 
-    format: Literal[2] = Field(description="The format of this document.")
+    format: Format = Field(description="The format of this document.")
     index: Count = Field(description="Number of the entry, from 0.")
     stage: Stage = Field(description="The step.")
     signer: PublicKey = Field(description="The key that signs it.")

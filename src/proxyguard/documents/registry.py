@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, JsonValue, PlainSerializer, Tag
 
-from proxyguard.documents.document import Count, Digest, Document, NumberText, Whole
+from proxyguard.documents.document import Count, Digest, Document, Format, NumberText, Whole
 from proxyguard.registry.declaration import Declaration
 from proxyguard.registry.parts import Procedure, RequirementPart
 
@@ -215,7 +215,7 @@ class ExcludedDraw(Document):
 class Registry(Document):
     """A registered declaration, or an amended one, with all that its rules resolved to."""
 
-    format: Literal[1] = Field(description="The format of this document.")
+    format: Format = Field(description="The format of this document.")
     declaration: Declared = Field(description="The declaration, defaults included.")
     members: dict[str, RegisteredMember] = Field(description="What was resolved, by member.")
     software: dict[str, str] = Field(description="Versions that the registry was made with.")

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from proxyguard.documents.document import Count, Digest, Document, NumberText
+from proxyguard.documents.document import Count, Digest, Document, Format, NumberText
 
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 """What every library takes as a seed."""
@@ -42,7 +42,7 @@ class _Made(Draw):
     prepared_from: dict[str, Digest] | None = Field(
         default=None, description="The files that the preparation of all draws rests on."
     )
-    format: Literal[1] | None = Field(
+    format: Format | None = Field(
         default=None, description="The format of a draw that waits; none in the ledger."
     )
 
@@ -161,7 +161,7 @@ class DrawGroup(Document):
 class ReleaseManifest(Document):
     """`releases.json`: every frozen release of a fixed audit."""
 
-    format: Literal[1] = Field(description="The format of this document.")
+    format: Format = Field(description="The format of this document.")
     registry: Digest = Field(description="The registry that the releases were drawn for.")
     members: dict[str, dict[str, DrawGroup]] = Field(
         description="The draws by member, and by mechanism or named release."

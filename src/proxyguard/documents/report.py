@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from proxyguard.documents.certificate import Predicate
-from proxyguard.documents.document import Count, Digest, Document, PublicKey
+from proxyguard.documents.document import Count, Digest, Document, Format, PublicKey
 
 
 class ReportStep(Document):
@@ -93,7 +93,7 @@ class ReportRows(Document):
 class ReportDocument(Document):
     """A whole report."""
 
-    format: Literal[1] = Field(description="The format of this document.")
+    format: Format = Field(description="The format of this document.")
     name: str = Field(description="The audit's name.")
     purpose: str = Field(description="What it is for.")
     attestation: str = Field(description="Who stands behind the opening.")

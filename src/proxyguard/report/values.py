@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from proxyguard.documents.document import FORMAT
 from proxyguard.report.content import Report, Sources
 from proxyguard.report.rows import COLUMNS, evidence_rows
 from proxyguard.seal.canonical import canonical_bytes
-
-FORMAT = 1
 
 
 def to_json(report: Report, sources: Sources) -> bytes:

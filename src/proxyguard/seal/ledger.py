@@ -30,6 +30,7 @@ from hashlib import sha256
 from typing import Any, Generic, TypeVar, overload
 
 from proxyguard.documents.canonical import canonical_bytes
+from proxyguard.documents.document import FORMAT
 from proxyguard.documents.ledger import (
     Amended,
     Committed,
@@ -52,7 +53,6 @@ from proxyguard.seal.keys import identity_problem
 
 __all__ = ["FORMAT", "ORIGIN", "Entry", "Ledger", "Schedule", "Stage"]
 
-FORMAT = 2
 ORIGIN = "0" * 64
 """What the first entry names as the entry before it."""
 ONCE = frozenset({Stage.SEALED, Stage.REGISTERED, Stage.OPENED, Stage.CERTIFIED})

@@ -9,23 +9,22 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import os
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
+from proxyguard.documents.document import FORMAT
+from proxyguard.documents.grant import SealedHeader
 from proxyguard.errors import DigestMismatch, SealError
 from proxyguard.seal.canonical import canonical_bytes
 from proxyguard.seal.crypto import Holder, decrypt, encrypt, unwrap_any
 from proxyguard.seal.entropy import random_bytes
 from proxyguard.seal.inside import open_inside
 
-FORMAT = 1
 HEADER = 2**20
 """Bytes of a header: wraps for some hundred holders."""
 ROWS = 4096
@@ -86,30 +85,19 @@ class SealedFile:
                 line = file.readline(HEADER)
         except FileNotFoundError:
             raise SealError(f"the sealed file {path.name} is missing") from None
-        try:
-            self.header: dict[str, Any] = json.loads(line)
-        except (ValueError, RecursionError):
-            raise SealError(f"{path.name} has no header that this version reads") from None
-        found = self.header.get("format") if isinstance(self.header, dict) else None
-        if found != FORMAT:
-            raise SealError(f"{path.name} has format {found!r}; this version reads {FORMAT}")
-        if set(self.header) != {"format", "rows", "chunks", "wraps"}:
-            raise SealError(f"the header of {path.name} lacks what it needs; it was edited")
+        if not line.endswith(b"\n"):
+            raise SealError(f"{path.name} has no header that this version reads; it was cut")
         self._header = line[:-1]
-        if canonical_bytes(self.header) + b"\n" != line:
-            raise SealError(f"the header of {path.name} is not in canonical form; it was edited")
-        counts = (self.header["rows"], self.header["chunks"])
-        if not all(type(count) is int and count >= 0 for count in counts):
-            raise SealError(f"the header of {path.name} counts no records and chunks")
+        self.header = SealedHeader.read(self._header, path.name)
 
     @property
     def rows(self) -> int:
         """The number of records."""
-        return int(self.header["rows"])
+        return self.header.rows
 
     def unwrap(self, holder: Holder) -> bytes:
         """Return the data key for its holder."""
-        return unwrap_any(self.header["wraps"], holder)
+        return unwrap_any([wrap.to_dict() for wrap in self.header.wraps], holder)
 
     def salt(self, key: bytes) -> bytes:
         """Return the salt."""
@@ -144,7 +132,7 @@ class SealedFile:
 
     def check_shape(self) -> None:
         """Raise unless the chunks are as many as the header's records fill; no key is needed."""
-        rows, chunks = self.rows, int(self.header["chunks"])
+        rows, chunks = self.rows, self.header.chunks
         if rows < 1 or chunks != 1 + -(-rows // ROWS):
             raise SealError(
                 f"{self._path.name} says that it has {rows} records in {chunks} chunks, which "
@@ -162,7 +150,7 @@ class SealedFile:
     def _plain(self, key: bytes) -> Iterator[bytes]:
         with open_inside(self._path.parent, self._path.name) as file:
             file.readline()
-            for index in range(int(self.header["chunks"])):
+            for index in range(self.header.chunks):
                 size = int.from_bytes(file.read(4), "big")
                 cipher = file.read(size)
                 if len(cipher) != size:
