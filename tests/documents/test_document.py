@@ -12,7 +12,7 @@ from pydantic import Field
 
 from proxyguard.documents.canonical import canonical_bytes
 from proxyguard.documents.certificate import Advice, Subject
-from proxyguard.documents.document import Document
+from proxyguard.documents.document import Document, NumberText
 from proxyguard.documents.evidence import Evidence, FixedEvidence, SequentialEvidence
 from proxyguard.documents.ledger import Overlap, Stage, read_body
 from proxyguard.documents.releases import DrawnRelease, FailedDraw, GivenRelease, ReleaseManifest
@@ -231,3 +231,20 @@ def test_a_field_without_a_description_would_be_noticed() -> None:
     properties = Silent.model_json_schema()["properties"]
     assert "description" in properties["told"]
     assert "description" not in properties["untold"]
+
+
+def test_a_field_is_added_in_one_class() -> None:
+    class TimedRelease(DrawnRelease):
+        """A draw that says how long it took."""
+
+        seconds: NumberText | None = Field(default=None, description="Seconds that the draw took.")
+
+    before, timed = draw(), draw(seconds="1.5")
+    assert TimedRelease.of(before, "releases.json").to_bytes() == canonical_bytes(before)
+    assert TimedRelease.of(timed, "releases.json").seconds == "1.5"
+    assert TimedRelease.of(timed, "releases.json").to_bytes() == canonical_bytes(timed)
+    assert "seconds" in TimedRelease.model_json_schema()["properties"]
+    with pytest.raises(DocumentError, match=r"seconds: .*number written as text"):
+        TimedRelease.of(draw(seconds="long"), "releases.json")
+    with pytest.raises(DocumentError, match="seconds: is nothing that this document says"):
+        DrawnRelease.of(timed, "releases.json")
