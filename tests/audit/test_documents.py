@@ -356,3 +356,44 @@ def test_advice_for_other_mechanisms_is_found(at: At, forge: Any) -> None:
     forge.edit_json(audit, "advice.json", lambda value: value.update(sizes={"another": None}))
     forge.rewrite(audit)
     assert "advice.json is about ['another']" in forge.found_by(audit)
+
+
+def another_name(body: Any) -> None:
+    body["members"] = {"another": body["members"]["target"]}
+
+
+def another_column(body: Any) -> None:
+    body["members"]["target"]["kinds"][0][0] = "zeroth"
+
+
+@pytest.mark.parametrize(
+    ("lie", "words"),
+    [
+        (another_name, "sealed were targets of ['another']"),
+        (another_column, "has the columns ['first', 'second', 'label'], the seal says ['zeroth'"),
+    ],
+)
+def test_a_seal_that_does_not_fit_what_it_sealed_is_found(
+    at: At, forge: Any, lie: Callable[[Any], None], words: str
+) -> None:
+    audit = at("drawn")
+    forge.rewrite(audit, sealed=lie)
+    assert words in forge.found_by(audit)
+
+
+@pytest.mark.parametrize("name", ["mean", "variance", "log_peak"])
+@pytest.mark.parametrize("length", [0, 3])
+def test_statistics_of_fewer_releases_than_there_are_are_found(
+    at: At, forge: Any, name: str, length: int
+) -> None:
+    audit = at("certified")
+
+    def cut(evidence: Any) -> None:
+        column = evidence["groups"]["bootstrap"]["columns"][0]
+        column[name] = column["mean"][:length]
+        if name == "log_peak":
+            column[name] = [column[name], column[name]]
+
+    forge.edit_json(audit, "evidence.json", cut)
+    forge.rewrite(audit)
+    assert f"{name} is not of 8 releases" in forge.found_by(audit)

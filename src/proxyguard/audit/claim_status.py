@@ -125,7 +125,7 @@ def lineage_reasons(declaration: Declaration, lineage: Sequence[Overlap]) -> lis
     for overlap in lineage:
         if not overlap.excess or not (overlap.reused or overlap.leaked):
             continue
-        word = f"; the declaration says: {said[overlap.member]}" if overlap.leaked else ""
+        word = f"; the declaration says: {said.get(overlap.member)}" if overlap.leaked else ""
         reasons.append(
             f"{overlap.twins} target records have the values of records in {_where(overlap)} "
             f"({overlap.columns}), {overlap.expected_twins} expected, which coincidence does not "

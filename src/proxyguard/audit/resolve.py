@@ -118,7 +118,12 @@ class MemberDevelopment:
         return self._read(self.validation_name)
 
     def _read(self, name: str) -> pd.DataFrame:
-        return read_table_bytes(self.place.folder.read(name, most=OBJECT), name)
+        frame = read_table_bytes(self.place.folder.read(name, most=OBJECT), name)
+        if [str(column) for column in frame.columns] != list(self.kinds):
+            raise SealError(
+                f"{name} has the columns {list(frame.columns)}, the seal says {list(self.kinds)}"
+            )
+        return frame
 
     def learner(self) -> Library | None:
         """Return the registered procedure."""

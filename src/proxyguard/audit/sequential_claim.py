@@ -146,6 +146,8 @@ def check_sequential(
         level, own_seed = level_and_seed(registry, seed, count, score.release)
         reading = reading_for(registry, own_seed, level)
         derived = read_evidence(score.statistics, reading)
+        stated, follows = score.statistics.derived, derived_record(derived)
+        agree(stated.to_dict(), follows.to_dict(), f"score {count}")
         check_answers(folder, measures, [draw], score.statistics)
         # Each round of a stream has records, and so subgroups, of its own.
         check_counts(score.statistics, reading, n, None if stream else sizes)
@@ -155,8 +157,6 @@ def check_sequential(
             raise SealError(f"round {count} was judged at another level than the registered one")
         if isinstance(score, Judged) and score.round != count:
             raise SealError(f"round {count} is recorded as another one")
-        stated, follows = score.statistics.derived, derived_record(derived)
-        agree(stated.to_dict(), follows.to_dict(), f"score {count}")
         below = bool(derived.release_pvalues[0] <= level)
         if score.passed != below:
             raise SealError(f"score {count} does not follow from its statistics")

@@ -128,6 +128,8 @@ def verify_claim(
     else:
         step(result, EVIDENCE, "evidence: p-values and bounds derived anew",
               lambda: _check_evidence(folder, journal, registry, evidence))  # fmt: skip
+    if len(result.findings) > 0:
+        return  # nor does what is decided from evidence that does not hold
     step(
         result, CERTIFICATE, "certificate: signature, subjects, decided anew",
         lambda: _check_certificate(result, folder, journal, registry, evidence, grant),
@@ -135,7 +137,7 @@ def verify_claim(
     if ledger.has(Stage.CORRECTED):
         step(result, CORRECTION, "correction: decided anew",
               lambda: _check_correction(folder, journal, registry))  # fmt: skip
-    if len(result.absent) < len(REPORTS):
+    if len(result.absent) < len(REPORTS) and not result.findings:
         step(result, "report", "report: built anew, byte by byte",
              lambda: _check_report(folder, journal))  # fmt: skip
     if opener is not None:
@@ -342,11 +344,16 @@ def _check_resolved(
         raise SealError(f"{name} is about another declaration than its text")
     if digest(declared.sealed_part()) != sealed.declaration:
         raise SealError("target or development differ from what was sealed")
-    if set(registry.members) != {m.name for m in declared.members}:
+    names = {m.name for m in declared.members}
+    if set(registry.members) != names:
         raise SealError(f"{name} has other members than its declaration")
+    if set(sealed.members) != names:
+        raise SealError(
+            f"sealed were targets of {sorted(sealed.members)}, {name} has other members"
+        )
     first = name == registry_name(0)
     developed = journal.ledger.find(Developed)
-    if not developed or set(developed[-1].body.members) != {m.name for m in declared.members}:
+    if not developed or set(developed[-1].body.members) != names:
         raise SealError(f"the ledger records no development of the members of {name}")
     for member in declared.members:
         found, own = registry.members[member.name], sealed.members[member.name]
@@ -364,8 +371,8 @@ def _check_resolved(
         learned = facts if isinstance(facts, Facts) else NOTHING_LEARNED
         if found.requirements != resolve_limits(member, learned, declared.claim, n):
             raise SealError(f"{name}: limits do not follow from the declaration and its facts")
-        names = ({m.name for m in member.mechanism}, {r.name for r in member.release})
-        if (set(found.mechanisms), set(found.stand_ins)) != names:
+        drawn = ({m.name for m in member.mechanism}, {r.name for r in member.release})
+        if (set(found.mechanisms), set(found.stand_ins)) != drawn:
             raise SealError(f"{name}: {member.name} has other mechanisms or releases than declared")
         roles = resolve_roles(declared, found.requirements, learned)
         for mechanism in member.mechanism:

@@ -62,6 +62,7 @@ def read_evidence(record: GroupEvidence, reading: Reading) -> ReleaseEvidence:
         raise SealError(f"the evidence has {len(record.columns)} columns for {len(names)} of them")
     columns = tuple(_read_column(column) for column in record.columns)
     for name, column in zip(names, columns, strict=True):
+        _check_shapes(column, name, len(record.releases))
         _check_rounding(column, name, reading.digits)
     return evidence_of(
         columns,
@@ -69,6 +70,18 @@ def read_evidence(record: GroupEvidence, reading: Reading) -> ReleaseEvidence:
         releases=record.releases,
         bounds_level=float(record.bounds_level),
     )
+
+
+def _check_shapes(column: Column, name: str, releases: int) -> None:
+    """Raise unless every statistic is of all releases, before anything is computed from them."""
+    for field in fields(Column):
+        statistic = getattr(column, field.name)
+        if not isinstance(statistic, np.ndarray):
+            continue
+        pair = field.name.startswith("log_")  # for and against, each of all releases
+        shape = (2, releases) if pair else (releases,)
+        if statistic.shape[: len(shape)] != shape or statistic.ndim > 2:
+            raise SealError(f"{name}: {field.name} is not of {releases} releases")
 
 
 def _check_rounding(column: Column, name: str, digits: int | None) -> None:
