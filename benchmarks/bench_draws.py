@@ -177,7 +177,8 @@ def plain_neural(x: Array, y: Array, rows: int, hidden: int, number: int) -> Any
     decoded = np.clip(encode(noisy, labels.astype(np.float64)) @ decoder, 0.0, 1.0)
     release = np.clip(np.rint(low + decoded * span), low, high)
     table = pd.DataFrame(release).assign(y=labels)
-    return fixed_logistic(Seed(number)).fit(table.drop(columns="y").to_numpy(), table["y"])
+    features = table.drop(columns="y").to_numpy()
+    return fixed_logistic(Seed(number)).pipeline(features).fit(features, table["y"])
 
 
 def made_texts() -> pd.DataFrame:
@@ -289,7 +290,8 @@ def mushroom() -> Case:
             columns[name] = values
         release = pd.DataFrame({k: pd.Series(v, dtype=object) for k, v in columns.items()})
         train, rest = split_table(release, labels, 0.2, number)
-        model = onehot_logistic(Seed(number)).fit(train[features], train["class"] == "p")
+        pipeline = onehot_logistic(Seed(number)).pipeline(train[features])
+        model = pipeline.fit(train[features], train["class"] == "p")
         p = model.predict_proba(rest[features])[:, 1]
         return best_threshold((rest["class"] == "p").to_numpy(dtype=float), p, 5.0, 501)
 

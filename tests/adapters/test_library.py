@@ -253,7 +253,7 @@ def test_balanced_models_take_text_and_gaps_and_give_classes_equal_weight(name: 
     assert p[0] > 0.5 > p[1]  # one in four is the larger half once classes weigh the same
     numbers = make_estimator(name, {}, Seed(1)).fit(number[:, None], y)  # an array: no text
     assert np.all(np.isfinite(numbers.predict_proba([[np.nan]])))
-    assert type(mixed).__module__.startswith("sklearn")
+    assert type(mixed).__module__.startswith("proxyguard.models")
 
 
 def test_the_source_is_fitted_whole_and_chooses_on_the_validation_part(helper: Any) -> None:
@@ -306,7 +306,7 @@ def test_a_divided_table_loses_nothing_and_keeps_the_share_of_each_class(
 )
 def test_a_pipeline_says_whether_it_takes_a_seed(name: str, stages: list[str]) -> None:
     seed = Seed(41)
-    last = make_estimator(name, {}, seed).steps[-1][1]
+    last = make_estimator(name, {}, seed).model
     assert seed.taken == stages
     assert last.get_params()["random_state"] == (41 if stages else None)
 
@@ -314,16 +314,16 @@ def test_a_pipeline_says_whether_it_takes_a_seed(name: str, stages: list[str]) -
 def test_the_pipelines_are_those_of_the_paper() -> None:
     # The paper's appendix "Learning procedure": 300 trees with three records a leaf, 200
     # iterations of 31 leaves at rate 0.05, and logistic regression with C = 1.
-    forest = make_estimator("forest", {}, Seed(0)).steps[-1][1].get_params()
+    forest = make_estimator("forest", {}, Seed(0)).model.get_params()
     assert (forest["n_estimators"], forest["min_samples_leaf"]) == (300, 3)
-    boosting = make_estimator("boosting", {}, Seed(0)).steps[-1][1].get_params()
+    boosting = make_estimator("boosting", {}, Seed(0)).model.get_params()
     assert (boosting["max_iter"], boosting["max_leaf_nodes"], boosting["learning_rate"]) == (
         200,
         31,
         0.05,
     )
     for name in ("logistic", "fixed_logistic", "onehot_logistic"):
-        assert make_estimator(name, {}, Seed(0)).steps[-1][1].get_params()["C"] == 1.0
+        assert make_estimator(name, {}, Seed(0)).model.get_params()["C"] == 1.0
 
 
 def test_pipelines_of_a_library_record_their_stages_in_the_draw() -> None:

@@ -1,4 +1,4 @@
-"""Newton's logistic regressions: liblinear's minimiser, stored as plain scikit-learn."""
+"""Newton's logistic regressions have liblinear's minimiser."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from proxyguard.adapters.library import Library
 from proxyguard.adapters.newton import (
+    CodedDesign,
     DenseDesign,
     FastLogistic,
+    FastOnehotLogistic,
     minimise,
     standardised,
 )
-from proxyguard.adapters.onehot_newton import CodedDesign, FastOnehotLogistic
-from proxyguard.adapters.pipelines import fixed_logistic, onehot_logistic
-from proxyguard.draw.models import load_model, model_bytes
+from proxyguard.adapters.pipelines import Learned, fixed_logistic, onehot_logistic
 from proxyguard.draw.outcome import predict
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import DrawError
+from proxyguard.models.linear import LinearModel
+from proxyguard.models.stored import load_model, model_bytes
 from proxyguard.registry.parts import Procedure
 from proxyguard.registry.target import Outcome
 
@@ -34,10 +35,10 @@ Array = NDArray[np.float64]
 BINARY = Outcome(column="y", positive="yes")
 
 
-def exact(pipeline: Pipeline) -> Pipeline:
+def exact(learned: Learned) -> Learned:
     """Let liblinear run on: it stops at a tolerance of 1e-4 by itself."""
-    pipeline[-1].set_params(tol=1e-10, max_iter=100_000)
-    return pipeline
+    learned.model.set_params(tol=1e-10, max_iter=100_000)
+    return learned
 
 
 def records(n: int, p: int, seed: int, spread: float = 1.0) -> tuple[Array, Array]:
@@ -78,11 +79,11 @@ def test_the_intercept_is_penalised_as_liblinear_does() -> None:
     # feature that says nothing, and liblinear's own is smaller.
     x, y = np.tile([[-1.0], [1.0]], (10, 1)), np.ones(20)
     y[0] = 0.0
-    ours = FastLogistic().fit(x, y)[-1]
-    theirs = exact(fixed_logistic(Seed(1))).fit(x, y)[-1]
+    ours = FastLogistic().fit(x, y)
+    theirs = exact(fixed_logistic(Seed(1))).fit(x, y)
     free = LogisticRegression(tol=1e-10).fit(StandardScaler().fit_transform(x), y)
-    assert ours.intercept_[0] == pytest.approx(theirs.intercept_[0], abs=1e-6)
-    assert free.intercept_[0] - ours.intercept_[0] > 0.3
+    assert ours.intercept[0] == pytest.approx(theirs.intercept[0], abs=1e-6)
+    assert free.intercept_[0] - ours.intercept[0] > 0.3
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(2, 60), st.integers(1, 6))
@@ -98,11 +99,11 @@ def test_the_gradient_vanishes_wherever_the_search_ends(seed: int, n: int, p: in
 
 def test_the_scaler_is_that_of_scikit_learn() -> None:
     x, _ = records(300, 6, seed=2)
-    rows, scaler = standardised(x)
+    rows, mean, scale = standardised(x)
     theirs = StandardScaler().fit(x)
-    np.testing.assert_allclose(scaler.mean_, theirs.mean_, rtol=1e-12)
-    np.testing.assert_allclose(scaler.scale_, theirs.scale_, rtol=1e-12)
-    assert scaler.scale_[-1] == 1.0  # a constant is not divided by its rounding errors
+    np.testing.assert_allclose(mean, theirs.mean_, rtol=1e-12)
+    np.testing.assert_allclose(scale, theirs.scale_, rtol=1e-12)
+    assert scale[-1] == 1.0  # a constant is not divided by its rounding errors
     np.testing.assert_allclose(rows[:-1].T, theirs.transform(x), atol=1e-9)
     assert (rows[-1] == 1.0).all()
 
@@ -142,7 +143,7 @@ def test_counts_of_codes_are_the_sums_over_a_one_hot_table() -> None:
     np.testing.assert_allclose(design.gram(weights), dense.T @ (weights[:, None] * dense))
 
 
-def test_what_is_stored_is_plain_scikit_learn_and_the_same_bytes_each_time() -> None:
+def test_what_is_stored_is_the_same_bytes_each_time() -> None:
     x, y = records(100, 4, seed=3)
     table, outcome = categories(100, seed=3)
     cases: list[tuple[Any, Any, Array]] = [
@@ -161,7 +162,7 @@ def test_what_is_stored_is_plain_scikit_learn_and_the_same_bytes_each_time() -> 
     ("name", "table"),
     [("fast_logistic", "numbers"), ("fast_onehot_logistic", "categories")],
 )
-def test_a_procedure_of_this_name_stores_the_pipeline_and_takes_no_seed(
+def test_a_procedure_of_this_name_gives_a_linear_model_and_takes_no_seed(
     name: str, table: str
 ) -> None:
     if table == "numbers":
@@ -174,7 +175,7 @@ def test_a_procedure_of_this_name_stores_the_pipeline_and_takes_no_seed(
     seed = Seed(9)
     fitted = Library(Procedure(library=(name,)), BINARY, names).fit(frame, None, seed)
     assert seed.taken == []
-    assert isinstance(fitted.estimator, Pipeline)
+    assert isinstance(fitted.estimator, LinearModel)
     x_part: Any = frame[names] if table == "categories" else frame[names].to_numpy()
     p = predict(fitted, x_part, BINARY)
     np.testing.assert_array_equal(p, fitted.estimator.predict_proba(x_part)[:, 1])

@@ -20,10 +20,10 @@ from proxyguard.adapters.library import Library
 from proxyguard.adapters.text import STAGE, UnigramText, _LookUp
 from proxyguard.adapters.worker import make_learner
 from proxyguard.draw.catalog import load_generator
-from proxyguard.draw.models import load_model, model_bytes
 from proxyguard.draw.outcome import predict
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import DrawError, RegistryError
+from proxyguard.models.stored import load_model, model_bytes
 from proxyguard.registry.parts import Procedure
 from proxyguard.registry.target import Outcome
 from proxyguard.tables.files import table_bytes
@@ -210,9 +210,9 @@ def test_a_prepared_learner_counts_the_words_of_the_training_part() -> None:
     ours = predict(fitted, fresh, OUTCOME)
     np.testing.assert_array_equal(ours, by_scikit_learn(source(), RELEASE, fresh["body"]))
     # rocket is in two documents of the release and in none of the training part.
-    assert "rocket" not in fitted.estimator[0].named_transformers_["words"].vocabulary_
+    assert "rocket" not in fitted.estimator.terms
     unprepared = library().fit(RELEASE, None, Seed(1))
-    assert "rocket" in unprepared.estimator[0].named_transformers_["words"].vocabulary_
+    assert "rocket" in unprepared.estimator.terms
     np.testing.assert_array_equal(
         predict(unprepared, fresh, OUTCOME), by_scikit_learn(RELEASE, RELEASE, fresh["body"])
     )
@@ -230,19 +230,16 @@ def test_the_source_is_fitted_with_the_vocabulary_that_the_drawing_process_prepa
     }
     drawing = make_learner(job)
     assert drawing is not None
-    of_release = drawing.fit(RELEASE, None, Seed(1)).estimator[0]
-    of_source = library().fit(source(), None, Seed(0)).estimator[0]
-    assert (
-        of_release.named_transformers_["words"].vocabulary_
-        == of_source.named_transformers_["words"].vocabulary_
-    )
+    of_release = drawing.fit(RELEASE, None, Seed(1)).estimator
+    of_source = library().fit(source(), None, Seed(0)).estimator
+    assert of_release.terms == of_source.terms
 
 
 def test_the_vocabulary_is_learned_before_a_part_of_the_table_is_set_aside() -> None:
     table = pd.concat([source()] * 3, ignore_index=True)
     rare = table.assign(body=[f"{t} word{k // 2}" for k, t in enumerate(table["body"])])
     learner = library(validation="release", choose={"thresholds": 11})
-    words = learner.fit(rare, None, Seed(1)).estimator[0].named_transformers_["words"].vocabulary_
+    words = learner.fit(rare, None, Seed(1)).estimator.terms
     # Every word0 ... word17 is in two documents; of 36, seven are set aside.
     assert {f"word{k}" for k in range(18)} <= set(words)
 
@@ -263,14 +260,13 @@ def test_other_features_than_one_text_are_refused_with_a_remedy() -> None:
         count_nb.prepare(source()[["body"]].assign(body="the"))
 
 
-def test_what_is_stored_is_plain_scikit_learn_and_the_same_bytes_each_time() -> None:
+def test_what_is_stored_is_the_same_bytes_each_time() -> None:
     maker = count_nb.prepare(source()[["body"]])
     x, y = RELEASE[["body"]], np.array([0.0, 1.0, 1.0, 0.0])
     content = model_bytes(maker(Seed(1)).fit(x, y))
     again = load_model(content, "a model")
     fitted = maker(Seed(2)).fit(x, y)
     np.testing.assert_array_equal(again.predict_proba(x), fitted.predict_proba(x))
-    # Counting texts leaves a memory address behind, which is not stored.
     assert model_bytes(maker(Seed(3)).fit(x, y)) == content
 
 
@@ -282,9 +278,10 @@ def test_real_text_is_counted_as_scikit_learn_counts_it() -> None:
     terms = list(vectorizer.get_feature_names_out())
     table = pd.DataFrame({"body": pd.Series(texts, dtype=object)})
     y = rng.integers(0, 3, 300)
-    ours = VocabularyBayes(terms, "body").fit(table, y)[-1]
+    learner = VocabularyBayes(terms, "body")
+    ours = learner.fit(table, y)
     theirs = MultinomialNB(alpha=1.0).fit(vectorizer.transform(texts), y)
-    np.testing.assert_array_equal(ours.feature_count_, theirs.feature_count_)
-    np.testing.assert_array_equal(ours.feature_log_prob_, theirs.feature_log_prob_)
-    np.testing.assert_array_equal(ours.class_log_prior_, theirs.class_log_prior_)
+    np.testing.assert_array_equal(learner.counts(table, y)[2], theirs.feature_count_)
+    np.testing.assert_array_equal(ours.term_logs, theirs.feature_log_prob_)
+    np.testing.assert_array_equal(ours.class_logs, theirs.class_log_prior_)
     assert theirs.feature_count_.sum() > 1000

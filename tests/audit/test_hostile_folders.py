@@ -26,8 +26,8 @@ from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import CERTIFICATE, EVIDENCE, RELEASES, AuditFolder
 from proxyguard.cli import show
 from proxyguard.cli.main import main
-from proxyguard.draw.models import load_model
 from proxyguard.errors import BrokenTable, RegistryError, SealError, TableError
+from proxyguard.models.stored import load_model
 from proxyguard.registry.declaration import read_declaration
 from proxyguard.registry.target import Reading
 from proxyguard.seal import inside
@@ -425,7 +425,7 @@ def test_packed_text_is_unpacked_up_to_a_bound(
 def test_a_stored_model_is_measured_before_it_is_unpacked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("proxyguard.draw.models.UNPACKED", 10_000)
+    monkeypatch.setattr("proxyguard.models.stored.UNPACKED", 10_000)
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(
         header, {"descr": "<f8", "fortran_order": False, "shape": (10**12,)}

@@ -19,6 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from typer.testing import CliRunner
 
+from models.as_pipeline import as_pipeline
 from proxyguard.audit.apart import describe_apart, run_apart
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import DECLARATION, EVIDENCE, RELEASES
@@ -32,9 +33,9 @@ from proxyguard.draw.catalog import (
     load_ours,
     only_our_code,
 )
-from proxyguard.draw.models import load_model, skops_bytes
 from proxyguard.draw.processes import LINUX
 from proxyguard.errors import RegistryError, UntrustedCode
+from proxyguard.models.stored import load_model, skops_bytes
 
 DUMPABLE = """\
 import sys
@@ -165,7 +166,7 @@ Certified = Callable[[str], Path]
 def trap_a_model(audit: Audit, forge: Any) -> None:
     """Let the first stored model call a function of the trap."""
     first = forge.draws_of(audit.folder.read_json(RELEASES))[0]
-    plain = load_model(audit.folder.store.get(first["model"]), "a model")
+    plain = as_pipeline(load_model(audit.folder.store.get(first["model"]), "a model"))
     step = FunctionTransformer(load_attribute("pg_trap:same"))
     address = audit.folder.store.put(skops_bytes(make_pipeline(step, plain)))
     forge.manifest(audit, lambda m: forge.draws_of(m)[0].update(model=address))

@@ -21,8 +21,8 @@ from proxyguard.audit.score import Scorer
 from proxyguard.audit.sequential_step import Batch, Step
 from proxyguard.audit.target import Chunk, OpeningSeed, OpenTarget
 from proxyguard.documents.ledger import read_body
-from proxyguard.draw.models import load_model
 from proxyguard.errors import DrawError, RegistryError, SealError, StageError
+from proxyguard.models.stored import load_model
 from proxyguard.seal.canonical import digest
 from proxyguard.seal.journal import NAME, writing
 from proxyguard.seal.ledger import Stage

@@ -21,8 +21,8 @@ from proxyguard.audit.audit import Audit
 from proxyguard.audit.home import load_key_file
 from proxyguard.audit.measures import design_of
 from proxyguard.audit.target import Chunk, OpenTarget
-from proxyguard.draw.models import load_model
 from proxyguard.errors import RegistryError, TableError
+from proxyguard.models.stored import load_model
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.sealed_file import SealedFile
 

@@ -13,9 +13,9 @@ import pytest
 
 from conformance.draws import DrawHere
 from proxyguard.draw import landlock
-from proxyguard.draw.models import load_model
 from proxyguard.draw.pool import Draws, draw_groups
 from proxyguard.errors import DrawError, TableError
+from proxyguard.models.stored import load_model
 from proxyguard.registry.parts import Procedure
 from proxyguard.tables.content import Schema
 from proxyguard.tables.files import read_table_bytes, table_bytes
@@ -195,7 +195,7 @@ def test_a_generator_that_replaces_the_training_gets_the_models_of_its_releases(
         assert record["status"] == "drawn", record
         assert (record, release, model) == kept["Rows", seed]
         # And it is the model of these rows: who has the label has the larger a.
-        assert load_model(model, "it").steps[-1][1].coef_[0, 0] > 0
+        assert load_model(model, "it").coefficients[0, 0] > 0
 
 
 def test_what_processes_draw_is_what_one_process_draws(

@@ -16,11 +16,11 @@ import pytest
 
 from proxyguard.adapters.library import best_temperature
 from proxyguard.adapters.pipelines import make_estimator
-from proxyguard.draw.models import load_model, model_bytes
 from proxyguard.draw.outcome import outcomes, temper
 from proxyguard.draw.protocol import Seed
 from proxyguard.draw.store import Store
 from proxyguard.errors import ProxyGuardError, SealError, TableError
+from proxyguard.models.stored import load_model, model_bytes
 from proxyguard.registry.target import Outcome, Reading
 from proxyguard.seal.crypto import KeyFile, Recipient
 from proxyguard.seal.fingerprint import canonical_value

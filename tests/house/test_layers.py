@@ -24,8 +24,8 @@ LAWS = ["plan.two_valued", "plan.law", "plan.targets"]
 # shown by the function that shows all text of others, `report.printable`.
 ORDER = [
     "errors", "report.printable", "pages", "exact", *CLAIMED, *LAWS, "modes", "registry",
-    "documents", "plan", "seal.inside", "tables", "seal", "draw", "losses", "evidence",
-    "certificate", "report", "adapters", "audit", "cli",
+    "documents", "plan", "seal.inside", "tables", "models", "seal", "draw", "losses",
+    "evidence", "certificate", "report", "adapters", "audit", "cli",
 ]  # fmt: skip
 
 FILES = [path for path in sorted(ROOT.rglob("*.py")) if path.parent != ROOT]

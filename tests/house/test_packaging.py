@@ -105,11 +105,18 @@ def test_the_wheel_shows_the_readme_and_where_the_project_lives(metadata: Messag
     assert f"\nurl: {urls['Homepage']}\n" in (ROOT / "CITATION.cff").read_text()
 
 
-def test_no_skops_is_allowed_that_runs_code_of_a_stored_model(
-    required: dict[str, Requirement],
+def test_skops_is_an_extra_and_none_is_allowed_that_runs_code_of_a_stored_model(
+    metadata: Message,
 ) -> None:
-    assert not required["skops"].specifier.contains("0.12.0")  # CVE-2025-54412
-    assert required["skops"].specifier.contains("0.13.0")
+    every = [Requirement(text) for text in metadata.get_all("Requires-Dist", [])]
+    asked = [one for one in every if one.name == "skops"]
+    extras = {str(one.marker).split('"')[1] for one in asked}
+    assert {"pipelines", "dev"} <= extras
+    for one in asked:
+        assert one.marker is not None
+        assert not one.marker.evaluate({"extra": ""})
+        assert not one.specifier.contains("0.12.0")  # CVE-2025-54412
+        assert one.specifier.contains("0.13.0")
 
 
 def test_every_version_that_ci_installs_is_exact_and_one_that_is_allowed(

@@ -13,15 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from sklearn.feature_extraction.text import CountVectorizer
-from sklearn.naive_bayes import MultinomialNB
-from sklearn.pipeline import Pipeline, make_pipeline
 
 from proxyguard.adapters.vocabulary import most_frequent
-from proxyguard.draw.plain import counter
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import DrawError
+from proxyguard.models.bayes import BayesModel
+from proxyguard.models.features import words_of
 
+Array = NDArray[np.float64]
 MAX_FEATURES, MIN_DF = 500, 2
 
 
@@ -29,49 +28,46 @@ class VocabularyBayes:
     """Naive Bayes on the counts of a vocabulary that is not learned from the table."""
 
     def __init__(self, terms: Sequence[str], column: str) -> None:
-        self._places = {term: k for k, term in enumerate(terms)}
-        self._column = column
-        self._encoder = counter(terms, column)
-        self._tokens = CountVectorizer().build_analyzer()
+        self._terms, self._column = tuple(terms), column
+        self._numbers = {term: k for k, term in enumerate(terms)}
 
-    def fit(self, x: Any, y: Any) -> Pipeline:
-        """Return the fitted pipeline: scikit-learn's vectorizer and naive Bayes."""
-        outcomes = np.asarray(y)
-        classes, place = np.unique(outcomes, return_inverse=True)
+    def fit(self, x: Any, y: Any) -> BayesModel:
+        """Return the fitted model."""
+        classes, sizes, counts = self.counts(x, y)
+        # As scikit-learn has it: one occurrence more of every term, logarithms subtracted.
+        smoothed = counts + 1.0
+        return BayesModel(
+            column=self._column,
+            terms=self._terms,
+            term_logs=np.log(smoothed) - np.log(smoothed.sum(axis=1, keepdims=True)),
+            class_logs=np.log(sizes) - np.log(sizes.sum()),
+            classes_=classes,
+        )
+
+    def counts(self, x: Any, y: Any) -> tuple[Array, Array, Array]:
+        """Return the classes, how many texts each has, and how often each term occurs in it."""
+        classes, place = np.unique(np.asarray(y, dtype=np.float64), return_inverse=True)
         texts = _only_column(x).to_numpy(dtype=object)
         counts = np.stack([self._count(texts[place == k]) for k in range(classes.size)])
-        sizes = np.bincount(place).astype(np.float64)
-        return make_pipeline(self._encoder, _bayes(counts, sizes, classes))
+        return classes, np.bincount(place).astype(np.float64), counts
 
-    def _count(self, texts: Iterable[str]) -> NDArray[np.float64]:
+    def _count(self, texts: Iterable[str]) -> Array:
         """Return how often each term occurs in all texts together.
 
         No word reaches over white space, so every stretch between white space has the words
         it has in its text, and those that occur often are looked at once.
         """
-        counts = np.zeros(len(self._places))
+        counts = np.zeros(len(self._numbers))
         for stretch, times in _stretches(texts):
-            place = self._places.get(stretch)
+            place = self._numbers.get(stretch)
             if place is not None:
                 counts[place] += times
                 continue
-            for token in self._tokens(stretch):
-                place = self._places.get(token)
+            for token in words_of(stretch):
+                place = self._numbers.get(token)
                 if place is not None:
                     counts[place] += times
         return counts
-
-
-def _bayes(
-    counts: NDArray[np.float64], sizes: NDArray[np.float64], classes: NDArray[Any]
-) -> MultinomialNB:
-    """Return scikit-learn's naive Bayes for these counts of terms and of documents."""
-    # Fitted on one document a class, which has all words of the class; only the shares of
-    # the classes are then those of as many documents.
-    model = MultinomialNB(alpha=1.0).fit(counts, classes)
-    model.class_count_ = sizes
-    model.class_log_prior_ = np.log(sizes) - np.log(sizes.sum())
-    return model
 
 
 def _stretches(texts: Iterable[str]) -> Iterator[tuple[str, int]]:

@@ -16,13 +16,14 @@ from typing import Any
 import pandas  # noqa: F401
 import pyarrow.parquet  # noqa: F401
 import sklearn.model_selection  # noqa: F401
-import skops.io  # noqa: F401
 
 import proxyguard.adapters.pipelines  # noqa: F401
 from proxyguard.adapters.library import Library
+from proxyguard.draw.catalog import is_ours
 from proxyguard.draw.processes import end_with_parent
 from proxyguard.draw.protocol import Learner
 from proxyguard.draw.worker import serve
+from proxyguard.models.stored import skops
 from proxyguard.registry.parts import Procedure
 from proxyguard.registry.target import Outcome
 from proxyguard.tables.files import read_table_bytes
@@ -32,8 +33,11 @@ def make_learner(job: Mapping[str, Any]) -> Learner | None:
     """Return the procedure of a job, where it has one."""
     if job["procedure"] is None:
         return None
+    procedure = Procedure.model_validate(job["procedure"])
+    if not all(is_ours(name, "procedure") for name in procedure.library):
+        skops()  # here and not in every draw: it takes longer to import than a draw takes
     library = Library(
-        Procedure.model_validate(job["procedure"]),
+        procedure,
         Outcome.model_validate(job["outcome"]),
         job["features"],
     )

@@ -58,7 +58,6 @@ from proxyguard.draw.answers import Made
 from proxyguard.draw.catalog import load_generator
 from proxyguard.draw.confine import Needs, confine, needs_of
 from proxyguard.draw.fitting import Fitter
-from proxyguard.draw.models import model_bytes
 from proxyguard.draw.pool import THREADS, import_path
 from proxyguard.draw.processes import (
     LINUX,
@@ -73,6 +72,7 @@ from proxyguard.draw.processes import (
 from proxyguard.draw.protocol import Seed
 from proxyguard.draw.worker import Worker
 from proxyguard.errors import SealError, UntrustedCode
+from proxyguard.models.stored import model_bytes
 from proxyguard.registry.declaration import Member
 from proxyguard.seal.journal import NAME, Journal
 from proxyguard.seal.ledger import Schedule

@@ -35,9 +35,9 @@ from proxyguard.documents.registry import Registry, SourceModel
 from proxyguard.documents.releases import DrawnRelease, GivenRelease, MadeDraw, ReleaseManifest
 from proxyguard.draw.answers import Made
 from proxyguard.draw.catalog import is_ours
-from proxyguard.draw.models import load_model
 from proxyguard.draw.outcome import features, predict
 from proxyguard.errors import SealError, TableError, UntrustedCode
+from proxyguard.models.stored import load_model
 from proxyguard.registry.declaration import Member
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Schedule

@@ -35,7 +35,6 @@ from proxyguard.documents.registry import (
 from proxyguard.documents.registry import ReleaseFile as RegisteredFile
 from proxyguard.documents.releases import DrawnRelease
 from proxyguard.draw.catalog import is_random, path_origin
-from proxyguard.draw.models import load_model, model_bytes
 from proxyguard.draw.outcome import features, outcomes, predict
 from proxyguard.draw.pool import Check, Draws, Keep, draw_groups
 from proxyguard.draw.protocol import Fitted, ReleaseFile, Seed
@@ -50,6 +49,7 @@ from proxyguard.draw.sources import (
 from proxyguard.errors import DrawError, RegistryError, SealError
 from proxyguard.losses.measure import Measure, Predicted
 from proxyguard.losses.query import CodedRecords
+from proxyguard.models.stored import load_model, model_bytes
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.fields import number
 from proxyguard.registry.parts import Drawn, MechanismPart

@@ -21,7 +21,6 @@ from proxyguard.audit.score_shares import ShareScorer, countable
 from proxyguard.audit.target import Chunk, OpenTarget
 from proxyguard.documents.registry import SourceModel
 from proxyguard.documents.releases import AnyDraw, DrawnRelease, GivenRelease
-from proxyguard.draw.encode import Encodings
 from proxyguard.draw.outcome import features, predict
 from proxyguard.draw.protocol import Fitted
 from proxyguard.errors import LossMismatch
@@ -30,6 +29,7 @@ from proxyguard.losses.cell import Column, Reading, join_columns
 from proxyguard.losses.measure import Measure, Predicted
 from proxyguard.losses.query import CodedRecords
 from proxyguard.losses.read import LossReader
+from proxyguard.models.features import Features
 from proxyguard.registry.declaration import Member
 from proxyguard.registry.design import Clustered
 from proxyguard.registry.requirement import Form
@@ -243,8 +243,8 @@ class Scorer:
         x = None
         if outcome is not None and any(m_.loss is not None for m_ in self.measures):
             x = features(chunk.frame, self.features)
-        encodings = None if x is None else Encodings(x, chunk.positions)
-        paired = self._predicted(source, x, chunk, outcome, encodings)
+        shared = None if x is None else Features(x)
+        paired = self._predicted(source, shared, chunk, outcome)
         if paired is not None and outcome is not None and outcome.kind == "binary":
             assert chunk.y is not None  # a binary outcome was read
             base.add(chunk.y, paired.values)
@@ -261,13 +261,11 @@ class Scorer:
             if release.failed:
                 values[r] = [m_.requirement.high for m_ in self.measures]
                 continue
-            known, shared = x, encodings
-            if x is not None and release.lacks:
+            known = shared
+            if known is not None and release.lacks:
                 names = [name for name in self.features if name not in release.lacks]
-                known, shared = features(chunk.frame, names), None
-            predicted = self._predicted(
-                release.fitted or release.table, known, chunk, outcome, shared
-            )
+                known = Features(features(chunk.frame, names))
+            predicted = self._predicted(release.fitted or release.table, known, chunk, outcome)
             if predicted is not None and outcome is not None and outcome.kind == "binary":
                 assert chunk.y is not None  # a binary outcome was read
                 own[release.name].add(chunk.y, predicted.values)
@@ -293,22 +291,23 @@ class Scorer:
     def _predicted(
         self,
         who: Fitted | StoredPredictions | None,
-        x: Any,
+        x: Features | None,
         chunk: Chunk,
         outcome: Outcome | None,
-        encodings: Encodings | None,
     ) -> Predicted | None:
         """Return predictions, NaN for records that the procedure cannot predict."""
         if who is None or outcome is None:
             return None
         if isinstance(who, StoredPredictions):
             return Predicted(values=who.at(chunk.positions))
+        if x is None:
+            return None  # queries alone are asked, and no loss
         try:
-            values = predict(who, x if encodings is None else encodings, outcome)
+            values = predict(who, x, outcome)
         except (ValueError, TypeError, ArithmeticError):
             # After the opening nothing may stop the audit: one record at a time, so that a
             # record's loss depends on nothing but that record.
-            values = _one_by_one(who, x, outcome, len(chunk.positions))
+            values = _one_by_one(who, x.table, outcome, len(chunk.positions))
         return Predicted(values=values, threshold=who.threshold)
 
 

@@ -45,7 +45,7 @@ PROCEDURES = {
     "balanced_logistic": "proxyguard.adapters.pipelines:balanced_logistic",
     "balanced_boosting": "proxyguard.adapters.pipelines:balanced_boosting",
     "fast_logistic": "proxyguard.adapters.newton:fast_logistic",
-    "fast_onehot_logistic": "proxyguard.adapters.onehot_newton:fast_onehot_logistic",
+    "fast_onehot_logistic": "proxyguard.adapters.newton:fast_onehot_logistic",
     "count_nb": "proxyguard.adapters.count_nb:count_nb",
 }
 

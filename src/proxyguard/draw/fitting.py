@@ -29,11 +29,11 @@ from proxyguard.draw.answers import (
 )
 from proxyguard.draw.catalog import is_ours
 from proxyguard.draw.confine import Confined, confine, confine_draw, fit_needs
-from proxyguard.draw.models import model_bytes
 from proxyguard.draw.processes import Forked, in_a_fork, leave_pipes
 from proxyguard.draw.protocol import Learner, Seed
 from proxyguard.draw.sources import changed_procedure, refuse_changes
 from proxyguard.errors import DrawError
+from proxyguard.models.stored import model_bytes
 from proxyguard.tables.content import Schema, content_digest
 from proxyguard.tables.files import read_table_bytes, table_bytes
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.draw.encode import Encodings, last_step, positive
 from proxyguard.draw.protocol import Fitted
 from proxyguard.errors import TableError
+from proxyguard.models.features import Features
+from proxyguard.models.stored import Model
 from proxyguard.registry.fields import number
 from proxyguard.registry.target import Outcome
 from proxyguard.seal.fingerprint import canonical_value
@@ -113,22 +114,17 @@ def features(frame: pd.DataFrame, names: Sequence[str]) -> Any:
 def predict(fitted: Fitted, x: Any, outcome: Outcome) -> Array:
     """Return probabilities of the positive class, of every class, or predicted numbers.
 
-    ``x`` is what `features` returned, or `Encodings` of it where many procedures predict the
+    ``x`` is what `features` returned, or `Features` of it where many procedures predict the
     same records.
     """
-    p = positive(fitted.estimator, x) if outcome.kind == "binary" else None
-    if p is not None:
-        return p if fitted.temperature is None else temper(p, fitted.temperature)
-    last, encoded = (
-        x.last_step(fitted.estimator)
-        if isinstance(x, Encodings)
-        else last_step(fitted.estimator, x)
-    )
+    estimator = fitted.estimator
+    if isinstance(x, Features) and not isinstance(estimator, Model):
+        x = x.table
     if outcome.kind == "regression":
         low, high = (number(end) for end in outcome.range or ("0", "1"))
-        return np.clip(np.asarray(last.predict(encoded), dtype=np.float64), low, high)
-    raw = np.asarray(last.predict_proba(encoded), dtype=np.float64)
-    known = [int(c) for c in last.classes_]
+        return np.clip(np.asarray(estimator.predict(x), dtype=np.float64), low, high)
+    raw = np.asarray(estimator.predict_proba(x), dtype=np.float64)
+    known = [int(c) for c in estimator.classes_]
     if outcome.kind == "multiclass":
         full = np.zeros((raw.shape[0], len(outcome.classes or ())))
         full[:, known] = raw

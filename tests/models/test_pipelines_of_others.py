@@ -1,4 +1,4 @@
-"""One model is one sequence of bytes, and bytes become a model only of types that are allowed."""
+"""One pipeline is one sequence of bytes, and bytes become one only of types that are allowed."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import make_pipeline
 
-from proxyguard.adapters.pipelines import make_estimator
-from proxyguard.draw.models import load_model, model_bytes
+from proxyguard.adapters.pipelines import Learned, make_estimator
 from proxyguard.draw.protocol import Seed
-from proxyguard.errors import SealError
+from proxyguard.errors import RegistryError, SealError, UntrustedCode
+from proxyguard.models.stored import load_model, model_bytes
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "sklearn.ensemble:RandomForestClassifier": {"n_estimators": 4},
@@ -37,10 +37,16 @@ def data(n: int = 60) -> tuple[np.ndarray, np.ndarray]:
     return x, y
 
 
+def unfitted(name: str, x: np.ndarray, seed: int = 3) -> Any:
+    """Return a pipeline of scikit-learn, as somebody would name it by import path."""
+    estimator = make_estimator(name, OPTIONS.get(name, {}), Seed(seed))
+    return estimator.pipeline(x) if isinstance(estimator, Learned) else estimator
+
+
 def fit(name: str, seed: int = 3) -> Any:
     x, y = data()
-    estimator = make_estimator(name, OPTIONS.get(name, {}), Seed(seed))
-    return estimator.fit(np.nan_to_num(x) if name == "fixed_logistic" else x, y)
+    x = np.nan_to_num(x) if name == "fixed_logistic" else x
+    return unfitted(name, x, seed).fit(x, y)
 
 
 def rewritten(content: bytes, **changes: bytes | None) -> bytes:
@@ -60,7 +66,7 @@ def test_two_fits_are_the_same_bytes_and_a_fit_on_another_table_is_not(name: str
     content = model_bytes(fit(name))
     assert model_bytes(fit(name)) == content
     x, y = data(50)
-    other = make_estimator(name, OPTIONS.get(name, {}), Seed(3)).fit(np.nan_to_num(x), y)
+    other = unfitted(name, np.nan_to_num(x)).fit(np.nan_to_num(x), y)
     assert model_bytes(other) != content
 
 
@@ -235,3 +241,13 @@ def test_a_stored_model_without_its_schema_or_with_a_broken_one_is_refused() -> 
     for schema in (None, b"{", b"\xff"):
         with pytest.raises(SealError, match="is no stored model"):
             load_model(rewritten(content, schema_json=schema), "model")
+
+
+def test_without_skops_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = model_bytes(fit("logistic"))
+    monkeypatch.setitem(sys.modules, "skops", None)
+    monkeypatch.setitem(sys.modules, "skops.io", None)
+    with pytest.raises(RegistryError, match=r"pip install 'proxyguard\[pipelines\]'"):
+        model_bytes(fit("logistic"))
+    with pytest.raises(UntrustedCode, match=r"seed 4: .*pip install 'proxyguard\[pipelines\]'"):
+        load_model(content, "seed 4")

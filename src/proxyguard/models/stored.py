@@ -1,9 +1,10 @@
-"""Fitted estimators as bytes: no pickle, the same bytes for the same model.
+"""Fitted models as bytes and back: no pickle, nothing run, the same bytes for the same model.
 
-The pipelines of our own learners are stored as their numbers (`plain`), all others by skops.
-skops names its parts by memory address. Here they are numbered in order of appearance. What
-else an address would get into is left out: the padding of structured arrays, which holds
-whatever was in memory, and where a text vectorizer last met its stop words.
+Models of this package are files of NumPy's format (`npy`). Pipelines of others are stored by
+skops, the extra ``proxyguard[pipelines]``. skops names its parts by memory address. Here they
+are numbered in order of appearance. What else an address would get into is left out: the
+padding of structured arrays, which holds whatever was in memory, and where a text vectorizer
+last met its stop words.
 """
 
 from __future__ import annotations
@@ -13,13 +14,22 @@ import json
 import math
 import zipfile
 from collections.abc import Sequence
-from typing import Any
+from importlib import import_module
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from proxyguard.draw.container import MAGIC
-from proxyguard.draw.plain import plain_bytes, plain_model
-from proxyguard.errors import SealError, UntrustedCode
+from proxyguard.errors import RegistryError, SealError, UntrustedCode
+from proxyguard.models.bayes import BayesModel
+from proxyguard.models.linear import LinearModel
+from proxyguard.models.npy import MAGIC, read_content
+from proxyguard.models.trees import TreeModel
+
+Model: TypeAlias = LinearModel | TreeModel | BayesModel
+KINDS: dict[str, type[LinearModel] | type[TreeModel] | type[BayesModel]] = {
+    model.kind: model for model in (LinearModel, TreeModel, BayesModel)
+}
+"""All that is ever built from a file of NumPy's format."""
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 TRUSTED = (
@@ -28,25 +38,70 @@ TRUSTED = (
     "sklearn.tree._tree.Tree",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
 )
-"""Types that our own pipelines contain and skops does not trust by itself."""
+"""Types that scikit-learn's pipelines contain and skops does not trust by itself."""
 UNPACKED = 2**30
-"""Bytes of a stored model, unpacked."""
+"""Bytes of a stored pipeline, unpacked."""
 ADDRESS = "_stop_words_id"
 """What scikit-learn's vectorizers call the memory address of the stop words they checked last;
 one without it checks them again."""
 
 
 def model_bytes(estimator: Any) -> bytes:
-    """Return an estimator as bytes that depend on its content alone."""
-    plain = plain_bytes(estimator)
-    return skops_bytes(estimator) if plain is None else plain
+    """Return a fitted model as bytes that depend on its content alone.
+
+    Parameters
+    ----------
+    estimator
+        A model of this package, or any fitted estimator that skops can store.
+
+    Raises
+    ------
+    RegistryError
+        If it is somebody else's and skops is not installed.
+    """
+    if isinstance(estimator, Model):
+        return estimator.content().to_bytes()
+    return skops_bytes(estimator)
+
+
+def load_model(content: bytes, name: str, trusted: Sequence[str] = ()) -> Any:
+    """Return the model that bytes hold; nothing that they name is run or imported unasked.
+
+    Parameters
+    ----------
+    content
+        The bytes, which may come from anybody.
+    name
+        What messages call them.
+    trusted
+        Types that a pipeline of skops may contain besides scikit-learn's own.
+
+    Raises
+    ------
+    SealError
+        If they hold no model, or one whose parts do not fit together.
+    UntrustedCode
+        If they contain a type outside the list, which is then not imported, or need skops, which
+        is not installed.
+    """
+    if not content.startswith(MAGIC):
+        return _load_skops(content, name, {*TRUSTED, *trusted})
+    try:
+        parts = read_content(content)
+        if parts.kind not in KINDS:
+            raise SealError(f"there is no kind of model called {parts.kind[:80]!r}")
+        model = KINDS[parts.kind].of(parts)
+        # One model is one file: what is spelt otherwise, or holds more, is a forgery of it.
+        if model.content().to_bytes() != content:
+            raise SealError("it is not written as its model is, or holds more than that")
+    except SealError as error:
+        raise SealError(f"{name} is no stored model: {error}") from None
+    return model
 
 
 def skops_bytes(estimator: Any) -> bytes:
     """Return an estimator as skops bytes that depend on its content alone."""
-    import skops.io
-
-    raw = zipfile.ZipFile(io.BytesIO(skops.io.dumps(estimator)))
+    raw = zipfile.ZipFile(io.BytesIO(skops().dumps(estimator)))
     schema = json.loads(raw.read("schema.json"))
     _forget_addresses(schema)
     numbers: dict[str, str] = {}
@@ -61,24 +116,25 @@ def skops_bytes(estimator: Any) -> bytes:
     return sink.getvalue()
 
 
-def load_model(content: bytes, name: str, trusted: Sequence[str] = ()) -> Any:
-    """Return the estimator; a type outside the allow-list is refused before anything is built."""
+def skops() -> Any:
+    """Return skops, or say who needs it and how to get it."""
     try:
-        if content.startswith(MAGIC):
-            return plain_model(content)
-    except MemoryError:
-        raise  # says nothing about the model
-    except Exception as error:  # a forged file may break its reader in any way
-        raise SealError(f"{name} is no stored model: {error}") from error
-    return _load_skops(content, name, {*TRUSTED, *trusted})
+        return import_module("skops.io")
+    except ImportError as error:
+        raise RegistryError(
+            "pipelines that are not this package's own are stored with skops, which is not "
+            "installed; run: pip install 'proxyguard[pipelines]'"
+        ) from error
 
 
 def _load_skops(content: bytes, name: str, allowed: set[str]) -> Any:
-    import skops.io
-
+    try:
+        reader = skops()
+    except RegistryError as error:  # says nothing against the file: nobody here can read it
+        raise UntrustedCode(f"{name}: {error}", names=()) from error
     try:
         _check_sizes(content)
-        found = set(skops.io.get_untrusted_types(data=content))
+        found = set(reader.get_untrusted_types(data=content))
         if found - allowed:
             beyond = tuple(sorted(found - allowed))
             raise UntrustedCode(
@@ -86,7 +142,7 @@ def _load_skops(content: bytes, name: str, allowed: set[str]) -> Any:
                 "trusted here; it is not loaded",
                 names=beyond,
             )
-        return skops.io.loads(content, trusted=sorted(found))
+        return reader.loads(content, trusted=sorted(found))
     except (SealError, MemoryError):
         raise
     except Exception as error:  # a forged file may break its reader in any way

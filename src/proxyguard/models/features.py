@@ -1,0 +1,208 @@
+"""What models read of a table, worked out once for all models that predict the same records.
+
+Models fitted to many releases read the same target. What costs time there is the same for all
+of them: looking for missing numbers, coding texts, counting words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+
+from proxyguard.errors import SealError
+from proxyguard.models.npy import Array, Content, Plain, checked_texts
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Table: TypeAlias = "Features | pd.DataFrame | ArrayLike"
+_TOKEN = re.compile(r"(?u)\b\w\w+\b")
+"""A word: what scikit-learn's vectorizers, which the vocabulary is learned with, take for one."""
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text, in lower case.
+
+    >>> words_of("A puck! The GOALIE's puck")
+    ['puck', 'the', 'goalie', 'puck']
+    """
+    return _TOKEN.findall(text.lower())
+
+
+class Features:
+    """The features of some records: numbers as one array, or a frame with texts.
+
+    Parameters
+    ----------
+    table
+        An array of numbers, one row a record, or a frame. It is not copied and must not change.
+    """
+
+    def __init__(self, table: pd.DataFrame | ArrayLike) -> None:
+        is_frame = hasattr(table, "iloc")
+        self.frame: pd.DataFrame | None = table if is_frame else None  # type: ignore[assignment]  # a frame has iloc, an array has not
+        self.array: Array | None = None if is_frame else np.asarray(table, dtype=np.float64)
+        self.names = None if self.frame is None else tuple(map(str, self.frame.columns))
+        self._numbers: dict[tuple[int, ...], tuple[Array, bool]] = {}
+        self._codes: dict[int, tuple[list[str | None], NDArray[np.intp]]] = {}
+        self._counts: tuple[int, tuple[str, ...], csr_array] | None = None
+
+    @classmethod
+    def of(cls, table: Table) -> Features:
+        """Return a table as records; records as they are."""
+        return table if isinstance(table, Features) else cls(table)
+
+    @property
+    def table(self) -> pd.DataFrame | Array:
+        """The table itself, for models of others."""
+        table = self.array if self.frame is None else self.frame
+        assert table is not None  # one of the two is there
+        return table
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def numbers(self, places: tuple[int, ...]) -> tuple[Array, bool]:
+        """Return these columns as an array, and whether every number in it is finite."""
+        if places not in self._numbers:
+            if self.frame is None:
+                assert self.array is not None  # the other kind of table
+                array = self.array  # a table of numbers alone is read whole
+            else:
+                array = self.frame.iloc[:, list(places)].to_numpy(dtype=np.float64)
+            self._numbers[places] = array, bool(np.isfinite(array).all())
+        return self._numbers[places]
+
+    def codes(self, place: int) -> tuple[list[str | None], NDArray[np.intp]]:
+        """Return the different texts of a column, nothing for what is none, and each record's."""
+        if place not in self._codes:
+            import pandas as pd
+
+            assert self.frame is not None  # texts are in frames
+            values = self.frame.iloc[:, place].to_numpy(dtype=object)
+            codes, distinct = pd.factorize(values, use_na_sentinel=False)
+            texts = [value if isinstance(value, str) else None for value in distinct]
+            self._codes[place] = texts, np.asarray(codes)
+        return self._codes[place]
+
+    def counts(self, place: int, terms: tuple[str, ...]) -> csr_array:
+        """Return how often each term occurs in each different text of a column.
+
+        Models of one procedure share their terms, so the counts of the last ones are kept.
+        """
+        if self._counts is None or self._counts[:2] != (place, terms):
+            texts, _ = self.codes(place)
+            known = [text for text in texts if text is not None]
+            if len(known) < len(texts):
+                raise ValueError("a text is missing or is none; words are counted in texts alone")
+            self._counts = place, terms, _counted(known, terms)
+        return self._counts[2]
+
+
+def _counted(texts: Sequence[str], terms: tuple[str, ...]) -> csr_array:
+    numbers = {term: k for k, term in enumerate(terms)}
+    columns: list[int] = []
+    times: list[float] = []
+    ends = [0]
+    for text in texts:
+        words = Counter(words_of(text))
+        known = sorted((numbers[word], count) for word, count in words.items() if word in numbers)
+        columns += [number for number, _ in known]
+        times += [float(count) for _, count in known]
+        ends.append(len(columns))
+    return csr_array(
+        (np.array(times), np.array(columns, dtype=np.int32), np.array(ends, dtype=np.int32)),
+        shape=(len(texts), len(terms)),
+    )
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns that a model reads, in the order of the table.
+
+    Encoded they are one column for each category of a text, then the numbers. A value that is
+    no category, or no text, is unknown and is in none of its columns.
+    """
+
+    names: tuple[str, ...] | None  # nothing for a table of numbers alone, known by its width
+    categories: tuple[tuple[str, ...] | None, ...]  # nothing for a number
+
+    def __post_init__(self) -> None:
+        if not self.categories:
+            raise SealError("a model reads at least one column")
+        if self.names is None and any(known is not None for known in self.categories):
+            raise SealError("texts are read from columns with names, and there are none")
+        if self.names is not None and len(self.names) != len(self.categories):
+            raise SealError("there is not one list of categories for each feature")
+
+    @classmethod
+    def numeric(cls, width: int) -> Columns:
+        """Return the columns of an array of numbers."""
+        return cls(None, (None,) * width)
+
+    @cached_property
+    def texts(self) -> tuple[int, ...]:
+        """Where in the table the texts stand."""
+        return tuple(k for k, known in enumerate(self.categories) if known is not None)
+
+    @cached_property
+    def numbers(self) -> tuple[int, ...]:
+        """Where in the table the numbers stand."""
+        return tuple(k for k, known in enumerate(self.categories) if known is None)
+
+    @cached_property
+    def n_codes(self) -> int:
+        """The number of categories of all texts together."""
+        return sum(len(known) for known in self.categories if known is not None)
+
+    def check(self, features: Features) -> None:
+        """Refuse a table of other columns."""
+        if self.names != features.names:
+            raise ValueError(
+                f"the feature names are {features.names}, and the model was fitted on {self.names}"
+            )
+        if features.array is not None and features.array.shape[1:] != (len(self.categories),):
+            raise ValueError(
+                f"the table has shape {features.array.shape}, and the model reads "
+                f"{len(self.categories)} features"
+            )
+
+    def filled(self, features: Features, fill: Array) -> Array:
+        """Return the numbers, with the ones to fill in where they are missing.
+
+        The array is shared by all models where nothing is missing: do not write to it.
+        """
+        array, finite = features.numbers(self.numbers)
+        if finite:
+            return array
+        array = np.where(np.isnan(array), fill, array)  # NaN in `fill` leaves a gap a gap
+        if not np.isfinite(array).all():
+            raise ValueError(
+                "the table contains NaN or infinity where the model was given no number to fill in"
+            )
+        return array
+
+    def to_words(self) -> dict[str, Plain]:
+        """Return plain values for the file of a model."""
+        return {"features": self.names, "categories": self.categories}
+
+    @classmethod
+    def of(cls, content: Content) -> Columns:
+        """Return the columns that a file names; refuse texts twice and categories out of order."""
+        features, categories = content.word("features"), content.word("categories")
+        if not isinstance(categories, list):
+            raise SealError("there is not one list of categories for each feature")
+        known = tuple(
+            None if texts is None else checked_texts(texts, "categories") for texts in categories
+        )
+        if any(list(texts) != sorted(texts) for texts in known if texts is not None):
+            raise SealError("the categories of a feature are not in order")
+        return cls(None if features is None else checked_texts(features, "features"), known)
