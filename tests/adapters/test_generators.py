@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from conformance.generator import GeneratorConformance, source
 from proxyguard.adapters.bootstrap import RowBootstrap
 from proxyguard.adapters.callable import Callable
-from proxyguard.adapters.files import FileFolder, NamedFile, StoredPredictions
+from proxyguard.adapters.files import FileFolder, NamedFile, StoredPredictions, declared_files
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import RegistryError, TableError
 from proxyguard.tables.content import Schema
@@ -257,3 +257,15 @@ def test_a_seed_is_its_number_and_lists_each_stage_once_in_order() -> None:
     seed.take("one")
     assert seed.taken == ["one", "two"]
     assert Seed(17).taken == []
+
+
+@pytest.mark.parametrize("pattern", ["", "/etc/*", "../*.csv", "a/../../*", "**", "a\0b", "//"])
+def test_a_pattern_names_files_of_its_folder_and_no_others(tmp_path: Path, pattern: str) -> None:
+    (tmp_path / "releases").mkdir()
+    (tmp_path / "table.csv").write_text("x\n1\n")
+    generator = FileFolder("releases", pattern=pattern)
+    generator.root = tmp_path
+    with pytest.raises(RegistryError, match="is none for names of files"):
+        generator.survey([0], None)
+    with pytest.raises(RegistryError, match="is none for names of files"):
+        declared_files("files", {"folder": "releases", "pattern": pattern}, tmp_path)

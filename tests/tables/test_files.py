@@ -462,3 +462,80 @@ def test_cells_of_a_text_table_have_the_limit_of_a_parquet_table(
     assert len(RawTable(put(tmp_path, "x,y\n" + "1,2\n" * 3), PLAIN)) == 3
     with pytest.raises(TableError, match=r"table.csv has 8 cells; a table here has at most 6"):
         RawTable(put(tmp_path, "x,y\n" + "1,2\n" * 4), PLAIN)
+
+
+@pytest.mark.parametrize("line", [b'1,"' + b"x" * 200_000 + b'"', b'1,"x\xff"'])
+def test_a_line_that_cannot_be_split_is_named_with_its_file(folder: Path, line: bytes) -> None:
+    with pytest.raises(TableError, match=r"^table\.csv, line 2 is no "):
+        RawTable(put(folder, b"x,y\n" + line + b"\n"), PLAIN)
+
+
+def test_a_header_that_cannot_be_split_is_named_with_its_file(folder: Path) -> None:
+    with pytest.raises(TableError, match=r"^table\.csv, line 1 is no "):
+        RawTable(put(folder, b"x," + b"y" * 200_000 + b"\n1,2\n"), PLAIN)
+
+
+def test_columns_are_counted_before_they_are_made(folder: Path) -> None:
+    wide = ",".join(f"c{k}" for k in range(files.COLUMNS + 1))
+    with pytest.raises(TableError, match=r"table\.csv has 16,385 columns"):
+        RawTable(put(folder, f"{wide}\n"), PLAIN)
+    sink = io.BytesIO()
+    pq.write_table(pa.table({name: [1] for name in wide.split(",")}), sink)
+    with pytest.raises(TableError, match=r"it has 16,385 columns"):
+        read_table_bytes(sink.getvalue(), "it")
+
+
+def test_no_file_makes_a_message_long(folder: Path) -> None:
+    names = ["x"] * 10_000 + ["y" * 10_000]
+    with pytest.raises(TableError, match="two columns of one name") as caught:
+        RawTable(put(folder, ",".join(names)), PLAIN)
+    assert len(str(caught.value)) < 2000
+    with pytest.raises(TableError, match="has no column 'z'") as caught:
+        RawTable(put(folder, ",".join([*map(str, range(9999)), "y" * 9999])), PLAIN).column("z")
+    assert len(str(caught.value)) < 2000
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([2**31 - 1], pa.date32()),
+        pa.array([1], pa.timestamp("us", tz="No/Where")),
+        pa.array([b"\xff\xfe"], pa.binary()).view(pa.string()),
+    ],
+    ids=["a year beyond 9999", "a zone that there is not", "bytes that are no text"],
+)
+def test_a_value_that_cannot_be_read_is_a_fault_of_its_file(folder: Path, values: pa.Array) -> None:
+    path = folder / "odd.parquet"
+    pq.write_table(pa.table({"x": values}), path)
+    with pytest.raises(TableError, match=r"^odd\.parquet holds a value that cannot be read"):
+        read_table(path, PLAIN)
+    with pytest.raises(TableError, match=r"^it holds a value that cannot be read"):
+        read_table_bytes(path.read_bytes(), "it")
+
+
+@pytest.mark.parametrize("kind", [pa.binary(2**20), pa.large_binary(), pa.binary()], ids=str)
+def test_values_of_a_megabyte_that_a_file_has_once_are_not_made_for_every_row(
+    kind: pa.DataType,
+) -> None:
+    rows = 4096  # 4 GiB of a file of some kilobytes
+    sink = io.BytesIO()
+    value = pa.array([b"x" * 2**20], kind)
+    few = pa.table({"x": pa.DictionaryArray.from_arrays(pa.array([0] * 64, pa.int32()), value)})
+    with pq.ParquetWriter(sink, pa.schema({"x": kind}), compression="zstd") as out:
+        for _ in range(rows // 64):
+            out.write_table(few.cast(pa.schema({"x": kind})))
+    before = pa.default_memory_pool().max_memory()
+    with pytest.raises(TableError, match=r"bytes"):
+        read_table_bytes(sink.getvalue(), "it")
+    assert pa.default_memory_pool().max_memory() - before < 2**28
+
+
+@pytest.mark.parametrize("separator", ['"', "\n", "\r", "\0", "é", "\x1b"])
+def test_a_separator_that_splits_otherwise_than_it_is_counted_is_refused(separator: str) -> None:
+    with pytest.raises(ValueError, match="separator"):
+        Reading(separator=separator)
+
+
+def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(TableError, match="no name of a file"):
+        read_table(tmp_path / "a\0b.csv", PLAIN)

@@ -39,7 +39,20 @@ def declared_files(
     if generator not in ("files", "predictions"):
         return [], []
     folder = root / str(options["folder"])
-    return [str(path) for path in folder.glob(str(options.get("pattern", "*")))], [str(folder)]
+    return [str(path) for path in _matching(folder, str(options.get("pattern", "*")))], [
+        str(folder)
+    ]
+
+
+def _matching(folder: Path, pattern: str) -> list[Path]:
+    """Return what a pattern stands for in a folder, and nowhere else."""
+    parts = pattern.split("/")
+    if any(part in ("", ".", "..", "**") or "\0" in part for part in parts):
+        raise RegistryError(
+            f"the pattern {pattern[:80]!r} is none for names of files in a folder; expected is one "
+            "such as '*.csv'"
+        )
+    return list(folder.glob(pattern))
 
 
 class FileFolder:
@@ -132,7 +145,7 @@ class FileFolder:
         folder = self.root / self._folder
         if not folder.is_dir():
             raise RegistryError(f"there is no folder of releases at {folder}")
-        files = sorted(path for path in folder.glob(self._pattern) if path.is_file())
+        files = sorted(path for path in _matching(folder, self._pattern) if path.is_file())
         for path in files:  # its name is registered as text
             if path.name.encode("utf-8", "replace") != os.fsencode(path.name):
                 raise RegistryError(

@@ -96,6 +96,11 @@ class Reading(DeclarationPart):
     def _named(self) -> Reading:
         if self.header == bool(self.columns):
             raise ValueError("give columns where the file has no header, and only there")
+        if (self.separator != "\t" and not " " <= self.separator <= "~") or self.separator == '"':
+            raise ValueError(
+                f"separator is {self.separator!r}; expected is a tab, or a sign of ASCII other "
+                "than a quotation mark"
+            )
         return self
 
 

@@ -32,12 +32,16 @@ if TYPE_CHECKING:
 Positions = NDArray[np.int64]
 CELLS = 50_000_000
 """Cells of a table, 400 MB as doubles: what a file of a megabyte must not exceed unseen."""
+COLUMNS = 2**14
+"""Columns of a table: each is an object of its own, and a line of a megabyte names very many."""
 TEXT = 2**31
 """Bytes of a table's file, of its text, and of a Parquet file's columns, unpacked."""
 LINES = 2**24
 """Lines of a text table: each is an object, and a compressed megabyte holds a thousand million."""
 BATCH = 2**16
 """Rows that are unpacked at once."""
+SHOWN = 20
+"""Columns that a message names."""
 BLOCK = 2**20
 """Bytes of text that are unpacked at once."""
 
@@ -61,7 +65,7 @@ class RawTable:
         else:
             self._read_lines(_text_of(content, path))
         if len(set(self._header)) < len(self._header):
-            raise TableError(f"{path.name} has two columns of one name: {self._header}")
+            raise TableError(f"{path.name} has two columns of one name: {_some(self._header)}")
 
     def _read_lines(self, content: bytes) -> None:
         lines = self._split(content)
@@ -72,10 +76,12 @@ class RawTable:
             start = next((k for k, line in enumerate(lines) if line.strip()), None)
             if start is None:
                 raise TableError(f"{self._path.name} is empty")
-            self._header = [name.strip() for name in _fields(lines[start], self._reading)]
+            fields = _fields(lines[start], self._reading, f"{self._path.name}, line {start + 1}")
+            self._header = [name.strip() for name in fields]
             above = start + 1
         else:
             self._header = list(self._reading.columns)
+        _check_columns(len(self._header), self._path.name)
         cells = (len(lines) - above) * len(self._header)
         if cells > CELLS:
             raise TableError(
@@ -104,7 +110,7 @@ class RawTable:
                     f"{self._path.name}, line {number} has a quoted field that goes on in the next "
                     "line; rows are set aside by line, so convert the table to Parquet"
                 )
-            found = len(_fields(line, self._reading))
+            found = len(_fields(line, self._reading, f"{self._path.name}, line {number}"))
         if found != len(self._header):
             raise TableError(
                 f"{self._path.name}, line {number} has {found} values, and there are "
@@ -122,19 +128,22 @@ class RawTable:
     def column(self, name: str) -> list[str]:
         """Return one column as text, and nothing else of the table."""
         if name not in self._header:
-            raise TableError(f"{self._path.name} has no column {name!r}; it has {self._header}")
+            raise TableError(
+                f"{self._path.name} has no column {name!r}; it has {_some(self._header)}"
+            )
         if self._arrow is not None:
             # Numbers as they are stored: a frame would make doubles of whole numbers with gaps.
             if _is_number(self._arrow.schema.field(name).type):
                 return [as_text(value) for value in self._arrow.column(name).to_pylist()]
-            return [str(value) for value in to_frame(self._arrow.select([name]))[name]]
+            values = to_frame(self._arrow.select([name]), self._path.name)[name]
+            return [str(value) for value in values]
         frame = _parse(self._lines, self._reading, self._header, only=name)
         return [str(value) for value in frame[name]]
 
     def take(self, positions: Positions) -> pd.DataFrame:
         """Return these rows: text as it stands in the file, or the types of a Parquet file."""
         if self._arrow is not None:
-            return to_frame(self._arrow.take(pa.array(positions)))
+            return to_frame(self._arrow.take(pa.array(positions)), self._path.name)
         return _parse([self._lines[i] for i in positions], self._reading, self._header)
 
 
@@ -147,6 +156,8 @@ def read_file(path: Path) -> bytes:
         raise TableError(f"there is no table at {path}") from None
     except OSError as error:
         raise TableError(f"{path.name} could not be read: {error.strerror or error}") from error
+    except ValueError as error:  # a name that no file can have, with a null byte in it
+        raise TableError(f"{path.name!r} is no name of a file: {error}") from error
 
 
 def _text_of(content: bytes, path: Path) -> bytes:
@@ -192,13 +203,19 @@ def _arrow(content: bytes, name: str) -> pa.Table:
     """
     try:
         with pq.ParquetFile(io.BytesIO(content)) as file:
-            cells = file.metadata.num_rows * max(1, file.metadata.num_columns)
+            rows, width = file.metadata.num_rows, file.metadata.num_columns
+            cells = rows * max(1, width)
             schema = file.schema_arrow
+        _check_columns(width, name)
         nested = [field.name for field in schema if pa.types.is_nested(field.type)]
         if nested:
             raise TableError(f"{name}: column {nested[0]!r} holds lists or tables, and no values")
         if cells > CELLS:
             raise TableError(f"{name} has {cells:,} cells; a table here has at most {CELLS:,}")
+        # Values of a fixed width are coded in the file, and never here.
+        fixed = sum(map(_fixed_width, schema.types)) * rows
+        if fixed > TEXT:
+            raise TableError(f"{name} has {fixed:,} bytes, unpacked, expected at most {TEXT:,}")
         texts = [field.name for field in schema if _is_text(field.type)]
         batches, held = [], 0
         with pq.ParquetFile(io.BytesIO(content), read_dictionary=texts) as file:
@@ -215,10 +232,32 @@ def _arrow(content: bytes, name: str) -> pa.Table:
         raise TableError(f"{name} is no whole Parquet file: {error}") from error
 
 
+def _check_columns(count: int, name: str) -> None:
+    if count > COLUMNS:
+        raise TableError(f"{name} has {count:,} columns; a table here has at most {COLUMNS:,}")
+
+
+def _some(names: Sequence[str]) -> str:
+    """Return names for a message, which no file may make long."""
+    shown = [name if len(name) <= 80 else f"{name[:77]}..." for name in names[:SHOWN]]
+    return f"{shown} and {len(names) - SHOWN:,} more" if len(names) > SHOWN else f"{shown}"
+
+
+def _fixed_width(kind: pa.DataType) -> int:
+    """Return the bytes of a value whose width its type says, where that is any number of them."""
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return kind.byte_width if pa.types.is_fixed_size_binary(kind) else 0
+
+
 def _is_text(kind: pa.DataType) -> bool:
+    types = pa.types
     return bool(
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind)
-    )
+        types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+        or types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind)
+    )  # fmt: skip
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -227,13 +266,17 @@ def _is_number(kind: pa.DataType) -> bool:
     )
 
 
-def _fields(line: bytes, reading: Reading) -> list[str]:
+def _fields(line: bytes, reading: Reading, where: str) -> list[str]:
     """Return the values of one line, quotes undone."""
     try:
         text = line.decode("utf-8")
+        (fields,) = csv.reader([text], delimiter=reading.separator, skipinitialspace=True)
     except UnicodeDecodeError as error:
-        raise TableError(f"the table is no UTF-8 text: {error}") from error
-    (fields,) = csv.reader([text], delimiter=reading.separator, skipinitialspace=True)
+        raise TableError(f"{where} is no UTF-8 text: {error}") from error
+    except csv.Error as error:
+        raise TableError(
+            f"{where} is no line of values: {error}; write the table as Parquet"
+        ) from error
     return fields
 
 
@@ -268,9 +311,15 @@ def _parse(
     return frame
 
 
-def to_frame(table: pa.Table) -> pd.DataFrame:
+def to_frame(table: pa.Table, name: str = "the table") -> pd.DataFrame:
     """Return an Arrow table as a frame whose text is plain text objects."""
-    frame: pd.DataFrame = table.to_pandas(ignore_metadata=True, use_threads=False)
+    try:
+        frame: pd.DataFrame = table.to_pandas(ignore_metadata=True, use_threads=False)
+    except MemoryError:
+        raise  # which says nothing about the table
+    except (pa.ArrowException, ValueError, OverflowError, LookupError) as error:
+        # Bytes that are no text, a year beyond 9999, a time zone that there is not.
+        raise TableError(f"{name} holds a value that cannot be read: {error}") from error
     for name in frame.columns:
         if not is_number(frame[name]):
             frame[name] = as_texts(frame[name])
@@ -307,7 +356,7 @@ def table_bytes(frame: pd.DataFrame) -> bytes:
 def read_table_bytes(content: bytes, name: str) -> pd.DataFrame:
     """Return the frame that `table_bytes` wrote."""
     try:
-        return to_frame(_arrow(content, name))
+        return to_frame(_arrow(content, name), name)
     except MemoryError:
         raise
     except TableError as error:
