@@ -214,7 +214,7 @@ def test_a_ledger_lists_its_files_by_digest(at: At, forge: Any, listed: object) 
 def test_an_address_is_a_digest_and_no_path(at: At, forge: Any, address: object) -> None:
     audit = at("drawn")
     forge.manifest(audit, lambda m: forge.draws_of(m)[0].update(release=address))
-    broken(audit, "is no address of a stored object")
+    assert "bootstrap.draws.0.release: " in broken(audit, "releases")
 
 
 @pytest.mark.parametrize(
@@ -276,9 +276,9 @@ def test_a_sealed_target_is_found_by_its_number_alone(at: At, forge: Any) -> Non
     audit = at("registered")
     lie = {"index": "../../../../etc/passwd"}
     forge.rewrite(audit, sealed=lambda body: body["members"]["target"].update(lie))
+    with pytest.raises(SealError, match=r"\(sealed\): members\.target\.index: "):
+        audit.journal()
     assert not audit.verify().good
-    with pytest.raises(SealError, match="a sealed target has a number"):
-        audit.folder.sealed_target(lie)
 
 
 @pytest.mark.parametrize(
@@ -301,7 +301,9 @@ def test_a_seal_that_says_nothing_ends_every_command_alike(
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 5
-    assert "entry 0 of the ledger (sealed): audit: is missing" in "".join(capsys.readouterr())
+    said = "".join(capsys.readouterr())
+    assert "entry 0 of the ledger (sealed): " in said
+    assert "audit: is missing" in said
 
 
 def test_a_sealed_file_of_no_shape_is_found_before_anything_is_registered(
@@ -375,7 +377,7 @@ def test_eighty_million_rows_in_a_megabyte_are_refused_before_they_are_made(
     content = bomb(80_000_000)
     assert len(content) < 2**20
     address = audit.folder.store.put(content)
-    forge.manifest(audit, lambda m: forge.draws_of(m)[0].update(release=address, rows=80_000_000))
+    forge.manifest(audit, lambda m: forge.draws_of(m)[0].update(release=address, rows=2**24))
     code, said = verified(audit)
     assert code == show.Exit.BROKEN
     assert address in said
