@@ -43,9 +43,10 @@ def test_a_count_of_another_configuration_is_marked_and_counted() -> None:
 
 def test_a_role_that_fell_to_another_pilot_names_both() -> None:
     pilots = {"high": "01", "moderate": "06", "degraded": "09"}
-    member = {"mechanisms": {role: {"pilot": one} for role, one in pilots.items()}}
+    played = {role: SimpleNamespace(pilot=pilot) for role, pilot in pilots.items()}
+    member = SimpleNamespace(mechanisms=played)
     declaration = SimpleNamespace(members=[SimpleNamespace(name="m")])
-    registry = SimpleNamespace(declaration=declaration, member=lambda name: member)
+    registry = SimpleNamespace(declaration=declaration, members={"m": member})
     folder = SimpleNamespace(registry=lambda journal: registry)
     audit: Any = SimpleNamespace(folder=folder, journal=lambda: None)
     # Published: 02, 06 and 09 (audits/published.py).
@@ -149,10 +150,11 @@ def test_the_rank_of_a_published_figure_gives_its_pvalue() -> None:
 
 
 def test_lineage_shows_twins_where_they_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    def met(audit: str, **changes: Any) -> dict[str, Any]:
-        return {"audit": audit, "role": "target", "same_audit": False, "same_table": False,
-                "shared": 0, "twins": 0, "expected_twins": "0.0", "excess": False,
-                **changes}  # fmt: skip
+    def met(audit: str, **changes: Any) -> SimpleNamespace:
+        return SimpleNamespace(**{
+            "audit": audit, "role": "target", "same_audit": False, "same_table": False,
+            "shared": 0, "twins": 0, "expected_twins": "0.0", "excess": False, **changes,
+        })  # fmt: skip
 
     found = [
         met("the same table", same_table=True, shared=7, twins=7),
