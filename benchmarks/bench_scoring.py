@@ -39,6 +39,7 @@ from proxyguard.adapters.vocabulary import most_frequent
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.score import Release, Scorer
 from proxyguard.audit.target import Chunk
+from proxyguard.documents.releases import DrawnRelease
 from proxyguard.draw.protocol import Seed
 from proxyguard.losses.cell import Reading
 from proxyguard.losses.measure import measure_loss
@@ -252,7 +253,7 @@ def one_by_one(
 
 def stored(
     folder: AuditFolder, x: pd.DataFrame, y: Array, fit: Fit, plain_fit: Fit
-) -> tuple[list[dict[str, Any]], list[str]]:
+) -> tuple[list[DrawnRelease], list[str]]:
     """Store models fitted to bootstrap samples, and to the first ones pipelines by skops.
 
     Returns what is recorded of the draws, and where the models of skops are.
@@ -262,10 +263,13 @@ def stored(
     for k in range(RELEASES):
         rows = rng.integers(0, RECORDS, 1000)
         table = x.iloc[rows].reset_index(drop=True)
+        model = folder.store.put(model_bytes(fit(table, y[rows])))
         draws.append(
-            {"name": str(k), "seed": k, "status": "drawn", "selected": "bench",
-             "threshold": "0.5", "temperature": None,
-             "model": folder.store.put(model_bytes(fit(table, y[rows])))}
+            DrawnRelease(
+                seed=k, status="drawn", rows=1000, content=model, release=model, model=model,
+                stages=("bootstrap",), guard="audit hook", selected="bench", threshold="0.5",
+                temperature=None, prepared_at_random=False,
+            )
         )  # fmt: skip
         if k < TIMED:
             others.append(folder.store.put(skops_bytes(plain_fit(table, y[rows]))))
