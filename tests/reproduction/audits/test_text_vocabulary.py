@@ -14,7 +14,7 @@ from importlib.metadata import version
 import numpy as np
 import pytest
 
-from proxyguard.adapters import count_nb
+from proxyguard.adapters.count_nb import count_nb
 from proxyguard.adapters.vocabulary import most_frequent
 from proxyguard.draw.protocol import Seed
 from reproduction.audits.published import AUDITS
