@@ -87,6 +87,11 @@ def _draws(draws: Set[Excluded]) -> tuple[ExcludedDraw, ...]:
 
 def check_excluded(registry: Registry) -> None:
     """Raise unless an amendment excludes registered draws, each once, and leaves some of each."""
+    if registry.left_out and registry.declaration.claim.after_opening:
+        raise RegistryError(
+            "an audit that draws after opening takes its seeds in their order and leaves none out; "
+            "declare other seeds instead"
+        )
     if registry.excluded != _draws(registry.left_out):
         raise RegistryError("an amendment lists the draws that it excludes, in order, each once")
     seeds = {

@@ -7,6 +7,7 @@ stored release once, and what is compared is what its bytes hold.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 
 from proxyguard.audit.folder import RELEASES, AuditFolder
 from proxyguard.documents.ledger import Frozen, SealedMember
@@ -179,18 +180,39 @@ def _check_draws(
     for what, first, second in () if deterministic else repeats(claimed):
         raise SealError(f"{where}: seeds {first} and {second} have the same {what}")
     if member.target.losses is not None:
-        for draw in draws:
-            if not isinstance(draw, GivenRelease):
-                raise SealError(f"{where}, seed {draw.seed}: it was drawn, and losses are given")
+        _check_given(where, member, name, draws, sealed)
         return
     schema = schema_of(registry, member, name, sealed)
     for draw in draws:
+        if isinstance(draw, MadeDraw) and draw.name is not None:
+            # The seed names it; another name would be printed beside its statistics.
+            raise SealError(f"{where}, seed {draw.seed}: it is named {draw.name!r} besides")
         check_content(folder, f"{name}, seed {draw.seed}", draw, schema)
     made = [draw for draw in draws if not isinstance(draw, GivenRelease)]
     check_files(registry, member, name, made)
     mechanism = registry.members[member.name].drawn(name)
     if deterministic and mechanism is not None:
         check_declared(mechanism.generator, claimed, where)
+
+
+def _check_given(
+    where: str, member: Member, name: str, draws: Sequence[AnyDraw], sealed: SealedMember
+) -> None:
+    """See that every draw stands for the losses that were sealed for it, and for no others.
+
+    The column decides which losses are read: eight draws that name one are eight copies of it.
+    """
+    before = takewhile(lambda mechanism: mechanism.name != name, member.mechanism)
+    start = sum(mechanism.draws for mechanism in before)
+    for column, draw in enumerate(draws, start=start):
+        if not isinstance(draw, GivenRelease):
+            raise SealError(f"{where}, seed {draw.seed}: it was drawn, and losses are given")
+        releases = sealed.releases or ()
+        if column >= len(releases) or (draw.column, draw.name) != (column, releases[column]):
+            raise SealError(
+                f"{where}, seed {draw.seed}: it stands for column {draw.column}, {draw.name!r}, of "
+                f"the losses, and its own is column {column} of {list(releases[:3])}..."
+            )
 
 
 def check_files(registry: Registry, member: Member, name: str, draws: Iterable[MadeDraw]) -> None:

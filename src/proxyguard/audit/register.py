@@ -37,6 +37,7 @@ from proxyguard.losses.measure import Measure
 from proxyguard.losses.records import check_size
 from proxyguard.modes.catalog import NO_MECHANISM
 from proxyguard.modes.claim import Claim
+from proxyguard.registry.budget import family_shares
 from proxyguard.registry.choices import Bound
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.design import Design, Iid
@@ -141,11 +142,24 @@ def claim_reasons(
     """Return every reason why a claim is not covered; empty if it is."""
     claim, disclosure = declaration.claim, declaration.disclosure
     rounding = [] if disclosure is None else disclosure.objections(design)
+    rounding += _share_reasons(declaration)
     if claim.after_opening:
         plain = Claim.of({"mode": NO_MECHANISM, "beta": None, "test": claim.test})
         later = _later_reasons(declaration, design)
         return [*plain.supports(design, requirements), *later, *rounding]
     return [*claim.to_claim().supports(design, requirements), *rounding]
+
+
+def _share_reasons(declaration: Declaration) -> list[str]:
+    """Return why the family's shares cannot be spent; after the opening it would be too late."""
+    if declaration.claim.level != "mechanism":
+        return []
+    names = [part.name for member in declaration.members for part in member.mechanism]
+    try:
+        family_shares(names, declaration.claim.shares)
+    except RegistryError as error:
+        return [str(error)]
+    return []
 
 
 def _later_reasons(declaration: Declaration, design: Design) -> list[str]:

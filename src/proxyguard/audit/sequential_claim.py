@@ -144,6 +144,10 @@ def check_sequential(
     for count, (entry, draw) in enumerate(zip(entries, drawn, strict=True), start=1):
         score = entry.body
         level, own_seed = level_and_seed(registry, seed, count, score.release)
+        if list(score.statistics.releases) != [draw.label]:
+            raise SealError(f"score {count} is of {score.statistics.releases}, not of {draw.label}")
+        if score.statistics.bounds_level != repr(level):
+            raise SealError(f"score {count} has bounds at another level than the registered one")
         reading = reading_for(registry, own_seed, level)
         derived = read_evidence(score.statistics, reading)
         stated, follows = score.statistics.derived, derived_record(derived)
@@ -187,13 +191,32 @@ def _check_committed(folder: AuditFolder, registry: Registry, journal: Journal) 
         seeds = list(member.mechanism[0].seed_list)
         if [draw.seed for draw in records] != seeds[: len(records)]:
             raise SealError("the draws do not have the registered seeds in their order")
+        _check_names(records, member.mechanism[0].name)
         if member.mechanism[0].deterministic:
             name = member.mechanism[0].name
             generator = registry.members[member.name].mechanisms[name].generator
             check_declared(generator, records, f"{member.name}/{name}")
             return
+    else:
+        if [draw.seed for draw in records] != list(range(1, len(records) + 1)):
+            raise SealError("the candidates are not numbered as they came")
+        _check_names(records, None)
     for what, first, second in repeats(records):
         raise SealError(f"the committed releases {first} and {second} have the same {what}")
+
+
+def _check_names(records: Sequence[MadeDraw], mechanism: str | None) -> None:
+    """See that draws have their mechanism's name, candidates one of a file, and all their number.
+
+    It is what a verdict calls them.
+    """
+    for draw in records:
+        file, _, number = str(draw.name).rpartition("/")
+        if not file or number != str(draw.seed) or mechanism not in (None, file):
+            raise SealError(
+                f"the committed release of seed {draw.seed} is named {draw.name!r}, and draws are "
+                "named by mechanism or file and seed"
+            )
 
 
 def sequential_predicate(

@@ -125,6 +125,7 @@ def stated_not_checked(registry: Registry) -> list[Statement]:
             "beyond what target.prior_use says",
         ),
         Statement("lineage", "what the author's own lineage store knew of these records"),
+        Statement("deviations", "that all that was not done as registered is recorded as one"),
         Statement(
             "statistics",
             "the statistics of the losses on the target, until somebody who has its key runs "
@@ -150,6 +151,19 @@ def stated_not_checked(registry: Registry) -> list[Statement]:
 
 
 def _about_draws(declaration: Declaration) -> Iterator[Statement]:
+    yield Statement(
+        "development",
+        "that training and validation are the rows beside the target, divided as declared: limits "
+        "that follow from validation losses follow from this division",
+    )
+    if declaration.claim.after_opening:
+        yield Statement(
+            "scores",
+            "that no draw was cut from the ledger after its score and another one made in its "
+            "place: only a head that was noted after every score shows that, with a steward too",
+        )
+    if declaration.claim.mode == "stream":
+        yield Statement("candidates", "which table each name stands for, and who made it")
     yield Statement("seeds", "that none was chosen for what it gave on development data")
     yield Statement(
         "draws",
@@ -241,6 +255,9 @@ def _sealed_problems(
     """Yield what the ledger says of a sealed target that declaration and development do not."""
     if sealed.estimand != member.target.estimand:
         yield f"the estimand is {sealed.estimand!r}, declared is {member.target.estimand!r}"
+    reserved = member.target.reserve_rows
+    if reserved not in (None, sealed.records):
+        yield f"{sealed.records} records were sealed, the declaration reserves {reserved}"
     if member.target.losses is not None:
         names = [part.name for part in member.requirement]
         requirements, releases = list(sealed.requirements or ()), sealed.releases or ()

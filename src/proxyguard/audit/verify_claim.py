@@ -390,6 +390,11 @@ def _check_mechanism(
     generator, options = drawn_as.generator, drawn_as.options
     if found.generator != generator or found.options != options:
         raise SealError(f"{name}: {mechanism.name!r} has another generator than was declared")
+    if generator in ("files", "predictions"):
+        # Without digests that were registered, the files could be chosen after the claim.
+        listed = {file.seed for file in found.files or ()}
+        if not listed >= set(mechanism.seed_list):
+            raise SealError(f"{name}: {mechanism.name!r} registers no file for some of its seeds")
     if found.pilot != roles.get(mechanism.role or ""):
         raise SealError(f"{name}: {mechanism.name!r} was given to pilot {found.pilot!r} by no rule")
 

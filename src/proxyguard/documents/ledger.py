@@ -27,6 +27,8 @@ from proxyguard.modes.decision import Decision
 DevelopmentRole = Literal["training", "validation"]
 DesignText = str | dict[str, JsonValue]
 """A sampling design as a declaration writes it: a name, or a table."""
+Words = Annotated[str, Field(pattern=r"\S")]
+"""A sentence: a reason of blanks is none."""
 Decided = Annotated[Decision, Field(strict=False)]
 """A decision, or its word."""
 
@@ -205,7 +207,7 @@ class Amended(WritingBody):
 
     declaration: Digest = Field(description="Digest of the registry that is in force now.")
     supersedes: Digest = Field(description="Digest of the one before.")
-    reason: str = Field(description="Why.")
+    reason: Words = Field(description="Why.")
     void: tuple[ExcludedDraw, ...] = Field(
         description="Exclusions of earlier amendments that this one does not repeat."
     )
@@ -288,7 +290,7 @@ class Deviated(LedgerBody):
 
     stage = Stage.DEVIATED
 
-    reason: str = Field(description="What happened.")
+    reason: Words = Field(description="What happened.")
     design: DesignText | None = Field(
         default=None, description="The design of a second correction that was asked for."
     )
@@ -299,7 +301,7 @@ class Corrected(WritingBody):
 
     stage = Stage.CORRECTED
 
-    reason: str = Field(description="Why.")
+    reason: Words = Field(description="Why.")
     design: DesignText = Field(description="The sampling design that it turned out to be.")
     decisions: dict[str, Decided] = Field(description="What it says of each mechanism.")
     correction: Digest = Field(description="Digest of the corrective certificate.")

@@ -202,6 +202,15 @@ class Target(DeclarationPart):
             raise ValueError("reserve needs rows, how many records are set aside")
         return self
 
+    @property
+    def reserve_rows(self) -> int | None:
+        """How many records are set aside; nothing where the declaration does not count them."""
+        if self.reserve is None:
+            return None
+        if isinstance(self.design, StratifiedDesign):
+            return sum(self.design.sizes.values())
+        return self.reserve.rows  # whole clusters have as many records as they have
+
     @model_validator(mode="after")
     def _pool_apart(self) -> Target:
         # Here, because registration, check, correction and verification all read a target.
