@@ -161,3 +161,21 @@ def test_delivered_files_that_nothing_registered_are_found(at: At, forge: Any) -
         audit, lambda value: value["members"]["target"]["mechanisms"]["bootstrap"].pop("files")
     )
     assert "registers no file for some of its seeds" in forge.found_by(audit)
+
+
+def test_a_page_among_the_files_of_an_unfinished_step_is_named(at: At) -> None:
+    audit = at("registered")
+    assert audit.verify().unknown == []
+    pages = ["development/0.validated.html", "store/ab/README.html", "target/VALIDATED.html"]
+    for name in pages:
+        (audit.folder / name).parent.mkdir(exist_ok=True)
+        (audit.folder / name).write_text("Validated by the regulator.")
+    assert audit.verify().unknown == pages
+
+
+def test_code_of_losses_that_nothing_names_is_found(at: At, forge: Any) -> None:
+    audit = at("registered")
+    origin = {"path": "regulator:approved", "version": "1", "code": {}}
+    losses = {"regulator:approved": origin}
+    forge.registry(audit, lambda value: value["members"]["target"]["losses"].update(losses))
+    assert "the code of other losses than are named" in forge.found_by(audit)

@@ -20,9 +20,14 @@ from sklearn.preprocessing import FunctionTransformer
 from typer.testing import CliRunner
 
 from models.as_pipeline import as_pipeline
-from proxyguard.audit.apart import describe_apart, run_apart
+from proxyguard.audit.apart import (
+    describe_apart,
+    references_apart,
+    rescore_apart,
+    run_apart,
+)
 from proxyguard.audit.audit import Audit
-from proxyguard.audit.folder import DECLARATION, EVIDENCE, RELEASES
+from proxyguard.audit.folder import CORRECTION, DECLARATION, EVIDENCE, RELEASES
 from proxyguard.audit.verify import Scope
 from proxyguard.cli.main import app
 from proxyguard.draw import landlock
@@ -156,6 +161,7 @@ def trusting(name: str) -> tuple[str, str]:
 
 CHANGES = {
     "loss": LOSS,
+    "correction": LOSS,
     "path": PATH,
     "model": trusting("pg_trap.same"),
     "undeclared model": trusting("pg_trap.spring"),
@@ -173,7 +179,13 @@ def trap_a_model(audit: Audit, forge: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def certify(trap: Path, stages: Path, draw_here: Callable[..., None], forge: Any) -> Certified:
+def certify(
+    trap: Path,
+    stages: Path,
+    draw_here: Callable[..., None],
+    forge: Any,
+    set_apart: Callable[[Audit], None],
+) -> Certified:
     """Return a function that certifies the small audit with one change, once for each change.
 
     Its author's own opening springs the trap, which is set again.
@@ -190,6 +202,8 @@ def certify(trap: Path, stages: Path, draw_here: Callable[..., None], forge: Any
             old, changed = CHANGES[kind]
             assert old in text
             (audit.folder / DECLARATION).write_text(text.replace(old, changed, 1))
+            if kind == "correction":  # only a target in a file of its own has a pool
+                set_apart(audit)
             audit.seal()
             audit.register()
             with pytest.MonkeyPatch.context() as patch:
@@ -202,6 +216,8 @@ def certify(trap: Path, stages: Path, draw_here: Callable[..., None], forge: Any
                     "proxyguard.audit.open.Library.trusted", lambda self: ["pg_trap.same"]
                 )
                 audit.open()
+            if kind == "correction":
+                audit.correct("the target was a sample from a pool", {"pool": 1000})
             assert kind == "path" or sprung(work) is not None
             (work / "sprung.json").unlink(missing_ok=True)
             shutil.move(work, kept)
@@ -296,6 +312,54 @@ def test_a_loss_that_the_folder_names_is_computed_again_where_it_is_asked_for(
     assert audit_in(root).verify(with_target=True).good  # without the loss nobody can tell
     problems = audit_in(root).verify(with_target=True, run_named_code=True).findings
     assert [f.place for f in problems] == [EVIDENCE]
+
+
+def test_reference_policies_that_named_code_finds_otherwise_are_a_finding(
+    certify: Certified, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audit = audit_in(certify("loss"))
+
+    def other(*job: Any, **options: Any) -> dict[str, dict[str, float]]:
+        computed = references_apart(*job, **options)
+        computed["constant"]["Brier risk"] += 0.01
+        return computed
+
+    monkeypatch.setattr("proxyguard.audit.verify_claim.references_apart", other)
+    (finding,) = audit.verify(run_named_code=True).findings
+    assert finding.place == "registry"
+    assert "reference policies, constant, Brier risk does not follow" in finding.problem
+
+
+def test_a_correction_is_computed_again_apart_and_under_its_own_design(
+    certify: Certified, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = certify("correction")
+    step = "correction: losses computed again from the target"
+    unasked = audit_in(root).verify(with_target=True)
+    assert unasked.good, unasked.findings
+    assert sprung(root) is None
+    assert any(words.startswith(step) for words in unasked.not_checked)
+    designs = []
+
+    def kept(*job: Any, **options: Any) -> Any:
+        designs.append(job[3])
+        return rescore_apart(*job, **options)
+
+    monkeypatch.setattr("proxyguard.audit.verify_claim.rescore_apart", kept)
+    asked = audit_in(root).verify(with_target=True, run_named_code=True)
+    assert asked.good, asked.findings
+    assert asked.complete
+    assert step in asked.checked
+    assert designs == [None, {"pool": 1000}]
+    # Under the registered design the same losses give other statistics, and that is found.
+    monkeypatch.setattr(
+        "proxyguard.audit.verify_claim.rescore_apart",
+        lambda opener, journal, registry, design, *, timeout: rescore_apart(
+            opener, journal, registry, None, timeout=timeout
+        ),
+    )
+    wrong = audit_in(root).verify(with_target=True, run_named_code=True)
+    assert [finding.place for finding in wrong.findings] == [CORRECTION]
 
 
 def test_a_procedure_by_import_path_is_not_imported_by_verify(certify: Certified) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from proxyguard.audit.folder import (
@@ -81,7 +82,13 @@ def odd_entries(folder: AuditFolder) -> Iterator[tuple[str, str]]:
             yield name, f"is {odd}, and an audit's folder holds plain files alone"
 
 
+_UNFINISHED = re.compile(
+    r"store/[0-9a-f]{2}/[0-9a-f]{64}|draws/[^/]+/[^/]+\.json|registry/[0-9]+\.(json|toml)"
+    r"|development/[0-9]+\.(training|validation)\.parquet|target/[0-9]+\.sealed|releases\.json"
+)
+"""What a step writes before its entry vouches for it, by name: a page among them is none."""
+
+
 def _unfinished(name: str, drawn: bool) -> bool:
     """Return whether a file belongs to a step that is still going on."""
-    return not drawn and name.split("/")[0] in ("store", "draws", "registry", "development",
-                                                "target", RELEASES)  # fmt: skip
+    return not drawn and _UNFINISHED.fullmatch(name) is not None

@@ -374,6 +374,9 @@ def _check_resolved(
         drawn = ({m.name for m in member.mechanism}, {r.name for r in member.release})
         if (set(found.mechanisms), set(found.stand_ins)) != drawn:
             raise SealError(f"{name}: {member.name} has other mechanisms or releases than declared")
+        named = {part.loss for part in member.requirement if part.loss and ":" in part.loss}
+        if set(found.losses) != named:
+            raise SealError(f"{name}: {member.name} has the code of other losses than are named")
         roles = resolve_roles(declared, found.requirements, learned)
         for mechanism in member.mechanism:
             _check_mechanism(found.mechanisms[mechanism.name], mechanism, declared, roles, name)
@@ -390,7 +393,7 @@ def _check_mechanism(
     generator, options = drawn_as.generator, drawn_as.options
     if found.generator != generator or found.options != options:
         raise SealError(f"{name}: {mechanism.name!r} has another generator than was declared")
-    if generator in ("files", "predictions"):
+    if isinstance(found, DrawnMechanism) and generator in ("files", "predictions"):
         # Without digests that were registered, the files could be chosen after the claim.
         listed = {file.seed for file in found.files or ()}
         if not listed >= set(mechanism.seed_list):
