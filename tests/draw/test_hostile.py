@@ -14,19 +14,23 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from proxyguard.draw import landlock
-from proxyguard.draw.answers import drawn_answers, receive
+from proxyguard.draw import landlock, pool
+from proxyguard.draw.answers import Ready, Told, drawn_answers, readiness, receive
 from proxyguard.draw.confine import needs_of, reach_of
 from proxyguard.draw.pool import Draws, draw_groups
 from proxyguard.errors import DrawError
+from proxyguard.seal.canonical import canonical_bytes
 from proxyguard.tables.files import read_table_bytes, table_bytes
 
 MODULE = """
 import fcntl
 import json
 import os
+import signal
 import stat
+import tempfile
 import termios
+import threading
 
 
 def pipes():
@@ -80,6 +84,40 @@ class Typist(Base):
                 fcntl.ioctl(stream, termios.TIOCSTI, b"!")
             except OSError:
                 continue
+        return self.source.sample(3, random_state=seed.take("rows"))
+
+
+class Deep(Base):
+    '''Leaves folders within folders, and errors without words.'''
+
+    def draw(self, seed):
+        if int(seed) == 6:
+            raise Speechless
+        os.chdir(tempfile.gettempdir())
+        for _ in range(1500):
+            os.mkdir("d")
+            os.chdir("d")
+        return self.source.sample(3, random_state=seed.take("rows"))
+
+
+class Speechless(Exception):
+    def __str__(self):
+        raise KeyboardInterrupt
+
+
+class Stopper(Base):
+    '''Stops the process that would end it, by a child of that process or by itself.'''
+
+    def __init__(self, beforehand):
+        self.beforehand = beforehand
+
+    def prepare(self, source, rng):
+        self.source = source
+        if self.beforehand:
+            threading.Timer(1.0, os.kill, [os.getpid(), signal.SIGSTOP]).start()
+
+    def draw(self, seed):
+        os.kill(os.getppid(), signal.SIGSTOP)
         return self.source.sample(3, random_state=seed.take("rows"))
 
 
@@ -152,11 +190,11 @@ def job(root: Path, generator: str, many: int = 1, **options: Any) -> dict[str, 
 
 
 def draw(
-    one: dict[str, Any], seeds: tuple[int, ...] = (5, 6)
+    one: dict[str, Any], seeds: tuple[int, ...] = (5, 6), timeout: float | None = None
 ) -> list[tuple[dict[str, Any], bytes]]:
     kept: list[tuple[dict[str, Any], bytes]] = []
     draws = Draws(job=one, seeds=seeds, keep=lambda r, release, model: kept.append((r, release)))
-    draw_groups([draws], module="proxyguard.adapters.worker", workers=1, timeout=None)
+    draw_groups([draws], module="proxyguard.adapters.worker", workers=1, timeout=timeout)
     return kept
 
 
@@ -166,6 +204,80 @@ def test_a_generator_has_the_pipes_of_its_job_and_a_draw_has_its_own_alone(root:
     # Requests and answers where it prepares, and one that no other process has where it draws,
     # also where the generator copied the pipe of the answers.
     assert found == [[2.0, 1.0, 0.0, 5.0], [2.0, 1.0, 0.0, 6.0]]
+
+
+DRAWN = {"seed": 5, "status": "drawn", "rows": 3, "content": "0" * 64, "stages": [],
+         "selected": None, "threshold": None, "temperature": None, "sizes": [0, 0]}  # fmt: skip
+FAILED = {"seed": 5, "status": "failed", "error": "x", "sizes": [0, 0]}
+
+
+def said(*records: dict[str, Any]) -> str:
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+def test_no_depth_of_folders_and_no_error_without_words_stops_the_other_draws(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(root / "goal"))
+    (_, release), (failed, _) = draw(job(root, "Deep"))
+    assert len(read_table_bytes(release, "it")) == 3
+    assert failed["status"] == "failed"
+    assert "Speechless: (no words: its __str__ raised KeyboardInterrupt)" in failed["error"]
+    assert list((root / "goal").iterdir()) == []
+
+
+@pytest.mark.skipif(landlock.version() < 6, reason="this kernel does not hold signals back")
+def test_a_draw_cannot_stop_the_process_that_ends_it(root: Path) -> None:
+    ((failed, _),) = draw(job(root, "Stopper", beforehand=False), seeds=(5,), timeout=100.0)
+    assert failed["status"] == "failed"
+    assert "PermissionError" in failed["error"]
+
+
+def test_a_generator_that_stops_its_own_process_is_ended_when_its_time_is_up(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "GRACE", 3.0)
+    with pytest.raises(DrawError, match="neither answered nor ended"):
+        draw(job(root, "Stopper", beforehand=True), seeds=tuple(range(5, 5000)), timeout=0.5)
+
+
+SURROGATE = "\ud800"
+
+
+@pytest.mark.parametrize(
+    ("record", "why"),
+    [
+        ({**DRAWN, "files": {SURROGATE: "0" * 64}}, ""),
+        ({**DRAWN, "files": {"x": "no digest"}}, "wrong files"),
+        ({**DRAWN, "stages": ["x"] * 2001}, "wrong stages"),
+    ],
+)
+def test_what_a_draw_says_in_words_can_be_sealed(
+    root: Path, record: dict[str, Any], why: str
+) -> None:
+    answers = drawn_answers(said(record).encode(), job(root, "Forger"), [5])
+    if why:
+        with pytest.raises(DrawError, match=why):
+            list(answers)
+    else:
+        ((told, _, _),) = answers
+        canonical_bytes(told)
+
+
+@pytest.mark.parametrize(
+    ("record", "kind"),
+    [
+        ({"status": "ready", "prepared": {"prepared_at_random": False,
+          "prepared_from": {SURROGATE: "0" * 64}}, "sizes": [0, 0]}, Ready),
+        ({"status": "told", "describe": {}, "batch": 1, "code": [SURROGATE], "sizes": [0, 0],
+          "files": [{"name": SURROGATE, "seed": 5, "sha256": "0" * 64}]}, Told),
+    ],
+)  # fmt: skip
+def test_what_a_generator_says_in_words_can_be_sealed(
+    root: Path, record: dict[str, Any], kind: Any
+) -> None:
+    told = readiness(said(record).encode(), job(root, "Forger"), kind)
+    canonical_bytes(told.model_dump())
 
 
 TERMINAL = """
@@ -215,15 +327,6 @@ def test_what_is_registered_by_a_way_through_dev_is_no_device(root: Path) -> Non
     reach = reach_of(needs_of(asked), str(root))
     assert not any("goal" in path for path in reach.changed)
     assert any("goal" in path for path in reach.read)
-
-
-DRAWN = {"seed": 5, "status": "drawn", "rows": 3, "content": "0" * 64, "stages": [],
-         "selected": None, "threshold": None, "temperature": None, "sizes": [0, 0]}  # fmt: skip
-FAILED = {"seed": 5, "status": "failed", "error": "x", "sizes": [0, 0]}
-
-
-def said(*records: dict[str, Any]) -> str:
-    return "".join(json.dumps(record) + "\n" for record in records)
 
 
 @pytest.mark.parametrize(

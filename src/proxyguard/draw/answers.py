@@ -14,11 +14,13 @@ import re
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import IO, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from proxyguard.draw.confine import is_guard
+from proxyguard.draw.protocol import STAGES
 from proxyguard.errors import DrawError, ProxyGuardError, RegistryError
 
 Answer = tuple[dict[str, Any], bytes, bytes]
@@ -51,10 +53,9 @@ def explain(error: BaseException) -> str:
     """
     if isinstance(error, ProxyGuardError):
         return in_words(_without_folders(str(error)))
-    where = traceback.extract_tb(error.__traceback__)[-1]
     # Shorter than what is taken, which has room for the place and the advice after it.
-    words = in_words(_without_folders(f"{type(error).__name__}: {error}"), WORDS // 2)
-    told = f"{words} (in {Path(where.filename).name}, line {where.lineno})"
+    words = in_words(_without_folders(f"{type(error).__name__}: {_said_by(error)}"), WORDS // 2)
+    told = f"{words}{_where(error)}"
     if isinstance(error, SystemExit):
         told = f"it called sys.exit: {told}; a generator returns a table or raises"
     refused = _refused_path(error)
@@ -66,6 +67,27 @@ def explain(error: BaseException) -> str:
             "mechanism's table"
         )
     return told
+
+
+def _said_by(error: BaseException) -> str:
+    """Return an error's own words; whoever raised it also made what turns it into text."""
+    try:
+        return str(error)
+    except BaseException as again:
+        return f"(no words: its __str__ raised {type(again).__name__})"
+
+
+def _where(error: BaseException) -> str:
+    """Say where an error arose, without a look at the source: the name may be that of a FIFO."""
+    places = [(frame.f_code.co_filename, line) for frame, line in _frames(error)]
+    if not places:
+        return ""
+    file, line = places[-1]
+    return f" (in {in_words(Path(file).name, 200)}, line {line})"
+
+
+def _frames(error: BaseException) -> Iterator[tuple[FrameType, int]]:
+    return traceback.walk_tb(error.__traceback__)
 
 
 SHARED_MEMORY = "/dev/shm"
@@ -98,8 +120,9 @@ def _refused_path(error: BaseException) -> str | None:
 def _in_shared_memory(error: BaseException) -> bool:
     """Return whether it was shared memory that was refused, as its users in Python say it."""
     if not isinstance(error, PermissionError):
-        return "shared memory" in str(error) and "Permission denied" in str(error)
-    files = [Path(frame.filename) for frame in traceback.extract_tb(error.__traceback__)]
+        words = _said_by(error)
+        return "shared memory" in words and "Permission denied" in words
+    files = [Path(frame.f_code.co_filename) for frame, _ in _frames(error)]
     return any(file.parent.name == "multiprocessing" and file.name in _SHARED for file in files)
 
 
@@ -113,6 +136,10 @@ def _without_folders(text: str) -> str:
 
 
 Words = Annotated[str, BeforeValidator(lambda v: in_words(v) if isinstance(v, str) else v)]
+
+
+Stages = Annotated[list[Words], Field(max_length=2 * STAGES)]
+"""Of a draw and of the procedure after it."""
 
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -136,7 +163,7 @@ class Prepared(_Said):
     """What is true of all draws of a job."""
 
     prepared_at_random: bool
-    prepared_from: dict[str, str] = Field(default_factory=dict)
+    prepared_from: dict[Words, Sha256] = Field(default_factory=dict)
 
 
 class Ready(_Said):
@@ -149,7 +176,7 @@ class Ready(_Said):
 class Surveyed(_Said):
     """A file that a generator says its draws read."""
 
-    name: str
+    name: Words
     seed: int | None
     sha256: Sha256 | None
     content: Sha256 | None = None
@@ -162,7 +189,7 @@ class Told(_Said):
     status: Literal["told"]
     describe: dict[str, Any]
     batch: Annotated[int, Field(ge=1)]
-    code: list[str]
+    code: list[Words]
     files: list[Surveyed] | None
 
 
@@ -199,8 +226,8 @@ class Made(_Said):
 
     seed: int
     status: Literal["made"]
-    stages: list[Words]
-    files: dict[str, str | None] = Field(default_factory=dict)
+    stages: Stages
+    files: dict[Words, Sha256 | None] = Field(default_factory=dict)
 
 
 class Drawn(_Said):
@@ -210,8 +237,8 @@ class Drawn(_Said):
     status: Literal["drawn"]
     rows: Annotated[int, Field(gt=0)]
     content: Sha256
-    stages: list[Words]
-    files: dict[str, str | None] = Field(default_factory=dict)
+    stages: Stages
+    files: dict[Words, Sha256 | None] = Field(default_factory=dict)
     selected: str | None
     threshold: str | None
     temperature: str | None
@@ -224,7 +251,7 @@ class Failed(_Said):
     seed: int
     status: Literal["failed", "timeout"]
     error: Words
-    files: dict[str, str | None] = Field(default_factory=dict)
+    files: dict[Words, Sha256 | None] = Field(default_factory=dict)
 
 
 _SAID: dict[str, type[_Said]] = {

@@ -7,11 +7,12 @@ they are a release, and which model is learned from them is found out here, from
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import shutil
 import tempfile
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -168,9 +169,47 @@ def _ended_itself(forked: Forked) -> bool:
     return forked.made is None and not forked.late and os.WIFEXITED(forked.status)
 
 
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+DEEP = 64
+"""Folders within folders that are gone into; each takes a file handle and a call."""
+
+
 def remove(scratch: str) -> None:
-    """Remove what draws left; a generator may have made something that cannot be removed."""
-    shutil.rmtree(scratch, ignore_errors=True)
+    """Remove what draws left; a generator may have made something that cannot be removed.
+
+    Or folders within folders, so deep that going into them takes more calls and file handles than
+    a process has: what lies deeper is moved up first.
+    """
+    with contextlib.suppress(OSError):
+        top = os.open(scratch, _FOLDER)
+        try:
+            while _empty(top, top, 0):
+                continue
+        finally:
+            os.close(top)
+        os.rmdir(scratch)
+
+
+def _empty(folder: int, top: int, depth: int) -> int:
+    """Remove what a folder holds; return how many folders were too deep and now lie in ``top``."""
+    moved = 0
+    with os.scandir(folder) as entries:
+        names = {entry.name: entry.is_dir(follow_symlinks=False) for entry in entries}
+    for name, is_folder in names.items():
+        with contextlib.suppress(OSError):  # it cannot be removed, and so stays
+            if not is_folder:
+                os.unlink(name, dir_fd=folder)
+            elif depth == DEEP:
+                os.rename(name, uuid.uuid4().hex, src_dir_fd=folder, dst_dir_fd=top)
+                moved += 1
+            else:
+                within = os.open(name, _FOLDER, dir_fd=folder)
+                try:
+                    moved += _empty(within, top, depth + 1)
+                finally:
+                    os.close(within)
+                os.rmdir(name, dir_fd=folder)
+    return moved
 
 
 def serve_fits(

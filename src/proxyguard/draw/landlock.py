@@ -96,8 +96,12 @@ def restrict(rules: Sequence[Rule]) -> None:
 
 
 def restrict_changes(paths: Sequence[str]) -> None:
-    """Allow this process, from here on, to change what is beneath these paths alone."""
-    _restrict([Rule(path, Use.CHANGE) for path in paths], _ALL & ~_READ & ~Access.IOCTL_DEV)
+    """Allow this process, from here on, to change what is beneath these paths alone.
+
+    Nor may it signal processes outside: it could stop the one that ends it when its time is up.
+    """
+    rules = [Rule(path, Use.CHANGE) for path in paths]
+    _restrict(rules, _ALL & ~_READ & ~Access.IOCTL_DEV, scoped=_SCOPES)
 
 
 def _restrict(rules: Sequence[Rule], handled: Access, *, scoped: int = 0) -> None:

@@ -40,6 +40,8 @@ PATIENCE = 300.0
 """Seconds in which a generator that is asked about itself has answered: its libraries are large."""
 TOLD = 1 << 26
 """Bytes of what it may say."""
+GRACE = 60.0
+"""Seconds more than four times its limit that a batch may take, on a busy machine."""
 PRINTED = 1 << 20
 """Bytes that are shown of what one worker prints."""
 SHOWN_WITHIN = 2.0
@@ -358,13 +360,46 @@ def _ask(
         process.stdin.flush()
     except BrokenPipeError:
         raise _killed(seeds, None) from None
-    content = receive(process.stdout)
+    with _watched(process, limit) as late:
+        content = receive(process.stdout)
+    if late.is_set():
+        raise DrawError(
+            f"{job['name']}: the process that draws seed {seeds[0]} neither answered nor ended "
+            f"what took more than {limit:g} s; it stands still, or its code stopped it. It was "
+            "ended, and what was drawn before is kept: read the generator's code"
+        )
     if content is None:
         raise _killed(seeds, None)
     for answer in drawn_answers(content, job, seeds):
         if isinstance(answer, Killed):
             raise _killed(seeds, answer.signal)
         yield answer
+
+
+@contextmanager
+def _watched(process: subprocess.Popen[bytes], limit: float | None) -> Iterator[threading.Event]:
+    """End a worker that does not end its own draws in time; say whether it was.
+
+    The process that a generator prepared itself in ends its draws. Code that ran there can have
+    left a thread or a process that stops it, and then nobody else would.
+    """
+    late = threading.Event()
+    if limit is None:
+        yield late
+        return
+
+    def end() -> None:
+        late.set()
+        end_family(process)
+
+    # Draws of a batch are tried again one by one, and fits have the same time once more.
+    watch = threading.Timer(4 * limit + GRACE, end)
+    watch.daemon = True
+    watch.start()
+    try:
+        yield late
+    finally:
+        watch.cancel()
 
 
 def _killed(seeds: list[int], number: int | None) -> DrawError:

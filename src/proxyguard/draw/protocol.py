@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+STAGES = 1000
+"""Stages that one draw names; every release's record lists them."""
+
+
 class Seed(int):
     """The registered seed of one draw, which remembers what it was taken for.
 
@@ -65,6 +69,11 @@ class Seed(int):
                 f'seed.rng("sampling"), and got {stage!r}'
             )
         if stage not in self.taken:
+            if len(self.taken) >= STAGES:  # a manifest that nobody can read would be frozen
+                raise DrawError(
+                    f"a draw names more than {STAGES:,} stages that are redrawn, the last of them "
+                    f"{stage[:80]!r}; name kinds of randomness, not single rows"
+                )
             self.taken.append(stage)
         return int(self)
 
