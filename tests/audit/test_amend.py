@@ -69,9 +69,9 @@ def test_every_amendment_names_the_registry_that_it_supersedes(at: At) -> None:
 def test_an_amended_limit_decides_and_the_certificate_tells(at: At) -> None:
     audit = at("drawn")
     edit(audit, 'limit = "0.10"', 'limit = "0.15"')
-    value = audit.amend("agreed with the users")
+    value = audit.amend("agreed with the users").to_dict()
     assert value["members"]["target"]["requirements"][0]["limit"]["value"] == "0.15"
-    predicate = audit.open()
+    predicate = audit.open().to_dict()
     assert predicate is not None
     assert "Brier transfer: limit 0.15" in predicate["text"]
     assert predicate["claim_status"]["registered"] == "yes; amended 1 times before opening"
@@ -87,7 +87,7 @@ def test_an_amended_rule_is_resolved_anew(at: At) -> None:
     audit = at("registered")
     before = audit.folder.read_json("registry/0.json")["members"]["target"]["requirements"][1]
     edit(audit, 'source_validation_plus = "0.10"', 'source_validation_plus = "0.20"')
-    after = audit.amend("more room")["members"]["target"]["requirements"][1]
+    after = audit.amend("more room").to_dict()["members"]["target"]["requirements"][1]
     shift = float(after["limit"]["value"]) - float(before["limit"]["value"])
     assert shift == pytest.approx(0.10)
 
@@ -195,7 +195,7 @@ def test_an_excluded_draw_leaves_the_claim_and_stays_in_the_record(at: At) -> No
     audit = at("drawn")
     assert len(audit.folder.read_json(RELEASES)["members"]["target"]["bootstrap"]["draws"]) == 8
     audit.amend("its log shows a disk error", exclude=[("bootstrap", 103)])
-    predicate = audit.open()
+    predicate = audit.open().to_dict()
     assert predicate is not None
     verdict = predicate["verdicts"][0]
     assert verdict["n_releases"] == 7
@@ -216,7 +216,7 @@ def test_a_draw_excluded_before_drawing_is_drawn_all_the_same(at: At) -> None:
     audit.draw()
     draws = audit.folder.read_json(RELEASES)["members"]["target"]["bootstrap"]["draws"]
     assert [d["seed"] for d in draws] == list(range(100, 108))
-    predicate = audit.open()
+    predicate = audit.open().to_dict()
     assert predicate is not None
     assert predicate["verdicts"][0]["n_releases"] == 7
     assert audit.verify().good
@@ -235,7 +235,7 @@ def test_an_exclusion_that_a_later_amendment_does_not_repeat_is_void_and_said_so
     assert "bootstrap:104 was excluded" not in said
     first, second = (e.body.to_dict()["void"] for e in audit.journal().ledger.find(Stage.AMENDED))
     assert (first, second) == ([], [{"mechanism": "bootstrap", "seed": 103}])
-    predicate = audit.open()
+    predicate = audit.open().to_dict()
     assert predicate is not None
     assert predicate["excluded"] == {"bootstrap": ["104", "105"]}
     assert predicate["verdicts"][0]["n_releases"] == 6
@@ -291,7 +291,7 @@ def test_a_deviation_before_certification_costs_the_guarantee(
         with pytest.raises(RuntimeError, match="power cut"):
             audit.open()  # the opening is recorded, and nothing is scored yet
     audit.deviate("the target table was left in a shared folder")
-    predicate = audit.open()
+    predicate = audit.open().to_dict()
     assert predicate is not None
     status = predicate["claim_status"]
     reason = "deviation: the target table was left in a shared folder"
@@ -325,7 +325,7 @@ def test_a_deviation_without_words_is_refused(at: At) -> None:
 def test_a_corrective_certificate_stands_beside_the_registered_one(apart: At) -> None:
     audit = apart("certified")
     before = snapshot(audit)
-    found = audit.correct("the records are a sample from a pool", {"pool": 700})
+    found = audit.correct("the records are a sample from a pool", {"pool": 700}).to_dict()
     # The registered test, betting by default, does not cover a pool, and the default for one does.
     assert found["verdicts"][0]["tests"] == {"Brier transfer": "bentkus", "Brier risk": "bentkus"}
     assert found["corrects"] == audit.journal().ledger.declaration
@@ -348,14 +348,14 @@ def test_a_second_correction_is_a_deviation_and_decides_nothing(
     apart: At, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     audit = apart("certified")
-    value = audit.correct("a pool of 700", {"pool": 700})
+    value = audit.correct("a pool of 700", {"pool": 700}).to_dict()
     first = (audit.folder / "corrections" / "0.json").read_bytes()
 
     def looked(*_: object) -> None:
         raise AssertionError("the target was scored again")
 
     monkeypatch.setattr("proxyguard.audit.open.Opener.rescore", looked)
-    found = audit.correct("a pool of 5000, after all", {"pool": 5000})
+    found = audit.correct("a pool of 5000, after all", {"pool": 5000}).to_dict()
     assert set(found) == {"deviation", "design"}
     last = audit.journal().ledger.entries[-1]
     assert last.stage is Stage.DEVIATED
@@ -369,7 +369,7 @@ def test_a_second_correction_is_a_deviation_and_decides_nothing(
     assert audit.verify().good
     # The same design again is the same certificate: a repeated command records nothing.
     before = snapshot(audit)
-    assert audit.correct("a pool of 700", {"pool": 700}) == json.loads(json.dumps(value))
+    assert audit.correct("a pool of 700", {"pool": 700}).to_dict() == json.loads(json.dumps(value))
     assert snapshot(audit) == before
 
 
@@ -381,9 +381,9 @@ def test_a_correction_names_no_confidence_of_its_own(apart: At, level: str) -> N
     if level == "releases":
         edit(audit, 'reliability_target = "0.6"', 'level = "releases"')
     audit.run()
-    registered = json.dumps(audit.certificate())
+    registered = json.dumps(audit.certificate().to_dict())
     assert "95 % confidence" in registered
-    found = audit.correct("a pool of 700", {"pool": 700})
+    found = audit.correct("a pool of 700", {"pool": 700}).to_dict()
     assert {v["decision"] for v in found["verdicts"]} == {"validated"}
     for verdict in found["verdicts"]:
         assert "chosen after the target was opened" in verdict["sentence"]
@@ -401,7 +401,7 @@ def test_a_correction_keeps_the_registered_test_where_that_covers_the_design(
     place = audit.folder / DECLARATION
     place.write_text(place.read_text() + f'test = "{test}"\n')
     audit.run()
-    found = audit.correct("a pool of 700", {"pool": 700})
+    found = audit.correct("a pool of 700", {"pool": 700}).to_dict()
     assert set(found["verdicts"][0]["tests"].values()) == {test}
     assert audit.verify().good
 
@@ -572,7 +572,7 @@ def test_a_population_is_scored_on_as_many_records_as_were_registered(population
 def test_the_size_of_a_draw_from_a_population_may_be_amended(population: Audit) -> None:
     edit(population, "size = 200", "size = 350")
     population.amend("the plan needs more records")
-    predicate = population.open()
+    predicate = population.open().to_dict()
     assert predicate is not None
     assert records_of(population) == 350
     assert predicate["claim_status"]["registered"] == "yes; amended 1 times before opening"

@@ -359,7 +359,7 @@ def test_a_certificate_is_conditional_on_a_mechanism_being_without_randomness(at
     audit.draw()
     audit.open()
     assert audit.verify().good
-    certificate = audit.certificate()
+    certificate = audit.certificate().to_dict()
     condition = "the declaration that the mechanism has no randomness"
     assert condition in certificate["conditional_on"]["bootstrap"]
     listed = {one["about"]: one["words"] for one in certificate["stated_not_checked"]}

@@ -115,7 +115,7 @@ def test_an_audit_goes_on_after_kill_9(
     kept = {path.name: path.read_bytes() for path in audit.folder.path.glob("draws/*/*.json")}
     assert bool(kept) is (moment == "drawing")
 
-    certificate = audit.run()
+    certificate = audit.run().to_dict()
     assert certificate is not None
     # Releases and models depend on the registered seeds alone; scores also on the salt.
     undisturbed = Audit(stages / "certified" / "audit", home=stages / "certified" / "home")
@@ -123,7 +123,7 @@ def test_an_audit_goes_on_after_kill_9(
     if draws == DRAWS[0]:
         assert stored(audit.folder.path) == stored(undisturbed.folder.path)
         decided = [v["decision"] for v in certificate["verdicts"]]
-        assert decided == [v["decision"] for v in undisturbed.certificate()["verdicts"]]
+        assert decided == list(undisturbed.certificate().decisions.values())
     manifest = audit.folder.read_json("releases.json")
     records = manifest["members"]["target"]["bootstrap"]["draws"]
     assert {name: canonical_bytes(one) for one in records
@@ -169,7 +169,7 @@ def test_two_processes_at_one_step_record_it_once(
     done = (
         show.Exit.DONE
         if verb == "draw"
-        else show.verdict_code(undisturbed.certificate()["verdicts"])
+        else show.verdict_code(undisturbed.certificate().decisions.values())
     )
     found = at_once(verb, audit)
     # The second finds the folder held, or the step done.

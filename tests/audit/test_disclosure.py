@@ -150,7 +150,7 @@ def test_everything_published_is_rounded_and_a_stranger_decides_the_same(tmp_pat
     audit.register()
     audit.draw()
     audit.amend("one draw is taken out before any outcome", [("bootstrap", 103)])
-    predicate = audit.open()
+    predicate = audit.open().to_dict()
     assert predicate is not None
     verified(audit)
     evidence = audit.folder.read_json("evidence.json")
@@ -262,7 +262,7 @@ def test_the_warning_begins_at_a_quarter_of_the_records(
 ) -> None:
     audit = declared(tmp_path, rows=200, draws=draws, disclosure="")
     assert any("solve" in line for line in audit.check().warnings) is warned
-    assert any("solve" in line for line in audit.seal()["warnings"]) is warned
+    assert any("solve" in line for line in audit.seal().warnings) is warned
 
 
 def test_a_group_of_few_records_is_warned_of_and_its_size_is_not_written_down(
@@ -271,7 +271,7 @@ def test_a_group_of_few_records_is_warned_of_and_its_size_is_not_written_down(
     audit = declared(tmp_path, group='group = { site = "far" }')
     (said,) = [line for line in audit.check().warnings if "site = far" in line]
     assert "fewer than 10" in said
-    assert said in audit.seal()["warnings"]
+    assert said in audit.seal().warnings
     assert "site = far" not in (audit.folder / "ledger.jsonl").read_text()
     large = declared(tmp_path / "large", group='group = { site = "near" }')
     assert not [line for line in large.check().warnings if "site = near" in line]

@@ -177,7 +177,7 @@ def contents(audit: Audit) -> dict[Path, bytes]:
 
 def finish(audit: Audit) -> dict[str, Any]:
     """Go on to the end; everything holds then."""
-    certificate = audit.run()
+    certificate = audit.run().to_dict()
     assert certificate is not None
     found = audit.verify()
     assert found.good, found.findings
@@ -285,7 +285,7 @@ def test_a_key_file_that_was_moved_can_be_named(at: At, tmp_path: Path, command:
     (key,) = (audit.home.root / "targets").glob("*.key")
     moved = key.rename(tmp_path / "mine.key")
     code, _ = command("open", audit, "--key-file", str(moved))
-    assert code == show.verdict_code(audit.certificate()["verdicts"])
+    assert code == show.verdict_code(audit.certificate().decisions.values())
 
 
 @pytest.mark.parametrize("content", ["00" * 32 + "\n", "00" * 31 + "\n", "no key at all\n", ""])

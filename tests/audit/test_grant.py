@@ -93,7 +93,7 @@ def snapshot(audit: Audit) -> dict[Path, bytes]:
 
 def test_a_granted_opening_is_attested_by_the_steward(after: Copy) -> None:
     audit = after("certified")
-    attestation = audit.certificate()["attestation"]
+    attestation = audit.certificate().to_dict()["attestation"]
     assert attestation["kind"] == "granted"
     assert attestation["steward"] == SigningKey.load(steward_key(audit)).identity
     assert attestation["steward"][:16] in (audit.folder / "report.md").read_text()
@@ -263,7 +263,7 @@ def test_a_rotated_key_signs_the_rest_and_opens_what_was_granted_before(after: C
     before = audit.home.signing_key()
     handed = audit.rotate_key()
     heir = audit.home.signing_key()
-    assert handed == {"from": before.identity, "to": heir.identity}
+    assert (handed.before, handed.after) == (before.identity, heir.identity)
     audit.open()  # the target's key was wrapped for the old key, which is kept
     audit.open()  # and again, to see that it is so
     entries = audit.journal().ledger.entries
@@ -280,7 +280,7 @@ def test_a_rotated_key_signs_the_rest_and_opens_what_was_granted_before(after: C
 def test_a_key_rotated_before_the_grant_is_the_one_that_it_is_for(after: Copy) -> None:
     audit = after("drawn")
     audit.rotate_key()
-    assert audit.grant(steward_key(audit)).author == audit.home.signing_key().identity
+    assert audit.grant(steward_key(audit)).statement.author == audit.home.signing_key().identity
     audit.open()
     assert audit.verify().good
 
@@ -322,7 +322,7 @@ def test_a_rotation_killed_before_the_keys_changed_places_goes_on(
     assert audit.home.signing_key().public == before.public
     assert audit.journal().signer != before.public
     handed = audit.rotate_key()
-    assert handed["from"] == before.identity
+    assert handed.before == before.identity
     assert audit.home.signing_key().public == audit.journal().signer
     assert len(audit.journal().ledger.find(Stage.ROTATED)) == 1
 
@@ -368,7 +368,7 @@ def locked(worded: Path, tmp_path: Path) -> Audit:
 
 def test_a_passphrase_opens_what_it_sealed(locked: Audit) -> None:
     assert not (locked.home.root / "targets").exists()
-    predicate = locked.open(passphrase="correct horse battery staple")
+    predicate = locked.open(passphrase="correct horse battery staple").to_dict()
     assert predicate is not None
     assert predicate["attestation"]["kind"] == "self-attested"
     assert locked.verify().good
@@ -484,7 +484,7 @@ def test_granted_again_on_purpose_the_certificate_says_why_and_has_no_guarantee(
     statement = ask(audit, "the first folder was lost in a fire")
     assert statement.again.reason == "the first folder was lost in a fire"
     assert "300 in target of 'small', granted before" in statement.again.met
-    predicate = audit.open()
+    predicate = audit.open().to_dict()
     assert predicate is not None
     words = "records were granted again (the first folder was lost in a fire): 300 in target"
     assert words in predicate["attestation"]["words"]
@@ -518,7 +518,7 @@ def test_a_fresh_target_of_the_same_population_is_granted(
     label = np.where(x.sum(axis=1) + 0.7 * rng.normal(size=700) > 0, "yes", "no")
     audit = sealed_anew(pd.DataFrame({"first": x[:, 0], "second": x[:, 1], "label": label}))
     assert ask(audit).again is None
-    predicate = audit.open()
+    predicate = audit.open().to_dict()
     assert predicate is not None
     assert predicate["claim_status"]["guarantee"] == "yes"
 
@@ -538,7 +538,7 @@ def test_a_grant_killed_before_it_is_written_is_given_when_it_is_asked_for_again
     assert not (audit.folder / GRANT).exists()
     # The records are remembered, so no other seal of them is granted meanwhile.
     assert [one.role for one in granted_sets(audit)] == ["target", "training", "validation"]
-    assert audit.grant(steward_key(audit)).again is None
+    assert audit.grant(steward_key(audit)).statement.again is None
     assert len(granted_sets(audit)) == 3
     audit.open()
     assert audit.verify().good

@@ -147,7 +147,7 @@ def test_a_home_of_somebody_else_is_refused(tmp_path: Path) -> None:
     os.chown(home.root, 65534, 65534)
     with pytest.raises(Unprotected, match="belongs to the user with number 65534"):
         home.signing_key()
-    assert any("65534" in problem for problem in examine(home.root)["problems"])
+    assert any("65534" in problem for problem in examine(home.root).problems)
 
 
 @as_root

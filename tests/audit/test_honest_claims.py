@@ -85,7 +85,7 @@ def test_whole_clusters_are_reserved_and_divided(tmp_path: Path) -> None:
     assert not parts["training"] & parts["validation"]
     audit.register()
     audit.draw()
-    certificate = audit.open()
+    certificate = audit.open().to_dict()
     assert certificate is not None
     assert certificate["verdicts"][0]["n_records"] == {"Brier risk": 20}
     assert audit.verify(with_target=True).good
@@ -146,7 +146,7 @@ def test_a_missing_key_says_nothing_about_the_folder(at: At, tmp_path: Path) -> 
 def test_draws_excluded_after_they_were_drawn_cost_the_guarantee(at: At) -> None:
     audit = at("drawn")
     audit.amend("it looked bad", [("bootstrap", 103)])
-    certificate = audit.open()
+    certificate = audit.open().to_dict()
     assert certificate is not None
     assert certificate["claim_status"]["guarantee"] == (
         "no: the claim was amended after the releases were drawn, which its author could look at"
@@ -158,7 +158,7 @@ def test_draws_excluded_before_they_are_drawn_cost_nothing(at: At) -> None:
     audit = at("registered")
     audit.amend("its seed fixed the split", [("bootstrap", 103)])
     audit.draw()
-    certificate = audit.open()
+    certificate = audit.open().to_dict()
     assert certificate is not None
     assert certificate["claim_status"]["guarantee"] == "yes"
     assert certificate["verdicts"][0]["n_releases"] == 7
@@ -179,7 +179,7 @@ def test_losses_from_elsewhere_rest_on_the_authors_word(tmp_path: Path) -> None:
         '[[mechanism]]\nname = "m"\ngenerator = "losses"\ndraws = 6\nseeds = { first = 0 }\n'
         '[claim]\nreliability_target = "0.3"\n'
     )
-    certificate = audit.run()
+    certificate = audit.run().to_dict()
     assert certificate is not None
     status = certificate["claim_status"]
     assert status["evidence"].startswith("losses made elsewhere")
@@ -232,7 +232,7 @@ def test_a_secondary_limit_on_a_query_is_applied(tmp_path: Path) -> None:
         'limits = { share = "0.000001" }\n'
     )
     place.write_text(place.read_text().replace("[[mechanism]]", query + "[[mechanism]]"))
-    certificate = audit.run()
+    certificate = audit.run().to_dict()
     assert certificate is not None
     evidence: dict[str, Any] = json.loads((audit.folder / "evidence.json").read_bytes())
     assert evidence["secondary"]["strict"]["bootstrap"]["limits"] == ["0.3", "1e-06", "1e-06"]

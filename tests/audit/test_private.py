@@ -190,7 +190,7 @@ def test_a_certificate_names_a_seed_only_where_the_noise_came_from_it(
 ) -> None:
     audit = make(ONE_FIT.replace("NOISE", noise))
     finish(audit)
-    assert audit.certificate()["conditional_on"]["one fit"][1] == words
+    assert audit.certificate().to_dict()["conditional_on"]["one fit"][1] == words
     assert audit.verify().good
     assert words in (audit.folder / "report.md").read_text()
 
@@ -206,7 +206,7 @@ def test_plan_and_certificate_tell_refits_from_samples_of_one_fit(
     # Basic composition: 4 fits of epsilon 2 cost 4 x 2.
     assert "To release all 4 costs epsilon 8, delta 0 by basic" in planned["refits"][0]
     finish(audit)
-    assert audit.certificate()["privacy"] == planned
+    assert audit.certificate().to_dict()["privacy"] == planned
 
 
 def registered_privacy(audit: Audit, mechanism: str) -> list[str]:

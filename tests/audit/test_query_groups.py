@@ -154,7 +154,7 @@ def make(
 
 def verdict(audit: Audit) -> str:
     assert audit.check().problems == []
-    predicate = audit.run()
+    predicate = audit.run().to_dict()
     assert predicate is not None
     for with_target in (False, True):
         found = audit.verify(with_target=with_target)

@@ -68,7 +68,7 @@ def test_picks_are_recorded_and_count_as_the_page_does(chosen: Audit) -> None:
     assert count.releases == tuple(str(seed) for seed in range(100, 108))
     assert count.of(count.releases) == count.at_least
     assert count.of([]) == 0
-    assert chosen.certificate()["picks"]["alpha"] == "0.1"
+    assert chosen.certificate().to_dict()["picks"]["alpha"] == "0.1"
     report = json.loads((chosen.folder / "report.json").read_bytes())
     (table,) = [one for one in report["tables"] if one["section"] == "picks"]
     assert table["rows"][0][2] == str(count.at_least)
@@ -77,7 +77,7 @@ def test_picks_are_recorded_and_count_as_the_page_does(chosen: Audit) -> None:
 
 def test_no_budget_no_picks(at: At) -> None:
     audit = at("certified")
-    assert "picks" not in audit.certificate()
+    assert audit.certificate().predicate.picks is None
     with pytest.raises(RegistryError, match="no budget was registered"):
         audit.picks()
 
@@ -96,22 +96,22 @@ def test_an_unresolved_audit_gets_advice_and_status_tells_the_same(chosen: Audit
     (advice,) = report["advice"]
     assert advice["mechanism"] == "bootstrap"
     (verdict,) = chosen.status().verdicts
-    assert verdict["decision"] == "unresolved"
-    assert verdict["advice"] == advice["sentence"]
-    assert verdict["binding"] == advice["binding"] != ""
+    assert verdict.decision == "unresolved"
+    assert verdict.advice == advice["sentence"]
+    assert verdict.binding == advice["binding"] != ""
     shown = CliRunner().invoke(app, ["status", str(chosen.folder.path)])
     assert shown.exit_code == 0
     assert "? UNRESOLVED: bootstrap" in shown.output
     assert "required: more than 95 %" in shown.output
-    assert f"Binding requirement: {verdict['binding']}" in shown.output
+    assert f"Binding requirement: {verdict.binding}" in shown.output
     assert f"What next: {advice['sentence']}" in shown.output
 
 
 def test_a_resolved_audit_gets_none(at: At) -> None:
     audit = at("certified")
     (verdict,) = audit.status().verdicts
-    assert verdict["decision"] == "validated"
-    assert verdict["advice"] == ""
+    assert verdict.decision == "validated"
+    assert verdict.advice == ""
 
 
 def test_two_audits_are_compared_on_one_page(chosen: Audit, at: At, tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_the_advice_is_recorded_and_never_searched_for_again(
     before = {name: (chosen.folder / name).read_bytes() for name in REPORTS}
     monkeypatch.setattr("proxyguard.report.advice.recommend", None)  # would raise if it were called
     monkeypatch.setattr("proxyguard.audit.report.advise", None)
-    assert chosen.status().verdicts[0]["advice"]
+    assert chosen.status().verdicts[0].advice
     chosen.report()
     assert {name: (chosen.folder / name).read_bytes() for name in REPORTS} == before
     assert chosen.verify().good
@@ -188,13 +188,13 @@ def test_a_comparison_says_nothing_of_where_folders_lie(
 def test_status_tells_what_remains_of_the_guarantee(at: At) -> None:
     audit = at("certified")
     assert audit.status().deviations == ()
-    assert audit.status().verdicts[0]["warning"] == ""
-    assert audit.status().verdicts[0]["certified"] is True
+    assert audit.status().verdicts[0].warning == ""
+    assert audit.status().verdicts[0].certified is True
     audit.deviate("the draws were made twice")
     found = audit.status()
     assert found.deviations == ("the draws were made twice",)
     assert "deviations were recorded later" in str(found.guarantee)
-    assert found.verdicts[0]["warning"].startswith("No guarantee remains: deviation recorded later")
+    assert found.verdicts[0].warning.startswith("No guarantee remains: deviation recorded later")
     shown = CliRunner().invoke(app, ["status", str(audit.folder.path)]).output
     for words in ("No guarantee remains", "Guarantee: ", "Attestation: ",
                   "Deviation: the draws were made twice"):  # fmt: skip

@@ -96,7 +96,7 @@ def finish(audit: Audit) -> dict[str, Any]:
     audit.open()
     found = audit.verify()
     assert found.good, found.findings
-    return audit.certificate()
+    return audit.certificate().to_dict()
 
 
 def requirement_of(registry: Mapping[str, Any], index: int = 0) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def test_development_judges_a_groups_requirement_on_the_groups_own_records(
     put(sites(), tmp_path / "data" / "table.csv")
     pilot = '\n[[pilot]]\nname = "p"\ngenerator = "bootstrap"\ndraws = 2\nseeds = { first = 7 }\n'
     audit = sealed_audit(tmp_path, BY_SITE, PROCEDURE, GROUPED % "b", pilot, BOOTSTRAP, CLAIM)
-    facts = audit.register()["members"]["target"]["facts"]
+    facts = audit.register().to_dict()["members"]["target"]["facts"]
     training, validation = parts_of(audit)
     own = brier_by_hand(training, validation[validation["site"] == "b"], 0)
     whole = brier_by_hand(training, validation, 0)
@@ -191,7 +191,7 @@ def test_a_limit_follows_from_the_risk_of_the_source(tmp_path: Path, at_most: st
     audit = sealed_audit(
         tmp_path, TARGET, PROCEDURE, RISK.replace("{limit}", rule), BOOTSTRAP, CLAIM
     )
-    registry = audit.register()
+    registry = audit.register().to_dict()
     limit = requirement_of(registry)["limit"]
     risk = brier_by_hand(*parts_of(audit), seed=0)
     assert float(limit["inputs"]["risk"]) == pytest.approx(risk, abs=1e-12)
@@ -240,7 +240,7 @@ def test_a_limit_follows_from_the_worst_pilot(tmp_path: Path) -> None:
         tmp_path, TARGET, PROCEDURE, RISK.replace("{limit}", PILOT_LIMIT), 'slack = "0.02"\n',
         pilot("small", 30, 500), BOOTSTRAP, CLAIM,
     )  # fmt: skip
-    registry = audit.register()
+    registry = audit.register().to_dict()
     limit = requirement_of(registry)["limit"]
     largest = max(pilot_risk(audit, 30, seed) for seed in range(500, 504))
     assert float(limit["inputs"]["largest"]) == pytest.approx(largest, abs=1e-12)
@@ -275,7 +275,7 @@ def test_a_slack_is_the_smallest_that_keeps_the_planned_allowance(
         f"slack = {{ smallest_of = {grid}, allowance = \"0.2\" }}\n",
         BOOTSTRAP, second if mechanisms == 2 else "", CLAIM, 'score = "slack"\n',
     )  # fmt: skip
-    slack = requirement_of(audit.register())["slack"]
+    slack = requirement_of(audit.register().to_dict())["slack"]
 
     def allowance(s: float) -> float:
         """Chernoff's ceiling exp(-n KL(limit - s, limit)) over alpha_Z, half of alpha, shared."""
@@ -309,7 +309,7 @@ def test_a_role_may_read_what_its_pilot_may_and_both_are_registered_by_digest(
         '\n[roles]\npilots = ["tiny", "large", "middle"]\nmoderate = "0.03"\n',
         pilots, mechanism, CLAIM,
     )  # fmt: skip
-    member = audit.register()["members"]["target"]
+    member = audit.register().to_dict()["members"]["target"]
     expected = {str(weights): hashlib.sha256(b"first").hexdigest()}
     assert member["mechanisms"]["best"]["allowed"] == expected
     assert {name: member["facts"]["pilots"][name]["allowed"] for name in names} == dict.fromkeys(
@@ -344,7 +344,7 @@ def test_roles_follow_from_the_margins_of_the_pilots(tmp_path: Path, against: st
         tmp_path, TARGET, PROCEDURE, RISK.replace("{limit}", '"0.25"'), 'slack = "0.05"\n', roles,
         pilots, mechanisms, CLAIM,
     )  # fmt: skip
-    registry = audit.register()
+    registry = audit.register().to_dict()
     margins = {
         name: [
             0.25 - (0.05 if against == "cutoff" else 0.0) - pilot_risk(audit, rows, seed)
@@ -512,7 +512,7 @@ def test_a_preparation_at_random_is_conditioned_upon(
         audit = sealed_audit(
             tmp_path, TARGET, PROCEDURE, RISK.replace("{limit}", '"0.3"'), mechanism, CLAIM
         )
-        registry = audit.register()
+        registry = audit.register().to_dict()
         certificate = finish(audit)
     finally:
         sys.modules.pop("generator_of_test_rules", None)
@@ -724,7 +724,7 @@ def test_an_opened_target_is_no_fresh_one_with_a_row_less_or_a_column_changed(
     second = new_audit(tmp_path, *other, name="second")
     would = "the certificate would say: guarantee no: "
     assert any(warning.startswith(would) for warning in second.check().warnings)
-    assert any(warning.startswith(would) for warning in second.seal()["warnings"])
+    assert any(warning.startswith(would) for warning in second.seal().warnings)
     assert any(warning.startswith(would) for warning in second.check().warnings)
     second.register()
     status = finish(second)["claim_status"]

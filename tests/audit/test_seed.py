@@ -103,7 +103,7 @@ def test_a_seed_that_was_chosen_is_found_without_the_target(
 
 def test_a_correction_has_the_seed_of_the_opening(apart: At) -> None:
     audit = apart("certified")
-    corrected = audit.correct("a pool of 700", {"pool": 700})["evidence"]
+    corrected = audit.correct("a pool of 700", {"pool": 700}).to_dict()["evidence"]
     assert corrected["registry"] != evidence(audit)["registry"]
     assert (corrected["seed"], corrected["nonces"]) == (
         evidence(audit)["seed"],

@@ -174,7 +174,7 @@ def interrupt_scoring(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
 
 def test_it_stops_at_the_first_look_that_validates(tmp_path: Path) -> None:
     audit = registered(tmp_path, MECHANISM, SEQUENTIAL)
-    certificate = audit.open()
+    certificate = audit.open().to_dict()
     assert certificate is not None
     (verdict,) = certificate["verdicts"]
     assert verdict["decision"] == "validated"
@@ -210,7 +210,7 @@ def test_every_draw_is_committed_before_its_score(tmp_path: Path) -> None:
 
 def test_scores_are_those_of_the_public_sequential_audit(tmp_path: Path) -> None:
     audit = registered(tmp_path, MECHANISM, SEQUENTIAL, limit="0.17")
-    certificate = audit.open()
+    certificate = audit.open().to_dict()
     assert certificate is not None
     chunk, target = whole_target(audit)
     losses = losses_by_hand(audit, chunk)
@@ -239,11 +239,11 @@ def test_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert stages(audit)[-2:] == ["drawn", "scored"]
     assert_verified(audit)
     assert audit.open(most=1) is None
-    certificate = audit.open()
+    certificate = audit.open().to_dict()
     assert certificate is not None
     assert certificate["verdicts"][0]["draws"] == 3
     before = (audit.folder / NAME).read_bytes()
-    assert audit.open() == certificate  # again: the same, and nothing is added
+    assert audit.open().to_dict() == certificate  # again: the same, and nothing is added
     assert (audit.folder / NAME).read_bytes() == before
     assert_verified(audit)
 
@@ -268,7 +268,7 @@ def test_a_draw_that_was_committed_before_the_end_is_scored_first(
 
 def test_it_stops_when_no_look_can_cross_any_more(tmp_path: Path) -> None:
     audit = registered(tmp_path, MECHANISM, SEQUENTIAL, limit="0.05")
-    certificate = audit.open()
+    certificate = audit.open().to_dict()
     assert certificate is not None
     (verdict,) = certificate["verdicts"]
     # After two unfavorable scores four more cannot make the five that the last look needs.
@@ -280,7 +280,7 @@ def test_it_stops_when_no_look_can_cross_any_more(tmp_path: Path) -> None:
 
 def test_without_futility_every_registered_draw_is_made(tmp_path: Path) -> None:
     audit = registered(tmp_path, MECHANISM, SEQUENTIAL, "futility = false\n", limit="0.05")
-    certificate = audit.open()
+    certificate = audit.open().to_dict()
     assert certificate is not None
     (verdict,) = certificate["verdicts"]
     assert (verdict["decision"], verdict["draws"], verdict["favorable"]) == ("unresolved", 6, 0)
@@ -394,7 +394,7 @@ def candidates(folder: Path) -> list[Path]:
 
 def test_a_stream_judges_each_candidate_on_records_of_its_own(tmp_path: Path) -> None:
     audit = registered(tmp_path, STREAM, limit="0.28")
-    rounds = [audit.submit(path) for path in candidates(tmp_path / "candidates")[:3]]
+    rounds = [audit.submit(path).to_dict() for path in candidates(tmp_path / "candidates")[:3]]
     assert [r["round"] for r in rounds] == [1, 2, 3]
     levels = [6 * 0.05 / (pi * t) ** 2 for t in (1, 2, 3)]
     np.testing.assert_allclose([float(r["level"]) for r in rounds], levels, rtol=1e-11)
@@ -420,7 +420,7 @@ def test_a_stream_judges_each_candidate_on_records_of_its_own(tmp_path: Path) ->
         )
         assert by_hand.pvalue == pytest.approx(rounds[t]["pvalue"], rel=1e-9)
         assert by_hand.decision.value == rounds[t]["decision"]
-    certificate = audit.close()
+    certificate = audit.close().to_dict()
     assert [v["decision"] for v in certificate["verdicts"]] == [r["decision"] for r in rounds]
     assert [v["mechanism"] for v in certificate["verdicts"]] == [r["candidate"] for r in rounds]
     assert stages(audit)[3:] == ["opened", *["drawn", "scored"] * 3, "certified"]
@@ -428,7 +428,7 @@ def test_a_stream_judges_each_candidate_on_records_of_its_own(tmp_path: Path) ->
     path = reported(audit, "The sequential path")
     assert [row[0] for row in path] == ["round 1", "round 2", "round 3"]
     assert len((audit.folder / "report.csv").read_text().splitlines()) == 1 + 3
-    assert audit.close() == certificate
+    assert audit.close().to_dict() == certificate
     before = (audit.folder / NAME).read_bytes()
     with pytest.raises((SealError, pg.LossMismatch)):
         audit.submit(tmp_path / "candidates" / "late.csv")
@@ -456,7 +456,7 @@ def test_a_stream_can_be_closed_early_and_not_before_anything_was_judged(tmp_pat
         audit.open()
     audit.submit(candidates(tmp_path / "candidates")[0])
     assert_verified(audit)
-    assert len(audit.close()["verdicts"]) == 1
+    assert len(audit.close().to_dict()["verdicts"]) == 1
     assert_verified(audit)
 
 
@@ -517,9 +517,9 @@ def test_the_candidate_that_was_committed_before_the_end_is_judged_first(
     with pytest.raises(Interruption):
         audit.submit(first)
     assert stages(audit)[-1] == "drawn"
-    assert audit.submit(second)["candidate"] == "noise.csv/2"
+    assert audit.submit(second).to_dict()["candidate"] == "noise.csv/2"
     assert stages(audit)[3:] == ["opened", *["drawn", "scored"] * 2]
-    certificate = audit.close()
+    certificate = audit.close().to_dict()
     assert [v["mechanism"] for v in certificate["verdicts"]] == ["good.csv/1", "noise.csv/2"]
     assert_verified(audit)
 
@@ -544,7 +544,7 @@ def test_a_stream_without_fresh_records_is_over(tmp_path: Path) -> None:
     ):
         audit.submit(paths[2])
     assert stages(audit)[3:] == ["opened", *["drawn", "scored"] * 2]  # it was not committed
-    assert len(audit.close()["verdicts"]) == 2
+    assert len(audit.close().to_dict()["verdicts"]) == 2
     assert_verified(audit)
 
 
@@ -557,7 +557,7 @@ def test_a_round_that_was_interrupted_is_judged_when_the_stream_is_closed(
     interrupt_scoring(monkeypatch, at=1)
     with pytest.raises(Interruption):
         audit.submit(second)
-    certificate = audit.close()
+    certificate = audit.close().to_dict()
     assert [v["mechanism"] for v in certificate["verdicts"]] == ["good.csv/1", "noise.csv/2"]
     assert_verified(audit)
 

@@ -171,7 +171,7 @@ def test_a_file_replaced_between_two_runs_of_draw_is_not_certified_as_the_old_on
     assert first["content"] == registered["files"][0]["content"]
     assert [one["status"] for one in first["again"]] == ["drawn"]
     assert "again" not in second
-    certificate = audit.open()
+    certificate = audit.open().to_dict()
     assert certificate is not None
     guarantee = certificate["claim_status"]["guarantee"]
     assert "the claim was amended after 2 releases were drawn" in guarantee
@@ -189,7 +189,7 @@ def test_a_draw_made_again_from_the_same_source_costs_nothing_and_is_said(
     audit.draw([(None, 101)])
     entry = audit.journal().ledger.find(Stage.DRAWN)[0]
     assert entry.body.to_dict()["again"] == [{"mechanism": "files", "seed": 101, "same": True}]
-    certificate = audit.open()
+    certificate = audit.open().to_dict()
     assert certificate is not None
     assert certificate["claim_status"]["guarantee"] == "yes"
     with pytest.raises(StageError, match="frozen, and none of them is drawn again"):
@@ -595,7 +595,7 @@ def test_a_duplicate_is_named_by_file_before_models_are_trained_and_the_audit_go
         audit.amend("a copy")
     assert not any("the same records" in one for one in audit.check().problems)
     audit.draw()
-    certificate = audit.open()
+    certificate = audit.open().to_dict()
     assert certificate is not None
     assert certificate["claim_status"]["guarantee"] == "yes"  # nothing was drawn before
     excluded = int(mend == "excluded")
@@ -620,7 +620,7 @@ def test_draws_that_repeat_go_on_after_one_of_them_is_excluded(
         audit.draw()
     audit.amend("the generator's last seed repeats", [("files", 104)])
     audit.draw()
-    certificate = audit.open()
+    certificate = audit.open().to_dict()
     assert certificate is not None
     assert certificate["draws"]["files"]["used"] == 4
     assert "amended after 5 releases were drawn" in certificate["claim_status"]["guarantee"]
@@ -649,7 +649,7 @@ def test_a_bad_file_is_a_failed_draw_and_counts(
     assert words in warnings[0]
     assert "files, seed 101: " in warnings[0]
     audit.draw()
-    certificate = audit.open()
+    certificate = audit.open().to_dict()
     assert certificate is not None
     assert certificate["draws"]["files"] == {
         "registered": 5, "delivered": 4, "failed": 1, "excluded": 0, "used": 5,

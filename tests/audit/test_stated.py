@@ -159,7 +159,7 @@ def test_what_is_redrawn_is_derived_and_stands_in_no_manifest(at: At) -> None:
     audit = at("certified")
     content = audit.folder.read_json(RELEASES)["members"]["target"]["bootstrap"]
     assert set(content) == {"draws"}
-    certificate = audit.certificate()
+    certificate = audit.certificate().to_dict()
     assert certificate["redraws"] == {"bootstrap": ["rows of the release", "logistic fit"]}
     assert "the source table" in certificate["conditional_on"]["bootstrap"]
 
@@ -178,7 +178,7 @@ def test_a_draw_that_hides_whether_its_preparation_was_random_is_found(at: At, f
 
 def test_certificate_report_and_terminal_list_what_stays_the_authors_word(at: At) -> None:
     audit = at("certified")
-    listed = {one["about"]: one["words"] for one in audit.certificate()["stated_not_checked"]}
+    listed = {one.about: one.words for one in audit.certificate().predicate.stated_not_checked}
     assert {
         "software", "times", "target", "lineage", "statistics", "draws", "draws not kept", "models",
     } <= set(listed)  # fmt: skip

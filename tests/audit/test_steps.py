@@ -15,7 +15,7 @@ At = Callable[[str], Audit]
 
 def test_a_whole_audit_is_certified_and_verified(at: At) -> None:
     audit = at("certified")
-    certificate = audit.certificate()
+    certificate = audit.certificate().to_dict()
     assert [v["mechanism"] for v in certificate["verdicts"]] == ["bootstrap"]
     assert certificate["claim_status"]["guarantee"] == "yes"
     assert certificate["attestation"]["kind"] == "self-attested"

@@ -509,7 +509,7 @@ def test_a_kill_anywhere_in_draw_keeps_that_preparation_was_random(
         assert contents(root / "audit") == expected, (at, call)
         shutil.rmtree(root)
     audit = audit_in(tmp_path / "whole")
-    certificate = audit.open()
+    certificate = audit.open().to_dict()
     assert certificate is not None
     assert PREPARED in certificate["conditional_on"]["bootstrap"]
     assert audit.verify().good

@@ -171,7 +171,7 @@ def certify_by_hand(audit: Audit, losses: Array, chunk: Chunk, **choices: Any) -
 
 def assert_same_verdict(audit: Audit, by_hand: dict[str, Any]) -> None:
     """Compare all that the losses decide; names and the basis are the audit's own."""
-    (verdict,) = audit.certificate()["verdicts"]
+    (verdict,) = audit.certificate().to_dict()["verdicts"]
     plain = json.loads(json.dumps(by_hand))
     for key in ("decision", "lower", "upper", "reliability_lower", "reliability_upper", "tests",
                 "n_records", "n_releases", "certified", "design", "seed"):  # fmt: skip
@@ -187,7 +187,7 @@ def test_a_reserve_is_scored_as_by_hand(tmp_path: Path) -> None:
     derived = evidence_of(audit, "bootstrap")["derived"]
     np.testing.assert_allclose(derived["estimates"], losses.mean(axis=1), rtol=0, atol=1e-12)
     assert_same_verdict(audit, certify_by_hand(audit, losses, chunk))
-    assert audit.certificate()["estimand"]["target"].endswith("at their natural prevalence")
+    assert audit.certificate().predicate.estimand["target"].endswith("at their natural prevalence")
 
 
 def test_reserved_rows_are_those_of_the_seed_and_the_others_are_development(
@@ -243,7 +243,7 @@ def test_strata_have_their_sizes_and_their_weights(
     np.testing.assert_allclose(found["derived"]["estimates"], by_hand, rtol=0, atol=1e-12)
     assert found["tests"] == [test, test]
     assert_same_verdict(audit, certify_by_hand(audit, losses, chunk))
-    words = audit.certificate()["estimand"]["target"]
+    words = audit.certificate().predicate.estimand["target"]
     assert words == f"{kind} of the strata of 'site' (weights a {weights[0]}, b {weights[1]})"
 
 
@@ -341,7 +341,7 @@ def test_a_target_file_is_used_whole(tmp_path: Path) -> None:
     derived = evidence_of(audit, "bootstrap")["derived"]
     np.testing.assert_allclose(derived["estimates"], losses.mean(axis=1), rtol=0, atol=1e-12)
     assert_same_verdict(audit, certify_by_hand(audit, losses, chunk))
-    assert "'target.csv'" in audit.certificate()["estimand"]["target"]
+    assert "'target.csv'" in audit.certificate().predicate.estimand["target"]
 
 
 def test_records_drawn_with_replacement_repeat_and_have_the_declared_number(
@@ -353,12 +353,12 @@ def test_records_drawn_with_replacement_repeat_and_have_the_declared_number(
     ids = np.asarray(chunk.records.ids)
     np.testing.assert_array_equal(ids, np.random.default_rng(7).integers(0, 260, size=400))
     assert len(set(ids.tolist())) < 260
-    (verdict,) = audit.certificate()["verdicts"]
+    (verdict,) = audit.certificate().to_dict()["verdicts"]
     assert verdict["n_records"] == {"Brier transfer": 400, "Brier risk": 400}
     derived = evidence_of(audit, "bootstrap")["derived"]
     np.testing.assert_allclose(derived["estimates"], losses.mean(axis=1), rtol=0, atol=1e-12)
     assert_same_verdict(audit, certify_by_hand(audit, losses, chunk))
-    assert "this empirical population" in audit.certificate()["estimand"]["target"]
+    assert "this empirical population" in audit.certificate().predicate.estimand["target"]
 
 
 def test_a_sample_without_replacement_is_tested_as_one(tmp_path: Path) -> None:
@@ -370,7 +370,7 @@ def test_a_sample_without_replacement_is_tested_as_one(tmp_path: Path) -> None:
         found["derived"]["estimates"], losses.mean(axis=1), rtol=0, atol=1e-12
     )
     assert_same_verdict(audit, certify_by_hand(audit, losses, chunk))
-    words = audit.certificate()["estimand"]["target"]
+    words = audit.certificate().predicate.estimand["target"]
     assert words == "the pool of 9,000 records that the target was drawn from"
 
 
@@ -400,7 +400,7 @@ def test_clusters_count_once_or_by_their_records(tmp_path: Path, weighting: str,
     )
     np.testing.assert_allclose(found["derived"]["estimates"], by_hand, rtol=0, atol=1e-12)
     assert_same_verdict(audit, certify_by_hand(audit, losses, chunk))
-    assert audit.certificate()["estimand"]["target"].endswith(over)
+    assert audit.certificate().predicate.estimand["target"].endswith(over)
 
 
 def test_a_target_record_without_a_cluster_is_refused_before_it_is_sealed(tmp_path: Path) -> None:
@@ -548,10 +548,10 @@ seeds = { first = 100 }
             np.array(second["derived"][key], dtype=np.float64),
             rtol=1e-9, atol=1e-12,
         )  # fmt: skip
-    verdicts = [a.certificate()["verdicts"][0] for a in (fitted, stored)]
+    verdicts = [a.certificate().to_dict()["verdicts"][0] for a in (fitted, stored)]
     assert verdicts[0]["decision"] == verdicts[1]["decision"]
     assert verdicts[0]["reliability_lower"] == verdicts[1]["reliability_lower"]
-    diagnostics = [a.certificate()["diagnostics"] for a in (fitted, stored)]
+    diagnostics = [a.certificate().to_dict()["diagnostics"] for a in (fitted, stored)]
     assert diagnostics[0]["auc"] == diagnostics[1]["auc"]
     assert diagnostics[0]["source_auc"] == diagnostics[1]["source_auc"]
 
@@ -618,7 +618,7 @@ def test_named_files_are_judged_each_by_itself(tmp_path: Path) -> None:
     releases = named_releases(tmp_path / "data")
     tight = BRIER.replace('limit = "0.30"', 'limit = "0.20"')
     audit = certified(tmp_path, HEAD + RESERVE + PROCEDURE + tight + releases + RELEASES_CLAIM)
-    certificate = audit.certificate()
+    certificate = audit.certificate().to_dict()
     decisions = {v["release"]: v["decision"] for v in certificate["verdicts"]}
     assert decisions == {"good": "validated", "also good": "validated", "noise": "violation"}
     assert certificate["level"] == "releases"
@@ -681,7 +681,7 @@ def test_draws_of_a_mechanism_may_be_named_releases(tmp_path: Path) -> None:
     put(table(), tmp_path / "data" / "table.csv")
     audit = certified(tmp_path, HEAD + RESERVE + PROCEDURE + BRIER + BOOTSTRAP + RELEASES_CLAIM)
     names = [f"bootstrap/{seed}" for seed in range(100, 105)]
-    assert [v["release"] for v in audit.certificate()["verdicts"]] == names
+    assert [v["release"] for v in audit.certificate().to_dict()["verdicts"]] == names
 
 
 def test_candidates_with_their_own_targets_are_one_family(tmp_path: Path) -> None:
@@ -699,7 +699,7 @@ def test_candidates_with_their_own_targets_are_one_family(tmp_path: Path) -> Non
             text += f'\n[[candidate.release]]\nname = "{kind}"\nfile = "{name}-{kind}.csv"\n'
         parts.append(text)
     audit = certified(tmp_path, HEAD + "".join(parts) + RELEASES_CLAIM)
-    certificate = audit.certificate()
+    certificate = audit.certificate().to_dict()
     assert [v["mechanism"] for v in certificate["verdicts"]] == [
         "north/one", "north/two", "south/one", "south/two",
     ]  # fmt: skip
@@ -746,7 +746,7 @@ seeds = { first = 10 }
     for i, draw in enumerate(draws):
         release = pd.read_parquet(audit.folder.store.path(draw["release"]))
         np.testing.assert_array_equal(release["first"], table(200, seed=50 + i)["first"])
-    redraws = audit.certificate()["redraws"]["files"]
+    redraws = audit.certificate().to_dict()["redraws"]["files"]
     assert redraws[0] == "the file in drawn, drawn by whoever made it"
 
 
@@ -1041,7 +1041,7 @@ colour = ["red", "green", "blue"]
 def test_a_private_mechanism_says_what_its_releases_cost(tmp_path: Path) -> None:
     put(table()[["site", "colour", "label"]], tmp_path / "data" / "table.csv")
     audit = certified(tmp_path, HEAD + PRIVATE + CLAIM)
-    (words,) = audit.certificate()["privacy"].values()
+    (words,) = audit.certificate().to_dict()["privacy"].values()
     assert words[0].startswith("Not private against whoever knows the seed")
     assert "One private fit (epsilon 2" in words[1]
     assert "is sampled 5 times" in words[1]

@@ -6,17 +6,20 @@ from typing import Any
 
 import pytest
 
+from proxyguard.audit.status import StandingVerdict
 from proxyguard.cli import show
+from proxyguard.modes.decision import Decision
 
 HOSTILE = "[bold red]x[/] \x1b[2J\x1b]0;title\x07 \u202eevil\r\n[link=http://a]y"
 
 
-def verdict(**changes: Any) -> dict[str, Any]:
-    return {
-        "mechanism": "m", "decision": "unresolved", "sentence": "It is open.", "target": 0.8,
+def verdict(**changes: Any) -> StandingVerdict:
+    shown = {
+        "mechanism": "m", "decision": Decision.UNRESOLVED, "sentence": "It is open.", "target": 0.8,
         "lower": 0.5, "upper": 0.95, "binding": "risk", "advice": "Draw more.", "certified": True,
-        **changes,
+        "warning": "", "together": "",
     }  # fmt: skip
+    return StandingVerdict(**{**shown, **changes})
 
 
 def test_a_verdict_has_mark_word_interval_binding_and_next(

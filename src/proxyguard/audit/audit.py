@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from proxyguard.audit import amend as amending
 from proxyguard.audit import draw as drawing
@@ -14,10 +14,18 @@ from proxyguard.audit import seal as sealing
 from proxyguard.audit.check import Check, check
 from proxyguard.audit.correct import correct, deviate
 from proxyguard.audit.data import DataFolders
-from proxyguard.audit.envelope import open_envelope
-from proxyguard.audit.folder import CERTIFICATE, DECLARATION, REPORTS, AuditFolder
-from proxyguard.audit.home import Home, default_home, processors, rotate_key
+from proxyguard.audit.folder import DECLARATION, REPORTS, AuditFolder
+from proxyguard.audit.home import Handover, Home, default_home, processors, rotate_key
 from proxyguard.audit.open import Opener
+from proxyguard.audit.outcome import (
+    CorrectiveCertificate,
+    FrozenReleases,
+    GivenGrant,
+    JudgedCandidate,
+    Registration,
+    SealedCertificate,
+    Sealing,
+)
 from proxyguard.audit.report import figures_of, write_report
 from proxyguard.audit.resolve import Progress, Workplace
 from proxyguard.audit.seal import Keeper
@@ -26,10 +34,8 @@ from proxyguard.audit.stated import software_versions
 from proxyguard.audit.status import Status, status_of
 from proxyguard.audit.template import TEMPLATE
 from proxyguard.audit.verify import TIMEOUT, Scope, Verification, verify
-from proxyguard.certificate.picks import read_picks
-from proxyguard.documents.grant import GrantStatement
-from proxyguard.documents.releases import ReleaseManifest
-from proxyguard.errors import RegistryError, StageError
+from proxyguard.documents.ledger import DesignText
+from proxyguard.errors import RegistryError
 from proxyguard.modes.count import ValidCount
 from proxyguard.registry.numbers import callback, listed, path, whole
 from proxyguard.seal.journal import Journal
@@ -92,36 +98,39 @@ class Audit:
         """Say whether the audit could succeed as declared, before anything irreversible."""
         return check(self.place)
 
-    def seal(self, *, passphrase: str | None = None, steward: str | None = None) -> dict[str, Any]:
+    def seal(self, *, passphrase: str | None = None, steward: str | None = None) -> Sealing:
         """Set the target aside and encrypt it."""
         keeper = Keeper(passphrase=passphrase, steward=steward)
         return sealing.seal(self.folder, self.home, self.place.data, keeper, software_versions())
 
-    def register(self) -> dict[str, Any]:
+    def register(self) -> Registration:
         """Resolve every rule and freeze the claim."""
-        return registering.register(self.place, self.home, software_versions())
+        registering.register(self.place, self.home, software_versions())
+        return Registration.of(self.folder)
 
-    def amend(self, reason: str, exclude: Sequence[tuple[str, int]] = ()) -> dict[str, Any]:
+    def amend(self, reason: str, exclude: Sequence[tuple[str, int]] = ()) -> Registration:
         """Register `audit.toml` as it stands now, before any outcome is seen."""
-        return amending.amend(
+        amending.amend(
             self.place, self.home, software_versions(), reason=reason, exclude=tuple(exclude)
         )
+        return Registration.of(self.folder)
 
-    def draw(self, again: Sequence[tuple[str | None, int]] = ()) -> ReleaseManifest:
+    def draw(self, again: Sequence[tuple[str | None, int]] = ()) -> FrozenReleases:
         """Draw every registered release and freeze them.
 
         ``again`` are seeds, each with its mechanism or None for all, whose draws wait already
         and are dropped and made again; the record says so.
         """
-        return drawing.draw(self.place, self.home, again)
+        return FrozenReleases(manifest=drawing.draw(self.place, self.home, again))
 
-    def grant(self, steward_key: Path | str, *, again: str | None = None) -> GrantStatement:
+    def grant(self, steward_key: Path | str, *, again: str | None = None) -> GivenGrant:
         """Release the target's key for what is registered and frozen now: the steward's step.
 
         Records that were granted before are refused, unless ``again`` says why not; the
         certificate repeats that, and has no guarantee.
         """
-        return granting.grant(self.folder, Path(steward_key), self.home.lineage, again)
+        statement = granting.grant(self.folder, Path(steward_key), self.home.lineage, again)
+        return GivenGrant(statement=statement)
 
     def open(
         self,
@@ -130,22 +139,21 @@ class Audit:
         passphrase: str | None = None,
         write_records: bool = False,
         most: int | None = None,
-    ) -> dict[str, Any] | None:
-        """Open the target, score, certify; return the certificate's content.
+    ) -> SealedCertificate | None:
+        """Open the target, score, certify; return the certificate.
 
         ``most`` stops a sequential audit after so many further draws, with nothing to
         return unless it was decided.
         """
-        predicate: dict[str, Any] | None
         if self.journal().ledger.schedule is Schedule.SEQUENTIAL:
-            opener = self._sequential(key_file, passphrase)
-            predicate = opener.run(most)
+            if self._sequential(key_file, passphrase).run(most) is None:
+                return None
         else:
-            predicate = Opener(
+            Opener(
                 self.place, self.home, key_file=_path(key_file), passphrase=passphrase,
                 write_records=write_records,
             ).open()  # fmt: skip
-        return predicate
+        return self.certificate()
 
     def submit(
         self,
@@ -153,15 +161,16 @@ class Audit:
         *,
         key_file: Path | str | None = None,
         passphrase: str | None = None,
-    ) -> dict[str, Any]:
+    ) -> JudgedCandidate:
         """Judge the next candidate of a stream."""
         return self._sequential(key_file, passphrase).submit(Path(candidate))
 
     def close(
         self, *, key_file: Path | str | None = None, passphrase: str | None = None
-    ) -> dict[str, Any]:
+    ) -> SealedCertificate:
         """End a stream and certify its rounds."""
-        return self._sequential(key_file, passphrase).close()
+        self._sequential(key_file, passphrase).close()
+        return self.certificate()
 
     def deviate(self, reason: str) -> None:
         """Record, after opening, that something was not done as registered."""
@@ -171,11 +180,11 @@ class Audit:
     def correct(
         self,
         reason: str,
-        design: dict[str, Any] | str,
+        design: DesignText,
         *,
         key_file: Path | str | None = None,
         passphrase: str | None = None,
-    ) -> dict[str, Any]:
+    ) -> CorrectiveCertificate:
         """Add a corrective certificate under a changed sampling design, once.
 
         Its test is the registered one where that covers the design, and the default for it
@@ -183,16 +192,16 @@ class Audit:
         second one is recorded as a deviation, and what is returned then has no verdict.
         """
         opener = Opener(self.place, self.home, key_file=_path(key_file), passphrase=passphrase)
-        found = correct(self.folder, self.home, reason, design, opener)
+        corrected = correct(self.folder, self.home, reason, design, opener)
         self._rewrite_report()
-        return found
+        return corrected
 
-    def rotate_key(self) -> dict[str, str]:
+    def rotate_key(self) -> Handover:
         """Hand the audit over to a new signing key: recorded, and signed by the old one.
 
         Returns
         -------
-        The identities ``from`` and ``to``. The old key is kept in the home's ``retired/``,
+        The identities before and after. The old key is kept in the home's ``retired/``,
         because what was encrypted for it opens with it alone.
         """
         handed = rotate_key(self.folder, self.home)
@@ -260,7 +269,7 @@ class Audit:
 
     def run(
         self, *, key_file: Path | str | None = None, passphrase: str | None = None
-    ) -> dict[str, Any] | None:
+    ) -> SealedCertificate | None:
         """Do all remaining steps."""
         ledger = self.journal().ledger
         if not ledger.has(Stage.SEALED):
@@ -275,13 +284,9 @@ class Audit:
             return self.certificate()
         return self.open(key_file=key_file, passphrase=passphrase)
 
-    def certificate(self) -> dict[str, Any]:
-        """Return what the certificate says."""
-        if not self.folder.has(CERTIFICATE):
-            raise StageError("there is no certificate yet; run proxyguard open")
-        value, _ = open_envelope(self.folder.read(CERTIFICATE))
-        found: dict[str, Any] = value["predicate"]
-        return found
+    def certificate(self) -> SealedCertificate:
+        """Return the certificate that the ledger records."""
+        return SealedCertificate.of(self.folder, self.journal())
 
     def picks(self) -> dict[str, ValidCount]:
         """Return, for each mechanism, how many of any releases that one picks are valid.
@@ -289,13 +294,7 @@ class Audit:
         ``audit.picks()["bootstrap"].of(["100", "101"])`` is the number that the report shows
         for these two, and holds with the registered confidence for every choice at once.
         """
-        record = self.certificate().get("picks")
-        if record is None:
-            raise RegistryError(
-                "picks: no budget was registered for choosing releases after looking, so nothing "
-                "can be said about a choice; register [picks] in an audit on a fresh target"
-            )
-        return read_picks(record)
+        return self.certificate().picks()
 
     def journal(self) -> Journal:
         """Return the ledger as it stands on the disk."""

@@ -15,11 +15,13 @@ from proxyguard.audit.folder import CORRECTION, RELEASES, AuditFolder
 from proxyguard.audit.home import Home
 from proxyguard.audit.measures import design_of, measures_of
 from proxyguard.audit.open import Opener
+from proxyguard.audit.outcome import CorrectiveCertificate
 from proxyguard.audit.register import check_claim, check_sizes
 from proxyguard.certificate.wording import corrective_sentence
+from proxyguard.documents.certificate import Correction
 from proxyguard.documents.document import FORMAT
 from proxyguard.documents.evidence import FixedEvidence
-from proxyguard.documents.ledger import Corrected, Deviated
+from proxyguard.documents.ledger import Corrected, DesignText, Deviated
 from proxyguard.documents.registry import Registry
 from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.errors import RegistryError, StageError
@@ -46,8 +48,8 @@ def deviate(folder: AuditFolder, home: Home, reason: str) -> None:
 
 
 def correct(
-    folder: AuditFolder, home: Home, reason: str, design: dict[str, Any] | str, opener: Opener
-) -> dict[str, Any]:
+    folder: AuditFolder, home: Home, reason: str, design: DesignText, opener: Opener
+) -> CorrectiveCertificate:
     """Score again under a changed design and record the result as the correction.
 
     Where there is one already, the wish for another is recorded as a deviation, nothing is
@@ -63,15 +65,14 @@ def correct(
         before = journal.ledger.find(Corrected)
         if before:
             if before[0].body.design == design:
-                recorded: dict[str, Any] = folder.read_json(CORRECTION)
-                return recorded
+                return CorrectiveCertificate(document=folder.document(Correction, CORRECTION))
             again = Deviated(
                 reason=f"a second correction was asked for and decides nothing: {reason}",
                 design=design,
                 time=now(),
             )
             journal.record(again, home.signing_key())
-            return {"deviation": again.reason, "design": design}
+            return CorrectiveCertificate(document=None, deviation=again.reason, design=design)
         evidence = opener.rescore(journal, corrected)
         assert isinstance(evidence, FixedEvidence)  # other audits have no correction
         value = correction_of(folder, registry, corrected, design, reason, evidence)
@@ -87,7 +88,7 @@ def correct(
             "the correction",
         )
         journal.record(corrected_entry, home.signing_key())
-    return value
+    return CorrectiveCertificate(document=Correction.of(value, CORRECTION))
 
 
 def correction_of(

@@ -227,18 +227,18 @@ def _decide_releases(
     claim: Claim, read: Mapping[str, ReleaseEvidence], seed: int, basis: str
 ) -> dict[str, Any]:
     certificate = certify_release_evidence(claim, read, seed=seed, basis=basis)
-    whole = certificate.to_dict()
-    verdicts = whole.pop("verdicts")
+    family = certificate.to_dict()
+    del family["verdicts"]
     return {
         "verdicts": [
             {
-                **v,
-                "mechanism": f"{v['member']}/{v['release']}",
-                "sentence": release_sentence(v, alpha=claim.alpha, beta=claim.beta),
+                **verdict.to_dict(),
+                "mechanism": verdict.name,
+                "sentence": release_sentence(verdict.to_dict(), alpha=claim.alpha, beta=claim.beta),
             }
-            for v in verdicts
+            for verdict in certificate.verdicts
         ],
-        "family": whole,
+        "family": family,
         "text": str(certificate),
     }
 
@@ -267,7 +267,7 @@ def _secondary(
     found: dict[str, dict[str, Any]]
     if not isinstance(claim, MechanismClaim):
         verdicts = certify_release_evidence(claim, read, seed=int(evidence.seed)).verdicts
-        found = {f"{v.member}/{v.release}": {"decision": v.decision.value} for v in verdicts}
+        found = {verdict.name: {"decision": verdict.decision.value} for verdict in verdicts}
     else:
         family = certify_evidence(claim, audits)
         found = {

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from proxyguard.audit.audit import Audit
+from proxyguard.audit.outcome import SealedCertificate
 from proxyguard.audit.resolve import Progress
 
 DECLARATION = """\
@@ -88,7 +88,7 @@ alpha = "0.05"
 
 def run_demo(
     folder: Path, progress: Progress, say: Callable[[str], None] | None
-) -> tuple[Path, dict[str, Any], bool]:
+) -> tuple[Path, SealedCertificate, bool]:
     """Run the audit in ``folder``, or beside it where one is there already; verify it."""
     speak = say or (lambda text: None)
     place = folder
@@ -114,9 +114,9 @@ def run_demo(
     speak("draw      3 x 40 releases, a classifier is trained on each, all are frozen")
     audit.draw()
     speak("open      the target is opened once, every release is scored, the certificate is signed")
-    predicate = audit.open()
-    assert predicate is not None  # a fixed audit certifies when it is opened
-    return audit.folder.path, predicate, audit.verify().good
+    certificate = audit.open()
+    assert certificate is not None  # a fixed audit certifies when it is opened
+    return audit.folder.path, certificate, audit.verify().good
 
 
 def write_digits(folder: Path) -> None:

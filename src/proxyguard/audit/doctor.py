@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from proxyguard.audit.home import Home, default_home, processors
 from proxyguard.draw.confine import guard_here
 from proxyguard.errors import ProxyGuardError
 from proxyguard.seal.storage import exclusive, write_atomic
 
+if TYPE_CHECKING:
+    from proxyguard.documents.canonical import Plain
 
-def examine(home: Path | None) -> dict[str, Any]:
-    """Return facts about this machine, and what would stand in an audit's way."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitness:
+    """Facts about a machine, and what would stand in an audit's way."""
+
+    facts: dict[str, str]
+    problems: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Plain]:
+        """Return plain values, ready for JSON."""
+        return {"facts": dict(self.facts), "problems": list(self.problems)}
+
+
+def examine(home: Path | None) -> Fitness:
+    """Return what this machine has, for an audit."""
     from proxyguard.audit.stated import software_versions
 
     place = Home(default_home() if home is None else home)
@@ -40,4 +56,4 @@ def examine(home: Path | None) -> dict[str, Any]:
         facts["disk"] = "files can be locked, flushed and replaced"
     except (ProxyGuardError, OSError) as error:
         problems.append(f"files cannot be locked or replaced safely: {error}")
-    return {"facts": facts, "problems": problems}
+    return Fitness(facts=facts, problems=tuple(problems))

@@ -156,7 +156,19 @@ def load_key_file(path: Path) -> KeyFile:
     return KeyFile(secret)
 
 
-def rotate_key(folder: AuditFolder, home: Home) -> dict[str, str]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handover:
+    """From which identity to which one an audit was handed over."""
+
+    before: str
+    after: str
+
+    def to_dict(self) -> dict[str, str]:
+        """Return plain values, ready for JSON."""
+        return {"from": self.before, "to": self.after}
+
+
+def rotate_key(folder: AuditFolder, home: Home) -> Handover:
     """Hand an audit over from the key that signs it to a new one; both are in this home.
 
     The first audit makes the new key, which is the home's own from then on; the others of this
@@ -170,7 +182,7 @@ def rotate_key(folder: AuditFolder, home: Home) -> dict[str, str]:
         old, present = home.key_of(before), home.signing_key()
         if home.next_path.exists() and old.public == SigningKey.load(home.next_path).public:
             home.retire()  # the run before was killed after it had recorded this rotation
-            return {"from": present.identity, "to": before}
+            return Handover(before=present.identity, after=before)
         new = present
         if old.public == present.public:
             if not home.next_path.exists():
@@ -179,4 +191,4 @@ def rotate_key(folder: AuditFolder, home: Home) -> dict[str, str]:
         journal.rotate(old, new, now())
         if old.public == present.public:
             home.retire()
-    return {"from": before, "to": new.identity}
+    return Handover(before=before, after=new.identity)

@@ -38,6 +38,7 @@ from proxyguard.report.compare import Compared, Comparison, compare
 from proxyguard.report.content import Report, Sources, bindings_of, build_report
 from proxyguard.report.html import comparison_page, to_html
 from proxyguard.report.markdown import comparison_markdown, to_markdown
+from proxyguard.report.notebook import report_fragment
 from proxyguard.report.rows import to_csv
 from proxyguard.report.values import to_json
 from proxyguard.seal.canonical import canonical_bytes
@@ -172,6 +173,17 @@ def figures_of(folder: AuditFolder, journal: Journal, scheme: str) -> dict[str, 
     sources = sources_of(folder, journal)
     found = pictures_of(build_report(sources), sources)
     return {about: [to_figure(one, scheme=scheme) for one in own] for about, own in found.items()}
+
+
+def page_of(folder: AuditFolder) -> str:
+    """Return the report of a certified audit as a page."""
+    sources = sources_of(folder, folder.journal())
+    return to_html(build_report(sources), sources)
+
+
+def fragment_of(folder: AuditFolder) -> str:
+    """Return the verdicts of a certified audit and the tables behind them, for a notebook."""
+    return report_fragment(report_of(folder, folder.journal()))
 
 
 def report_bytes(folder: AuditFolder, journal: Journal) -> dict[str, bytes]:

@@ -19,6 +19,7 @@ from proxyguard.audit.home import Home
 from proxyguard.audit.limits import planned_records
 from proxyguard.audit.lineage import Fingerprinted, fingerprint_parts, refuse_leaks
 from proxyguard.audit.loss_file import check_bounds, read_loss_file
+from proxyguard.audit.outcome import Sealing
 from proxyguard.documents.ledger import DevelopmentRole, Overlap, Sealed, SealedMember
 from proxyguard.errors import RegistryError, StageError, TableError
 from proxyguard.registry.declaration import Declaration, Member
@@ -52,7 +53,7 @@ class Keeper:
 
 def seal(
     folder: AuditFolder, home: Home, data: DataFolders, keeper: Keeper, software: dict[str, str]
-) -> dict[str, Any]:
+) -> Sealing:
     """Seal every target of the declaration, write the development parts, record the step."""
     declaration = folder.declaration()
     key = home.make_signing_key()
@@ -95,7 +96,7 @@ def seal(
         )
         journal.record(sealed, key)
         home.lineage.confirm(audit)
-    return {**sealed.to_dict(), "warnings": warnings}
+    return Sealing(record=sealed, warnings=tuple(warnings))
 
 
 def _refuse_inside(folder: AuditFolder, member: Member, data: DataFolders) -> None:

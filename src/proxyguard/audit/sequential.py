@@ -17,6 +17,7 @@ from proxyguard.audit.folder import ADVICE, CERTIFICATE, EVIDENCE
 from proxyguard.audit.grant import read_grant, release_set
 from proxyguard.audit.integrity import check_folder
 from proxyguard.audit.open import Opener, subjects_of
+from proxyguard.audit.outcome import JudgedCandidate
 from proxyguard.audit.report import advice_record, write_report
 from proxyguard.audit.sequential_claim import (
     level_and_seed,
@@ -80,7 +81,7 @@ class SequentialOpener(Opener):
                 return None
             return self._conclude(journal, registry, target, author, grant)
 
-    def submit(self, candidate: Path) -> dict[str, Any]:
+    def submit(self, candidate: Path) -> JudgedCandidate:
         """Judge the next candidate of a stream on its own batch of target records."""
         author = self.home.signing_key()
         with writing(self.folder.path) as journal:

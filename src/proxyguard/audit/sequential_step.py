@@ -20,6 +20,7 @@ from proxyguard.audit.jobs import WORKER
 from proxyguard.audit.manifest import check_declared, repeats
 from proxyguard.audit.measures import measures_of
 from proxyguard.audit.open import Opener
+from proxyguard.audit.outcome import JudgedCandidate
 from proxyguard.audit.resolve import MemberDevelopment
 from proxyguard.audit.score import slice_chunk
 from proxyguard.audit.sequential_claim import committed_records, reading_for
@@ -34,6 +35,7 @@ from proxyguard.evidence.record import evidence_record
 from proxyguard.evidence.releases import ReleaseEvidence, evidence_of
 from proxyguard.exact.multiplicity import spending_level
 from proxyguard.losses.cell import Reading
+from proxyguard.modes.decision import Decision
 from proxyguard.registry.declaration import Member
 from proxyguard.registry.fields import number
 from proxyguard.seal.entropy import now
@@ -158,7 +160,7 @@ class Step:
         self.journal.record(scored, self._signer())
         return favorable
 
-    def judge(self, draw: MadeDraw) -> dict[str, Any]:
+    def judge(self, draw: MadeDraw) -> JudgedCandidate:
         """Judge a committed candidate on the next batch, record the round, and return it."""
         claim = self._registry.declaration.claim
         count = len(self.journal.ledger.find(Judged)) + 1
@@ -175,13 +177,13 @@ class Step:
             time=now(),
         )
         self.journal.record(judged, self._signer())
-        return {
-            "round": count,
-            "decision": judged.decision,
-            "level": judged.level,
-            "pvalue": pvalue,
-            "candidate": draw.label,
-        }
+        return JudgedCandidate(
+            candidate=draw.label,
+            number=count,
+            decision=Decision(judged.decision),
+            pvalue=pvalue,
+            level=level,
+        )
 
     def next_batch(self) -> Batch:
         """Return the records of the next round; an error where none are left."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 from proxyguard.audit.folder import (
     CERTIFICATE,
@@ -15,11 +15,40 @@ from proxyguard.audit.folder import (
 )
 from proxyguard.documents.ledger import Deviated, Sealed
 from proxyguard.errors import SealError
+from proxyguard.modes.decision import Decision
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Schedule, Stage
 
 if TYPE_CHECKING:
+    from proxyguard.documents.canonical import Plain
     from proxyguard.report.content import Report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedStep:
+    """One entry of the ledger."""
+
+    index: int
+    stage: str
+    time: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingVerdict:
+    """A verdict as the report has it: interval, what binds, what would settle it."""
+
+    mechanism: str
+    decision: Decision
+    sentence: str
+    target: float | None
+    lower: float | None
+    upper: float | None
+    certified: bool  # whether the bounds are, or the decision alone
+    together: str  # how sure both ends of the interval are
+    warning: str  # that no guarantee remains, and why
+    binding: str
+    advice: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,30 +56,19 @@ class Status:
     """The steps that are recorded and the next command."""
 
     name: str | None
-    steps: tuple[dict[str, Any], ...]
+    steps: tuple[RecordedStep, ...]
     next: str
     head: str
     signer: str | None
-    verdicts: tuple[dict[str, Any], ...] = ()
+    verdicts: tuple[StandingVerdict, ...] = ()
     guarantee: str | None = None  # of the certificate, with what was admitted later
     attestation: str | None = None
     deviations: tuple[str, ...] = ()
     no_grant: str | None = None  # why the file in a grant's place is none for this folder
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return {
-            "name": self.name,
-            "steps": list(self.steps),
-            "next": self.next,
-            "head": self.head,
-            "signer": self.signer,
-            "verdicts": list(self.verdicts),
-            "guarantee": self.guarantee,
-            "attestation": self.attestation,
-            "deviations": list(self.deviations),
-            "no_grant": self.no_grant,
-        }
+    def to_dict(self) -> dict[str, Plain]:
+        """Return plain values, ready for JSON."""
+        return asdict(self)
 
 
 def status_of(folder: AuditFolder) -> Status:
@@ -67,12 +85,12 @@ def status_of(folder: AuditFolder) -> Status:
     return Status(
         name=sealed[0].body.name if sealed else None,
         steps=tuple(
-            {
-                "index": entry.index,
-                "stage": entry.stage.value,
-                "time": entry.body.time,
-                "digest": entry.digest,
-            }
+            RecordedStep(
+                index=entry.index,
+                stage=entry.stage.value,
+                time=entry.body.time,
+                digest=entry.digest,
+            )
             for entry in ledger.entries
         ),
         next=_next(folder, journal, granted=folder.has(GRANT) and no_grant is None),
@@ -103,23 +121,22 @@ def _why_no_grant(folder: AuditFolder, journal: Journal) -> str | None:
     return None
 
 
-def _verdicts(report: Report) -> tuple[dict[str, Any], ...]:
-    """Return the verdicts as the report has them: interval, what binds, what would settle it."""
+def _verdicts(report: Report) -> tuple[StandingVerdict, ...]:
     advice = {one["mechanism"]: one["sentence"] for one in report.advice}
     return tuple(
-        {
-            "mechanism": verdict.name,
-            "decision": verdict.decision.lower(),
-            "sentence": verdict.sentence,
-            "target": verdict.target,
-            "lower": verdict.lower,
-            "upper": verdict.upper,
-            "certified": verdict.certified,
-            "together": verdict.together,
-            "warning": verdict.warning,
-            "binding": verdict.binding,
-            "advice": advice.get(verdict.name, ""),
-        }
+        StandingVerdict(
+            mechanism=verdict.name,
+            decision=Decision(verdict.decision.lower()),
+            sentence=verdict.sentence,
+            target=verdict.target,
+            lower=verdict.lower,
+            upper=verdict.upper,
+            certified=verdict.certified,
+            together=verdict.together,
+            warning=verdict.warning,
+            binding=verdict.binding,
+            advice=advice.get(verdict.name, ""),
+        )
         for verdict in report.verdicts
     )
 

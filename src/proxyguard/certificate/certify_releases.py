@@ -26,6 +26,8 @@ from proxyguard.registry.requirement import Requirement, as_requirements
 if TYPE_CHECKING:
     import pandas as pd
 
+    from proxyguard.documents.canonical import Plain
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Member:
@@ -51,9 +53,7 @@ class ReleaseCertificate:
     @property
     def validated(self) -> tuple[str, ...]:
         """The validated releases, as ``member/release``."""
-        return tuple(
-            f"{v.member}/{v.release}" for v in self.verdicts if v.decision is Decision.VALIDATED
-        )
+        return tuple(v.name for v in self.verdicts if v.decision is Decision.VALIDATED)
 
     @property
     def requirements(self) -> tuple[Requirement, ...]:
@@ -71,7 +71,7 @@ class ReleaseCertificate:
     def _repr_html_(self) -> str:
         return fragment_of(self)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Plain]:
         """Return the verdicts as plain values, ready for JSON."""
         return {
             "mode": self.claim.mode,
@@ -81,18 +81,7 @@ class ReleaseCertificate:
             "seed": self.seed,
             "seed_given_by_caller": self.seed_given,
             "basis": self.basis,
-            "verdicts": [
-                {
-                    "member": v.member,
-                    "release": v.release,
-                    "decision": v.decision.value,
-                    "pvalue": v.pvalue,
-                    "adjusted": v.adjusted,
-                    "binding": v.binding,
-                    "violated": list(v.violated),
-                }
-                for v in self.verdicts
-            ],
+            "verdicts": [verdict.to_dict() for verdict in self.verdicts],
             "not_claimed": list(wording.not_claimed(self.requirements)),
         }
 

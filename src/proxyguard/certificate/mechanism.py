@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from proxyguard.registry.choices import Family
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from proxyguard.documents.canonical import Plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -94,7 +96,7 @@ class Certificate:
     def _repr_html_(self) -> str:
         return fragment_of(self)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Plain]:
         """Return the certificate as plain values, ready for JSON."""
         return {
             "mechanism": self.mechanism,
@@ -162,7 +164,7 @@ class FamilyCertificate(Mapping[str, Certificate]):
     def _repr_html_(self) -> str:
         return fragment_of(self)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Plain]:
         """Return every certificate as plain values, ready for JSON."""
         return {name: certificate.to_dict() for name, certificate in self.items()}
 
@@ -258,7 +260,7 @@ def evidence_frame(mechanism: str, evidence: ReleaseEvidence) -> pd.DataFrame:
     )
 
 
-def _bound_dict(bound: ReliabilityBound) -> dict[str, Any]:
+def _bound_dict(bound: ReliabilityBound) -> dict[str, Plain]:
     return {
         "value": bound.value,
         "rests_on": bound.rests_on,

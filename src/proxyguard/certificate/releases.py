@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,9 @@ from proxyguard.exact.multiplicity import holm, holm_adjusted
 from proxyguard.modes.decision import Decision
 from proxyguard.modes.violation import pooled_violations
 from proxyguard.registry.budget import Budget
+
+if TYPE_CHECKING:
+    from proxyguard.documents.canonical import Plain
 
 Array = NDArray[np.float64]
 
@@ -28,6 +32,23 @@ class ReleaseVerdict:
     adjusted: float
     binding: str  # the requirement with the largest p-value
     violated: tuple[str, ...]  # requirements detected above their limit
+
+    @property
+    def name(self) -> str:
+        """What the release is called beside those of other members."""
+        return f"{self.member}/{self.release}"
+
+    def to_dict(self) -> dict[str, Plain]:
+        """Return plain values, ready for JSON."""
+        return {
+            "member": self.member,
+            "release": self.release,
+            "decision": self.decision.value,
+            "pvalue": self.pvalue,
+            "adjusted": self.adjusted,
+            "binding": self.binding,
+            "violated": list(self.violated),
+        }
 
 
 def decide_releases(

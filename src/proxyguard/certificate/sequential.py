@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -41,6 +41,9 @@ from proxyguard.registry.numbers import (
 )
 from proxyguard.registry.requirement import Requirement, as_requirements
 from proxyguard.registry.test import ComponentTest
+
+if TYPE_CHECKING:
+    from proxyguard.documents.canonical import Plain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -281,7 +284,7 @@ class SequentialAudit:
     def _repr_html_(self) -> str:
         return fragment_of(self)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Plain]:
         """Return the audit so far as plain values, ready for JSON."""
         return {
             "decision": self.decision.value,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
 
@@ -24,6 +24,9 @@ from proxyguard.registry.design import Design, WithoutReplacement, as_design
 from proxyguard.registry.numbers import Level, as_seed, exact
 from proxyguard.registry.requirement import Requirement, as_requirements
 from proxyguard.registry.test import ComponentTest
+
+if TYPE_CHECKING:
+    from proxyguard.documents.canonical import Plain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +91,7 @@ class CandidateStream:
     def _repr_html_(self) -> str:
         return fragment_of(self)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Plain]:
         """Return all rounds as plain values, ready for JSON."""
         return {
             "alpha": str(self._claim.alpha),

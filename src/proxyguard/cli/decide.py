@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +20,9 @@ from proxyguard.cli.options import (
     ask_passphrase,
     audit_of,
 )
+
+if TYPE_CHECKING:
+    from proxyguard.audit.outcome import JudgedCandidate, SealedCertificate
 
 
 def draw(
@@ -50,18 +53,15 @@ def draw(
             words = ask_passphrase(passphrase)
             _show_round(audit.submit(candidate, key_file=key_file, passphrase=words), folder, json)
             return
-        manifest = audit.draw(seeds)
+        releases = audit.draw(seeds)
     if json:
-        show.give(show.with_head(manifest.to_dict(), folder))
+        show.give(show.with_head(releases.to_dict(), folder))
         return
-    from proxyguard.documents.releases import FailedDraw
-
-    for mechanisms in manifest.members.values():
-        for name, group in mechanisms.items():
-            failed = [draw for draw in group.draws if isinstance(draw, FailedDraw)]
-            show.say(f"{name}: {len(group.draws)} draws frozen, {len(failed)} failed")
-            for draw in failed:
-                show.say(f"    seed {draw.seed}: {draw.error}")
+    for frozen in releases.mechanisms:
+        failed = frozen.failed
+        show.say(f"{frozen.mechanism}: {len(frozen.draws)} draws frozen, {len(failed)} failed")
+        for draw in failed:
+            show.say(f"    seed {draw.seed}: {draw.error}")
     show.say_head(folder)
     show.say(f"Next: proxyguard open {folder}")
 
@@ -168,12 +168,12 @@ def open_(
     with show.bars(json) as progress:
         audit = audit_of(folder, home, data, workers, progress)
         if finish:
-            predicate: dict[str, Any] | None = audit.close(key_file=key_file, passphrase=words)
+            certificate: SealedCertificate | None = audit.close(key_file=key_file, passphrase=words)
         else:
-            predicate = audit.open(
+            certificate = audit.open(
                 key_file=key_file, passphrase=words, write_records=records, most=most
             )
-    _finish(predicate, folder, json)
+    _finish(certificate, folder, json)
 
 
 def run(
@@ -188,8 +188,8 @@ def run(
     words = ask_passphrase(passphrase)
     with show.bars(json) as progress:
         audit = audit_of(folder, home, data, workers, progress)
-        predicate = audit.run(key_file=key_file, passphrase=words)
-    _finish(predicate, folder, json)
+        certificate = audit.run(key_file=key_file, passphrase=words)
+    _finish(certificate, folder, json)
 
 
 def deviate(
@@ -211,10 +211,10 @@ def rotate_key(folder: Folder, home: Home = None, json: Json = False) -> None:
     """Hand the audit over to a new signing key; the old key signs that in the ledger."""
     handed = audit_of(folder, home, None, None, None).rotate_key()
     if json:
-        show.give(show.with_head(handed, folder))
+        show.give(show.with_head(handed.to_dict(), folder))
         return
-    show.say(f"Handed over from {handed['from'][:64]}")
-    show.say(f"              to {handed['to'][:64]}")
+    show.say(f"Handed over from {handed.before[:64]}")
+    show.say(f"              to {handed.after[:64]}")
     show.say("Tell those who check your audits; hand over your other audits in the same way.")
     show.say_head(folder)
 
@@ -243,26 +243,26 @@ def correct(
     except tomllib.TOMLDecodeError as error:
         raise typer.BadParameter(f"--design is no TOML value: {error}") from None
     with show.bars(json) as progress:
-        found = audit_of(folder, home, data, None, progress).correct(
+        corrected = audit_of(folder, home, data, None, progress).correct(
             reason, value, key_file=key_file, passphrase=ask_passphrase(passphrase)
         )
     if json:
-        show.give(show.with_head(found, folder))
+        show.give(show.with_head(corrected.to_dict(), folder))
         return
-    if "deviation" in found:
-        show.say(f"Recorded as a deviation: {found['deviation']}")
+    if corrected.deviation is not None:
+        show.say(f"Recorded as a deviation: {corrected.deviation}")
         show.say_head(folder)
         return
     show.say("Corrective certificate, which does not replace the registered one:")
     # Without the mark and colour of a verdict: what was chosen after opening decides nothing.
-    for verdict in found["verdicts"]:
-        show.say(f"{verdict['mechanism']}:")
-        show.say(f"    {verdict['sentence']}")
+    for verdict in corrected.verdicts:
+        show.say(f"{verdict.mechanism}:")
+        show.say(f"    {verdict.sentence}")
     show.say_head(folder)
 
 
-def _finish(predicate: dict[str, Any] | None, folder: Path, json: bool) -> None:
-    if predicate is None:
+def _finish(certificate: SealedCertificate | None, folder: Path, json: bool) -> None:
+    if certificate is None:
         if json:
             show.give(show.with_head({"finished": False}, folder))
         else:
@@ -270,24 +270,23 @@ def _finish(predicate: dict[str, Any] | None, folder: Path, json: bool) -> None:
             show.say_head(folder)
         raise typer.Exit(show.Exit.UNRESOLVED)
     if json:
-        show.give(show.with_head(predicate, folder))
+        show.give(show.with_head(certificate.to_dict(), folder))
     else:
-        show.show_outcome(folder, predicate)
+        show.show_outcome(folder, certificate)
         show.say_head(folder)
         show.say(f"Report: {folder / 'report.html'}")
         show.say(f"Anyone can check this: proxyguard verify {folder}")
-    raise typer.Exit(show.outcome_code(folder, predicate))
+    raise typer.Exit(show.outcome_code(folder, certificate))
 
 
-def _show_round(found: dict[str, Any], folder: Path, json: bool) -> None:
+def _show_round(judged: JudgedCandidate, folder: Path, json: bool) -> None:
     if json:
-        show.give(show.with_head(found, folder))
+        show.give(show.with_head(judged.to_dict(), folder))
     else:
-        decision = found["decision"]
         show.say(
-            f"{show.MARKS[decision]}: round {found['round']}, {found['candidate']} "
-            f"(p {found['pvalue']:.3g}, level {float(found['level']):.3g})",
-            style=show.STYLES[decision],
+            f"{show.MARKS[judged.decision]}: round {judged.number}, {judged.candidate} "
+            f"(p {judged.pvalue:.3g}, level {judged.level:.3g})",
+            style=show.STYLES[judged.decision],
         )
         show.say_head(folder)
-    raise typer.Exit(show.verdict_code([found]))
+    raise typer.Exit(show.verdict_code([judged.decision]))

@@ -21,12 +21,12 @@ def demo(
     from proxyguard.audit.demo import run_demo
 
     with show.bars(json) as progress:
-        place, predicate, good = run_demo(folder, progress, None if json else show.say)
+        place, certificate, good = run_demo(folder, progress, None if json else show.say)
     if json:
-        show.give({"folder": str(place), "verified": good, "certificate": predicate})
+        show.give({"folder": str(place), "verified": good, "certificate": certificate.to_dict()})
         return
     show.say()
-    show.show_outcome(place, predicate)
+    show.show_outcome(place, certificate)
     show.say()
     show.say(f"Report:  {place / 'report.html'}")
     show.say(f"Check:   proxyguard verify {place}   -> {'everything holds' if good else 'BROKEN'}")

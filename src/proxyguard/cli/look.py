@@ -182,7 +182,7 @@ def status(folder: Folder, json: Json = False) -> None:
         return
     show.say(found.name or "not sealed yet")
     for step in found.steps:
-        show.say(f"  {step['index']:>3}  {step['stage']:<10} {step['time']}")
+        show.say(f"  {step.index:>3}  {step.stage:<10} {step.time}")
     if found.verdicts:
         show.say()
         show.show_verdicts(found.verdicts)
@@ -219,12 +219,12 @@ def doctor(home: Home = None, json: Json = False) -> None:
 
     found = examine(home)
     if json:
-        show.give(found)
+        show.give(found.to_dict())
     else:
-        for name, value in found["facts"].items():
-            show.say(f"{name}: {value}")
-        for problem in found["problems"]:
+        for name, words in found.facts.items():
+            show.say(f"{name}: {words}")
+        for problem in found.problems:
             show.say(f"problem: {problem}")
-        show.say("All well." if not found["problems"] else "See the problems above.")
-    if found["problems"]:
+        show.say("All well." if not found.problems else "See the problems above.")
+    if found.problems:
         raise typer.Exit(show.Exit.ERROR)

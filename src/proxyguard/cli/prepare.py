@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,6 +18,9 @@ from proxyguard.cli.options import (
     ask_passphrase,
     audit_of,
 )
+
+if TYPE_CHECKING:
+    from proxyguard.audit.outcome import Registration
 
 
 def init(
@@ -78,20 +81,18 @@ def seal(
 ) -> None:
     """Set the target aside and encrypt it; write the development part beside it."""
     words = ask_passphrase(passphrase, confirm=True)
-    body = audit_of(folder, home, data, None, None).seal(passphrase=words, steward=steward)
+    sealing = audit_of(folder, home, data, None, None).seal(passphrase=words, steward=steward)
     if json:
-        show.give(show.with_head(body, folder))
+        show.give(show.with_head(sealing.to_dict(), folder))
         return
-    for name, member in body["members"].items():
-        show.say(
-            f"{name}: {member['records']:,} records sealed; development {member['development']}"
-        )
-        show.say(f"    Means are over {member['estimand']}.")
-        show.say(f"    Commitment {member['commitment']}")
+    for name, member in sealing.record.members.items():
+        show.say(f"{name}: {member.records:,} records sealed; development {member.development}")
+        show.say(f"    Means are over {member.estimand}.")
+        show.say(f"    Commitment {member.commitment}")
     from proxyguard.audit.claim_status import lineage_words
 
-    show.say(f"Lineage: {lineage_words(body['lineage'])}.")
-    for line in body["warnings"]:
+    show.say(f"Lineage: {lineage_words(sealing.record.lineage)}.")
+    for line in sealing.warnings:
         show.say(f"warning: {line}")
     show.say_head(folder)
 
@@ -103,11 +104,11 @@ def register(
     """Resolve every rule on development data and freeze the claim."""
     with show.bars(json) as progress:
         audit = audit_of(folder, home, data, workers, progress)
-        value = audit.register()
+        registration = audit.register()
     if json:
-        show.give(show.with_head(value, folder))
+        show.give(show.with_head(registration.to_dict(), folder))
         return
-    _show_limits(value)
+    _show_limits(registration)
     show.say_head(folder)
     show.say(f"Registered. Next: proxyguard {audit.status().next} {folder}")
 
@@ -129,19 +130,16 @@ def amend(
     json: Json = False,
 ) -> None:
     """Register audit.toml as it stands now, while no outcome has been seen."""
-    from proxyguard.documents.ledger import Amended
-
     draws = [_draw(text) for text in exclude or ()]
     with show.bars(json) as progress:
         audit = audit_of(folder, home, data, workers, progress)
-        value = audit.amend(reason, draws)
-    void = audit.journal().ledger.find(Amended)[-1].body.void
+        registration = audit.amend(reason, draws)
     if json:
-        excluded = [draw.to_dict() for draw in void]
-        show.give(show.with_head({**value, "void": excluded}, folder))
+        void = [draw.to_dict() for draw in registration.void]
+        show.give(show.with_head({**registration.to_dict(), "void": void}, folder))
         return
-    _show_limits(value)
-    for draw in void:
+    _show_limits(registration)
+    for draw in registration.void:
         show.say(
             f"{draw.mechanism}:{draw.seed} was excluded before and is part of the "
             "claim again: this amendment does not repeat the exclusion. To keep it out, amend with "
@@ -165,13 +163,7 @@ def _draw(text: str) -> tuple[str, int]:
     return name, int(seed)
 
 
-def _show_limits(value: dict[str, object]) -> None:
-    members = value["members"]
-    assert isinstance(members, dict)  # a registry has members
-    for name, member in members.items():
-        for one in member["requirements"]:
-            slack = "" if one["slack"] is None else f", slack {one['slack']['value']}"
-            rule = one["limit"]["rule"]
-            show.say(
-                f"{name}: {one['part']['name']}: limit {one['limit']['value']}{slack} ({rule})"
-            )
+def _show_limits(registration: Registration) -> None:
+    for one in registration.limits:
+        slack = "" if one.slack is None else f", slack {one.slack}"
+        show.say(f"{one.member}: {one.requirement}: limit {one.limit}{slack} ({one.rule})")

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 from math import ceil, floor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from proxyguard.errors import (
     Busy,
@@ -26,11 +26,16 @@ from proxyguard.errors import (
     StageError,
     Unprotected,
 )
+from proxyguard.modes.decision import Decision
 from proxyguard.report.printable import printable, write_line
 
 if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+    from proxyguard.audit.outcome import SealedCertificate
     from proxyguard.audit.resolve import Progress
-    from proxyguard.audit.status import Status
+    from proxyguard.audit.status import StandingVerdict, Status
+    from proxyguard.documents.canonical import Plain
 
 
 class Exit(IntEnum):
@@ -65,8 +70,12 @@ class Exit(IntEnum):
         return "Exit codes: " + "; ".join(f"{int(code)} {meant[code]}" for code in cls) + "."
 
 
-MARKS = {"validated": "✓ VALIDATED", "unresolved": "? UNRESOLVED", "violation": "✗ VIOLATION"}
-STYLES = {"validated": "1;32", "unresolved": "1;33", "violation": "1;31"}
+MARKS = {
+    Decision.VALIDATED: "✓ VALIDATED",
+    Decision.UNRESOLVED: "? UNRESOLVED",
+    Decision.VIOLATION: "✗ VIOLATION",
+}
+STYLES = {Decision.VALIDATED: "1;32", Decision.UNRESOLVED: "1;33", Decision.VIOLATION: "1;31"}
 """How a terminal writes a verdict: bold, and green, yellow or red."""
 BOLD = "1"
 
@@ -79,16 +88,15 @@ def exit_code(error: ProxyGuardError) -> Exit:
     return Exit.BROKEN if isinstance(error, SealError) and not mendable else Exit.ERROR
 
 
-def verdict_code(verdicts: list[Mapping[str, Any]]) -> Exit:
-    """Return the code of the worst verdict."""
-    decisions = {verdict["decision"] for verdict in verdicts}
-    if "violation" in decisions:
+def verdict_code(decisions: Collection[Decision]) -> Exit:
+    """Return the code of the worst decision."""
+    if Decision.VIOLATION in decisions:
         return Exit.VIOLATION
-    unsettled = "unresolved" in decisions or not decisions
+    unsettled = Decision.UNRESOLVED in decisions or not decisions
     return Exit.UNRESOLVED if unsettled else Exit.DONE
 
 
-def outcome_code(folder: Path, predicate: Mapping[str, Any]) -> Exit:
+def outcome_code(folder: Path, certificate: SealedCertificate) -> Exit:
     """Return the code of a certified audit: a pipeline must not take it for validated too easily.
 
     What remains of the guarantee is what the report says, deviations after the certificate
@@ -97,9 +105,9 @@ def outcome_code(folder: Path, predicate: Mapping[str, Any]) -> Exit:
     from proxyguard.audit.folder import AuditFolder
     from proxyguard.report.provenance import lost_guarantee
 
-    worst = verdict_code(predicate["verdicts"])
+    worst = verdict_code(certificate.decisions.values())
     ledger = [entry.to_dict() for entry in AuditFolder(folder).journal().ledger.entries]
-    lost = worst is Exit.DONE and lost_guarantee(predicate, ledger)
+    lost = worst is Exit.DONE and lost_guarantee(certificate.to_dict(), ledger)
     return Exit.UNGUARANTEED if lost else worst
 
 
@@ -114,7 +122,7 @@ def complain(text: str) -> None:
         write_line(f"proxyguard: {line}", sys.stderr)
 
 
-def give(value: Any) -> None:
+def give(value: Plain) -> None:
     """Print plain values as JSON, in which nothing steers a terminal either."""
     text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
     # Controls above 0x7e and signs that turn the direction of writing are valid in JSON as they
@@ -127,7 +135,7 @@ def _by_number(letter: str) -> str:
     return "".join(f"\\u{units[k : k + 2].hex()}" for k in range(0, len(units), 2))
 
 
-def show_outcome(folder: Path, predicate: Mapping[str, Any]) -> None:
+def show_outcome(folder: Path, certificate: SealedCertificate) -> None:
     """Print what an audit ended with, and who attests to the opening."""
     from proxyguard.audit.folder import AuditFolder
     from proxyguard.audit.status import status_of
@@ -136,14 +144,14 @@ def show_outcome(folder: Path, predicate: Mapping[str, Any]) -> None:
     show_verdicts(found.verdicts)
     say()
     show_standing(found)
-    status = predicate["claim_status"]
-    say(f"Evidence: {status['evidence']}. Lineage: {status['lineage']}.")
-    say_stated([str(one["about"]) for one in predicate["stated_not_checked"]])
+    status = certificate.predicate.claim_status
+    say(f"Evidence: {status.evidence}. Lineage: {status.lineage}.")
+    say_stated([stated.about for stated in certificate.predicate.stated_not_checked])
 
 
-def with_head(value: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def with_head(values: Mapping[str, Plain], folder: Path) -> dict[str, Plain]:
     """Return what a step gave, with the ledger's head after it."""
-    return {**value, "head": _head(folder)}
+    return {**values, "head": _head(folder)}
 
 
 def say_head(folder: Path) -> None:
@@ -172,43 +180,42 @@ def show_standing(found: Status) -> None:
         say(f"Deviation: {reason}")
 
 
-def show_verdicts(verdicts: Sequence[Mapping[str, Any]]) -> None:
+def show_verdicts(verdicts: Sequence[StandingVerdict]) -> None:
     """Print every verdict: mark and word, sentence, interval, what binds, what next."""
     # A warning is about the whole audit: its reason stands once, its short form at every verdict.
-    for warning in dict.fromkeys(v["warning"] for v in verdicts if v.get("warning")):
+    for warning in dict.fromkeys(verdict.warning for verdict in verdicts if verdict.warning):
         say(warning, style=BOLD)
     for verdict in verdicts:
-        lost = " (no guarantee remains)" if verdict.get("warning") else ""
-        decision = verdict["decision"]
-        say(f"{MARKS[decision]}: {verdict['mechanism']}{lost}", style=STYLES[decision])
+        lost = " (no guarantee remains)" if verdict.warning else ""
+        decision = verdict.decision
+        say(f"{MARKS[decision]}: {verdict.mechanism}{lost}", style=STYLES[decision])
         for line in _verdict_lines(verdict):
             say(line, indent="    ")
 
 
-def _verdict_lines(verdict: Mapping[str, Any]) -> Iterator[str]:
-    yield str(verdict["sentence"])
-    if verdict.get("target") is not None and verdict.get("lower") is not None:
-        yield from _interval_lines(verdict)
-    if verdict.get("binding"):
-        yield f"Binding requirement: {verdict['binding']}"
-    if verdict.get("advice"):
-        yield f"What next: {verdict['advice']}"
+def _verdict_lines(verdict: StandingVerdict) -> Iterator[str]:
+    yield verdict.sentence
+    if verdict.target is not None and verdict.lower is not None:
+        yield from _interval_lines(verdict, verdict.lower, verdict.target)
+    if verdict.binding:
+        yield f"Binding requirement: {verdict.binding}"
+    if verdict.advice:
+        yield f"What next: {verdict.advice}"
 
 
-def _interval_lines(verdict: Mapping[str, Any]) -> Iterator[str]:
+def _interval_lines(verdict: StandingVerdict, lower: float, target: float) -> Iterator[str]:
     # Here and not above: they need numpy, and most of the command line does not.
     from proxyguard.certificate.wording import percent
     from proxyguard.report.parts import range_words
 
-    lower, upper, target = verdict["lower"], verdict.get("upper"), verdict["target"]
-    top = 1.0 if upper is None else upper
+    top = 1.0 if verdict.upper is None else verdict.upper
     if lower <= top:
-        yield interval_bar(lower, upper, target)
-    words = range_words(lower, top, decision=verdict["decision"], target=target)
-    mark = "" if verdict["certified"] else " (for reading)"
+        yield interval_bar(lower, verdict.upper, target)
+    words = range_words(lower, top, decision=verdict.decision, target=target)
+    mark = "" if verdict.certified else " (for reading)"
     yield f"{words}{mark}; required: more than {percent(target)}"
-    if verdict.get("together"):
-        yield str(verdict["together"])
+    if verdict.together:
+        yield verdict.together
 
 
 BAR = 40
@@ -258,7 +265,7 @@ def bars(quiet: bool) -> Iterator[Progress]:
         TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
         console=Console(stderr=True),
     ) as progress:  # fmt: skip
-        known: dict[str, Any] = {}
+        known: dict[str, TaskID] = {}
 
         def advance(what: str, done: int, total: int) -> None:
             if what not in known:

@@ -11,11 +11,14 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from json.encoder import encode_basestring
 from math import inf
-from typing import Any
+from typing import Any, TypeAlias
 
 import rfc8785
 
 from proxyguard.errors import SealError
+
+Plain: TypeAlias = "Mapping[str, Plain] | Sequence[Plain] | str | float | bool | None"
+"""What JSON can hold."""
 
 _NAMES = {None: "null", True: "true", False: "false"}
 LARGEST = 2**53 - 1

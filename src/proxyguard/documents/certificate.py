@@ -54,6 +54,22 @@ class BoundRecord(Document):
     budget: tuple[BudgetShare, ...] = Field(description="The error levels that it spends.")
 
 
+class _OfReleases:
+    """What a verdict about releases does not say: a named release has no reliability."""
+
+    @property
+    def reliability_target(self) -> None:
+        """Nothing: the verdict is about a release and not about a mechanism."""
+
+    @property
+    def reliability_lower(self) -> None:
+        """Nothing: the verdict is about a release and not about a mechanism."""
+
+    @property
+    def reliability_upper(self) -> None:
+        """Nothing: the verdict is about a release and not about a mechanism."""
+
+
 class MechanismVerdict(Document):
     """What is decided about a mechanism."""
 
@@ -88,7 +104,7 @@ class MechanismVerdict(Document):
     )
 
 
-class ReleaseVerdict(Document):
+class ReleaseVerdict(_OfReleases, Document):
     """What is decided about a named release."""
 
     mechanism: str = Field(description=MECHANISM)
@@ -126,8 +142,12 @@ class SequentialVerdict(Document):
     budget: tuple[BudgetShare, ...] = Field(description="The error levels that it spends.")
     basis: str = Field(description=BASIS)
 
+    @property
+    def reliability_upper(self) -> None:
+        """Nothing: an audit that draws until a boundary is crossed has no upper bound."""
 
-class RoundVerdict(Document):
+
+class RoundVerdict(_OfReleases, Document):
     """What is decided about one candidate of a stream."""
 
     mechanism: str = Field(description=MECHANISM)

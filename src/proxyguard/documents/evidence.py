@@ -118,6 +118,11 @@ class Evidence(Document):
     nonces: dict[str, Hex] = Field(description="What the seal kept secret of it, by member.")
     groups: dict[str, GroupEvidence] = Field(description="The statistics, by group.")
 
+    @property
+    def by_group(self) -> dict[str, GroupEvidence]:
+        """The statistics by mechanism, or by candidate where a stream judged each alone."""
+        return dict(self.groups)
+
     @classmethod
     def _kind(cls, value: object) -> type[Any]:
         if cls is not Evidence:
@@ -140,3 +145,10 @@ class SequentialEvidence(Evidence):
     """The evidence of an audit that draws after opening."""
 
     scores: tuple[Score, ...] = Field(description="Every score, in the order of the draws.")
+
+    @property
+    def by_group(self) -> dict[str, GroupEvidence]:
+        """The statistics by mechanism, or by candidate where a stream judged each alone."""
+        if self.groups:
+            return dict(self.groups)
+        return {score.statistics.releases[0]: score.statistics for score in self.scores}

@@ -41,6 +41,17 @@ def tables_html(tables: Sequence[Table]) -> str:
     return fragment((), tables)
 
 
+def report_fragment(report: Report) -> str:
+    """Return the verdicts of a report and the tables behind them, for a notebook."""
+    return fragment(*report_parts(report))
+
+
+def report_parts(report: Report) -> tuple[tuple[Verdict, ...], tuple[Table, ...]]:
+    """Return the verdicts of a report, and those of its tables that stand in a notebook."""
+    tables = [table for table in report.tables if table.section in SHOWN]
+    return report.verdicts, (*tables, _listed("Not claimed", report.not_claimed))
+
+
 @singledispatch
 def parts_of(value: object) -> tuple[tuple[Verdict, ...], tuple[Table, ...]]:
     """Return the verdicts and tables that a value is shown by."""
@@ -51,9 +62,7 @@ def parts_of(value: object) -> tuple[tuple[Verdict, ...], tuple[Table, ...]]:
 @parts_of.register(FamilyCertificate)
 @parts_of.register(ReleaseCertificate)
 def _(value: Any) -> tuple[tuple[Verdict, ...], tuple[Table, ...]]:
-    report = build_report(sources_of(value))
-    tables = [table for table in report.tables if table.section in SHOWN]
-    return report.verdicts, (*tables, _listed("Not claimed", report.not_claimed))
+    return report_parts(build_report(sources_of(value)))
 
 
 @parts_of.register

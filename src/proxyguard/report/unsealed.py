@@ -35,14 +35,17 @@ def _(value: FamilyCertificate) -> Sources:
 
 @sources_of.register
 def _(value: ReleaseCertificate) -> Sources:
-    whole = value.to_dict()
+    whole: dict[str, Any] = value.to_dict()
+    del whole["verdicts"]
     verdicts = [
         {
-            **verdict,
-            "mechanism": f"{verdict['member']}/{verdict['release']}",
-            "sentence": wording.release_sentence(verdict, alpha=whole["alpha"], beta=whole["beta"]),
+            **verdict.to_dict(),
+            "mechanism": verdict.name,
+            "sentence": wording.release_sentence(
+                verdict.to_dict(), alpha=whole["alpha"], beta=whole["beta"]
+            ),
         }
-        for verdict in whole.pop("verdicts")
+        for verdict in value.verdicts
     ]
     groups = {name: evidence_record(one).to_dict() for name, one in value.evidence.items()}
     claim = {"alpha": whole["alpha"], "beta": whole["beta"]}

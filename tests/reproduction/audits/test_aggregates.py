@@ -116,7 +116,7 @@ def test_the_bootstrap_answers_and_independent_columns_cannot(audit: pg.Audit) -
 
 
 def test_the_releases_are_private_and_the_certificate_says_so(audit: pg.Audit) -> None:
-    (words, *uncovered) = audit.certificate()["privacy"]["noisy histograms"]
+    (words, *uncovered) = audit.certificate().to_dict()["privacy"]["noisy histograms"]
     assert words.startswith("One private fit (epsilon 1; unit: one row of the source")
     assert f"sampled {DRAWS} times" in words
     assert not any("seed" in line for line in (words, *uncovered))

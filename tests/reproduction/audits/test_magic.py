@@ -58,7 +58,7 @@ def limits(audit: Audit) -> dict[str, str]:
 
 
 def test_every_release_is_recognized_as_all_thirty_were(paper: Audit) -> None:
-    (verdict,) = paper.certificate()["verdicts"]
+    (verdict,) = paper.certificate().to_dict()["verdicts"]
     assert verdict["lower"]["steps"][0] == {"label": "recognized releases (Holm)", "value": DRAWS}
     assert verdict["reliability_lower"] == pytest.approx(0.025 ** (1 / DRAWS), rel=1e-9)
     assert verdict["decision"] == "unresolved"
@@ -79,7 +79,7 @@ def test_the_source_and_the_frozen_limits_are_the_published_ones(paper: Audit) -
 
 
 def test_the_certificate_says_what_guarantee_remains_and_a_stranger_can_check(paper: Audit) -> None:
-    status = paper.certificate()["claim_status"]
+    status = paper.certificate().to_dict()["claim_status"]
     assert status["guarantee"].startswith("no: the declaration says: a public table")
     found = paper.verify()
     assert found.good, found.findings
@@ -91,7 +91,7 @@ def test_our_defaults_give_a_higher_bound_on_the_same_draws(paper: Audit) -> Non
     ours = start(paper.folder.path.parent, "magic-bootstrap-ours")
     share_draws(paper, ours)
     ours.draw()
-    certificate = ours.open()
+    certificate = ours.open().to_dict()
     assert certificate is not None
     (verdict,) = certificate["verdicts"]
     # Sharp with every score favorable: no split between draws and target.

@@ -51,7 +51,7 @@ def begin(work: Path, name: str, draws: int, pilots: int | None = None) -> pg.Au
 
 def finish(audit: pg.Audit) -> dict[str, Bounds]:
     audit.draw()
-    certificate = audit.open()
+    certificate = audit.open().to_dict()
     assert certificate is not None
     assert audit.verify().good
     return {v["mechanism"]: bounds_of(v) for v in certificate["verdicts"]}
@@ -107,8 +107,8 @@ def test_an_iid_analysis_of_fixed_strata_is_a_deviation_and_is_corrected(
     share_draws(shoppers, original)
     iid = finish(original)
     assert (
-        original.certificate()["verdicts"][0]["design"]
-        != (shoppers.certificate()["verdicts"][0]["design"])
+        original.certificate().to_dict()["verdicts"][0]["design"]
+        != (shoppers.certificate().to_dict()["verdicts"][0]["design"])
     )
     # ... empirical Bernstein recognizes less than Chernoff's test, as it did in the paper ...
     assert iid["high"].count < certified_bounds(shoppers)["high"].count
@@ -159,7 +159,7 @@ def test_text_is_amended_before_opening_and_separates_its_roles(tmp_path: Path) 
     # With all favorable it would be 8; published are 31 of 250, so 8 of 8 has a chance below 1e-7.
     assert found["degraded"].count < found["degraded"].releases
     agree(name, audit)
-    assert set(audit.certificate()["secondary"]) == {"strict", "permissive"}
+    assert set(audit.certificate().to_dict()["secondary"]) == {"strict", "permissive"}
     direct = analyse(audit, AUDITS[name].claims[DIRECT])
     assert direct == found
 
@@ -170,11 +170,11 @@ def test_stand_ins_have_the_published_verdicts_and_ours_use_the_same_draws(tmp_p
     ours = begin(tmp_path, "stand-ins-ours", draws=1)
     paper.draw()
     share_draws(paper, ours)
-    drawn = {audit: audit.draw().members for audit in (paper, ours)}
+    drawn = {audit: audit.draw().manifest.members for audit in (paper, ours)}
     assert drawn[paper] == drawn[ours]
     decided = {}
     for audit in (paper, ours):
-        certificate = audit.open()
+        certificate = audit.open().to_dict()
         assert certificate is not None
         assert audit.verify().good
         decided[audit] = {v["mechanism"]: v["decision"] for v in certificate["verdicts"]}

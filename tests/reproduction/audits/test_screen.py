@@ -56,11 +56,11 @@ def screen(tmp_path_factory: pytest.TempPathFactory) -> pg.Audit:
 
 def verdicts(audit: pg.Audit) -> dict[str, dict[str, Any]]:
     """Return the verdicts by table and transformation; each was drawn once."""
-    return {v["mechanism"].rpartition("/")[0]: v for v in audit.certificate()["verdicts"]}
+    return {v["mechanism"].rpartition("/")[0]: v for v in audit.certificate().to_dict()["verdicts"]}
 
 
 def test_targets_have_the_published_sizes_and_small_ones_resolve_nothing(screen: pg.Audit) -> None:
-    groups = screen.certificate()["verdicts"]
+    groups = screen.certificate().to_dict()["verdicts"]
     assert len(groups) == 3 * len(TABLES)
     sealed = screen.journal().ledger.sealed.members
     assert {name: sealed[name].records for name in TABLES} == {

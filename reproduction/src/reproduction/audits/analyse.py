@@ -16,6 +16,7 @@ import proxyguard as pg
 from proxyguard.audit.decide import groups_of, readings_of
 from proxyguard.audit.folder import CERTIFICATE, CORRECTION, EVIDENCE, RELEASES
 from proxyguard.certificate.certify import certify_evidence, reading_of
+from proxyguard.documents.certificate import ReleaseVerdict
 from proxyguard.documents.evidence import Evidence
 from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.evidence.record import read_evidence
@@ -174,7 +175,7 @@ def registered_mode(audit: pg.Audit) -> str:
 
 def certified_bounds(audit: pg.Audit) -> dict[str, Bounds]:
     """Return what the certificate says of each mechanism."""
-    return {v["mechanism"]: bounds_of(v) for v in audit.certificate()["verdicts"]}
+    return {v.mechanism: bounds_of(v.to_dict()) for v in audit.certificate().verdicts}
 
 
 def corrected_bounds(audit: pg.Audit) -> dict[str, Bounds]:
@@ -185,15 +186,15 @@ def corrected_bounds(audit: pg.Audit) -> dict[str, Bounds]:
 
 def verdicts_of(audit: pg.Audit) -> dict[str, str]:
     """Return the verdict of each mechanism, or named release."""
-    return {v["mechanism"]: v["decision"] for v in audit.certificate()["verdicts"]}
+    return {name: decision.value for name, decision in audit.certificate().decisions.items()}
 
 
 def tallies_of(audit: pg.Audit) -> dict[str, Counter[str]]:
     """Return how many releases of each member have which verdict."""
-    verdicts = audit.certificate()["verdicts"]
+    verdicts = [v for v in audit.certificate().verdicts if isinstance(v, ReleaseVerdict)]
     return {
-        member: Counter(v["decision"] for v in own)
-        for member, own in groupby(verdicts, key=lambda v: v["member"])
+        member: Counter(verdict.decision.value for verdict in own)
+        for member, own in groupby(verdicts, key=lambda verdict: verdict.member)
     }
 
 

@@ -108,7 +108,7 @@ def withdrawn(run: Run, published: Published) -> str:
     if run.original is None:
         return ""
     ledger = run.original.journal().ledger
-    name = run.original.certificate()["name"]
+    name = run.original.certificate().name
     (deviation,), (correction,) = ledger.find(Deviated), ledger.find(Corrected)
     before, after = certified_bounds(run.original), corrected_bounds(run.original)
     others = other_configurations(run.original, published)
@@ -149,7 +149,7 @@ def bound(one: Bounds) -> str:
 
 def privacy(audit: pg.Audit) -> str:
     """Return the privacy statements of the certificate."""
-    found: Mapping[str, list[str]] = audit.certificate().get("privacy", {})
+    found = audit.certificate().predicate.privacy or {}
     return "\n".join(
         f"Privacy of {mechanism}, as the certificate says it:\n\n"
         + "".join(f"- {line}\n" for line in lines)
@@ -211,7 +211,7 @@ def _met(audit: pg.Audit) -> list[tuple[str, str, str, int, int, str]]:
     for one in _overlaps(audit):
         if not one.same_audit:
             found.setdefault((one.role, one.audit), []).append(one)
-    name = audit.certificate()["name"]
+    name = audit.certificate().name
     rows = []
     for (role, other), parts in found.items():
         shared = sum(one.shared for one in parts)

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.stats import mannwhitneyu
 
 import proxyguard as pg
+from proxyguard.documents.certificate import SecondaryBounds
 from proxyguard.documents.registry import Facts
 from proxyguard.exact.multiplicity import holm_adjusted
 from reproduction.audits.analyse import (
@@ -317,8 +318,8 @@ def _defaults(audit: pg.Audit, published: Published) -> str:
     rows = []
     theirs = {name: row.verdict for name, row in published.rows.items()}
     others = other_configurations(audit, published)
-    for verdict in audit.certificate()["verdicts"]:
-        one, mechanism = bounds_of(verdict), verdict["mechanism"]
+    for verdict in audit.certificate().verdicts:
+        one, mechanism = bounds_of(verdict.to_dict()), verdict.mechanism
         low, high = one.local
         rows.append(
             (marked(mechanism, others), theirs.get(mechanism, ""),
@@ -337,10 +338,10 @@ def _published_bounds(row: Any, analysis: str) -> tuple[str, str]:
 
 def _mechanisms(paper: pg.Audit, ours: pg.Audit, published: Published) -> str:
     rows = []
-    for verdict in paper.certificate()["verdicts"]:
-        one = bounds_of(verdict)
+    for verdict in paper.certificate().verdicts:
+        one = bounds_of(verdict.to_dict())
         low, high = one.local
-        rows.append((verdict["mechanism"], share((one.count, one.releases)),
+        rows.append((verdict.mechanism, share((one.count, one.releases)),
                      f"{low:.4f} to {high:.4f}", one.decision))  # fmt: skip
     columns = ("mechanism", "recognized", f"bounds ({NOT_REGISTERED})", "verdict")
     return "With the paper's tests:\n\n" + table(columns, rows) + "\n" + _defaults(ours, published)
@@ -371,9 +372,10 @@ def _secondary(audit: pg.Audit) -> str:
         for spec in registry.declaration.secondary
     }
     rows = [
-        (name, limits[name], mechanism, f"{one['lower']:.4f}", one["decision"])
-        for name, spec in audit.certificate()["secondary"].items()
-        for mechanism, one in spec["results"].items()
+        (name, limits[name], mechanism, f"{result.lower:.4f}", result.decision.value)
+        for name, spec in audit.certificate().predicate.secondary.items()
+        for mechanism, result in spec.results.items()
+        if isinstance(result, SecondaryBounds)
     ]
     if not rows:
         return ""

@@ -46,7 +46,7 @@ def figures(run: Run, published: Published) -> str:
 
 
 def _model(audit: pg.Audit) -> str:
-    return str(audit.certificate()["name"]).rpartition("-")[2]
+    return audit.certificate().name.rpartition("-")[2]
 
 
 def _words(model: str) -> str:
@@ -56,7 +56,9 @@ def _words(model: str) -> str:
 def figures_of(audit: pg.Audit, published: Published) -> dict[str, tuple[float, float, float]]:
     """Return the difference in AUC, the Brier regret and the cost regret of each release."""
     groups = audit.folder.read_json(EVIDENCE)["groups"]
-    auc = audit.certificate()["diagnostics"]
+    diagnostics = audit.certificate().predicate.diagnostics
+    assert diagnostics is not None  # of a fixed audit
+    auc, source = diagnostics.auc or {}, diagnostics.source_auc or {}
     found = {}
     for release in published.figures:
         relation, name = release.split("/")
@@ -65,11 +67,16 @@ def figures_of(audit: pg.Audit, published: Published) -> dict[str, tuple[float, 
                 strict=True)
         )  # fmt: skip
         found[release] = (
-            auc["auc"][relation][name] - auc["source_auc"][relation],
+            _known(auc[relation][name]) - _known(source[relation]),
             float(means["Brier transfer"]),
             float(means["Cost5x transfer"]),
         )
     return found
+
+
+def _known(auc: float | None) -> float:
+    assert auc is not None  # both classes are among the target's records
+    return auc
 
 
 def repeats(run: Run, published: Published) -> str:

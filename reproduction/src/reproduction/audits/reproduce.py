@@ -179,8 +179,8 @@ def run(
     if not audit.journal().ledger.has(Stage.CERTIFIED):
         audit.open()
     check(audit)
-    decisions = {v["mechanism"]: v["decision"] for v in audit.certificate()["verdicts"]}
-    print(f"{name}: {decisions}", flush=True)
+    decisions = audit.certificate().decisions
+    print(f"{name}: { {name: one.value for name, one in decisions.items()} }", flush=True)
     return audit
 
 

@@ -58,7 +58,7 @@ def marginals(audit: pg.Audit, group: str) -> list[Marginal]:
 
 def workload(audit: pg.Audit) -> str:
     """Return how many tables each mechanism answers within the limit, and its worst ones."""
-    return "\n".join(_mechanism(audit, v["mechanism"]) for v in audit.certificate()["verdicts"])
+    return "\n".join(_mechanism(audit, v.mechanism) for v in audit.certificate().verdicts)
 
 
 def _mechanism(audit: pg.Audit, group: str) -> str:

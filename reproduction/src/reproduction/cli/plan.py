@@ -35,7 +35,7 @@ def plan(
     grid = PaperGrid(budget=budget / record_cost, tolerance=tolerance, alpha=alpha)
     ratio = release_cost / record_cost
     chosen = grid.choose(ratio, known)
-    value = {
+    value: dict[str, float | str | None] = {
         "mode": chosen.mode, "n": chosen.n, "releases": chosen.releases, "share": chosen.share,
         "slack": chosen.slack if chosen.mode == "direct" else None,
         "projected_bound": grid.projection(chosen, known[chosen.mode]),
