@@ -23,8 +23,9 @@ from proxyguard.report.advice import (
     unit_deviations,
     unit_means,
 )
-from proxyguard.report.content import Sources, build_report
+from proxyguard.report.content import build_report
 from proxyguard.report.html import to_html
+from proxyguard.report.sources import Sources
 
 MOST_SECONDS, MOST_BYTES = 2.0, 2_000_000
 
@@ -36,8 +37,8 @@ def main() -> None:
     good = True
     for means in ({"careful": 0.2}, {"near its limits": 0.262}, synthetic.THREE):
         sources = synthetic.synthetic_sources(R=1000, n=300, means=means, requirements=names)
-        decided = sources.predicate["verdicts"]
-        unresolved = [v["mechanism"] for v in decided if v["decision"] == "unresolved"]
+        decided = sources.verdicts
+        unresolved = [v.mechanism for v in decided if v.decision == "unresolved"]
         advice = [timed_advice(name, sources, synthetic) for name in unresolved]
         sources = replace(sources, advice=advice)
         start = time.perf_counter()
@@ -57,10 +58,10 @@ def main() -> None:
 
 def timed_advice(name: str, sources: Sources, synthetic: ModuleType) -> dict[str, Any]:
     """Print how long the search for sizes takes, once an audit; return the advice."""
-    group = sources.evidence["groups"][name]
+    group = sources.groups[name]
     requirements = tuple(
         Requirement(name=one, low=0.0, high=1.0, limit=synthetic.LIMIT)
-        for one in group["requirements"]
+        for one in group.requirements
     )
     case = Unsettled(
         mechanism=name,
@@ -69,9 +70,9 @@ def timed_advice(name: str, sources: Sources, synthetic: ModuleType) -> dict[str
         requirements=requirements,
         means=unit_means(group, requirements),
         deviations=unit_deviations(group),
-        n=int(group["columns"][0]["n"]),
-        mechanisms=len(sources.predicate["verdicts"]),
-        binding=group["requirements"][0],
+        n=group.columns[0].n,
+        mechanisms=len(sources.verdicts),
+        binding=group.requirements[0],
     )
     start = time.perf_counter()
     sizes = find_sizes(case)

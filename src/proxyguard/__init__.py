@@ -14,6 +14,7 @@ from proxyguard.pages import Drawer, drawn_by
 
 if TYPE_CHECKING:
     from proxyguard.audit.audit import Audit
+    from proxyguard.audit.outcome import SealedCertificate
     from proxyguard.certificate.certify import certify, supports
     from proxyguard.certificate.certify_releases import Member, ReleaseCertificate, certify_releases
     from proxyguard.certificate.mechanism import Certificate, FamilyCertificate
@@ -109,6 +110,7 @@ _HOME = {
     "ReleaseCertificate": "proxyguard.certificate.certify_releases",
     "Requirement": "proxyguard.registry.requirement",
     "SealError": "proxyguard.errors",
+    "SealedCertificate": "proxyguard.audit.outcome",
     "SequentialAudit": "proxyguard.certificate.sequential",
     "SequentialPlan": "proxyguard.certificate.sequential",
     "StageError": "proxyguard.errors",
@@ -165,6 +167,7 @@ __all__ = [
     "ReleaseCertificate",
     "Requirement",
     "SealError",
+    "SealedCertificate",
     "SequentialAudit",
     "SequentialPlan",
     "StageError",

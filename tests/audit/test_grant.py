@@ -280,7 +280,7 @@ def test_a_rotated_key_signs_the_rest_and_opens_what_was_granted_before(after: C
 def test_a_key_rotated_before_the_grant_is_the_one_that_it_is_for(after: Copy) -> None:
     audit = after("drawn")
     audit.rotate_key()
-    assert audit.grant(steward_key(audit)).statement.author == audit.home.signing_key().identity
+    assert audit.grant(steward_key(audit)).author == audit.home.signing_key().identity
     audit.open()
     assert audit.verify().good
 
@@ -538,7 +538,7 @@ def test_a_grant_killed_before_it_is_written_is_given_when_it_is_asked_for_again
     assert not (audit.folder / GRANT).exists()
     # The records are remembered, so no other seal of them is granted meanwhile.
     assert [one.role for one in granted_sets(audit)] == ["target", "training", "validation"]
-    assert audit.grant(steward_key(audit)).statement.again is None
+    assert audit.grant(steward_key(audit)).again is None
     assert len(granted_sets(audit)) == 3
     audit.open()
     assert audit.verify().good

@@ -12,6 +12,7 @@ import proxyguard as pg
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import CERTIFICATE, EVIDENCE, RELEASES, registry_name
 from proxyguard.documents.certificate import Predicate
+from proxyguard.documents.evidence import Evidence
 from proxyguard.documents.registry import Registry
 from proxyguard.documents.releases import ReleaseManifest
 
@@ -67,9 +68,9 @@ def test_a_certificate_that_the_ledger_does_not_vouch_for_is_refused(at: At) -> 
 def test_evidence_that_was_exchanged_after_the_certificate_is_refused(at: At) -> None:
     audit = at("certified")
     certificate = audit.certificate()
-    other = certificate.evidence().model_copy(update={"seed": "7"})
+    other = audit.folder.document(Evidence, EVIDENCE).model_copy(update={"seed": "7"})
     (audit.folder / EVIDENCE).write_bytes(other.to_bytes())
-    with pytest.raises(pg.DigestMismatch, match=EVIDENCE):
+    with pytest.raises(pg.SealError, match=f"{EVIDENCE}: was changed"):
         certificate.to_frame()
 
 

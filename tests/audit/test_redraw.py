@@ -297,7 +297,7 @@ def test_a_source_that_was_fitted_to_other_labels_is_fitted_again_and_found(
     audit.open()
     assert audit.verify(with_target=True).good
     (stated,) = (
-        one["words"] for one in audit.certificate()["stated_not_checked"]
+        one.words for one in audit.certificate().predicate.stated_not_checked
         if one["about"] == "models"
     )  # fmt: skip
     assert "the source's model was fitted to the training part" in stated

@@ -36,6 +36,7 @@ NAMES = [
     "Records",
     "ReleaseCertificate",
     "Requirement",
+    "SealedCertificate",
     "SequentialAudit",
     "SequentialPlan",
     "Stratified",

@@ -7,22 +7,56 @@ the frame around them (ledger, lineage, software) is the least that a report can
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from proxyguard.certificate.certify import certify
 from proxyguard.certificate.picks import picks_record
-from proxyguard.evidence.record import evidence_record
+from proxyguard.documents.certificate import (
+    Attestation,
+    ClaimStatusRecord,
+    PicksRecord,
+    Predicate,
+    SecondaryBounds,
+    SecondaryRecord,
+)
+from proxyguard.documents.ledger import (
+    Certified,
+    Developed,
+    Frozen,
+    LedgerBody,
+    Opened,
+    Registered,
+    Schedule,
+    Sealed,
+)
+from proxyguard.documents.registry import (
+    RegisteredMember,
+    Registry,
+    ResolvedNumber,
+    ResolvedRequirement,
+)
+from proxyguard.documents.releases import AnyDraw, DrawGroup, DrawnRelease, ReleaseManifest
 from proxyguard.losses.array import LossArray
 from proxyguard.losses.records import Records
+from proxyguard.registry.declaration import Declaration
+from proxyguard.registry.parts import ClaimPart, RequirementPart
 from proxyguard.registry.picks import Picks
 from proxyguard.registry.requirement import Requirement
-from proxyguard.report.content import Sources
+from proxyguard.report.sources import Sources, sources_of
+from proxyguard.seal.ledger import Entry
 
 SEED = 20260901
 LIMIT = 0.3
 ENTRY = "0" * 64
+STATUS = ClaimStatusRecord(
+    evidence="registered audit",
+    lineage="the lineage store of this home knows no earlier use",
+    registered="yes",
+    guarantee="yes",
+)
 THREE = {"careful": 0.20, "hasty": 0.285, "careless": 0.42}
 """Mechanisms by mean loss: one is validated, one stays open, one violates its claim."""
 
@@ -54,26 +88,104 @@ def synthetic_sources(
         losses, claimed, reliability_target=0.8, alpha="0.05", beta="0.05", family="bounds",
         test="bentkus", seed=1,
     )  # fmt: skip
+    base = sources_of(family)
     evidence = {name: certificate.evidence for name, certificate in family.items()}
-    predicate = _frame(name, purpose, list(means)) | {
-        "verdicts": [certificate.to_dict() for certificate in family.values()],
-        "not_claimed": list(next(iter(family.values())).to_dict()["not_claimed"]),
-        "text": str(family),
-    }
+    chosen = None
     if picks:
-        predicate["picks"] = picks_record(Picks(alpha="0.05"), evidence, counted=False)
-    return Sources(
-        predicate=predicate,
-        evidence={
-            "groups": {m: evidence_record(e).to_dict() for m, e in evidence.items()},
-            "seed": "1",
-        },
-        registry=_registry(claimed, list(means)),
+        record = picks_record(Picks(alpha="0.05"), evidence, counted=False)
+        chosen = PicksRecord.of(record, "picks")
+    predicate = predicate_of(
+        base,
+        name=name,
+        purpose=purpose,
+        text=str(family),
+        redraws=dict.fromkeys(means, ("rows of the release",)),
+        conditional_on=dict.fromkeys(means, ("the source table",)),
+        secondary={"strict": _secondary(list(means))},
+        picks=chosen,
+    )
+    return replace(
+        sealed_as(base, predicate),
+        registry=registry_of(claimed),
         ledger=_ledger(),
-        signer="ab" * 32,
-        manifest={"members": {"target": {m: {"draws": _draws(R)} for m in means}}},
-        head=ENTRY,
+        manifest=manifest_of({mechanism: _draws(R) for mechanism in means}),
         advice=advice,
+    )
+
+
+def predicate_of(sources: Sources, **changes: Any) -> Predicate:
+    """Return what a certificate with these verdicts would say."""
+    said = {
+        "verdicts": sources.verdicts,
+        "redraws": {}, "conditional_on": {}, "draws": {}, "failed": {}, "secondary": {},
+        "name": sources.name,
+        "purpose": sources.purpose,
+        "level": "mechanism",
+        "estimand": {"target": "the law of made losses"},
+        "claim_status": STATUS,
+        "attestation": Attestation(
+            kind="self-attested", words="self-attested: no second party granted the opening"
+        ),
+        "ledger": ENTRY,
+        "software": {"python": "3.11", "numpy": "2"},
+        "stated_not_checked": (),
+        "not_claimed": sources.not_claimed,
+        "excluded": {},
+    }  # fmt: skip
+    return Predicate(**{**said, **changes})
+
+
+def sealed_as(sources: Sources, predicate: Predicate) -> Sources:
+    """Return the sources of an audit that certified this predicate."""
+    return replace(
+        sources,
+        name=predicate.name,
+        purpose=predicate.purpose,
+        attestation=predicate.attestation.words,
+        status=predicate.claim_status,
+        verdicts=predicate.verdicts,
+        predicate=predicate,
+        signer="ab" * 32,
+        head=ENTRY,
+    )
+
+
+def registry_of(
+    requirements: Sequence[Requirement], *, claim: ClaimPart | None = None, plan: Any = None
+) -> Registry:
+    """Return a registry of what a report reads of one, and nothing else."""
+    resolved = tuple(
+        ResolvedRequirement.model_construct(
+            part=RequirementPart.model_construct(name=one.name),
+            limit=ResolvedNumber(value=repr(one.limit), rule="as declared", inputs={}),
+        )
+        for one in requirements
+    )
+    member = RegisteredMember.model_construct(requirements=resolved, mechanisms={})
+    declaration = Declaration.model_construct(
+        claim=claim or ClaimPart(reliability_target="0.8", beta="0.05"), plan=plan
+    )
+    return Registry.model_construct(declaration=declaration, members={"target": member})
+
+
+def manifest_of(draws: Mapping[str, Sequence[AnyDraw]]) -> ReleaseManifest:
+    """Return a manifest of these draws."""
+    groups = {name: DrawGroup.model_construct(draws=tuple(own)) for name, own in draws.items()}
+    return ReleaseManifest.model_construct(members={"target": groups})
+
+
+def drawn(seed: int, **changes: Any) -> DrawnRelease:
+    """Return a draw that gave a release."""
+    said = {"status": "drawn", "seed": seed, "rows": 400, "content": None, "model": None,
+            "selected": None, "guard": ""}  # fmt: skip
+    return DrawnRelease.model_construct(**{**said, **changes})
+
+
+def entries(*bodies: LedgerBody) -> tuple[Entry[LedgerBody], ...]:
+    """Return a ledger of these steps, which nobody signed."""
+    return tuple(
+        Entry(index=index, signer="", body=body, previous=ENTRY)
+        for index, body in enumerate(bodies)
     )
 
 
@@ -86,72 +198,33 @@ def _losses(
     return np.asarray(rng.beta(4.0 * shape, 4.0 * (1.0 - shape), size=(R, n, J)))
 
 
-def _draws(R: int) -> list[dict[str, Any]]:
-    return [{"seed": 100 + r, "status": "drawn", "rows": 400} for r in range(R)]
+def _draws(R: int) -> list[DrawnRelease]:
+    return [drawn(100 + r) for r in range(R)]
 
 
-def _frame(name: str, purpose: str, mechanisms: Sequence[str]) -> dict[str, Any]:
-    return {
-        "name": name,
-        "purpose": purpose,
-        "level": "mechanism",
-        "attestation": {
-            "kind": "self-attested",
-            "words": "self-attested: no second party granted the opening",
+def _secondary(mechanisms: Sequence[str]) -> SecondaryRecord:
+    return SecondaryRecord(
+        label="not certified: computed on the same target, decides nothing",
+        limits={"error": "0.12"},
+        results={
+            one: SecondaryBounds(decision="unresolved", lower=0.1, upper=0.9) for one in mechanisms
         },
-        "claim_status": {
-            "evidence": "registered audit",
-            "guarantee": "yes",
-            "lineage": "the lineage store of this home knows no earlier use",
-            "registered": "yes",
-        },
-        "estimand": {"target": "the law of made losses"},
-        "redraws": {one: ["rows of the release"] for one in mechanisms},
-        "conditional_on": {one: ["the source table"] for one in mechanisms},
-        "excluded": {},
-        "failed": {},
-        "secondary": {
-            "strict": {
-                "label": "not certified: computed on the same target, decides nothing",
-                "limits": {"error": "0.12"},
-                "results": {
-                    one: {"decision": "unresolved", "lower": 0.1, "upper": 0.9}
-                    for one in mechanisms
-                },
-            }
-        },
-        "software": {"python": "3.11", "numpy": "2"},
-        "ledger": ENTRY,
-    }
+    )
 
 
-def _registry(requirements: Sequence[Requirement], mechanisms: Sequence[str]) -> dict[str, Any]:
-    declared = [
-        {"part": {"name": one.name}, "limit": {"rule": "as declared", "value": repr(one.limit)}}
-        for one in requirements
-    ]
-    return {
-        "declaration": {
-            "claim": {"alpha": "0.05", "beta": "0.05", "reliability_target": "0.8", "mode": None,
-                      "level": "mechanism", "family": "bounds", "bound": None},
-            "plan": None,
-            "mechanism": [{"name": one, "draws": 1} for one in mechanisms],
-        },
-        "members": {"target": {"requirements": declared, "mechanisms": {}}},
-    }  # fmt: skip
-
-
-def _ledger() -> list[dict[str, Any]]:
-    bodies: dict[str, dict[str, Any]] = {
-        "sealed": {"lineage": [], "members": {"target": {"records": 400}}, "files": {}},
-        "developed": {"members": {}},
-        "registered": {"lineage": [], "declaration": ENTRY, "path": "fixed"},
-        "drawn": {"releases": ENTRY, "registry": ENTRY},
-        "opened": {"lineage": [], "grant": None, "registry": ENTRY, "releases": ENTRY},
-        "certified": {"files": {}},
-    }
-    return [
-        {"stage": stage, "index": index, "previous": ENTRY,
-         "body": {"time": f"2026-09-01T10:0{index}:00Z"} | body}
-        for index, (stage, body) in enumerate(bodies.items())
-    ]  # fmt: skip
+def _ledger() -> tuple[Entry[LedgerBody], ...]:
+    times = (f"2026-09-01T10:0{index}:00Z" for index in range(6))
+    return entries(
+        Sealed.model_construct(
+            lineage=(), members={}, files={}, software={}, steward=None, time=next(times)
+        ),
+        Developed(members={}, files={}, time=next(times)),
+        Registered(lineage=(), declaration=ENTRY, path=Schedule.FIXED, files={}, time=next(times)),
+        Frozen.model_construct(
+            releases=ENTRY, registry=ENTRY, again=(), files={}, time=next(times)
+        ),
+        Opened.model_construct(
+            lineage=(), grant=None, registry=ENTRY, releases=ENTRY, files={}, time=next(times)
+        ),
+        Certified(files={}, time=next(times)),
+    )

@@ -196,7 +196,7 @@ def test_means_and_deviations_are_read_from_evidence() -> None:
     rng = np.random.default_rng(1)
     values = np.stack([rng.random((5, 300)), rng.random((5, 300)) - 0.5], axis=2)
     certificate = pg.certify(values, [RISK, COST], reliability_target=0.8, seed=1)
-    record = evidence_record(certificate.evidence).to_dict()
+    record = evidence_record(certificate.evidence)
     means = unit_means(record, (RISK, COST))
     assert means == pytest.approx(
         np.stack([values[:, :, 0].mean(axis=1), (values[:, :, 1].mean(axis=1) + 1) / 2], axis=1)

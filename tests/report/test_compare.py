@@ -14,7 +14,7 @@ from proxyguard.report.compare import Compared, compare
 from proxyguard.report.content import build_report
 from proxyguard.report.html import comparison_page
 from proxyguard.report.markdown import comparison_markdown
-from proxyguard.report.unsealed import sources_of
+from proxyguard.report.sources import sources_of
 
 RISK = pg.Requirement(name="risk", low=0, high=1, limit=0.3)
 
@@ -28,10 +28,9 @@ def audit(name: str, mean: float, *, alpha: str = "0.05", limit: float = 0.3,
         alpha=alpha, seed=1,
     )  # fmt: skip
     sources = sources_of(found)
-    status = {**sources.predicate["claim_status"], "guarantee": guarantee}
-    predicate = {**sources.predicate, "name": name, "claim_status": status}
+    status = sources.status.model_copy(update={"guarantee": guarantee})
     subjects = {"target:target": target or name, "registry": registry or f"{place}{name}"}
-    sources = replace(sources, predicate=predicate, subjects=subjects)
+    sources = replace(sources, name=name, status=status, subjects=subjects)
     return Compared(place=place or name, report=build_report(sources), sources=sources)
 
 
@@ -111,10 +110,9 @@ def test_an_audit_without_a_guarantee_is_named_and_left_out_of_what_holds_togeth
 
 def test_every_limit_of_a_requirement_is_listed() -> None:
     one = audit("a", 0.2)
-    registry: dict[str, Any] = {**one.sources.registry}
-    other = {"requirements": [{"part": {"name": "risk"}, "limit": {"rule": "r", "value": "0.5"}}]}
-    registry["members"] = {**registry["members"], "second": other}
-    two = replace(one, sources=replace(one.sources, registry=registry))
+    (group,) = one.sources.groups.values()
+    groups = {**one.sources.groups, "second": group.model_copy(update={"limits": ("0.5",)})}
+    two = replace(one, sources=replace(one.sources, groups=groups))
     found = compare([two, audit("b", 0.2)])
     assert found.tables[1].rows == (("risk", "0.3, 0.5", "0.3", "differs"),)
 

@@ -14,16 +14,37 @@ import numpy as np
 import pytest
 
 import proxyguard as pg
-from proxyguard.report.content import Report, Sources, build_report
+from proxyguard.documents.certificate import Failure, RoundVerdict, SequentialVerdict
+from proxyguard.documents.evidence import (
+    Derived,
+    GroupEvidence,
+    Score,
+    SequentialEvidence,
+)
+from proxyguard.documents.ledger import (
+    Certified,
+    Committed,
+    Deviated,
+    Favored,
+    Frozen,
+    Judged,
+    Opened,
+    Registered,
+    Sealed,
+)
+from proxyguard.documents.releases import FailedDraw
+from proxyguard.registry.parts import ClaimPart, PlanPart
+from proxyguard.report.content import Report, build_report
 from proxyguard.report.evidence import binding_of, bounds_words, budget_parts
 from proxyguard.report.health import times_table
 from proxyguard.report.html import card_of, to_html
 from proxyguard.report.markdown import to_markdown
 from proxyguard.report.parts import SECTIONS, Table, amount, range_words
-from proxyguard.report.pictures.gather import budget_pictures, group_names, pictures_of
+from proxyguard.report.pictures.gather import budget_pictures, pictures_of
 from proxyguard.report.rows import to_csv
-from proxyguard.report.unsealed import sources_of
+from proxyguard.report.sources import Sources, sources_of
 from proxyguard.report.values import report_values, to_json
+from report.synthetic import drawn, entries, manifest_of, predicate_of, registry_of, sealed_as
 
 HOSTILE = '</script><img src=x onerror="alert(1)">| `x` \u202e{{7*7}} [a](javascript:b) =1+1'
 FIRST = pg.Requirement(name="first", low=0, high=1, limit=0.3)
@@ -48,13 +69,13 @@ def table(report: Report, title: str) -> Table:
     return next(one for one in report.tables if one.title == title)
 
 
-def group_of(pvalues: Any, estimates: Any, upper: Any) -> dict[str, Any]:
-    return {
-        "releases": [str(r) for r in range(len(pvalues))],
-        "requirements": ["first", "second"],
-        "limits": ["0.3", "0.4"],
-        "derived": {"pvalues": pvalues, "estimates": estimates, "upper": upper},
-    }
+def group_of(pvalues: Any, estimates: Any, upper: Any) -> GroupEvidence:
+    return GroupEvidence.model_construct(
+        releases=tuple(str(r) for r in range(len(pvalues))),
+        requirements=("first", "second"),
+        limits=("0.3", "0.4"),
+        derived=Derived.model_construct(pvalues=pvalues, estimates=estimates, upper=upper),
+    )
 
 
 def test_the_largest_pvalue_binds_and_ties_go_to_the_least_margin() -> None:
@@ -125,14 +146,11 @@ def test_only_the_registered_bound_counts_as_certified() -> None:
 
 def test_planned_against_happened() -> None:
     sources = family()
-    plan = {
-        "records": 500, "draws": 30, "power": "0.9", "reliability": "0.95",
-        "margins": {"first": "0.1"}, "origin": "a pilot", "cost": None, "seed": 0,
-    }  # fmt: skip
-    declaration = {**sources.registry["declaration"], "plan": plan}
-    report = build_report(
-        replace(sources, registry={**sources.registry, "declaration": declaration})
-    )
+    plan = PlanPart(
+        records=500, draws=30, power="0.9", reliability="0.95", margins={"first": "0.1"},
+        origin="a pilot", cost=None, seed=0,
+    )  # fmt: skip
+    report = build_report(replace(sources, registry=registry_of([FIRST, SECOND], plan=plan)))
     rows = {row[0]: row[1:] for row in table(report, "Plan against outcome").rows}
     assert rows["target records"] == ("500", "600")
     assert rows["draws"] == ("30", "good: 40; middling: 40; bad: 40")
@@ -143,26 +161,29 @@ def test_planned_against_happened() -> None:
 
 def test_failed_and_repeated_draws_are_counted() -> None:
     sources = family()
-    good = {"status": "drawn", "content": "a", "model": None, "rows": 7, "seed": 1}
-    draws = [good, {**good, "seed": 2}, {**good, "content": "b", "rows": 9},
-             {"status": "timeout", "seed": 4, "error": "slow"}]  # fmt: skip
-    manifest = {"members": {"target": {"good": {"draws": draws}}}}
-    failed = {"good": [{"seed": 4, "status": "timeout", "error": "slow"}]}
-    report = build_report(
-        replace(sources, manifest=manifest, predicate={**sources.predicate, "failed": failed})
-    )
+    draws = [
+        drawn(1, content="a", rows=7),
+        drawn(2, content="a", rows=7),
+        drawn(1, content="b", rows=9),
+        FailedDraw.model_construct(status="timeout", seed=4, error="slow", guard=""),
+    ]
+    failed = {"good": (Failure(seed=4, status="timeout", error="slow"),)}
+    sealed = sealed_as(sources, predicate_of(sources, failed=failed))
+    report = build_report(replace(sealed, manifest=manifest_of({"good": draws})))
     assert table(report, "Draws").rows == (("good", "4", "1 timeout", "1", "0", "7 to 9", ""),)
     assert table(report, "Failed draws").rows == (("good", "4", "timeout", "slow"),)
 
 
 def test_a_long_ledger_is_shortened_and_says_so() -> None:
-    draws = [
-        {"stage": "drawn" if i % 2 == 0 else "scored", "previous": "0" * 64,
-         "body": {"time": NOON, "record": {"name": str(i), "status": "drawn"}, "round": i,
-                  "decision": "unresolved", "level": "0.1", "release": "f" * 64}}
+    steps = [
+        Committed.model_construct(time=NOON, record=drawn(i), release="f" * 64, files={})
+        if i % 2 == 0
+        else Judged.model_construct(
+            time=NOON, round=i, decision="unresolved", level="0.1", release="f" * 64
+        )
         for i in range(400)
-    ]  # fmt: skip
-    report = build_report(replace(family(), ledger=draws))
+    ]
+    report = build_report(replace(family(), ledger=entries(*steps)))
     ledger = table(report, "Ledger")
     assert len(ledger.rows) == 20
     assert "380 draws and scores" in ledger.note
@@ -185,12 +206,12 @@ def test_rows_are_those_of_the_evidence() -> None:
     sources = family()
     rows = list(csv.DictReader(io.StringIO(to_csv(sources).decode(), newline="")))
     assert [row["mechanism"] for row in rows[::80]] == ["good", "middling", "bad"]
-    group = sources.evidence["groups"]["middling"]
+    group = sources.groups["middling"]
     mine = [row for row in rows if row["mechanism"] == "middling"]
     assert [float(row["pvalue"]) for row in mine] == [
-        p for one in group["derived"]["pvalues"] for p in one
+        p for one in group.derived.pvalues for p in one
     ]
-    favorable = int(sources.predicate["verdicts"][1]["lower"]["steps"][0]["value"])
+    favorable = int(sources.verdicts[1].lower.steps[0].value)
     assert 0 < favorable < 40
     scored = {row["release"] for row in mine if row["score"] == "1"}
     assert len(scored) == favorable
@@ -253,7 +274,7 @@ def test_a_thousand_releases_and_six_requirements_take_less_than_two_seconds() -
 )
 def test_the_budget_s_picture_has_the_parts_of_its_table(choices: dict[str, Any]) -> None:
     sources = family(alpha="0.05", beta="0.04", **choices)
-    parts = budget_parts(sources.predicate, sources.registry)
+    parts = budget_parts(sources)
     pictures = budget_pictures(sources)
     assert len(pictures) == 2
     for picture, budget in zip(pictures, ("validation", "violation"), strict=True):
@@ -265,15 +286,12 @@ def test_the_budget_s_picture_has_the_parts_of_its_table(choices: dict[str, Any]
 
 
 def test_bounds_say_how_sure_they_are_together_or_that_they_are_not() -> None:
-    group = {"releases": ["1", "2"], "requirements": ["a", "b", "c"]}
-    predicate = {"verdicts": [{"mechanism": "m"}]}
-
     def words(level: str, **changes: Any) -> str:
-        return bounds_words(
-            "m",
-            {"m": {**group, "bounds_level": level}},
-            {"verdicts": [{"mechanism": "m", **changes}]} if changes else predicate,
+        group = GroupEvidence.model_construct(
+            releases=("1", "2"), requirements=("a", "b", "c"), bounds_level=level
         )
+        verdict = SequentialVerdict.model_construct(mechanism="m", **changes) if changes else None
+        return bounds_words("m", group, verdict)
 
     # Twelve bounds: 2 releases, 3 requirements, 2 sides. 12/240 = .05 and 12/10 > 1.
     assert words(repr(1 / 240)).endswith("hold at once with 95 % confidence")
@@ -305,8 +323,7 @@ def test_both_ends_of_an_interval_say_how_sure_they_are_together() -> None:
 
 
 def without_guarantee(sources: Sources, words: str) -> Sources:
-    status = {**sources.predicate["claim_status"], "guarantee": words}
-    return replace(sources, predicate={**sources.predicate, "claim_status": status})
+    return replace(sources, status=sources.status.model_copy(update={"guarantee": words}))
 
 
 def test_a_lost_guarantee_stands_on_every_card() -> None:
@@ -324,14 +341,7 @@ def test_a_lost_guarantee_stands_on_every_card() -> None:
 
 
 def test_a_deviation_recorded_later_costs_the_guarantee_on_the_cards() -> None:
-    ledger = [
-        {
-            "stage": stage,
-            "previous": "0" * 64,
-            "body": {"time": NOON, "files": {}, "reason": "late"},
-        }
-        for stage in ("certified", "deviated")
-    ]
+    ledger = entries(Certified(time=NOON, files={}), Deviated(time=NOON, reason="late"))
     report = build_report(replace(family(), ledger=ledger))
     assert report.verdicts[0].warning == "No guarantee remains: deviation recorded later: late."
 
@@ -365,13 +375,12 @@ def test_no_control_that_turns_writing_reaches_the_page() -> None:
 
 
 def test_every_look_says_which_count_validates() -> None:
-    scored = [{"stage": "scored", "previous": "0" * 64, "body": {"time": NOON, "favorable": True}}
-              for _ in range(20)]  # fmt: skip
-    sources = family()
-    claim = {"alpha": "0.05", "beta": None, "looks": [20, 40], "reliability_target": "0.8",
-             "threshold": "0.005", "bound": None}  # fmt: skip
-    registry = {**sources.registry, "declaration": {"claim": claim, "plan": None}}
-    rows = table(build_report(replace(sources, ledger=scored, registry=registry)),
+    scored = [Favored.model_construct(time=NOON, favorable=True) for _ in range(20)]
+    claim = ClaimPart(
+        mode="sequential", looks=(20, 40), reliability_target="0.8", threshold="0.005"
+    )
+    registry = registry_of([FIRST, SECOND], claim=claim)
+    rows = table(build_report(replace(family(), ledger=entries(*scored), registry=registry)),
                  "The sequential path").rows  # fmt: skip
     # The audit of these looks validates at the first one that its boundary names.
     audit = pg.SequentialAudit(
@@ -386,30 +395,42 @@ def test_every_look_says_which_count_validates() -> None:
 
 def test_the_candidates_of_a_stream_have_pictures() -> None:
     sources = family()
-    one = sources.evidence["groups"]["good"]
-    derived = {k: v[:1] if isinstance(v, list) else v for k, v in one["derived"].items()}
-    record = {**one, "releases": ["candidate 1"], "derived": derived}
-    predicate = {
-        **sources.predicate,
-        "verdicts": [{"mechanism": "candidate 1", "decision": "validated", "sentence": "s"}],
-    }
-    stream = replace(sources, evidence={"groups": {}, "scores": [{"statistics": record}]},
-                     predicate=predicate)  # fmt: skip
+    one = sources.groups["good"]
+    first = {name: rows[:1] for name, rows in dict(one.derived).items() if name != "bounds_tests"}
+    record = one.model_copy(
+        update={"releases": ("candidate 1",), "derived": one.derived.model_copy(update=first)}
+    )
+    evidence = SequentialEvidence.model_construct(
+        groups={}, scores=(Score.model_construct(statistics=record),)
+    )
+    verdict = RoundVerdict(
+        mechanism="candidate 1", round=1, decision="validated", level="0.05",
+        rests_on="Proposition 19", sentence="s",
+    )  # fmt: skip
+    stream = replace(sources, groups=evidence.by_group, verdicts=(verdict,))
     report = build_report(stream)
-    assert group_names(stream) == ["candidate 1"]
+    assert stream.group_names == ["candidate 1"]
     assert len(pictures_of(report, stream)["candidate 1"]) >= 2  # one a requirement
     assert "candidate 1" in to_html(report, stream)
 
 
 def test_steps_are_timed_from_one_entry_to_the_next() -> None:
-    stages = [("sealed", 0), ("registered", 2), ("drawn", 62), ("opened", 63), ("certified", 70)]
-    ledger = [
-        {"stage": stage, "previous": "0" * 64,
-         "body": {"time": f"2026-01-01T00:{at // 60:02d}:{at % 60:02d}Z", "files": {},
-                  "lineage": []}}
-        for stage, at in stages
-    ]  # fmt: skip
-    table = times_table(ledger)
+    stages = [(Sealed, 0), (Registered, 2), (Frozen, 62), (Opened, 63), (Certified, 70)]
+    bodies = [
+        kind.model_construct(time=f"2026-01-01T00:{at // 60:02d}:{at % 60:02d}Z")
+        for kind, at in stages
+    ]
+    table = times_table(entries(*bodies))
     assert [row[1] for row in table.rows] == ["2 s", "60 s", "1 s", "7 s"]
-    again = [*ledger[:3], {**ledger[2], "body": {"time": "2026-01-01T00:01:32Z"}}]
+    again = entries(*bodies[:3], Frozen.model_construct(time="2026-01-01T00:01:32Z"))
     assert dict(times_table(again).rows)[table.rows[1][0]] == "90 s"
+
+
+def test_the_page_of_a_certificate_in_memory_invents_no_record() -> None:
+    sources = family()
+    assert (sources.predicate, sources.registry, sources.manifest) == (None, None, None)
+    assert (list(sources.ledger), sources.signer, sources.head) == ([], "", "")
+    report = build_report(sources)
+    assert {one.section for one in report.tables} == {"evidence"}
+    assert report.verify.startswith("nothing to verify: no folder was sealed")
+    assert report.about == report.notes == ()

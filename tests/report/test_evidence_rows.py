@@ -6,23 +6,25 @@ from typing import Any
 
 import numpy as np
 
+from proxyguard.documents.evidence import Derived, GroupEvidence
 from proxyguard.report import picker
 from proxyguard.report.evidence import left_out, nearest_limits
 
 
-def group_of(requirements: int, releases: int = 3) -> dict[str, Any]:
+def group_of(requirements: int, releases: int = 3, **changes: Any) -> GroupEvidence:
     """Upper bounds that come closer to the limit .5 with each requirement."""
     upper = np.tile(np.linspace(0.1, 0.6, requirements), (releases, 1))
-    return {
-        "requirements": [f"cell {j}" for j in range(requirements)],
-        "limits": ["0.5"] * requirements,
-        "releases": [str(r) for r in range(releases)],
-        "derived": {
-            "estimates": (upper - 0.05).tolist(),
-            "lower": (upper - 0.1).tolist(),
-            "upper": upper.tolist(),
-        },
+    derived = {
+        "estimates": (upper - 0.05).tolist(),
+        "lower": (upper - 0.1).tolist(),
+        "upper": upper.tolist(),
     }
+    return GroupEvidence.model_construct(
+        requirements=[f"cell {j}" for j in range(requirements)],
+        limits=["0.5"] * requirements,
+        releases=[str(r) for r in range(releases)],
+        derived=Derived.model_construct(**{**derived, **changes}),
+    )
 
 
 def test_few_requirements_are_all_shown_in_their_order() -> None:
@@ -40,10 +42,8 @@ def test_of_many_those_with_the_least_room_are_shown_and_the_rest_is_named() -> 
 
 
 def test_room_is_measured_against_the_width_of_the_bounds() -> None:
-    group = group_of(3)
     # The second lies .35 below its limit as the first .4, but its bounds are ten times as wide.
-    group["derived"]["upper"] = [[0.10, 0.15, 0.05]]
-    group["derived"]["lower"] = [[0.00, -0.85, -0.05]]
+    group = group_of(3, upper=[[0.10, 0.15, 0.05]], lower=[[0.00, -0.85, -0.05]])
     assert nearest_limits(group, 1) == [1]
 
 

@@ -319,7 +319,7 @@ def test_of_many_requirements_those_that_bind_are_drawn() -> None:
     names = [f"group {j}" for j in range(20)]
     sources = synthetic_sources(means={"careful": 0.25}, R=5, requirements=names, spread=0.0)
     report = build_report(sources)
-    group = sources.evidence["groups"]["careful"]
+    group = sources.groups["careful"]
     drawn = drawn_requirements(report, group, "careful")
     bind = [j for j, (_, count) in enumerate(report.bindings[0].counts) if count]
     assert len(drawn) == 12

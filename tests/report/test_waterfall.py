@@ -9,9 +9,10 @@ import pytest
 from scipy.stats import beta
 
 import proxyguard as pg
+from proxyguard.documents.certificate import SequentialVerdict
 from proxyguard.report.content import build_report
 from proxyguard.report.parts import Waterfall
-from proxyguard.report.unsealed import sources_of
+from proxyguard.report.sources import sources_of
 
 RISK = pg.Requirement(name="risk", low=0, high=1, limit=0.3, slack=0.05, ramp=0.05)
 MODES: dict[str, dict[str, Any]] = {
@@ -109,5 +110,6 @@ def test_a_sequential_audit_has_no_count_that_its_bound_is_made_of() -> None:
     plan = pg.SequentialPlan(looks=(20, 40), reliability_target=0.8, kappa=0.01)
     audit = pg.SequentialAudit(plan)
     audit.add([True] * 40)
-    verdict = build_verdict({**audit.to_dict(), "mechanism": "m"})
+    recorded = SequentialVerdict.of({**audit.to_dict(), "mechanism": "m"}, "the audit")
+    verdict = build_verdict(recorded)
     assert (verdict.waterfalls, verdict.lower, verdict.upper) == ((), 0.8, None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from typing import Any
 
 from proxyguard.audit.folder import PENDING
 from proxyguard.audit.home import Home
@@ -28,7 +27,7 @@ def amend(
     *,
     reason: str,
     exclude: tuple[Excluded, ...] = (),
-) -> dict[str, Any]:
+) -> None:
     """Register `audit.toml` as it stands now in place of what was registered before.
 
     ``exclude`` takes draws out of the claim before any outcome is seen; they are drawn and
@@ -73,7 +72,6 @@ def amend(
             time=now(),
         )
         journal.record(amended, key)
-    return registry.to_dict()
 
 
 def void_exclusions(before: Registry, after: Registry) -> tuple[ExcludedDraw, ...]:

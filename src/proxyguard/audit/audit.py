@@ -20,7 +20,6 @@ from proxyguard.audit.open import Opener
 from proxyguard.audit.outcome import (
     CorrectiveCertificate,
     FrozenReleases,
-    GivenGrant,
     JudgedCandidate,
     Registration,
     SealedCertificate,
@@ -34,6 +33,7 @@ from proxyguard.audit.stated import software_versions
 from proxyguard.audit.status import Status, status_of
 from proxyguard.audit.template import TEMPLATE
 from proxyguard.audit.verify import TIMEOUT, Scope, Verification, verify
+from proxyguard.documents.grant import GrantStatement
 from proxyguard.documents.ledger import DesignText
 from proxyguard.errors import RegistryError
 from proxyguard.modes.count import ValidCount
@@ -123,14 +123,13 @@ class Audit:
         """
         return FrozenReleases(manifest=drawing.draw(self.place, self.home, again))
 
-    def grant(self, steward_key: Path | str, *, again: str | None = None) -> GivenGrant:
+    def grant(self, steward_key: Path | str, *, again: str | None = None) -> GrantStatement:
         """Release the target's key for what is registered and frozen now: the steward's step.
 
         Records that were granted before are refused, unless ``again`` says why not; the
         certificate repeats that, and has no guarantee.
         """
-        statement = granting.grant(self.folder, Path(steward_key), self.home.lineage, again)
-        return GivenGrant(statement=statement)
+        return granting.grant(self.folder, Path(steward_key), self.home.lineage, again)
 
     def open(
         self,
@@ -146,7 +145,7 @@ class Audit:
         return unless it was decided.
         """
         if self.journal().ledger.schedule is Schedule.SEQUENTIAL:
-            if self._sequential(key_file, passphrase).run(most) is None:
+            if not self._sequential(key_file, passphrase).run(most):
                 return None
         else:
             Opener(

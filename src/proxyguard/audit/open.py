@@ -44,6 +44,7 @@ from proxyguard.audit.score import Scored, Scorer
 from proxyguard.audit.stated import stated_not_checked
 from proxyguard.audit.target import OpeningSeed, OpenTarget
 from proxyguard.audit.verify import refuse_unsound
+from proxyguard.documents.certificate import Advice, Predicate
 from proxyguard.documents.document import FORMAT
 from proxyguard.documents.evidence import (
     Diagnostics,
@@ -97,8 +98,8 @@ class Opener:
         self._targets = targets or {}  # decrypted elsewhere, where there is no key here
         self._unwrapped: dict[str, bytes] = {}
 
-    def open(self) -> dict[str, Any]:
-        """Open the target and return the certificate's predicate; again, check that it is so."""
+    def open(self) -> None:
+        """Open the target and certify; again, check that the same is certified."""
         author = self.home.signing_key()
         with writing(self.folder.path) as journal:
             if journal.ledger.schedule is Schedule.SEQUENTIAL:
@@ -115,10 +116,11 @@ class Opener:
             content = sign_statement(
                 statement(subjects_of(journal, registry, name), predicate), author
             )
-            advice = partial(advice_record, registry, predicate, evidence.to_dict())
+            advice = partial(
+                advice_record, registry, Predicate.of(predicate, CERTIFICATE), evidence
+            )
             self._certify(journal, author, content, evidence, name, advice)
             write_report(self.folder, journal)
-        return predicate
 
     def record_opening(
         self, journal: Journal, registry: Registry, author: SigningKey
@@ -291,7 +293,7 @@ class Opener:
         content: bytes,
         evidence: FixedEvidence,
         name: str,
-        advice: Callable[[], dict[str, Any] | None],
+        advice: Callable[[], Advice | None],
     ) -> None:
         """Write and record the certificate, or see that the recorded one is the same."""
         done = journal.ledger.find(Certified)
@@ -312,7 +314,7 @@ class Opener:
         }
         found = advice()
         if found is not None:
-            files[ADVICE] = self.folder.write_json(ADVICE, found)
+            files[ADVICE] = self.folder.put(ADVICE, found)
         if self.folder.has(RECORDS):
             files[RECORDS] = self.folder.sha256(RECORDS)
         journal.record(Certified(files=files, time=now()), author)

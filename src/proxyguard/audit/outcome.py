@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from proxyguard.audit.envelope import open_envelope
 from proxyguard.audit.folder import (
     CERTIFICATE,
-    EVIDENCE,
     AuditFolder,
     recorded_files,
     registry_name,
@@ -23,12 +22,10 @@ from proxyguard.audit.folder import (
 from proxyguard.certificate.picks import read_picks
 from proxyguard.documents.canonical import Plain
 from proxyguard.documents.certificate import Correction, Predicate, Statement, VerdictRecord
-from proxyguard.documents.evidence import Evidence, GroupEvidence
-from proxyguard.documents.grant import GrantStatement
 from proxyguard.documents.ledger import Amended, Sealed
 from proxyguard.documents.registry import ExcludedDraw, Registry
 from proxyguard.documents.releases import AnyDraw, FailedDraw, ReleaseManifest
-from proxyguard.errors import DigestMismatch, RegistryError, StageError
+from proxyguard.errors import RegistryError, StageError
 from proxyguard.modes.count import ValidCount
 from proxyguard.modes.decision import Decision
 from proxyguard.seal.journal import Journal
@@ -36,6 +33,12 @@ from proxyguard.seal.ledger import Stage
 
 if TYPE_CHECKING:
     import pandas as pd
+
+FRAME = (
+    "mechanism", "release", "requirement", "n", "estimate", "lower", "upper", "limit", "pvalue",
+    "violation_pvalue", "test",
+)  # fmt: skip
+"""The columns of `Certificate.to_frame`, which a sealed certificate has too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,17 +143,6 @@ class FrozenReleases:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GivenGrant:
-    """What a steward granted, and to whom."""
-
-    statement: GrantStatement
-
-    def to_dict(self) -> dict[str, Plain]:
-        """Return the statement as plain values, ready for JSON."""
-        return self.statement.to_dict()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedCandidate:
     """The verdict on one candidate of a stream."""
 
@@ -232,7 +224,7 @@ class SealedCertificate:
         return cls(
             predicate=statement.predicate,
             signer=signer,
-            subjects={subject.name: subject.digests.sha256 for subject in statement.subject},
+            subjects=statement.subjects,
             folder=folder,
         )
 
@@ -289,26 +281,22 @@ class SealedCertificate:
             )
         return read_picks(self.predicate.picks.to_dict())
 
-    def evidence(self) -> Evidence:
-        """Return the statistics that were certified.
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row for each release and requirement: estimate, bounds, p-values.
 
         Raises
         ------
-        DigestMismatch
-            Where `evidence.json` is not the one that the certificate is about.
+        SealError
+            Where a file of the folder is not the one that the ledger vouches for.
         """
-        document = self.folder.document(Evidence, EVIDENCE)
-        if document.digest != self.subjects["evidence"]:
-            raise DigestMismatch(EVIDENCE, sealed=self.subjects["evidence"], found=document.digest)
-        return document
-
-    def to_frame(self) -> pd.DataFrame:
-        """Return one row for each release and requirement: estimate, bounds, p-values."""
         import pandas as pd
 
-        groups = self.evidence().by_group
-        return pd.concat([_frame(name, group) for name, group in groups.items()],
-                         ignore_index=True)  # fmt: skip
+        from proxyguard.audit.report import sources_of
+        from proxyguard.report.rows import COLUMNS, evidence_rows
+
+        rows = evidence_rows(sources_of(self.folder, self.folder.journal()))
+        frame = pd.DataFrame(rows, columns=list(COLUMNS)).rename(columns={"records": "n"})
+        return frame[list(FRAME)]
 
     def to_html(self) -> str:
         """Return the report of the audit as a page, which asks for nothing from outside."""
@@ -324,29 +312,3 @@ class SealedCertificate:
     def to_dict(self) -> dict[str, Plain]:
         """Return what the certificate says as plain values, ready for JSON."""
         return self.predicate.to_dict()
-
-
-def _frame(name: str, group: GroupEvidence) -> pd.DataFrame:
-    """Return the statistics of a group in the columns of `Certificate.to_frame`."""
-    import pandas as pd
-
-    derived = group.derived
-    return pd.DataFrame(
-        [
-            {
-                "mechanism": name,
-                "release": release,
-                "requirement": requirement,
-                "n": group.columns[j].n,
-                "estimate": float(derived.estimates[r][j]),
-                "lower": float(derived.lower[r][j]),
-                "upper": float(derived.upper[r][j]),
-                "limit": float(group.limits[j]),
-                "pvalue": float(derived.pvalues[r][j]),
-                "violation_pvalue": float(derived.violation_pvalues[r][j]),
-                "test": group.tests[j],
-            }
-            for r, release in enumerate(group.releases)
-            for j, requirement in enumerate(group.requirements)
-        ]
-    )

@@ -49,7 +49,7 @@ from proxyguard.seal.journal import Journal, writing
 from proxyguard.seal.ledger import Schedule, Stage
 
 
-def register(place: Workplace, home: Home, software: dict[str, str]) -> dict[str, Any]:
+def register(place: Workplace, home: Home, software: dict[str, str]) -> None:
     """Register the declaration; after this only an amendment can change it."""
     folder = place.folder
     text = folder.declaration_text()
@@ -78,7 +78,6 @@ def register(place: Workplace, home: Home, software: dict[str, str]) -> dict[str
             time=now(),
         )
         journal.record(registered, key)
-    return registry.to_dict()
 
 
 def build_registry(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from proxyguard.audit.folder import (
 )
 from proxyguard.audit.integrity import check_folder
 from proxyguard.audit.measures import design_of, measures_of
+from proxyguard.documents.certificate import Advice, AdvisedSizes, Predicate, Statement
 from proxyguard.documents.document import FORMAT
 from proxyguard.documents.evidence import Evidence
 from proxyguard.documents.registry import Registry
@@ -35,11 +37,13 @@ from proxyguard.report.advice import (
     unit_means,
 )
 from proxyguard.report.compare import Compared, Comparison, compare
-from proxyguard.report.content import Report, Sources, bindings_of, build_report
+from proxyguard.report.content import Report, build_report
+from proxyguard.report.evidence import binding_of, failed_releases
 from proxyguard.report.html import comparison_page, to_html
 from proxyguard.report.markdown import comparison_markdown, to_markdown
 from proxyguard.report.notebook import report_fragment
 from proxyguard.report.rows import to_csv
+from proxyguard.report.sources import Levels, Sources
 from proxyguard.report.values import to_json
 from proxyguard.seal.canonical import canonical_bytes
 from proxyguard.seal.journal import Journal
@@ -63,30 +67,41 @@ def sources_of(folder: AuditFolder, journal: Journal) -> Sources:
         raise StageError("there is no certificate yet; run proxyguard open")
     check_folder(folder, journal)
     value, signer = open_envelope(folder.read(CERTIFICATE))
-    evidence = folder.document(Evidence, EVIDENCE).to_dict()
-    fixed = folder.has(RELEASES)
+    statement = Statement.of(value, CERTIFICATE)
+    evidence = folder.document(Evidence, EVIDENCE)
     registry = folder.registry(journal)
     advised = ADVICE in recorded_files(journal.ledger.entries)
+    predicate, claim = statement.predicate, registry.declaration.claim
     return Sources(
-        predicate=value["predicate"],
-        evidence=evidence,
-        registry=registry.to_dict(),
-        ledger=[entry.to_dict() for entry in journal.ledger.entries],
-        signer=signer,
-        manifest=folder.document(ReleaseManifest, RELEASES).to_dict() if fixed else None,
-        advice=advice_for(
-            registry, value["predicate"], evidence,
-            folder.read_json(ADVICE) if advised else None,
+        name=predicate.name,
+        purpose=predicate.purpose,
+        attestation=predicate.attestation.words,
+        status=predicate.claim_status,
+        verdicts=predicate.verdicts,
+        not_claimed=predicate.not_claimed,
+        groups=evidence.by_group,
+        levels=Levels(
+            alpha=Fraction(claim.alpha),
+            beta=None if claim.beta is None else Fraction(claim.beta),
+            pooled=bool(claim.pooled_violations),
         ),
-        subjects={one["name"]: one["digest"]["sha256"] for one in value["subject"]},
+        family=predicate.family,
+        predicate=predicate,
+        registry=registry,
+        manifest=folder.document(ReleaseManifest, RELEASES) if folder.has(RELEASES) else None,
+        ledger=journal.ledger.entries,
+        signer=signer,
+        subjects=statement.subjects,
         head=journal.ledger.head,
-    )  # fmt: skip
+        advice=advice_for(
+            registry, predicate, evidence, folder.document(Advice, ADVICE) if advised else None
+        ),
+    )
 
 
 def advice_for(
-    registry: Registry, predicate: Mapping[str, Any], evidence: Mapping[str, Any],
-    recorded: Mapping[str, Any] | None = None,
-) -> list[dict[str, Any]]:  # fmt: skip
+    registry: Registry, predicate: Predicate, evidence: Evidence, recorded: Advice | None = None
+) -> list[dict[str, Any]]:
     """Return what would settle each unresolved mechanism; nothing about named releases.
 
     The sizes are those that were recorded with the certificate. An audit without such a record
@@ -95,35 +110,30 @@ def advice_for(
     cases = unsettled_in(registry, predicate, evidence)
     if recorded is None:
         return [advise(case) for case in cases]
-    sizes = recorded["sizes"]
-    if set(sizes) != {case.mechanism for case in cases}:
-        raise SealError(f"{ADVICE} is about {sorted(sizes)}, and others are unresolved")
-    return [
-        advice_words(
-            case, None if sizes[case.mechanism] is None else Sizes.of(sizes[case.mechanism])
-        )
-        for case in cases
-    ]
+    if set(recorded.sizes) != {case.mechanism for case in cases}:
+        raise SealError(f"{ADVICE} is about {sorted(recorded.sizes)}, and others are unresolved")
+    return [advice_words(case, _read_sizes(recorded.sizes[case.mechanism])) for case in cases]
 
 
-def advice_record(
-    registry: Registry, predicate: Mapping[str, Any], evidence: Mapping[str, Any]
-) -> dict[str, Any] | None:
+def _read_sizes(advised: AdvisedSizes | None) -> Sizes | None:
+    return None if advised is None else Sizes.of(advised.to_dict())
+
+
+def advice_record(registry: Registry, predicate: Predicate, evidence: Evidence) -> Advice | None:
     """Return the sizes to record beside the certificate; None where every verdict is settled."""
     found = {
         case.mechanism: find_sizes(case) for case in unsettled_in(registry, predicate, evidence)
     }
     if not found:
         return None
-    return {
-        "format": FORMAT,
-        "sizes": {name: None if one is None else one.to_dict() for name, one in found.items()},
+    sizes = {
+        name: None if advised is None else AdvisedSizes.of(advised.to_dict(), ADVICE)
+        for name, advised in found.items()
     }
+    return Advice(format=FORMAT, sizes=sizes)
 
 
-def unsettled_in(
-    registry: Registry, predicate: Mapping[str, Any], evidence: Mapping[str, Any]
-) -> list[Unsettled]:
+def unsettled_in(registry: Registry, predicate: Predicate, evidence: Evidence) -> list[Unsettled]:
     """Return the unresolved mechanisms of a certificate as the planner takes them."""
     declaration = registry.declaration
     if declaration.claim.level != "mechanism":
@@ -133,24 +143,26 @@ def unsettled_in(
         measure.requirement
         for measure in measures_of(member, registry.members[member.name].requirements)
     )
-    bindings = {one.mechanism: one.requirement for one in bindings_of(predicate, evidence)}
     shares = set((declaration.claim.shares or {}).values())
     found = []
-    for verdict in predicate["verdicts"]:
-        group = evidence["groups"].get(verdict["mechanism"])
-        if verdict["decision"] != Decision.UNRESOLVED.value or group is None:
+    for verdict in predicate.verdicts:
+        group = evidence.groups.get(verdict.mechanism)
+        if verdict.decision is not Decision.UNRESOLVED or group is None:
             continue
+        failures = predicate.failed.get(verdict.mechanism, ())
+        failed = failed_releases(verdict.mechanism, failures)
+        binding = binding_of(verdict.mechanism, group, failed)
         found.append(
             Unsettled(
-                mechanism=verdict["mechanism"],
+                mechanism=verdict.mechanism,
                 claim=planned(declaration.claim.fixed_claim()),
                 design=design_of(member),
                 requirements=requirements,
                 means=unit_means(group, requirements),
                 deviations=unit_deviations(group),
-                n=max(int(column["n"]) for column in group["columns"]),
-                mechanisms=len(predicate["verdicts"]),
-                binding=bindings.get(verdict["mechanism"], ""),
+                n=max(column.n for column in group.columns),
+                mechanisms=len(predicate.verdicts),
+                binding="" if binding is None else binding.requirement,
                 seed=int(registry.digest[:8], 16),
                 sequential=declaration.claim.mode == "sequential",
                 unequal=len(shares) > 1,

@@ -9,10 +9,9 @@ each judged on a fresh batch of target records (Proposition 19).
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from proxyguard.audit.draw import refuse_files, seeds_apart
-from proxyguard.audit.envelope import open_envelope, sign_statement, statement
+from proxyguard.audit.envelope import sign_statement, statement
 from proxyguard.audit.folder import ADVICE, CERTIFICATE, EVIDENCE
 from proxyguard.audit.grant import read_grant, release_set
 from proxyguard.audit.integrity import check_folder
@@ -30,6 +29,7 @@ from proxyguard.audit.sequential_claim import (
 from proxyguard.audit.sequential_step import Batch, Step
 from proxyguard.audit.target import OpeningSeed, OpenTarget
 from proxyguard.certificate.sequential import SequentialAudit
+from proxyguard.documents.certificate import Predicate
 from proxyguard.documents.document import FORMAT
 from proxyguard.documents.evidence import Evidence, Score, SequentialEvidence
 from proxyguard.documents.grant import GrantStatement
@@ -46,8 +46,8 @@ from proxyguard.seal.ledger import Stage
 class SequentialOpener(Opener):
     """An opening after which releases are drawn and scored in turn."""
 
-    def run(self, most: int | None = None) -> dict[str, Any] | None:
-        """Go on drawing and scoring until the audit is decided, then certify.
+    def run(self, most: int | None = None) -> bool:
+        """Go on drawing and scoring until the audit is decided, then certify; say if it is.
 
         ``most`` stops after so many further draws, for those who want to look in between;
         nothing is certified then.
@@ -59,7 +59,7 @@ class SequentialOpener(Opener):
                 raise StageError("this audit takes candidates one by one; use draw --candidate")
             check_folder(self.folder, journal)
             if journal.ledger.has(Stage.CERTIFIED):
-                return self._certified(journal, registry)
+                return True
             member = registry.declaration.members[0]
             if not journal.ledger.has(Stage.OPENED):
                 _refuse_files(registry)  # nothing can be amended once it is opened
@@ -77,9 +77,9 @@ class SequentialOpener(Opener):
                 audit.add(step.score(record, audit.draws))
                 done += 1
                 self.place.progress("sequential draws", audit.draws, len(seeds))
-            if not audit.finished:
-                return None
-            return self._conclude(journal, registry, target, author, grant)
+            if audit.finished:
+                self._conclude(journal, registry, target, author, grant)
+            return audit.finished
 
     def submit(self, candidate: Path) -> JudgedCandidate:
         """Judge the next candidate of a stream on its own batch of target records."""
@@ -98,14 +98,14 @@ class SequentialOpener(Opener):
             step.next_batch()  # a candidate that no records are left for is not committed
             return step.judge(step.commit_file(candidate))
 
-    def close(self) -> dict[str, Any]:
+    def close(self) -> None:
         """End a stream and certify its rounds."""
         author = self.home.signing_key()
         with writing(self.folder.path) as journal:
             registry = self.folder.registry(journal)
             _require_stream(registry)
             if journal.ledger.has(Stage.CERTIFIED):
-                return self._certified(journal, registry)
+                return
             if not journal.ledger.has(Stage.SCORED):
                 raise StageError("no candidate was judged yet; there is nothing to certify")
             grant = self.record_opening(journal, registry, author)
@@ -115,7 +115,7 @@ class SequentialOpener(Opener):
             waiting = journal.ledger.waiting
             if waiting is not None:
                 step.judge(waiting.record)
-            return self._conclude(journal, registry, target, author, grant)
+            self._conclude(journal, registry, target, author, grant)
 
     def rescore(self, journal: Journal, registry: Registry) -> Evidence:
         """Compute every score again from the opened target, for verifying."""
@@ -147,24 +147,18 @@ class SequentialOpener(Opener):
         target: OpenTarget,
         author: SigningKey,
         grant: GrantStatement | None,
-    ) -> dict[str, Any]:
+    ) -> None:
         seed = OpeningSeed.of(journal, {registry.declaration.members[0].name: target.nonce})
         evidence = _evidence(journal, registry, seed, recorded_scores(journal))
         name = self.folder.put(EVIDENCE, evidence)
         predicate = sequential_predicate(self.folder, journal, registry, evidence, grant)
         content = sign_statement(statement(subjects_of(journal, registry, name), predicate), author)
         files = {EVIDENCE: name, CERTIFICATE: self.folder.write(CERTIFICATE, content)}
-        advice = advice_record(registry, predicate, evidence.to_dict())
+        advice = advice_record(registry, Predicate.of(predicate, CERTIFICATE), evidence)
         if advice is not None:
-            files[ADVICE] = self.folder.write_json(ADVICE, advice)
+            files[ADVICE] = self.folder.put(ADVICE, advice)
         journal.record(Certified(files=files, time=now()), author)
         write_report(self.folder, journal)
-        return predicate
-
-    def _certified(self, journal: Journal, registry: Registry) -> dict[str, Any]:
-        value, _ = open_envelope(self.folder.read(CERTIFICATE))
-        found: dict[str, Any] = value["predicate"]
-        return found
 
 
 def _evidence(

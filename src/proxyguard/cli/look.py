@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -199,18 +199,19 @@ def log(folder: Folder, json: Json = False) -> None:
     from proxyguard.audit.folder import AuditFolder
 
     journal = AuditFolder(folder).journal()
-    entries = [{**e.to_dict(), "digest": e.digest} for e in journal.ledger.entries]
+    entries = journal.ledger.entries
     if json:
-        show.give({"signers": list(journal.signers), "entries": entries})
+        said = [{**entry.to_dict(), "digest": entry.digest} for entry in entries]
+        show.give({"signers": list(journal.signers), "entries": said})
         return
     for entry in entries:
-        body: dict[str, Any] = entry["body"]
-        show.say(f"{entry['index']:>3} {entry['stage']:<10} {body.get('time', '')}")
-        show.say(f"      digest {entry['digest']}")
-        show.say(f"      signer {entry['signer']}")
-        for key in ("declaration", "supersedes", "releases", "reason", "grant", "successor"):
-            if body.get(key):
-                show.say(f"      {key} {body[key]}")
+        show.say(f"{entry.index:>3} {entry.stage.value:<10} {entry.body.time}")
+        show.say(f"      digest {entry.digest}")
+        show.say(f"      signer {entry.signer}")
+        for name in ("declaration", "supersedes", "releases", "reason", "grant", "successor"):
+            told = getattr(entry.body, name, None)
+            if told:
+                show.say(f"      {name} {told}")
 
 
 def doctor(home: Home = None, json: Json = False) -> None:

@@ -106,8 +106,8 @@ def outcome_code(folder: Path, certificate: SealedCertificate) -> Exit:
     from proxyguard.report.provenance import lost_guarantee
 
     worst = verdict_code(certificate.decisions.values())
-    ledger = [entry.to_dict() for entry in AuditFolder(folder).journal().ledger.entries]
-    lost = worst is Exit.DONE and lost_guarantee(certificate.to_dict(), ledger)
+    ledger = AuditFolder(folder).journal().ledger.entries
+    lost = worst is Exit.DONE and lost_guarantee(certificate.predicate.claim_status, ledger)
     return Exit.UNGUARANTEED if lost else worst
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Discriminator, Field, Tag, field_validator
 
@@ -57,17 +57,9 @@ class BoundRecord(Document):
 class _OfReleases:
     """What a verdict about releases does not say: a named release has no reliability."""
 
-    @property
-    def reliability_target(self) -> None:
-        """Nothing: the verdict is about a release and not about a mechanism."""
-
-    @property
-    def reliability_lower(self) -> None:
-        """Nothing: the verdict is about a release and not about a mechanism."""
-
-    @property
-    def reliability_upper(self) -> None:
-        """Nothing: the verdict is about a release and not about a mechanism."""
+    reliability_target: ClassVar[None] = None
+    reliability_lower: ClassVar[None] = None
+    reliability_upper: ClassVar[None] = None
 
 
 class MechanismVerdict(Document):
@@ -142,9 +134,7 @@ class SequentialVerdict(Document):
     budget: tuple[BudgetShare, ...] = Field(description="The error levels that it spends.")
     basis: str = Field(description=BASIS)
 
-    @property
-    def reliability_upper(self) -> None:
-        """Nothing: an audit that draws until a boundary is crossed has no upper bound."""
+    reliability_upper: ClassVar[None] = None  # drawn until a boundary is crossed: it has none
 
 
 class RoundVerdict(_OfReleases, Document):
@@ -364,6 +354,11 @@ class Statement(Document):
     )
     subject: tuple[Subject, ...] = Field(description="What it is about.")
     predicate: Predicate = Field(description="What it says.")
+
+    @property
+    def subjects(self) -> dict[str, str]:
+        """The digests that it is about, by name."""
+        return {subject.name: subject.digests.sha256 for subject in self.subject}
 
 
 def base64_text(text: str) -> str:

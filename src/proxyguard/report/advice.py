@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from proxyguard.documents.evidence import GroupEvidence
 from proxyguard.exact.rounding import at_most
 from proxyguard.modes.catalog import planned_mode
 from proxyguard.modes.planning import BOUNDS, Planned, Way
@@ -86,23 +87,23 @@ class Unsettled:
         return (int(self.valid.sum()) + 0.5) / (self.releases + 1.0)
 
 
-def unit_means(group: Mapping[str, Any], requirements: Sequence[Requirement]) -> Array:
+def unit_means(group: GroupEvidence, requirements: Sequence[Requirement]) -> Array:
     """Return the estimates of recorded evidence on the unit scale, (R, J)."""
-    estimates = np.array(group["derived"]["estimates"], dtype=np.float64)
+    estimates = np.array(group.derived.estimates, dtype=np.float64)
     low = np.array([r.low for r in requirements])
     width = np.array([r.width for r in requirements])
     return np.asarray(np.clip((estimates - low) / width, 0.0, 1.0))
 
 
-def unit_deviations(group: Mapping[str, Any]) -> Array:
+def unit_deviations(group: GroupEvidence) -> Array:
     """Return the usual standard deviation of a loss on the unit scale, (J,).
 
     Without variances, that of a two-valued loss with the same mean, which is the largest.
     """
     found = []
-    for column in group["columns"]:
-        mean = np.array(column["mean"], dtype=np.float64)
-        variance = column.get("variance")
+    for column in group.columns:
+        mean = np.array(column.mean, dtype=np.float64)
+        variance = column.variance
         values = mean * (1.0 - mean) if variance is None else np.array(variance, dtype=np.float64)
         found.append(float(np.sqrt(np.median(values))))
     return np.array(found)

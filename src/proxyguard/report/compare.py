@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Any
 
 from proxyguard.certificate.wording import confidence
+from proxyguard.documents.canonical import Plain
+from proxyguard.documents.certificate import MechanismVerdict, SequentialVerdict, VerdictRecord
 from proxyguard.errors import RegistryError
-from proxyguard.report.content import Report, Sources
+from proxyguard.report.content import Report
 from proxyguard.report.parts import Table, Verdict, cut
 from proxyguard.report.provenance import lost_guarantee
+from proxyguard.report.sources import Sources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +40,7 @@ class Comparison:
     tables: tuple[Table, ...]
     check: Table
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Plain]:
         """Return plain values."""
         return asdict(self)
 
@@ -96,11 +98,11 @@ def _labels(audits: Sequence[Compared]) -> list[str]:
 
 def _lost(audit: Compared) -> str:
     """Return why no guarantee remains, or nothing where one does."""
-    return lost_guarantee(audit.sources.predicate, audit.sources.ledger)
+    return lost_guarantee(audit.sources.status, audit.sources.ledger)
 
 
 def _alpha(audit: Compared) -> Fraction:
-    return Fraction(audit.sources.registry["declaration"]["claim"]["alpha"])
+    return audit.sources.levels.alpha
 
 
 def _warning(audits: Sequence[Compared], labels: Sequence[str]) -> list[str]:
@@ -159,10 +161,8 @@ def _shared_targets(audits: Sequence[Compared], labels: Sequence[str]) -> str:
 def _verdict_table(audits: Sequence[Compared], labels: Sequence[str]) -> Table:
     rows = []
     for label, one in zip(labels, audits, strict=True):
-        sizes = {v["mechanism"]: v for v in one.sources.predicate["verdicts"]}
         for verdict in one.report.verdicts:
-            own = sizes[verdict.name]
-            counts = own.get("n_records")
+            releases, records = _counted(one.sources.verdict(verdict.name))
             rows.append(
                 (
                     label,
@@ -171,8 +171,8 @@ def _verdict_table(audits: Sequence[Compared], labels: Sequence[str]) -> Table:
                     _interval(verdict),
                     "" if verdict.target is None else f"more than {verdict.target:g}",
                     confidence(_alpha(one)),
-                    str(own.get("n_releases", own.get("draws", ""))),
-                    "" if counts is None else str(max(counts.values())),
+                    releases,
+                    records,
                     verdict.binding,
                 )
             )
@@ -183,6 +183,13 @@ def _verdict_table(audits: Sequence[Compared], labels: Sequence[str]) -> Table:
         rows=tuple(rows),
         note="In the order given. Confidence is that of each audit alone.",
     )  # fmt: skip
+
+
+def _counted(verdict: VerdictRecord | None) -> tuple[str, str]:
+    """Return how many releases and records a verdict rests on, as far as it says so."""
+    if isinstance(verdict, MechanismVerdict):
+        return str(verdict.n_releases), str(max(verdict.n_records.values()))
+    return (str(verdict.draws) if isinstance(verdict, SequentialVerdict) else "", "")
 
 
 def _interval(verdict: Verdict) -> str:
@@ -197,10 +204,8 @@ def _requirement_table(audits: Sequence[Compared], labels: Sequence[str]) -> Tab
     """Return who required what: verdicts on other requirements are not about the same thing."""
     limits: dict[str, dict[str, dict[str, None]]] = {}  # in the order of the members
     for label, one in zip(labels, audits, strict=True):
-        for member in one.sources.registry["members"].values():
-            for requirement in member["requirements"]:
-                own = limits.setdefault(requirement["part"]["name"], {})
-                own.setdefault(label, {})[str(requirement["limit"]["value"])] = None
+        for requirement, limit in one.sources.limits:
+            limits.setdefault(requirement, {}).setdefault(label, {})[limit] = None
     rows = tuple(
         (name, *(", ".join(own.get(label, ["not required"])) for label in labels),
          "alike" if len({frozenset(own.get(label, ())) for label in labels}) == 1 else "differs")

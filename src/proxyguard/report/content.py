@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from typing import Any
 
 from proxyguard.certificate.wording import confidence
+from proxyguard.documents.certificate import (
+    BoundRecord,
+    MechanismVerdict,
+    ReleaseVerdict,
+    SequentialVerdict,
+    VerdictRecord,
+)
 from proxyguard.report import evidence as facts
 from proxyguard.report import health, provenance
 from proxyguard.report.evidence import Binding
-from proxyguard.report.parts import DECISIONS, SECTIONS, Table, Verdict, cut, in_order
+from proxyguard.report.parts import SECTIONS, Table, Verdict, cut
+from proxyguard.report.sources import Levels, Sources
 from proxyguard.report.waterfall import waterfall_of
 
-__all__ = ["DECISIONS", "Binding", "Report", "Sources", "Table", "Verdict", "build_report"]
+__all__ = ["Binding", "Report", "Sources", "Table", "Verdict", "build_report"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,157 +47,155 @@ class Report:
         return tuple(table for table in self.tables if table.section == name)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
-    """The record that a report is built from, as plain values."""
-
-    predicate: Mapping[str, Any]
-    evidence: Mapping[str, Any]
-    registry: Mapping[str, Any]
-    ledger: Sequence[Mapping[str, Any]]
-    signer: str
-    manifest: Mapping[str, Any] | None = None  # none where draws follow the opening
-    subjects: Mapping[str, str] = field(default_factory=dict)
-    head: str = ""  # digest of the ledger's last entry
-    advice: Sequence[Mapping[str, Any]] = ()
-
-
 def build_report(sources: Sources) -> Report:
-    """Return the report of a certified audit."""
-    predicate = sources.predicate
-    bindings = bindings_of(predicate, sources.evidence)
-    warning = provenance.lost_guarantee(predicate, sources.ledger)
-    claim = sources.registry["declaration"]["claim"]
+    """Return the report of a certificate, be it of a sealed audit or in memory."""
+    bindings = bindings_of(sources)
+    warning = provenance.lost_guarantee(sources.status, sources.ledger)
     verdicts = tuple(
         replace(
             build_verdict(verdict, _binding_words(verdict, bindings)),
             warning=warning,
-            together=_together(verdict, claim),
+            together=_together(verdict, sources.levels),
         )
-        for verdict in predicate["verdicts"]
+        for verdict in sources.verdicts
     )
-    picks = predicate.get("picks")
     return Report(
-        name=predicate["name"],
-        purpose=predicate["purpose"],
-        attestation=predicate["attestation"]["words"],
-        guarantee=provenance.guarantee_of(predicate, sources.ledger),
+        name=sources.name,
+        purpose=sources.purpose,
+        attestation=sources.attestation,
+        guarantee=provenance.guarantee_of(sources.status, sources.ledger),
         verdicts=verdicts,
-        about=tuple(_about(predicate)),
-        not_claimed=tuple(predicate["not_claimed"]),
+        about=tuple(_about(sources)),
+        not_claimed=sources.not_claimed,
         tables=_tables(sources, bindings, verdicts),
-        verify=f"proxyguard verify .   # in the audit's folder; signed by {sources.signer}",
-        notes=tuple(provenance.notes_of(predicate, sources.ledger)),
+        verify=_check_words(sources),
+        notes=tuple(provenance.notes_of(sources)),
         advice=tuple(sources.advice),
         bindings=bindings,
-        picks="" if picks is None else str(picks["sentence"]),
+        picks="" if sources.picks is None else sources.picks.sentence,
     )
+
+
+def _check_words(sources: Sources) -> str:
+    """Return how a reader checks the page, or that there is nothing to check it against."""
+    if sources.predicate is None:
+        return "nothing to verify: no folder was sealed; proxyguard init starts an audit that is"
+    return f"proxyguard verify .   # in the audit's folder; signed by {sources.signer}"
 
 
 def _tables(
     sources: Sources, bindings: Sequence[Binding], verdicts: Sequence[Verdict]
 ) -> tuple[Table, ...]:
-    predicate, evidence, registry = sources.predicate, sources.evidence, sources.registry
-    ledger = sources.ledger
-    draws = health.draw_records(sources.manifest, ledger, predicate)
     tables = [
-        *facts.requirement_tables(predicate, evidence, registry),
+        *facts.requirement_tables(sources),
         facts.binding_table(bindings),
-        facts.score_table(predicate),
+        facts.score_table(sources.verdicts),
         facts.step_table(verdicts),
-        facts.budget_table(predicate, registry),
-        *facts.picks_table(predicate),
-        *facts.uncertified_tables(predicate),
-        health.counts_table(predicate),
-        health.health_table(draws, predicate),
-        health.guard_table(draws, predicate, registry),
+        facts.budget_table(sources),
+        *facts.picks_table(sources),
+        facts.uncertified_table(sources),
+        health.counts_table(sources),
+        health.health_table(sources),
+        health.guard_table(sources),
         health.times_table(sources.ledger),
-        health.failure_table(predicate),
-        health.unscored_table(predicate),
-        health.reference_table(ledger),
-        health.plan_table(predicate, evidence, registry),
-        health.sequential_table(predicate, registry, ledger),
-        health.privacy_table(predicate),
-        provenance.status_table(predicate),
-        provenance.stated_table(predicate),
-        provenance.lineage_table(ledger),
-        provenance.digest_table(
-            sources.subjects, ledger, signer=sources.signer, head=sources.head,
-            steward=predicate["attestation"].get("steward"),
-        ),
-        provenance.generator_table(registry),
-        provenance.software_table(predicate, ledger),
-        provenance.ledger_table(ledger),
-    ]  # fmt: skip
+        health.failure_table(sources),
+        health.unscored_table(sources.predicate),
+        health.reference_table(sources.ledger),
+        health.plan_table(sources),
+        health.sequential_table(sources),
+        health.privacy_table(sources.predicate),
+        provenance.status_table(sources.predicate),
+        provenance.stated_table(sources.predicate),
+        provenance.lineage_table(sources.ledger),
+        provenance.digest_table(sources),
+        provenance.generator_table(sources.registry),
+        provenance.software_table(sources),
+        provenance.ledger_table(sources.ledger),
+    ]
     shown = [table for table in tables if table.rows]
     return tuple(sorted(shown, key=lambda table: SECTIONS.index(table.section)))
 
 
-def bindings_of(predicate: Mapping[str, Any], evidence: Mapping[str, Any]) -> tuple[Binding, ...]:
+def bindings_of(sources: Sources) -> tuple[Binding, ...]:
     """Return which requirement binds, for every mechanism in the order of the verdicts."""
-    groups = facts.groups_in(evidence)
     found = [
-        facts.binding_of(name, groups[name], facts.failed_releases(predicate, name))
-        for name in in_order(list(groups), predicate)
+        facts.binding_of(
+            name, sources.groups[name], facts.failed_releases(name, sources.failed.get(name, ()))
+        )
+        for name in sources.group_names
     ]
     return tuple(one for one in found if one is not None)
 
 
-def _binding_words(verdict: Mapping[str, Any], bindings: Sequence[Binding]) -> str:
+def _binding_words(verdict: VerdictRecord, bindings: Sequence[Binding]) -> str:
     """Return what binds a mechanism; a named release says so itself."""
-    if "binding" in verdict:
-        return str(verdict["binding"])
-    own = {one.mechanism: one for one in bindings}.get(verdict["mechanism"])
-    return "" if own is None else own.requirement
+    if isinstance(verdict, ReleaseVerdict):
+        return verdict.binding
+    binding = next((one for one in bindings if one.mechanism == verdict.mechanism), None)
+    return "" if binding is None else binding.requirement
 
 
-def build_verdict(verdict: Mapping[str, Any], binding: str = "") -> Verdict:
-    """Return one verdict with its numbers, from the plain values of a certificate."""
-    certified = verdict.get("certified", "bounds") == "bounds"
+def build_verdict(verdict: VerdictRecord, binding: str = "") -> Verdict:
+    """Return one verdict with its numbers."""
+    certified = not isinstance(verdict, MechanismVerdict) or verdict.certified == "bounds"
     lines, waterfalls = [], []
-    for side in ("lower", "upper"):
-        bound = verdict.get(side)
-        if bound is None or "reliability_target" not in verdict:
-            continue
-        shown = cut(bound["value"], up=side == "upper")
+    for side, bound in _bounds(verdict):
+        shown = cut(bound.value, up=side == "upper")
         mark = "" if certified else " (not certified by itself: the family's decision is)"
-        steps = ", ".join(f"{s['label']} {s['value']:.6g}" for s in bound["steps"])
-        lines.append(f"{side} bound {shown}{mark}: {bound['rests_on']}; from {steps}")
-        found = waterfall_of(bound, side=side, certified=certified)
-        waterfalls += [] if found is None else [found]
-    if "reliability_target" in verdict:
+        steps = ", ".join(f"{step.label} {step.value:.6g}" for step in bound.steps)
+        lines.append(f"{side} bound {shown}{mark}: {bound.rests_on}; from {steps}")
+        waterfall = waterfall_of(bound, side=side, certified=certified)
+        waterfalls += [] if waterfall is None else [waterfall]
+    if isinstance(verdict, MechanismVerdict | SequentialVerdict):
         lines.append(
-            f"required reliability: more than {verdict['reliability_target']:g}; releases: "
-            f"{verdict.get('n_releases', verdict.get('draws'))}"
+            f"required reliability: more than {verdict.reliability_target:g}; releases: "
+            f"{verdict.draws if isinstance(verdict, SequentialVerdict) else verdict.n_releases}"
         )
-    if "adjusted" in verdict:
+    if isinstance(verdict, ReleaseVerdict):
         lines.append(
-            f"Holm-adjusted p-value {verdict['adjusted']:.3g}; least certain of "
-            f"{verdict['binding']}"
+            f"Holm-adjusted p-value {verdict.adjusted:.3g}; least certain of {verdict.binding}"
         )
-    lines += [f"note: {note}" for note in verdict.get("notes", [])]
+    if isinstance(verdict, MechanismVerdict):
+        lines += [f"note: {note}" for note in verdict.notes]
+    lower, upper = _interval(verdict)
     return Verdict(
-        name=verdict["mechanism"],
-        decision=DECISIONS[verdict["decision"]],
-        sentence=verdict["sentence"],
+        name=verdict.mechanism,
+        decision=verdict.decision.upper(),
+        sentence=verdict.sentence,
         lines=tuple(lines),
-        target=verdict.get("reliability_target"),
-        lower=_shown(verdict, "lower"),
-        upper=_shown(verdict, "upper"),
+        target=verdict.reliability_target,
+        lower=lower,
+        upper=upper,
         certified=certified,
         binding=binding,
         waterfalls=tuple(waterfalls),
     )
 
 
-def _together(verdict: Mapping[str, Any], claim: Mapping[str, Any]) -> str:
+def _bounds(verdict: VerdictRecord) -> list[tuple[str, BoundRecord]]:
+    """Return the recorded bounds of a verdict, with their sides."""
+    if not isinstance(verdict, MechanismVerdict):
+        return []
+    upper = [] if verdict.upper is None else [("upper", verdict.upper)]
+    return [("lower", verdict.lower), *upper]
+
+
+def _interval(verdict: VerdictRecord) -> tuple[float | None, float | None]:
+    """Return the ends of the interval: the recorded bounds, or what the verdict says itself."""
+    recorded = {side: bound.value for side, bound in _bounds(verdict)}
+    lower = recorded.get("lower", verdict.reliability_lower)
+    return lower, recorded.get("upper", verdict.reliability_upper)
+
+
+def _together(verdict: VerdictRecord, levels: Levels) -> str:
     """Return how sure the ends of an interval are, where both say something and are certified."""
-    lower, upper = (_shown(verdict, side) for side in ("lower", "upper"))
-    if verdict.get("joint_coverage") is None or lower is None or upper is None:
+    lower, upper = _interval(verdict)
+    joint = verdict.joint_coverage if isinstance(verdict, MechanismVerdict) else None
+    if joint is None or lower is None or upper is None:
         return ""
-    if lower <= 0.0 or upper >= 1.0 or claim.get("beta") is None:
+    alpha, beta = levels.alpha, levels.beta
+    if lower <= 0.0 or upper >= 1.0 or beta is None:
         return ""
-    alpha, beta = Fraction(claim["alpha"]), Fraction(claim["beta"])
     each = (
         f"Each end holds with {confidence(alpha)}"
         if alpha == beta
@@ -204,24 +209,17 @@ def _together(verdict: Mapping[str, Any], claim: Mapping[str, Any]) -> str:
     return f"{each}, {both}."
 
 
-def _shown(verdict: Mapping[str, Any], side: str) -> float | None:
-    """Return a bound of the interval: the recorded one, or a sequential audit's own."""
-    bound = verdict.get(side)
-    if bound is not None:
-        return float(bound["value"])
-    value = verdict.get(f"reliability_{side}")
-    return None if value is None else float(value)
-
-
-def _about(predicate: Mapping[str, Any]) -> list[str]:
-    lines = [f"Means are over {words}." for words in predicate["estimand"].values()]
-    redraws = predicate.get("redraws", {})
-    for mechanism in in_order(list(redraws), predicate):
-        redrawn = "; ".join(redraws[mechanism]) or "nothing that is known here"
-        fixed = "; ".join(predicate["conditional_on"][mechanism])
+def _about(sources: Sources) -> list[str]:
+    predicate = sources.predicate
+    if predicate is None:
+        return []
+    lines = [f"Means are over {words}." for words in predicate.estimand.values()]
+    for mechanism in sources.in_order(predicate.redraws):
+        redrawn = "; ".join(predicate.redraws[mechanism]) or "nothing that is known here"
+        fixed = "; ".join(predicate.conditional_on[mechanism])
         lines.append(f"{mechanism}: every draw redraws {redrawn}. Conditional on {fixed}.")
-    for mechanism, words in sorted(predicate.get("privacy", {}).items()):
-        lines += [f"Privacy of {mechanism}: {line}" for line in words]
-    if "disclosure" in predicate:
-        lines.append(f"Disclosure: {predicate['disclosure']['words']}.")
+    for mechanism, costs in sorted((predicate.privacy or {}).items()):
+        lines += [f"Privacy of {mechanism}: {line}" for line in costs]
+    if predicate.disclosure is not None:
+        lines.append(f"Disclosure: {predicate.disclosure.words}.")
     return lines

@@ -6,13 +6,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import fsum
-from typing import Any
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from proxyguard.certificate.picks import read_picks
 from proxyguard.certificate.wording import confidence
-from proxyguard.report.parts import Table, Verdict, amount, cut, in_order
+from proxyguard.documents.certificate import (
+    BudgetShare,
+    Failure,
+    MechanismVerdict,
+    SecondaryBounds,
+    SecondaryDecision,
+    SequentialVerdict,
+    VerdictRecord,
+)
+from proxyguard.documents.evidence import GroupEvidence
+from proxyguard.report.parts import Table, Verdict, amount, cut
+from proxyguard.report.sources import Sources
 
 MOST_ROWS = 100
 """Requirements that a table on a page has room for."""
@@ -33,34 +45,25 @@ class Binding:
         return f"{self.requirement!r} binds {count} of {self.releases} releases"
 
 
-def groups_in(evidence: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the evidence by mechanism, or by candidate where a stream judged each alone."""
-    groups = dict(evidence["groups"])
-    if not groups:
-        for score in evidence.get("scores", []):
-            record = score["statistics"]
-            groups[str(record["releases"][0])] = record
-    return groups
-
-
-def binding_of(name: str, group: Mapping[str, Any], failed: set[str]) -> Binding | None:
+def binding_of(name: str, group: GroupEvidence, failed: set[str]) -> Binding | None:
     """Return which requirement binds: the largest p-value, then the least margin.
 
     A margin is measured against the width of its own bound, so that scales do not matter.
     A failed draw has the worst loss everywhere, which says nothing about requirements.
     """
-    kept = [r for r, release in enumerate(group["releases"]) if str(release) not in failed]
+    kept = [r for r, release in enumerate(group.releases) if release not in failed]
     if not kept:
         return None
-    derived = group["derived"]
+    derived = group.derived
     pvalues, estimates, upper = (
-        _array([derived[key][r] for r in kept]) for key in ("pvalues", "estimates", "upper")
+        _array([rows[r] for r in kept])
+        for rows in (derived.pvalues, derived.estimates, derived.upper)
     )
-    limits = _array([float(limit) for limit in group["limits"]])
+    limits = _array([float(limit) for limit in group.limits])
     margin = (limits - estimates) / np.maximum(upper - estimates, 1e-300)
     largest = pvalues == pvalues.max(axis=1, keepdims=True)
     bound = np.argmin(np.where(largest, margin, np.inf), axis=1)
-    names = list(group["requirements"])
+    names = group.requirements
     counts = np.bincount(bound, minlength=len(names))
     most = int(np.argmax(counts))
     return Binding(
@@ -71,40 +74,40 @@ def binding_of(name: str, group: Mapping[str, Any], failed: set[str]) -> Binding
     )
 
 
-def _array(values: Sequence[Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _array(values: Sequence[object]) -> NDArray[np.float64]:
     return np.array(values, dtype=np.float64)
 
 
-def failed_releases(predicate: Mapping[str, Any], name: str) -> set[str]:
+def failed_releases(name: str, failures: Sequence[Failure]) -> set[str]:
     """Return the names of the draws that failed; they are those of their seeds."""
-    failures = predicate.get("failed", {}).get(name, [])
-    return {str(one["seed"]) for one in failures} | {f"{name}/{one['seed']}" for one in failures}
+    seeds = [failure.seed for failure in failures]
+    return {str(seed) for seed in seeds} | {f"{name}/{seed}" for seed in seeds}
 
 
-def requirement_tables(
-    predicate: Mapping[str, Any], evidence: Mapping[str, Any], registry: Mapping[str, Any]
-) -> list[Table]:
+def requirement_tables(sources: Sources) -> list[Table]:
     """Return estimates and bounds of every requirement, one table a mechanism."""
-    groups, members = groups_in(evidence), registry["members"]
     return [
-        _requirements(name, groups[name], members, bounds_words(name, groups, predicate))
-        for name in in_order(list(groups), predicate)
+        _requirements(
+            name,
+            sources.groups[name],
+            sources.rules(name),
+            bounds_words(name, sources.groups[name], sources.verdict(name)),
+        )
+        for name in sources.group_names
     ]
 
 
-def bounds_words(name: str, groups: Mapping[str, Any], predicate: Mapping[str, Any]) -> str:
+def bounds_words(name: str, group: GroupEvidence, verdict: VerdictRecord | None) -> str:
     """Return how sure the bounds of one group's requirements are, by adding their errors.
 
     A sequential audit stops where its scores tell it to, so that all the draws it might have
     made count.
     """
-    group = groups[name]
-    level = Fraction(repr(float(group["bounds_level"])))
-    draws = len(group["releases"])
-    for verdict in predicate["verdicts"]:
-        if verdict["mechanism"] == name:
-            draws = max(draws, int(verdict.get("largest_number_of_draws", 0)))
-    spent = 2 * draws * len(group["requirements"]) * level
+    level = Fraction(repr(float(group.bounds_level)))
+    draws = len(group.releases)
+    if isinstance(verdict, SequentialVerdict):
+        draws = max(draws, verdict.largest_number_of_draws)
+    spent = 2 * draws * len(group.requirements) * level
     spent = Fraction(f"{float(spent):.9g}")  # 0.05, not 0.05000000000000001
     if spent < 1:
         return (
@@ -116,31 +119,26 @@ def bounds_words(name: str, groups: Mapping[str, Any], predicate: Mapping[str, A
     )
 
 
-def nearest_limits(group: Mapping[str, Any], most: int) -> list[int]:
+def nearest_limits(group: GroupEvidence, most: int) -> list[int]:
     """Return the places of the requirements with the least room below their limits, in order.
 
     Room is what the largest upper bound of any release leaves, against the width of the bounds.
     """
-    limits = np.array([float(limit) for limit in group["limits"]])
+    limits = np.array([float(limit) for limit in group.limits])
     if limits.size <= most:
         return list(range(limits.size))
-    upper, lower = (_array(group["derived"][side]) for side in ("upper", "lower"))
+    upper, lower = _array(group.derived.upper), _array(group.derived.lower)
     room = (limits - upper.max(axis=0)) / np.maximum((upper - lower).max(axis=0), 1e-12)
     return sorted(int(j) for j in np.argsort(room, kind="stable")[:most])
 
 
-def _requirements(
-    name: str, group: Mapping[str, Any], members: Mapping[str, Any], sure: str
-) -> Table:
-    derived = group["derived"]
-    own = members[name] if name in members else next(iter(members.values()))
-    rules = {one["part"]["name"]: one["limit"]["rule"] for one in own["requirements"]}
-    estimates, upper = _array(derived["estimates"]), _array(derived["upper"])
+def _requirements(name: str, group: GroupEvidence, rules: Mapping[str, str], sure: str) -> Table:
+    estimates, upper = _array(group.derived.estimates), _array(group.derived.upper)
     rows, places = [], nearest_limits(group, MOST_ROWS)
     for j in places:
-        requirement = group["requirements"][j]
+        requirement = group.requirements[j]
         declared = requirement.split(" (target ")[0]
-        limit = float(group["limits"][j])
+        limit = float(group.limits[j])
         met = int(np.count_nonzero(estimates[:, j] < limit))
         below = int(np.count_nonzero(upper[:, j] < limit))
         rows.append(
@@ -148,13 +146,13 @@ def _requirements(
                 requirement,
                 f"{limit:g}",
                 rules.get(requirement) or rules.get(declared.split(":")[0], ""),
-                str(group["columns"][j]["n"]) if group["columns"] else "",
+                str(group.columns[j].n) if group.columns else "",  # collective: one batch each
                 cut(estimates[:, j].min(), up=False),
                 cut(fsum(estimates[:, j]) / len(estimates), up=True),
                 cut(estimates[:, j].max(), up=True),
                 cut(upper[:, j].max(), up=True),
                 f"{met} / {below} of {len(estimates)}",
-                group["tests"][j],
+                group.tests[j],
             )
         )
     return Table(
@@ -167,9 +165,9 @@ def _requirements(
     )  # fmt: skip
 
 
-def left_out(group: Mapping[str, Any], shown: int) -> str:
+def left_out(group: GroupEvidence, shown: int) -> str:
     """Return that not all requirements are shown and where they are, nothing if all are."""
-    total = len(group["requirements"])
+    total = len(group.requirements)
     if shown == total:
         return ""
     return (
@@ -195,20 +193,23 @@ def binding_table(bindings: Sequence[Binding]) -> Table:
     )
 
 
-def score_table(predicate: Mapping[str, Any]) -> Table:
+def score_table(verdicts: Sequence[VerdictRecord]) -> Table:
     """Return the counts that the bounds start from."""
     rows = []
-    for verdict in predicate["verdicts"]:
-        if "favorable" in verdict:  # a sequential audit
-            rows.append((verdict["mechanism"], "favorable scores", str(verdict["favorable"]),
-                         str(verdict["draws"])))  # fmt: skip
-        for side in ("lower", "upper"):
-            steps = [(s["label"], s["value"]) for s in (verdict.get(side) or {}).get("steps", [])]
-            releases = str(int(dict(steps).get("releases", verdict.get("n_releases", 0))))
-            for label, value in steps:
-                plain = label.removeprefix("named: ").removeprefix("direct: ")
-                if plain.startswith(_SCORES):
-                    rows.append((verdict["mechanism"], label, f"{value:.6g}", releases))
+    for verdict in verdicts:
+        if isinstance(verdict, SequentialVerdict):
+            rows.append((verdict.mechanism, "favorable scores", str(verdict.favorable),
+                         str(verdict.draws)))  # fmt: skip
+        if not isinstance(verdict, MechanismVerdict):
+            continue
+        for bound in (verdict.lower, verdict.upper):
+            steps = [] if bound is None else bound.steps
+            counted = {step.label: step.value for step in steps}
+            releases = str(int(counted.get("releases", verdict.n_releases)))
+            for step in steps:
+                label = step.label.removeprefix("named: ").removeprefix("direct: ")
+                if label.startswith(_SCORES):
+                    rows.append((verdict.mechanism, step.label, f"{step.value:.6g}", releases))
     return Table(
         title="Scores",
         columns=("mechanism", "what was counted", "count or mean", "of releases"),
@@ -242,10 +243,10 @@ def step_table(verdicts: Sequence[Verdict]) -> Table:
 Spent = tuple[str, str, str, Fraction]  # mechanism, part, what it pays for, amount
 
 
-def budget_table(predicate: Mapping[str, Any], registry: Mapping[str, Any]) -> Table:
+def budget_table(sources: Sources) -> Table:
     """Return what the error budgets pay for, with the sum of each."""
     rows: list[tuple[str, ...]] = []
-    for budget, parts in budget_parts(predicate, registry).items():
+    for budget, parts in budget_parts(sources).items():
         rows += [(budget, *words, amount(share)) for *words, share in parts]
         if parts:
             total = sum((part[-1] for part in parts), Fraction(0))
@@ -259,53 +260,60 @@ def budget_table(predicate: Mapping[str, Any], registry: Mapping[str, Any]) -> T
     )
 
 
-def budget_parts(
-    predicate: Mapping[str, Any], registry: Mapping[str, Any]
-) -> dict[str, list[Spent]]:
+def budget_parts(sources: Sources) -> dict[str, list[Spent]]:
     """Return the parts of every budget, in the order of the verdicts."""
-    pooled = bool(registry["declaration"]["claim"].get("pooled_violations"))
     return {
-        "validation": _bound_parts(predicate, "lower", pooled=False),
-        "violation": _bound_parts(predicate, "upper", pooled=pooled),
-        "picks": _pick_parts(predicate),
+        "validation": _bound_parts(sources, "alpha"),
+        "violation": _bound_parts(sources, "beta"),
+        "picks": _pick_parts(sources),
     }
 
 
-def _bound_parts(predicate: Mapping[str, Any], side: str, *, pooled: bool) -> list[Spent]:
+def _bound_parts(sources: Sources, symbol: Literal["alpha", "beta"]) -> list[Spent]:
     """Return the parts of one direction; what a family spends together stands there once."""
-    symbol = {"lower": "alpha", "upper": "beta"}[side]
-    whole = predicate.get("family", {}).get(symbol)
-    if whole is not None:  # named releases: one Holm family spends all of it
-        return [("all releases", symbol, "Holm over all registered releases", Fraction(whole))]
-    found: list[Spent] = []
-    for verdict in predicate["verdicts"]:
-        own = verdict.get("budget", []) if side == "lower" else []
-        for part in (verdict.get(side) or {}).get("budget", own):
-            once = pooled and part["symbol"] == "beta_R"
-            name = "all mechanisms" if once else verdict["mechanism"]
-            row = (name, part["symbol"], part["event"], Fraction(part["amount"]))
-            if not once or row not in found:
-                found.append(row)
-    return found
+    if sources.family is not None:  # named releases: one Holm family spends all of it
+        whole = sources.family.alpha if symbol == "alpha" else sources.family.beta
+        event = "Holm over all registered releases"
+        return [] if whole is None else [("all releases", symbol, event, Fraction(whole))]
+    pooled = symbol == "beta" and sources.levels.pooled
+    spent: list[Spent] = []
+    for verdict in sources.verdicts:
+        for share in _spent_by(verdict, symbol):
+            once = pooled and share.symbol == "beta_R"
+            name = "all mechanisms" if once else verdict.mechanism
+            row = (name, share.symbol, share.event, Fraction(share.amount))
+            if not once or row not in spent:
+                spent.append(row)
+    return spent
 
 
-def _pick_parts(predicate: Mapping[str, Any]) -> list[Spent]:
-    mechanisms = (predicate.get("picks") or {"mechanisms": {}})["mechanisms"]
+def _spent_by(verdict: VerdictRecord, symbol: Literal["alpha", "beta"]) -> tuple[BudgetShare, ...]:
+    """Return what one verdict spends of the budget for validation, or of that for violation."""
+    if isinstance(verdict, SequentialVerdict):
+        return verdict.budget if symbol == "alpha" else ()
+    if not isinstance(verdict, MechanismVerdict):
+        return ()
+    bound = verdict.lower if symbol == "alpha" else verdict.upper
+    return () if bound is None else bound.budget
+
+
+def _pick_parts(sources: Sources) -> list[Spent]:
+    groups = {} if sources.picks is None else sources.picks.mechanisms
     event = "too many of some choice of releases called valid"
     return [
-        (name, "alpha", event, Fraction(*(int(part) for part in mechanisms[name]["alpha"])))
-        for name in in_order(list(mechanisms), predicate)
+        (name, "alpha", event, Fraction(*(int(number) for number in groups[name].alpha)))
+        for name in sources.in_order(groups)
     ]
 
 
-def picks_table(predicate: Mapping[str, Any]) -> list[Table]:
+def picks_table(sources: Sources) -> list[Table]:
     """Return what the budget for choosing releases says of all, and of the best ones."""
-    picks = predicate.get("picks")
+    picks = sources.picks
     if picks is None:
         return []
     rows = []
-    counts = read_picks(picks)
-    for name in in_order(list(counts), predicate):
+    counts = read_picks(picks.to_dict())
+    for name in sources.in_order(counts):
         count = counts[name]
         positive = [r for r, e in zip(count.releases, count.evalues, strict=True) if e > 0]
         rows.append(
@@ -318,41 +326,45 @@ def picks_table(predicate: Mapping[str, Any]) -> list[Table]:
             columns=("mechanism", "releases", "valid at least", "with an e-value above 0",
                      "valid at least among those"),
             rows=tuple(rows),
-            note=f"{picks['sentence']} [{picks['rests_on']}]",
+            note=f"{picks.sentence} [{picks.rests_on}]",
             section="picks",
         )
     ]  # fmt: skip
 
 
-def uncertified_tables(predicate: Mapping[str, Any]) -> list[Table]:
+def uncertified_table(sources: Sources) -> Table:
     """Return what was computed on the same target and decides nothing."""
+    predicate = sources.predicate
     rows = []
-    for name, spec in predicate.get("secondary", {}).items():
-        for mechanism in in_order(list(spec["results"]), predicate):
-            result = spec["results"][mechanism]
-            bounds = ", ".join(
-                f"{side} {cut(result[side], up=side == 'upper')}"
-                for side in ("lower", "upper")
-                if result.get(side) is not None
-            )
-            limits = ", ".join(f"{one} {limit}" for one, limit in spec["limits"].items())
-            rows.append((f"secondary {name!r} ({limits})", mechanism, result["decision"], bounds))
-    diagnostics = predicate.get("diagnostics") or {}
-    auc = diagnostics.get("auc", {})  # not given away where a disclosure is registered
-    for name in in_order(list(auc), predicate):
-        known = [v for v in auc[name].values() if v is not None]
-        source = diagnostics["source_auc"].get(name)
-        if known:
+    for name, spec in ({} if predicate is None else predicate.secondary).items():
+        limits = ", ".join(f"{requirement} {limit}" for requirement, limit in spec.limits.items())
+        for mechanism in sources.in_order(spec.results):
+            result = spec.results[mechanism]
             rows.append(
-                ("AUC", name, f"mean {sum(known) / len(known):.4f}",
-                 "" if source is None else f"source {source:.4f}")
+                (f"secondary {name!r} ({limits})", mechanism, result.decision.value,
+                 _secondary_bounds(result))
             )  # fmt: skip
-    return [
-        Table(
-            title="Not certified",
-            columns=("what", "mechanism", "result", "bounds or source"),
-            rows=tuple(rows),
-            note="Computed on the same target. Only the registered certificate decides.",
-            section="not certified",
-        )
-    ]
+    diagnostics = None if predicate is None else predicate.diagnostics
+    if diagnostics is not None and diagnostics.auc is not None:  # a disclosure keeps it back
+        for name in sources.in_order(diagnostics.auc):
+            known = [auc for auc in diagnostics.auc[name].values() if auc is not None]
+            source = (diagnostics.source_auc or {}).get(name)
+            if known:
+                rows.append(
+                    ("AUC", name, f"mean {sum(known) / len(known):.4f}",
+                     "" if source is None else f"source {source:.4f}")
+                )  # fmt: skip
+    return Table(
+        title="Not certified",
+        columns=("what", "mechanism", "result", "bounds or source"),
+        rows=tuple(rows),
+        note="Computed on the same target. Only the registered certificate decides.",
+        section="not certified",
+    )
+
+
+def _secondary_bounds(result: SecondaryDecision) -> str:
+    if not isinstance(result, SecondaryBounds):
+        return ""
+    upper = "" if result.upper is None else f", upper {cut(result.upper, up=True)}"
+    return f"lower {cut(result.lower, up=False)}{upper}"

@@ -7,52 +7,60 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from math import fsum
 
+from proxyguard.documents.certificate import Predicate
+from proxyguard.documents.evidence import GroupEvidence
+from proxyguard.documents.ledger import Committed, Developed, Favored, Judged, LedgerBody
+from proxyguard.documents.registry import Facts
+from proxyguard.documents.releases import AnyDraw, DrawnRelease, GivenRelease
 from proxyguard.exact.sequential import sharp_boundary
-from proxyguard.report.evidence import groups_in
-from proxyguard.report.parts import Table, in_order
+from proxyguard.registry.choices import Bound
+from proxyguard.registry.parts import ClaimPart
+from proxyguard.report.parts import Table
+from proxyguard.report.sources import Sources
+from proxyguard.seal.ledger import Entry
 
-Ledger = Sequence[Mapping[str, Any]]
-
-
-def draw_records(
-    manifest: Mapping[str, Any] | None, ledger: Ledger, predicate: Mapping[str, Any]
-) -> dict[str, list[Mapping[str, Any]]]:
-    """Return the record of every draw, by mechanism; of a sequential audit from its ledger."""
-    found: dict[str, list[Mapping[str, Any]]] = {}
-    if manifest is not None:
-        several = len(manifest["members"]) > 1
-        for member, mechanisms in manifest["members"].items():
-            for name, content in mechanisms.items():
-                found[f"{member}/{name}" if several else name] = list(content["draws"])
-        return found
-    records = [e["body"]["record"] for e in ledger if e["stage"] == "drawn"]
-    if records:
-        name = predicate["verdicts"][0]["mechanism"] if len(predicate["verdicts"]) == 1 else ""
-        found[name or "every candidate"] = records
-    return found
+Ledger = Sequence[Entry[LedgerBody]]
 
 
-def health_table(draws: Mapping[str, Sequence[Mapping[str, Any]]], predicate: Any) -> Table:
+def draws_of(sources: Sources) -> dict[str, Sequence[AnyDraw]]:
+    """Return every draw by mechanism; those of a sequential audit are in its ledger."""
+    if sources.manifest is not None:
+        members = sources.manifest.members
+        return {
+            f"{member}/{name}" if len(members) > 1 else name: group.draws
+            for member, mechanisms in members.items()
+            for name, group in mechanisms.items()
+        }
+    bodies = [entry.body for entry in sources.ledger]
+    committed = [body.record for body in bodies if isinstance(body, Committed)]
+    if not committed:
+        return {}
+    only = sources.verdicts[0].mechanism if len(sources.verdicts) == 1 else "every candidate"
+    return {only: committed}
+
+
+def health_table(sources: Sources) -> Table:
     """Return how many draws there are, failed, and repeat each other."""
     rows = []
-    for name in in_order(list(draws), predicate):
+    draws = draws_of(sources)
+    for name in sources.in_order(draws):
         records = draws[name]
-        states = Counter(str(one["status"]) for one in records)
-        sizes = sorted(int(one["rows"]) for one in records if one.get("rows") is not None)
+        made = [draw for draw in records if isinstance(draw, DrawnRelease)]
+        sizes = sorted(draw.rows for draw in made)
+        chosen = Counter(draw.selected for draw in made if draw.selected)
         rows.append(
             (
                 name,
                 str(len(records)),
-                _words(states, ("drawn", "given")),
-                str(_copies(one.get("content") for one in records)),
-                str(_copies(one.get("model") for one in records)),
+                _words(Counter(draw.status for draw in records), ("drawn", "given")),
+                str(_copies(draw.content for draw in made)),
+                str(_copies(draw.model for draw in made)),
                 "" if not sizes else f"{sizes[0]:,} to {sizes[-1]:,}",
-                ", ".join(f"{k} {v}" for k, v in sorted(
-                    Counter(str(r["selected"]) for r in records if r.get("selected")).items())),
+                ", ".join(f"{model} {count}" for model, count in sorted(chosen.items())),
             )
-        )  # fmt: skip
+        )
     return Table(
         title="Draws",
         columns=("mechanism", "draws", "not drawn", "same table as another", "same model",
@@ -63,21 +71,23 @@ def health_table(draws: Mapping[str, Sequence[Mapping[str, Any]]], predicate: An
     )  # fmt: skip
 
 
-def guard_table(
-    draws: Mapping[str, Sequence[Mapping[str, Any]]],
-    predicate: Mapping[str, Any],
-    registry: Mapping[str, Any],
-) -> Table:
+def guard_table(sources: Sources) -> Table:
     """Return what kept draws from reading the target, and what else they were allowed to read."""
-    claimed = registry["declaration"]
+    declared = None if sources.registry is None else sources.registry.declaration
     allowed = {
-        part["name"]: ", ".join(part.get("allow") or ())
-        for member in (claimed, *(claimed.get("candidate") or ()))
-        for part in member.get("mechanism") or ()
+        mechanism.name: ", ".join(mechanism.allow)
+        for mechanisms in (
+            ()
+            if declared is None
+            else (declared.mechanism, *(member.mechanism for member in declared.candidate))
+        )
+        for mechanism in mechanisms
     }
     rows = []
-    for name in in_order(list(draws), predicate):
-        held = Counter(str(one["guard"]) for one in draws[name] if one.get("guard") is not None)
+    draws = draws_of(sources)
+    for name in sources.in_order(draws):
+        made = [draw for draw in draws[name] if not isinstance(draw, GivenRelease)]
+        held = Counter(draw.guard for draw in made if draw.guard)
         if held:
             words = ", ".join(f"{count} by {guard}" for guard, count in sorted(held.items()))
             rows.append((name, words, allowed.get(name.rpartition("/")[2], "")))
@@ -93,16 +103,16 @@ def guard_table(
     )
 
 
-def counts_table(predicate: Mapping[str, Any]) -> Table:
+def counts_table(sources: Sources) -> Table:
     """Return what became of the registered draws, as the certificate says it."""
-    counts = predicate.get("draws", {})
+    counts = {} if sources.predicate is None else sources.predicate.draws
     columns = ("registered", "delivered", "failed", "excluded", "used")
     return Table(
         title="What became of the draws",
         columns=("mechanism", *columns),
         rows=tuple(
-            (name, *(str(counts[name][column]) for column in columns))
-            for name in in_order(list(counts), predicate)
+            (name, *(str(getattr(counts[name], column)) for column in columns))
+            for name in sources.in_order(counts)
         ),
         note="A failed draw is used, with every loss at its upper bound. An excluded draw was "
         "taken out by an amendment before the target was opened.",
@@ -121,17 +131,15 @@ STEPS = {
 }
 
 
-def times_table(ledger: Sequence[Mapping[str, Any]]) -> Table:
+def times_table(ledger: Ledger) -> Table:
     """Return how long every kind of step took, from the entry before it to its own."""
     seconds: dict[str, float] = {}
     before: datetime | None = None
     for entry in ledger:
-        if not entry["body"].get("time"):
-            continue
-        now = datetime.fromisoformat(entry["body"]["time"])
-        if before is not None and entry["stage"] in STEPS:
+        now = datetime.fromisoformat(entry.body.time)
+        if before is not None and entry.stage.value in STEPS:
             took = (now - before).total_seconds()
-            seconds[entry["stage"]] = seconds.get(entry["stage"], 0.0) + took
+            seconds[entry.stage.value] = seconds.get(entry.stage.value, 0.0) + took
         before = now
     rows = [(STEPS[stage], f"{took:,.0f} s") for stage, took in seconds.items()]
     return Table(
@@ -149,18 +157,18 @@ def _words(states: Mapping[str, int], fine: tuple[str, ...]) -> str:
     return ", ".join(bad) or "0"
 
 
-def _copies(values: Iterable[Any]) -> int:
+def _copies(values: Iterable[str | None]) -> int:
     """Return how many values are there more than once, beyond the first."""
     counts = Counter(value for value in values if value is not None)
     return sum(count - 1 for count in counts.values())
 
 
-def failure_table(predicate: Mapping[str, Any]) -> Table:
+def failure_table(sources: Sources) -> Table:
     """Return every draw that failed, and why."""
     rows = tuple(
-        (name, str(one["seed"]), one["status"], one["error"])
-        for name, failures in predicate.get("failed", {}).items()
-        for one in failures
+        (name, str(failure.seed), failure.status, failure.error)
+        for name, failures in sources.failed.items()
+        for failure in failures
     )
     return Table(
         title="Failed draws",
@@ -171,15 +179,13 @@ def failure_table(predicate: Mapping[str, Any]) -> Table:
     )
 
 
-def unscored_table(predicate: Mapping[str, Any]) -> Table:
+def unscored_table(predicate: Predicate | None) -> Table:
     """Return what could not be scored on the target, and how it counted."""
-    unscored = (predicate.get("diagnostics") or {}).get("unscored", {})
+    diagnostics = None if predicate is None else predicate.diagnostics
     rows = tuple(
-        (name, str(release), str(words))
-        for name, releases in sorted(unscored.items())
-        for release, words in (
-            releases.items() if isinstance(releases, Mapping) else enumerate(releases)
-        )
+        (name, release, str(records))
+        for name, releases in sorted(({} if diagnostics is None else diagnostics.unscored).items())
+        for release, records in releases.items()
     )
     return Table(
         title="Releases that could not be scored everywhere",
@@ -194,14 +200,16 @@ def reference_table(ledger: Ledger) -> Table:
     """Return what policies that learn nothing would lose, for judging the limits."""
     rows: list[tuple[str, ...]] = []
     for entry in ledger:
-        if entry["stage"] != "developed":
+        if not isinstance(entry.body, Developed):
             continue
         rows = []
-        for member, facts in entry["body"]["members"].items():
-            for name, risk in facts.get("risks", {}).items():
+        for member, facts in entry.body.members.items():
+            if not isinstance(facts, Facts):
+                continue
+            for name, risk in facts.risks.items():
                 policies = [
                     f"{policy} {float(losses[name]):.4f}"
-                    for policy, losses in facts.get("references", {}).items()
+                    for policy, losses in facts.references.items()
                 ]
                 rows.append((member, name, f"{float(risk):.4f}", ", ".join(policies)))
     return Table(
@@ -213,23 +221,20 @@ def reference_table(ledger: Ledger) -> Table:
     )
 
 
-def plan_table(
-    predicate: Mapping[str, Any], evidence: Mapping[str, Any], registry: Mapping[str, Any]
-) -> Table:
+def plan_table(sources: Sources) -> Table:
     """Return what was planned beside what happened; empty where no plan was registered."""
-    plan = registry["declaration"].get("plan")
+    plan = None if sources.registry is None else sources.registry.declaration.plan
     rows: list[tuple[str, ...]] = []
     if plan is not None:
-        groups = groups_in(evidence)
-        rows.append(("chance of validation", plan["power"], _decisions(predicate)))
-        rows.append(("share of valid releases", plan["reliability"], _intervals(predicate)))
-        rows.append(("target records", f"{plan['records']:,}", _sizes(groups)))
-        rows.append(("draws", f"{plan['draws']:,}", _releases(groups, predicate)))
-        for name, margin in plan["margins"].items():
-            rows.append((f"margin of {name}", margin, _margins(name, groups, predicate)))
-        if plan.get("cost") is not None:
-            rows.append(("cost", plan["cost"], "not recorded"))
-        rows.append(("where the plan came from", plan["origin"], ""))
+        rows.append(("chance of validation", plan.power, _decisions(sources)))
+        rows.append(("share of valid releases", plan.reliability, _intervals(sources)))
+        rows.append(("target records", f"{plan.records:,}", _sizes(sources.groups)))
+        rows.append(("draws", f"{plan.draws:,}", _releases(sources)))
+        for name, margin in plan.margins.items():
+            rows.append((f"margin of {name}", margin, _margins(name, sources)))
+        if plan.cost is not None:
+            rows.append(("cost", plan.cost, "not recorded"))
+        rows.append(("where the plan came from", plan.origin, ""))
     return Table(
         title="Plan against outcome",
         columns=("what", "planned", "happened"),
@@ -239,66 +244,66 @@ def plan_table(
     )
 
 
-def _decisions(predicate: Mapping[str, Any]) -> str:
-    return "; ".join(f"{v['mechanism']}: {v['decision']}" for v in predicate["verdicts"])
+def _decisions(sources: Sources) -> str:
+    return "; ".join(f"{verdict.mechanism}: {verdict.decision}" for verdict in sources.verdicts)
 
 
-def _intervals(predicate: Mapping[str, Any]) -> str:
-    return "; ".join(
-        f"{v['mechanism']}: {v['reliability_lower']:.3f} to {v.get('reliability_upper', 1.0):.3f}"
-        for v in predicate["verdicts"]
-        if "reliability_lower" in v
-    )
+def _intervals(sources: Sources) -> str:
+    words = []
+    for verdict in sources.verdicts:
+        lower, upper = verdict.reliability_lower, verdict.reliability_upper
+        if lower is not None:
+            top = 1.0 if upper is None else upper
+            words.append(f"{verdict.mechanism}: {lower:.3f} to {top:.3f}")
+    return "; ".join(words)
 
 
-def _sizes(groups: Mapping[str, Any]) -> str:
-    sizes = sorted({column["n"] for group in groups.values() for column in group["columns"]})
+def _sizes(groups: Mapping[str, GroupEvidence]) -> str:
+    sizes = sorted({column.n for group in groups.values() for column in group.columns})
     return ", ".join(f"{n:,}" for n in sizes)
 
 
-def _releases(groups: Mapping[str, Any], predicate: Mapping[str, Any]) -> str:
-    names = in_order(list(groups), predicate)
-    return "; ".join(f"{name}: {len(groups[name]['releases']):,}" for name in names)
+def _releases(sources: Sources) -> str:
+    groups = sources.groups
+    return "; ".join(f"{name}: {len(groups[name].releases):,}" for name in sources.group_names)
 
 
-def _margins(name: str, groups: Mapping[str, Any], predicate: Mapping[str, Any]) -> str:
+def _margins(name: str, sources: Sources) -> str:
     words = []
-    for mechanism in in_order(list(groups), predicate):
-        group = groups[mechanism]
-        if name in group["requirements"]:
-            j = group["requirements"].index(name)
-            limit = float(group["limits"][j])
-            estimates = [row[j] for row in group["derived"]["estimates"]]
-            valid = [limit - e for e in estimates if e < limit]
+    for mechanism in sources.group_names:
+        group = sources.groups[mechanism]
+        if name in group.requirements:
+            j = group.requirements.index(name)
+            limit = float(group.limits[j])
+            estimates = [float(row[j]) for row in group.derived.estimates]
+            valid = [limit - estimate for estimate in estimates if estimate < limit]
             if valid:
-                words.append(f"{mechanism}: {sum(valid) / len(valid):.6f}")
+                words.append(f"{mechanism}: {fsum(valid) / len(valid):.6f}")
     return "; ".join(words) or "no estimate below the limit"
 
 
-def sequential_table(predicate: Mapping[str, Any], registry: Mapping[str, Any],
-                     ledger: Ledger) -> Table:  # fmt: skip
+def sequential_table(sources: Sources) -> Table:
     """Return the favorable scores at every registered look that was reached, or each round."""
-    scored = [entry["body"] for entry in ledger if entry["stage"] == "scored"]
-    claim = registry["declaration"]["claim"]
-    rows: list[tuple[str, ...]] = []
+    bodies = [entry.body for entry in sources.ledger]
+    scored = [body for body in bodies if isinstance(body, Favored)]
+    rows: list[tuple[str, ...]] = [
+        (f"round {body.round}", f"{body.decision} at level {float(body.level):.3g}", body.time)
+        for body in bodies
+        if isinstance(body, Judged)
+    ]
     columns: tuple[str, ...] = ("when", "decision", "time")
-    if scored and claim.get("looks"):
+    if scored and sources.registry is not None:
         columns = ("when", "favorable scores", "count that validates", "time")
+        claim = sources.registry.declaration.claim
         least = dict(look_boundary(claim))
-        for look in claim["looks"]:
+        for look in claim.looks or ():
             reached = look <= len(scored)
-            count = sum(bool(one["favorable"]) for one in scored[:look])
+            count = sum(body.favorable for body in scored[:look])
             rows.append((f"look at {look} draws", str(count) if reached else "not reached",
                          _least_words(least.get(look), look),
-                         scored[look - 1]["time"] if reached else ""))  # fmt: skip
-        total = sum(bool(one["favorable"]) for one in scored)
-        rows.append((f"ended after {len(scored)} draws", str(total), "", scored[-1]["time"]))
-    elif scored:
-        rows = [
-            (f"round {one['round']}", f"{one['decision']} at level {float(one['level']):.3g}",
-             one["time"])
-            for one in scored
-        ]  # fmt: skip
+                         scored[look - 1].time if reached else ""))  # fmt: skip
+        total = sum(body.favorable for body in scored)
+        rows.append((f"ended after {len(scored)} draws", str(total), "", scored[-1].time))
     return Table(
         title="The sequential path",
         columns=columns,
@@ -315,12 +320,14 @@ def _least_words(least: int | None, look: int) -> str:
     return str(least) if least <= look else "none"
 
 
-def look_boundary(claim: Mapping[str, Any]) -> list[tuple[int, int]]:
+def look_boundary(claim: ClaimPart) -> list[tuple[int, int]]:
     """Return (look, least count that validates) of a registered claim with a sharp bound."""
-    if claim.get("bound") not in (None, "sharp"):
+    if claim.bound not in (None, Bound.SHARP):
         return []
-    looks = tuple(int(look) for look in claim["looks"])
-    return _boundary(looks, claim["reliability_target"], claim["threshold"], claim["alpha"])
+    target, threshold = claim.reliability_target, claim.threshold
+    if claim.looks is None or target is None or threshold is None:
+        return []  # no claim of looks
+    return _boundary(tuple(claim.looks), target, threshold, claim.alpha)
 
 
 @lru_cache(maxsize=8)  # an exact count of paths: seconds at a thousand looks
@@ -338,13 +345,14 @@ def _boundary(
     return [(int(n), int(c)) for n, c in zip(found.looks, found.counts, strict=True)]
 
 
-def privacy_table(predicate: Mapping[str, Any]) -> Table:
+def privacy_table(predicate: Predicate | None) -> Table:
     """Return what the releases of private mechanisms cost."""
     return Table(
         title="Privacy",
         columns=("mechanism", "what its releases cost"),
         rows=tuple(
-            (name, line) for name, lines in sorted(predicate.get("privacy", {}).items())
+            (name, line)
+            for name, lines in sorted(((predicate and predicate.privacy) or {}).items())
             for line in lines
         ),
         note="As the mechanism states it; the audit does not measure privacy.",

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from proxyguard.report.compare import Comparison
-from proxyguard.report.content import Report, Sources, Table, Verdict
-from proxyguard.report.evidence import bounds_words, groups_in
+from proxyguard.report.content import Report, Table, Verdict
+from proxyguard.report.evidence import bounds_words
 from proxyguard.report.picker import release_lists
 from proxyguard.report.pictures.gather import (
     budget_pictures,
     decision_pictures,
     drawn_requirements,
-    group_names,
     interval_of,
     requirement_pictures,
     waterfalls_of,
@@ -27,6 +26,7 @@ from proxyguard.report.pictures.picture import Picture
 from proxyguard.report.pictures.svg import to_icon, to_svg
 from proxyguard.report.pictures.verdict import WORDS, verdict_icon
 from proxyguard.report.rendering import render_fragment, render_page, safe_json
+from proxyguard.report.sources import Sources
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -64,7 +64,7 @@ def to_html(report: Report, sources: Sources) -> str:
     tables = _by_section(report.tables)
     groups = _groups(report, sources, tables)
     pickers = _pickers(sources)
-    picks = sources.predicate.get("picks")
+    picks = sources.picks
     sections = [(name, words, tables[name]) for name, words in SECTIONS if tables.get(name)]
     budgets = _svgs(budget_pictures(sources))
     present = [
@@ -170,17 +170,16 @@ def _groups(
 ) -> list[dict[str, Any]]:
     """Return the pictures and the requirement table of every group of releases."""
     groups = []
-    recorded = groups_in(sources.evidence)
-    for name in group_names(sources):
+    for name in sources.group_names:
         title = f"Requirements: {name}"
         own = [table for table in tables["evidence"] if table.title == title]
         tables["evidence"] = [table for table in tables["evidence"] if table.title != title]
-        group = recorded[name]
+        group = sources.groups[name]
         drawn = drawn_requirements(report, group, name)
         groups.append(
             {
                 "name": name,
-                "sure": bounds_words(name, recorded, sources.predicate),
+                "sure": bounds_words(name, group, sources.verdict(name)),
                 "requirements": _svgs(requirement_pictures(group, drawn)),
                 "decision": _svgs(decision_pictures(report, sources, name)),
                 "lines": next((v.lines for v in report.verdicts if v.name == name), ()),
@@ -191,8 +190,7 @@ def _groups(
 
 
 def _facts(sources: Sources) -> list[tuple[str, str]]:
-    status = sources.predicate["claim_status"]
-    return [("Evidence", str(status["evidence"])), ("Lineage", str(status["lineage"]))]
+    return [("Evidence", sources.status.evidence), ("Lineage", sources.status.lineage)]
 
 
 def _pickers(sources: Sources) -> list[dict[str, Any]]:

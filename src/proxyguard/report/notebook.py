@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import singledispatch
 from typing import Any
 
@@ -12,13 +11,14 @@ from proxyguard.certificate.certify_releases import ReleaseCertificate
 from proxyguard.certificate.mechanism import Certificate, FamilyCertificate
 from proxyguard.certificate.sequential import SequentialAudit
 from proxyguard.certificate.stream import CandidateStream
+from proxyguard.documents.certificate import SequentialVerdict
 from proxyguard.plan.recommend import Recommendation
 from proxyguard.plan.report import PlanReport
 from proxyguard.report.content import Report, build_report, build_verdict
 from proxyguard.report.html import fragment, to_html
 from proxyguard.report.parts import Table, Verdict
 from proxyguard.report.plans import plan_tables
-from proxyguard.report.unsealed import sources_of
+from proxyguard.report.sources import sources_of
 
 SHOWN = ("evidence", "not certified")
 """Sections of a report that stand in a notebook cell."""
@@ -33,7 +33,7 @@ def fragment_of(value: object) -> str:
 def page_of(value: object) -> str:
     """Return a certificate as a whole page."""
     sources = sources_of(value)
-    return to_html(_unsealed(build_report(sources)), sources)
+    return to_html(build_report(sources), sources)
 
 
 def tables_html(tables: Sequence[Table]) -> str:
@@ -75,7 +75,8 @@ def _(value: SequentialAudit) -> tuple[tuple[Verdict, ...], tuple[Table, ...]]:
         ("rests on", value.rests_on),
         ("basis", wording.ASSERTED),
     )
-    verdict = build_verdict({**value.to_dict(), "mechanism": "mechanism"})
+    recorded = {**value.to_dict(), "mechanism": "mechanism"}
+    verdict = build_verdict(SequentialVerdict.model_validate(recorded, strict=False))
     return (verdict,), (Table(title="The audit so far", columns=("what", "value"), rows=rows),)
 
 
@@ -99,13 +100,6 @@ def _(value: PlanReport) -> tuple[tuple[Verdict, ...], tuple[Table, ...]]:
 @parts_of.register
 def _(value: Recommendation) -> tuple[tuple[Verdict, ...], tuple[Table, ...]]:
     return (), plan_tables(PlanReport(found=value))
-
-
-def _unsealed(report: Report) -> Report:
-    """Return the report without what only a folder has, and with how to get one."""
-    tables = [table for table in report.tables if table.section != "provenance"]
-    words = "nothing to verify: no folder was sealed; proxyguard init starts an audit that is"
-    return replace(report, tables=tuple(tables), verify=words)
 
 
 def _listed(title: str, lines: Sequence[str]) -> Table:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor, isfinite
-from typing import Any
 
 from proxyguard.certificate.wording import at_least, at_most, percent
-
-DECISIONS = {"validated": "VALIDATED", "unresolved": "UNRESOLVED", "violation": "VIOLATION"}
 
 SECTIONS = (
     "evidence", "picks", "not certified", "draws", "plan", "sequential", "privacy", "provenance",
@@ -82,12 +78,6 @@ def amount(text: str | Fraction) -> str:
     value = Fraction(text)
     decimal = f"{float(value):.6g}"
     return decimal if Fraction(decimal) == value else f"{value} = {float(value):.5g}"
-
-
-def in_order(names: Sequence[str], predicate: Mapping[str, Any]) -> list[str]:
-    """Return names in the order of the verdicts; JSON sorts them, people do not."""
-    order = [verdict["mechanism"] for verdict in predicate["verdicts"]]
-    return sorted(names, key=lambda name: (order.index(name) if name in order else -1, name))
 
 
 def range_words(lower: float, upper: float, *, decision: str, target: float) -> str:

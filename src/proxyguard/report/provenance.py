@@ -2,35 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from proxyguard.certificate.wording import CHOSEN_AFTER_OPENING
-from proxyguard.documents.ledger import Overlap
+from proxyguard.documents.certificate import ClaimStatusRecord, Predicate
+from proxyguard.documents.ledger import (
+    Amended,
+    Certified,
+    Committed,
+    Corrected,
+    Developed,
+    Deviated,
+    Favored,
+    Frozen,
+    Judged,
+    LedgerBody,
+    Opened,
+    Overlap,
+    Registered,
+    Rotated,
+    Sealed,
+)
+from proxyguard.documents.registry import DrawnMechanism, Registry
 from proxyguard.report.parts import Table
+from proxyguard.report.sources import Sources
+from proxyguard.seal.ledger import Entry, Stage
 from proxyguard.seal.lineage import worst_met
 
-Ledger = Sequence[Mapping[str, Any]]
+Ledger = Sequence[Entry[LedgerBody]]
 
 
-def status_table(predicate: Mapping[str, Any]) -> Table:
-    """Return the claim's status with its reasons."""
-    status = predicate["claim_status"]
+def status_table(predicate: Predicate | None) -> Table:
+    """Return the claim's status with its reasons; nothing where nothing was registered."""
+    status = None if predicate is None else predicate.claim_status
     return Table(
         title="Claim status",
         columns=("evidence", "target lineage", "registered", "guarantee"),
-        rows=((status["evidence"], status["lineage"], status["registered"], status["guarantee"]),),
+        rows=()
+        if status is None
+        else ((status.evidence, status.lineage, status.registered, status.guarantee),),
         section="provenance",
     )
 
 
-def stated_table(predicate: Mapping[str, Any]) -> Table:
+def stated_table(predicate: Predicate | None) -> Table:
     """Return what stays the author's word, whatever is verified."""
-    listed = predicate.get("stated_not_checked", ())
+    listed = () if predicate is None else predicate.stated_not_checked
     return Table(
         title="Stated, not checked",
         columns=("about", "the author's word"),
-        rows=tuple((str(one["about"]), str(one["words"])) for one in listed),
+        rows=tuple((stated.about, stated.words) for stated in listed),
         note="Nothing in the folder shows these; verify computes the rest again.",
         section="provenance",
     )
@@ -38,12 +59,9 @@ def stated_table(predicate: Mapping[str, Any]) -> Table:
 
 def lineage_table(ledger: Ledger) -> Table:
     """Return where target records, or records with their values, were met elsewhere."""
+    bodies = [entry.body for entry in ledger]
     met = worst_met(
-        [
-            [Overlap.of(one, "the ledger") for one in entry["body"]["lineage"]]
-            for entry in ledger
-            if "lineage" in entry["body"]
-        ]
+        [body.lineage for body in bodies if isinstance(body, Sealed | Registered | Opened)]
     )
     rows = tuple(
         (one.audit, one.role, str(one.records), str(one.shared), str(one.twins), one.expected_twins)
@@ -79,10 +97,10 @@ def ledger_table(ledger: Ledger) -> Table:
         columns=("step", "time", "what", "digest of the entry before"),
         rows=tuple(
             (
-                entry["stage"],
-                str(entry["body"].get("time", "")),
-                _said(entry["stage"], entry["body"]),
-                entry["previous"],
+                entry.stage.value,
+                entry.body.time,
+                _said(entry.body),
+                entry.previous,
             )
             for entry in shown
         ),
@@ -97,56 +115,74 @@ KEPT = 5
 """Steps that are shown at either end of a long run of draws and scores."""
 
 
-def _shortened(ledger: Ledger) -> list[Mapping[str, Any]]:
-    single = [i for i, entry in enumerate(ledger) if entry["stage"] in ("drawn", "scored")]
+def _shortened(ledger: Ledger) -> list[Entry[LedgerBody]]:
+    several = (Stage.DRAWN, Stage.SCORED)
+    single = [i for i, entry in enumerate(ledger) if entry.stage in several]
     dropped = set(single[2 * KEPT : -2 * KEPT])
     return [entry for i, entry in enumerate(ledger) if i not in dropped]
 
 
-def _said(stage: str, body: Mapping[str, Any]) -> str:
-    if stage == "sealed":
-        who = body.get("steward")
-        return f"target set aside; {'steward ' + who[:16] + '...' if who else 'no steward'}"
-    if stage == "registered":
-        return f"declaration {body['declaration'][:16]}..., {body['path']} path"
-    if stage == "amended":
-        return f"amendment: {body['reason']}"
-    if stage == "drawn":
-        name = body.get("record", {}).get("name", "all releases")
-        return f"{name}, digest {body.get('release', body.get('releases', ''))[:16]}..."
-    if stage == "scored":
-        word = body.get("decision") or ("favorable" if body["favorable"] else "not favorable")
-        return str(word)
-    if stage == "opened":
-        return "granted" if body.get("grant") else "self-attested"
-    if stage == "deviated":
-        return f"deviation: {body['reason']}"
-    if stage == "rotated":
-        return f"signing key handed over to {body['successor'][:16]}..."
-    if stage == "corrected":
-        decisions = "; ".join(f"{n} {d}" for n, d in body["decisions"].items())
-        return f"corrective certificate ({body['reason']}): {decisions}"
-    return {"developed": "the source fitted and judged on development data",
-            "certified": "evidence and certificate"}.get(stage, "")  # fmt: skip
+def _said(body: LedgerBody) -> str:
+    """Return what an entry says, in short."""
+    match body:
+        case Sealed(steward=who):
+            return "target set aside; " + (
+                "no steward" if who is None else f"steward {_short(who)}"
+            )
+        case Developed():
+            return "the source fitted and judged on development data"
+        case Registered():
+            return f"declaration {_short(body.declaration)}, {body.path.value} path"
+        case Amended():
+            return f"amendment: {body.reason}"
+        case Frozen():
+            return f"all releases, digest {_short(body.releases)}"
+        case Committed():
+            return f"{body.record.label}, digest {_short(body.release)}"
+        case Opened():
+            return "self-attested" if body.grant is None else "granted"
+        case Favored():
+            return "favorable" if body.favorable else "not favorable"
+        case Judged():
+            return body.decision
+        case Certified():
+            return "evidence and certificate"
+        case Deviated():
+            return f"deviation: {body.reason}"
+        case Rotated():
+            return f"signing key handed over to {_short(body.successor)}"
+        case Corrected():
+            return f"corrective certificate ({body.reason}): {_decided(body)}"
+    raise TypeError(f"{type(body).__name__} is no step of a ledger")
 
 
-def digest_table(
-    subjects: Mapping[str, str], ledger: Ledger, *, signer: str, head: str, steward: str | None
-) -> Table:
-    """Return who signed and which bytes everything rests on."""
-    rows = [("signed by", signer), ("ledger, last entry", head)]
-    rows += [
-        (f"key handed over from {entry['signer'][:16]}... to", entry["body"]["successor"][:64])
-        for entry in ledger
-        if entry["stage"] == "rotated"
-    ]
-    if steward is not None:
-        rows.append(("steward", steward))
-    rows += [(f"digest of {name}", value) for name, value in sorted(subjects.items())]
-    for entry in ledger:
-        for name, value in sorted(entry["body"].get("files", {}).items()):
-            if entry["stage"] in ("certified", "corrected"):
-                rows.append((f"{name} ({entry['stage']})", value))
+def _short(digest: str) -> str:
+    return f"{digest[:16]}..."
+
+
+def _decided(body: Corrected) -> str:
+    return "; ".join(f"{name} {decision}" for name, decision in body.decisions.items())
+
+
+def digest_table(sources: Sources) -> Table:
+    """Return who signed and which bytes everything rests on; nothing where nobody signed."""
+    rows: list[tuple[str, str]] = []
+    if sources.predicate is not None:
+        rows = [("signed by", sources.signer), ("ledger, last entry", sources.head)]
+        rows += [
+            (f"key handed over from {_short(entry.signer)} to", entry.body.successor[:64])
+            for entry in sources.ledger
+            if isinstance(entry.body, Rotated)
+        ]
+        steward = sources.predicate.attestation.steward
+        rows += [] if steward is None else [("steward", steward)]
+        rows += [(f"digest of {name}", sha) for name, sha in sorted(sources.subjects.items())]
+        for entry in sources.ledger:
+            if isinstance(entry.body, Certified | Corrected):
+                rows += [
+                    (f"{name} ({entry.stage.value})", sha)
+                    for name, sha in sorted(entry.body.files.items())
+                ]
     return Table(
         title="Digests and signers",
         columns=("what", "SHA-256 or public key"),
@@ -155,11 +191,11 @@ def digest_table(
     )
 
 
-def software_table(predicate: Mapping[str, Any], ledger: Ledger) -> Table:
+def software_table(sources: Sources) -> Table:
     """Return the versions at sealing and at registration."""
-    seals = [entry["body"].get("software", {}) for entry in ledger if entry["stage"] == "sealed"]
-    sealed: Mapping[str, str] = seals[0] if seals else {}
-    registered = predicate["software"]
+    seals = [entry.body.software for entry in sources.ledger if isinstance(entry.body, Sealed)]
+    sealed = seals[0] if seals else {}
+    registered = {} if sources.predicate is None else sources.predicate.software
     names = sorted({*sealed, *registered})
     return Table(
         title="Software",
@@ -169,15 +205,16 @@ def software_table(predicate: Mapping[str, Any], ledger: Ledger) -> Table:
     )
 
 
-def generator_table(registry: Mapping[str, Any]) -> Table:
+def generator_table(registry: Registry | None) -> Table:
     """Return what made the releases: generator, where its code came from, its settings."""
     rows = []
-    for member in registry["members"].values():
-        for name, one in member.get("mechanisms", {}).items():
-            origin = one.get("origin") or {}
-            settings = "; ".join(f"{k} {v}" for k, v in sorted(one.get("describe", {}).items()))
-            rows.append((name, str(one.get("generator")), str(origin.get("path", "")),
-                         str(origin.get("version", "")), settings))  # fmt: skip
+    for member in () if registry is None else registry.members.values():
+        for name, mechanism in member.mechanisms.items():
+            settings = "; ".join(f"{k} {v}" for k, v in sorted(mechanism.describe.items()))
+            code = ("", "")
+            if isinstance(mechanism, DrawnMechanism):
+                code = mechanism.origin.path, mechanism.origin.version
+            rows.append((name, mechanism.generator, *code, settings))
     return Table(
         title="Generators",
         columns=("mechanism", "generator", "code", "version", "settings"),
@@ -186,47 +223,47 @@ def generator_table(registry: Mapping[str, Any]) -> Table:
     )
 
 
-def notes_of(predicate: Mapping[str, Any], ledger: Ledger) -> list[str]:
+def notes_of(sources: Sources) -> list[str]:
     """Return what was changed, admitted or corrected, in words."""
     notes = []
-    for entry in ledger:
-        body = entry["body"]
-        if entry["stage"] == "amended":
-            notes.append(f"Amended before opening: {body['reason']}")
+    for entry in sources.ledger:
+        body = entry.body
+        if isinstance(body, Amended):
+            notes.append(f"Amended before opening: {body.reason}")
             notes += [
-                f"{one['mechanism']}: the exclusion of draw {one['seed']} is void, because this "
+                f"{draw.mechanism}: the exclusion of draw {draw.seed} is void, because this "
                 "amendment did not repeat it"
-                for one in body.get("void", [])
+                for draw in body.void
             ]
-        elif entry["stage"] == "drawn":
+        elif isinstance(body, Frozen):
             notes += [
-                f"{one['mechanism']}: draw {one['seed']} was dropped and made again; it came out "
-                f"{'the same' if one['same'] else 'otherwise'}"
-                for one in body.get("again", [])
+                f"{draw.mechanism}: draw {draw.seed} was dropped and made again; it came out "
+                f"{'the same' if draw.same else 'otherwise'}"
+                for draw in body.again
             ]
-        elif entry["stage"] == "deviated":
-            notes.append(f"Deviation recorded after opening: {body['reason']}")
-        elif entry["stage"] == "corrected":
+        elif isinstance(body, Deviated):
+            notes.append(f"Deviation recorded after opening: {body.reason}")
+        elif isinstance(body, Corrected):
             notes.append(
-                f"Corrective certificate ({body['reason']}), which does not replace the record: "
-                + "; ".join(f"{n} {d}" for n, d in body["decisions"].items())
-                + f". {CHOSEN_AFTER_OPENING}"
+                f"Corrective certificate ({body.reason}), which does not replace the record: "
+                f"{_decided(body)}. {CHOSEN_AFTER_OPENING}"
             )
-    for name, releases in predicate.get("excluded", {}).items():
+    excluded = None if sources.predicate is None else sources.predicate.excluded
+    for name, releases in (excluded or {}).items():
         notes.append(f"{name}: draws {', '.join(releases)} are descriptive, by amendment")
     return notes
 
 
-def guarantee_of(predicate: Mapping[str, Any], ledger: Ledger) -> str:
+def guarantee_of(status: ClaimStatusRecord, ledger: Ledger) -> str:
     """Return the guarantee as certified, and what was admitted after that."""
-    words = str(predicate["claim_status"]["guarantee"])
+    words = status.guarantee
     later = _later_deviations(ledger)
     return words if not later else f"{words}; but deviations were recorded later, see the notes"
 
 
-def lost_guarantee(predicate: Mapping[str, Any], ledger: Ledger) -> str:
+def lost_guarantee(status: ClaimStatusRecord, ledger: Ledger) -> str:
     """Return why no guarantee remains, or nothing where one does."""
-    head, _, why = str(predicate["claim_status"]["guarantee"]).partition(":")
+    head, _, why = status.guarantee.partition(":")
     reasons = [why.strip() or "as certified"] if head.strip() == "no" else []
     reasons += [f"deviation recorded later: {reason}" for reason in _later_deviations(ledger)]
     return f"No guarantee remains: {'; '.join(reasons)}." if reasons else ""
@@ -234,6 +271,6 @@ def lost_guarantee(predicate: Mapping[str, Any], ledger: Ledger) -> str:
 
 def _later_deviations(ledger: Ledger) -> list[str]:
     """Return the reasons of the deviations that were recorded after the certificate."""
-    stages = [entry["stage"] for entry in ledger]
-    first = stages.index("certified") if "certified" in stages else len(stages)
-    return [str(e["body"]["reason"]) for e in ledger[first:] if e["stage"] == "deviated"]
+    stages = [entry.stage for entry in ledger]
+    first = stages.index(Stage.CERTIFIED) if Stage.CERTIFIED in stages else len(stages)
+    return [entry.body.reason for entry in ledger[first:] if isinstance(entry.body, Deviated)]

@@ -8,10 +8,9 @@ except the bound without contamination, which is for reading.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any
 
+from proxyguard.documents.certificate import BoundRecord
 from proxyguard.exact.binomial import clopper_pearson_lower
 from proxyguard.report.parts import Step, Waterfall
 
@@ -25,12 +24,10 @@ DIGITS = 9
 """Digits that every machine agrees on."""
 
 
-def waterfall_of(
-    bound: Mapping[str, Any], *, side: str, certified: bool = True
-) -> Waterfall | None:
+def waterfall_of(bound: BoundRecord, *, side: str, certified: bool = True) -> Waterfall | None:
     """Return the steps of a recorded bound; None where it has no count to start from."""
     steps, alpha = _component(bound)
-    value = float(bound["value"])
+    value = bound.value
     label, count = steps[0] if steps else ("", 0.0)
     releases = dict(steps).get("releases")
     if not releases:
@@ -65,14 +62,14 @@ def waterfall_of(
     )
 
 
-def _component(bound: Mapping[str, Any]) -> tuple[list[tuple[str, float]], float]:
+def _component(bound: BoundRecord) -> tuple[list[tuple[str, float]], float]:
     """Return the steps and the level of a bound, or of its largest component.
 
     A bound of several components has a step "x bound" for each, in the order of their levels,
     and the steps of each under "x: ".
     """
-    steps = [(str(s["label"]), float(s["value"])) for s in bound["steps"]]
-    levels = [float(Fraction(part["amount"])) for part in bound["budget"]]
+    steps = [(step.label, step.value) for step in bound.steps]
+    levels = [float(Fraction(share.amount)) for share in bound.budget]
     components = [(label, value) for label, value in steps if label.endswith(" bound")]
     if not components:
         return steps, sum(levels)

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from proxyguard.report.content import Sources, build_report
+from proxyguard.report.content import build_report
 from proxyguard.report.html import to_html
+from proxyguard.report.sources import Sources
 from report.browser.chromium import chromium, missing
 from report.synthetic import synthetic_sources
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from proxyguard.certificate.picks import read_picks
-from proxyguard.report.content import Sources
+from proxyguard.report.sources import Sources
 from report.browser.conftest import Opener, page_of
 from report.synthetic import synthetic_sources
 
@@ -33,12 +33,18 @@ CHOOSE = """subsets => {
 
 def with_evalues(sources: Sources, evalues: list[int], alpha: Fraction, unit: int) -> Sources:
     """Return the record with other e-values, in units of ``1/unit``."""
-    picks = dict(sources.predicate["picks"])
-    ((name, one),) = picks["mechanisms"].items()
-    level = [str(alpha.numerator), str(alpha.denominator)]
-    changed = {**one, "evalues": [str(e) for e in evalues], "alpha": level, "unit": f"1/{unit}"}
-    picks["mechanisms"] = {name: changed}
-    return replace(sources, predicate={**sources.predicate, "picks": picks})
+    assert sources.predicate is not None
+    assert sources.picks is not None
+    ((name, one),) = sources.picks.mechanisms.items()
+    changed = one.model_copy(
+        update={
+            "evalues": tuple(str(e) for e in evalues),
+            "alpha": (str(alpha.numerator), str(alpha.denominator)),
+            "unit": f"1/{unit}",
+        }
+    )
+    picks = sources.picks.model_copy(update={"mechanisms": {name: changed}})
+    return replace(sources, predicate=sources.predicate.model_copy(update={"picks": picks}))
 
 
 def hard_evalues(R: int, alpha: Fraction, unit: int, rng: random.Random) -> list[int]:
@@ -72,7 +78,7 @@ def sentence(chosen: int, valid: int) -> str:
 
 def agreed(page: Page, sources: Sources, choices: list[list[int]]) -> list[int]:
     """Check every answer of the page against Python; return the counts."""
-    (count,) = read_picks(sources.predicate["picks"]).values()
+    (count,) = read_picks(sources.picks.to_dict()).values()
     valid = [count.of([count.releases[r] for r in chosen]) for chosen in choices]
     expected = [sentence(len(c), v) for c, v in zip(choices, valid, strict=True)]
     assert page.evaluate(CHOOSE, choices) == expected
@@ -127,9 +133,9 @@ def test_python_would_notice_a_page_that_counts_equality_as_invalid(
 def test_releases_are_chosen_by_words(opened: Opener) -> None:
     sources = synthetic_sources(means={"careful": 0.28}, R=40)
     page = opened(page_of(sources))
-    group = sources.evidence["groups"]["careful"]
-    estimates = group["derived"]["estimates"]
-    limits = [float(limit) for limit in group["limits"]]
+    group = sources.groups["careful"]
+    estimates = group.derived.estimates
+    limits = [float(limit) for limit in group.limits]
 
     def chosen(text: str) -> list[int]:
         field = page.get_by_label("choose, e.g.")

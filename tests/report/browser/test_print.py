@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from proxyguard.report.content import Sources
+from proxyguard.report.sources import Sources
 from report.browser.conftest import Opener, page_of
 from report.synthetic import synthetic_sources
 

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
-from proxyguard.report.content import Report, Sources, Verdict
-from proxyguard.report.evidence import budget_parts, groups_in
+from proxyguard.documents.certificate import (
+    BoundRecord,
+    MechanismVerdict,
+    SequentialVerdict,
+    VerdictRecord,
+)
+from proxyguard.documents.evidence import GroupEvidence
+from proxyguard.documents.ledger import Favored
+from proxyguard.report.content import Report, Verdict
+from proxyguard.report.evidence import budget_parts
 from proxyguard.report.health import look_boundary
-from proxyguard.report.parts import in_order
 from proxyguard.report.pictures.picture import Picture
 from proxyguard.report.pictures.releases import release_picture
 from proxyguard.report.pictures.sequential import sequential_picture
 from proxyguard.report.pictures.shares import binding_picture, budget_picture, score_picture
 from proxyguard.report.pictures.verdict import interval_picture
 from proxyguard.report.pictures.waterfall import waterfall_picture
+from proxyguard.report.sources import Sources
 
 BUDGETS = {
     "validation": "Error budget of the lower bounds",
@@ -27,11 +34,6 @@ DRAWN = 12
 """Requirements of one mechanism that have a picture of their own."""
 AGAINST = ("violating", "releases with a detected")
 """How the labels of counts begin that speak against the claim."""
-
-
-def group_names(sources: Sources) -> list[str]:
-    """Return under which names releases were read together, in the order of the verdicts."""
-    return in_order(list(groups_in(sources.evidence)), sources.predicate)
 
 
 def interval_of(verdict: Verdict) -> Picture | None:
@@ -48,28 +50,28 @@ def interval_of(verdict: Verdict) -> Picture | None:
     )
 
 
-def drawn_requirements(report: Report, group: Mapping[str, Any], name: str) -> list[int]:
+def drawn_requirements(report: Report, group: GroupEvidence, name: str) -> list[int]:
     """Return which requirements have a picture: all, or those that bind most releases."""
     binds: dict[str, int] = {}
     for one in report.bindings:
         if one.mechanism == name:
             binds = dict(one.counts)
-    places = range(len(group["requirements"]))
-    order = sorted(places, key=lambda j: -binds.get(group["requirements"][j], 0))
+    places = range(len(group.requirements))
+    order = sorted(places, key=lambda j: -binds.get(group.requirements[j], 0))
     return sorted(order[:DRAWN])
 
 
-def requirement_pictures(group: Mapping[str, Any], places: Sequence[int]) -> list[Picture]:
+def requirement_pictures(group: GroupEvidence, places: Sequence[int]) -> list[Picture]:
     """Return one picture for each of these requirements: all releases against its limit."""
-    derived = group["derived"]
+    derived = group.derived
     return [
         release_picture(
-            str(group["requirements"][j]),
-            float(group["limits"][j]),
-            group["releases"],
-            [float(row[j]) for row in derived["estimates"]],
-            [float(row[j]) for row in derived["lower"]],
-            [float(row[j]) for row in derived["upper"]],
+            group.requirements[j],
+            float(group.limits[j]),
+            group.releases,
+            [float(row[j]) for row in derived.estimates],
+            [float(row[j]) for row in derived.lower],
+            [float(row[j]) for row in derived.upper],
         )
         for j in places
     ]
@@ -79,9 +81,8 @@ def pictures_of(report: Report, sources: Sources) -> dict[str, list[Picture]]:
     """Return every picture of a report by what it is about, for `figure.to_figure`."""
     intervals = [interval_of(verdict) for verdict in report.verdicts]
     found = {"verdicts": [one for one in intervals if one is not None]}
-    groups = groups_in(sources.evidence)
-    for name in group_names(sources):
-        group = groups[name]
+    for name in sources.group_names:
+        group = sources.groups[name]
         found[name] = [
             *requirement_pictures(group, drawn_requirements(report, group, name)),
             *decision_pictures(report, sources, name),
@@ -91,9 +92,7 @@ def pictures_of(report: Report, sources: Sources) -> dict[str, list[Picture]]:
 
 def decision_pictures(report: Report, sources: Sources, name: str) -> list[Picture]:
     """Return the path, the bounds, the scores and what binds, for one group of releases."""
-    recorded: Mapping[str, Any] = next(
-        (v for v in sources.predicate["verdicts"] if v["mechanism"] == name), {}
-    )
+    recorded = sources.verdict(name)
     verdict = next((v for v in report.verdicts if v.name == name), None)
     pictures = _sequential(sources, recorded)
     if verdict is not None:
@@ -118,9 +117,11 @@ def waterfalls_of(verdict: Verdict) -> list[Picture]:
     return [waterfall_picture(one, verdict.target) for one in telling or verdict.waterfalls[:1]]
 
 
-def _scores(verdict: Mapping[str, Any]) -> list[Picture]:
+def _scores(verdict: VerdictRecord | None) -> list[Picture]:
     """Return how many releases scored for and against the claim, where both were counted."""
-    lower, upper = (_count(verdict.get(side)) for side in ("lower", "upper"))
+    if not isinstance(verdict, MechanismVerdict):
+        return []
+    lower, upper = _count(verdict.lower), _count(verdict.upper)
     if lower is None:
         return []
     label, favorable, releases = lower
@@ -128,9 +129,9 @@ def _scores(verdict: Mapping[str, Any]) -> list[Picture]:
     return [score_picture(favorable, against, releases, label)]
 
 
-def _count(bound: Mapping[str, Any] | None) -> tuple[str, int, int] | None:
+def _count(bound: BoundRecord | None) -> tuple[str, int, int] | None:
     """Return the label and the count that a bound starts from, and the number of releases."""
-    steps = [] if bound is None else [(str(s["label"]), s["value"]) for s in bound["steps"]]
+    steps = [] if bound is None else [(step.label, step.value) for step in bound.steps]
     values = dict(steps)
     if "releases" not in values or not float(steps[0][1]).is_integer():
         return None
@@ -140,28 +141,25 @@ def _count(bound: Mapping[str, Any] | None) -> tuple[str, int, int] | None:
 
 def budget_pictures(sources: Sources) -> list[Picture]:
     """Return the error budgets, each as parts of its whole: those of the table."""
-    claim = sources.registry["declaration"]["claim"]
-    picks = sources.predicate.get("picks") or {}
     wholes = {
-        "validation": claim.get("alpha"),
-        "violation": claim.get("beta"),
-        "picks": picks.get("alpha"),
+        "validation": sources.levels.alpha,
+        "violation": sources.levels.beta,
+        "picks": None if sources.picks is None else Fraction(sources.picks.alpha),
     }
     pictures = []
-    for budget, parts in budget_parts(sources.predicate, sources.registry).items():
+    for budget, parts in budget_parts(sources).items():
         whole = wholes[budget]
         if parts and whole is not None:
             shares = [(f"{name}: {symbol}", share) for name, symbol, _, share in parts]
-            pictures.append(budget_picture(BUDGETS[budget], shares, Fraction(whole)))
+            pictures.append(budget_picture(BUDGETS[budget], shares, whole))
     return pictures
 
 
-def _sequential(sources: Sources, verdict: Mapping[str, Any]) -> list[Picture]:
-    if "largest_number_of_draws" not in verdict:
+def _sequential(sources: Sources, verdict: VerdictRecord | None) -> list[Picture]:
+    if not isinstance(verdict, SequentialVerdict) or sources.registry is None:
         return []
-    scored = [e["body"] for e in sources.ledger if e["stage"] == "scored"]
-    scores = [bool(body["favorable"]) for body in scored]
-    claim = sources.registry["declaration"]["claim"]
-    boundary = look_boundary(claim)
-    largest = int(verdict["largest_number_of_draws"])
-    return [sequential_picture(verdict["decision"], scores, boundary, largest)]
+    bodies = [entry.body for entry in sources.ledger]
+    scores = [body.favorable for body in bodies if isinstance(body, Favored)]
+    boundary = look_boundary(sources.registry.declaration.claim)
+    largest = verdict.largest_number_of_draws
+    return [sequential_picture(verdict.decision.value, scores, boundary, largest)]
