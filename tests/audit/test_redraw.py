@@ -298,7 +298,7 @@ def test_a_source_that_was_fitted_to_other_labels_is_fitted_again_and_found(
     assert audit.verify(with_target=True).good
     (stated,) = (
         one.words for one in audit.certificate().predicate.stated_not_checked
-        if one["about"] == "models"
+        if one.about == "models"
     )  # fmt: skip
     assert "the source's model was fitted to the training part" in stated
     found = audit.verify(redraw=1)
