@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from typer.testing import CliRunner
+
+from proxyguard.audit.audit import Audit
+from proxyguard.cli.main import app
 from proxyguard.report.provenance import lineage_table
 
 
@@ -30,3 +35,16 @@ def test_within_one_table_it_is_known_which_records_are_the_same() -> None:
     shared = opened(same_table=True, shared=1000, twins=1000, reused=True)
     assert "another coding" not in lineage_table(shared).note
     assert "another coding" not in lineage_table(opened(same_table=True, twins=1000)).note
+
+
+def test_the_command_says_where_sealed_records_were_met_before(
+    at: Callable[[str], Audit],
+) -> None:
+    audit = at("sealed")
+    second = audit.folder.path.parent / "second"
+    second.mkdir()
+    (second / "audit.toml").write_bytes((audit.folder / "audit.toml").read_bytes())
+    data = ["--data", str(audit.folder.path.parent / "data")]
+    ended = CliRunner().invoke(app, ["seal", str(second), "--home", str(audit.home.root), *data])
+    assert ended.exit_code == 0, ended.exception
+    assert "300" in ended.output.split("Lineage: ")[1].splitlines()[0]
