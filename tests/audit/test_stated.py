@@ -7,10 +7,12 @@ import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from proxyguard.audit import stated as stated_module
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import DECLARATION, RELEASES
 from proxyguard.errors import SealError
@@ -32,6 +34,10 @@ def mechanism_of(value: Value) -> Value:
 
 def private_words(value: Value) -> None:
     mechanism_of(value)["privacy"] = ["One private fit (epsilon 0.01; unit: one row)."]
+
+
+def private_words_by_an_accountant(value: Value) -> None:
+    mechanism_of(value)["privacy"] = ["epsilon 0.01, by dp-accounting 9.9"]
 
 
 def private_description(value: Value) -> None:
@@ -72,6 +78,7 @@ def fewer_features(value: Value) -> None:
     ("lie", "words"),
     [
         (private_words, "on privacy it is registered that"),
+        (private_words_by_an_accountant, "on privacy it is registered that"),
         (private_description, "describe is registered as"),
         (other_settings, "describe is registered as"),
         (other_code, "its code is registered as trusted_synthesis:Gold"),
@@ -89,6 +96,37 @@ def test_a_registered_statement_that_does_not_follow_is_found(
     assert audit.verify().good
     forge.registry(audit, lie)
     assert words in forge.found_by(audit)
+
+
+ACCOUNTED = (
+    "To release all 8 costs epsilon 8, delta 0 by basic composition, or epsilon {}, delta 1e-06 by "
+    "optimal composition (dp-accounting {}, privacy loss distributions)."
+)
+PROMISE = {"epsilon": "1", "delta": "0", "unit": "one row", "fits": "each draw"}
+
+
+@pytest.mark.parametrize(
+    ("stated", "broken"),
+    [
+        ([ACCOUNTED.format("7.100", "0.1"), "Not covered: names."], False),
+        ([ACCOUNTED.format("7.100", "0.4"), "Not covered: names."], True),
+        ([ACCOUNTED.format("7.100", "0.1")], True),
+        ([ACCOUNTED.format("7.100", "0.1"), "Not covered: nothing."], True),
+        ([ACCOUNTED.format("7.100", "0.1").replace("8", "1"), "Not covered: names."], True),
+        (["epsilon 0.01 (dp-accounting 0.1)", "Not covered: names."], True),
+        (None, True),
+    ],
+    ids=["another version", "same version", "a line less", "another line", "another sum",
+         "other words", "nothing"],
+)  # fmt: skip
+def test_another_accountant_excuses_its_own_number_on_privacy_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, stated: list[str] | None, broken: bool
+) -> None:
+    derived = [ACCOUNTED.format("7.000", "0.4"), "Not covered: names."]
+    monkeypatch.setattr(stated_module, "privacy_lines", lambda *_: derived)
+    registered: Any = SimpleNamespace(describe={"privacy": PROMISE}, privacy=stated)
+    (doubt,) = stated_module._privacy_doubts("target/private", registered, 8)
+    assert doubt.broken is broken
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ computed again, here; the rest is listed in the certificate under *stated, not c
 from __future__ import annotations
 
 import platform
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -397,10 +398,30 @@ def _privacy_doubts(where: str, registered: DrawnMechanism, draws: int) -> Itera
     stated = None if registered.privacy is None else list(registered.privacy)
     if stated == lines:
         return
-    accountant = f"dp-accounting {installed_version('dp-accounting')}"
-    elsewhere = any("dp-accounting" in line and accountant not in line for line in stated or ())
+    # The derived lines decide whether an accountant computed any of it, never the stated ones: a
+    # lie would excuse itself by naming one.
+    elsewhere = (
+        any("dp-accounting" in line for line in lines or ())
+        and [_unaccounted(line) for line in stated or ()]
+        == [_unaccounted(line) for line in lines or ()]
+        and _accountants(stated or ()) != _accountants(lines or ())
+    )
     yield Doubt(
         f"{where}: on privacy it is registered that {stated}, its description gives {lines}"
         + (" with another version of dp-accounting" if elsewhere else ""),
         not elsewhere,
     )
+
+
+_ACCOUNTED = re.compile(r"or epsilon [0-9.]+, (?=.*\(dp-accounting )|(?<=\(dp-accounting )[^\s,)]+")
+_ACCOUNTANT = re.compile(r"\(dp-accounting ([^\s,)]+)")
+
+
+def _unaccounted(line: str) -> str:
+    """Return a line without what another version of dp-accounting would say otherwise."""
+    return _ACCOUNTED.sub("*", line)
+
+
+def _accountants(lines: Sequence[str]) -> list[str]:
+    """Return the versions of dp-accounting that lines name."""
+    return [name for line in lines for name in _ACCOUNTANT.findall(line)]
