@@ -228,3 +228,11 @@ class TestWhatGoesWrong:
     def test_it_raises(self, root: Path) -> None:
         words = self.refusal(root, "raise KeyError('no such model')\n", RegistryError)
         assert words == "spy: KeyError: 'no such model' (in pg_spy.py, line 1)"
+
+    def test_it_nests_its_settings_deeper_than_documents_are_read(self, root: Path) -> None:
+        nested = "class Spy:\n    def describe(self):\n        told = {}\n"
+        nested += (
+            "        for _ in range(300):\n            told = {'in': told}\n        return told\n"
+        )
+        words = self.refusal(root, nested, RegistryError)
+        assert "nested more than 16 deep" in words

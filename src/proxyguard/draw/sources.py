@@ -36,6 +36,21 @@ SHOWN = 8
 """How many differences a message names."""
 
 
+NESTED = 16
+"""How deep described settings may be nested: documents around them are read with bounds."""
+
+
+def _deeper(settings: object, limit: int) -> bool:
+    """Say whether mappings and lists lie in one another more than ``limit`` deep."""
+    if isinstance(settings, Mapping):
+        inner: Iterable[object] = settings.values()
+    elif isinstance(settings, list | tuple):
+        inner = settings
+    else:
+        return False
+    return limit == 0 or any(_deeper(item, limit - 1) for item in inner)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
     """Whose files are looked at; without a schema their digests alone."""
@@ -78,6 +93,12 @@ class Described:
                 f"{self.generator}: describe() gave settings that cannot be registered: {error}; "
                 "describe them by text and finite numbers"
             ) from error
+        # What can be written may be too deep to be read again, once the target is open.
+        if _deeper(self.describe, NESTED):
+            raise RegistryError(
+                f"{self.generator}: describe() gave settings nested more than {NESTED} deep; "
+                "describe them by a flat mapping of names, text and numbers"
+            )
 
     @classmethod
     def by(cls, generator: str, made: Any, survey: Survey | None = None) -> Described:
