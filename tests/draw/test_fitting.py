@@ -65,6 +65,8 @@ class Rows:
             sys.exit()
         if self.way == "ends":
             os._exit(0)
+        if self.way == "hangs":
+            time.sleep(600)
         if self.way == "interrupts":
             raise KeyboardInterrupt
         if self.way == "leaves a process":
@@ -83,6 +85,11 @@ class Rows:
 class Many(Rows):
     def draw_many(self, seeds):
         return [self.draw(seed) for seed in seeds]
+
+
+class Uneven(Many):
+    def draw(self, seed):
+        return self.source.sample(100 + seed % 2, random_state=seed)
 
 
 class Liar(Rows):
@@ -111,6 +118,15 @@ class Slow:
 
     def fit(self, x, y):
         time.sleep(600)
+
+
+class SometimesSlow(Slow):
+    '''A procedure that takes its time with releases of 101 rows.'''
+
+    def fit(self, x, y):
+        if len(x) == 101:
+            time.sleep(600)
+        raise ValueError("it was fitted")
 """
 COLUMNS = {"a": "number", "b": "number", "y": "text"}
 
@@ -280,6 +296,21 @@ def test_a_fit_ends_when_the_time_of_its_draw_is_up(root: Path) -> None:
     procedure = Procedure.model_validate(library).model_dump(mode="json")
     record = drawn(root, job(root, "Rows", procedure=procedure), seeds=(4,), timeout=2.0)["Rows", 4]
     assert record[0] == {**record[0], "status": "timeout", "error": "more than 2 s"}
+
+
+def test_a_seed_at_which_a_batch_hangs_is_late_alone(kept: Kept, root: Path) -> None:
+    batch = drawn(root, job(root, "Many", "hangs", many=2), seeds=(4, 5), timeout=3.0)
+    record = batch["hangs", 5][0]
+    assert (record["status"], record["error"]) == ("timeout", "more than 3 s")
+    assert batch["hangs", 4] == kept["Rows", 4]
+
+
+def test_a_release_at_which_a_batch_of_fits_hangs_is_late_alone(root: Path) -> None:
+    library = {"library": ["pg_rows:SometimesSlow"], "trusted": ["pg_rows.SometimesSlow"]}
+    procedure = Procedure.model_validate(library).model_dump(mode="json")
+    batch = drawn(root, job(root, "Uneven", procedure=procedure, many=2), seeds=(4, 5), timeout=3.0)
+    assert batch["Uneven", 5][0]["error"] == "more than 3 s"
+    assert "it was fitted" in batch["Uneven", 4][0]["error"]
 
 
 SCHEMA = Schema.of_releases(COLUMNS, ())

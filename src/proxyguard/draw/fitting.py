@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 import tempfile
-import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -110,21 +109,22 @@ class Forks(NamedTuple):
     who: str  # whose code it is
 
     def told(
-        self, make: Callable[[Sequence[int]], bytes], seeds: Sequence[int], limit: Limit
+        self, make: Callable[[Sequence[int]], bytes], seeds: Sequence[int], seconds: float | None
     ) -> bytes:
-        """Return what a fork makes of these seeds; where it ended itself, one for each seed.
+        """Return what a fork makes of these seeds, each of which may take these seconds.
 
-        So one seed at which code ends its process does not fail the others of its batch.
+        Where it ended itself, or time was up, there is one fork for each seed: one seed at which
+        code ends its process, or hangs, must not fail the others of its batch.
         """
-        forks = [(seeds, self._fork(make, seeds, limit.left))]
-        if len(seeds) > 1 and _ended_itself(forks[0][1]):
-            share = None if limit.left is None else limit.left / len(seeds)
-            forks = [([seed], self._fork(make, [seed], share)) for seed in seeds]
+        whole = None if seconds is None else seconds * len(seeds)
+        forks = [(seeds, self._fork(make, seeds, whole))]
+        if len(seeds) > 1 and (forks[0][1].late or _ended_itself(forks[0][1])):
+            forks = [([seed], self._fork(make, [seed], seconds)) for seed in seeds]
         for _, forked in forks:
             if forked.made is None and not forked.late and os.WIFSIGNALED(forked.status):
                 return packed({"status": "killed", "signal": os.WTERMSIG(forked.status)})
         return b"".join(
-            self._without_answer(these, forked, limit) if forked.made is None else forked.made
+            self._without_answer(these, forked, seconds) if forked.made is None else forked.made
             for these, forked in forks
         )
 
@@ -142,27 +142,15 @@ class Forks(NamedTuple):
         remove(own)
         return forked
 
-    def _without_answer(self, seeds: Sequence[int], forked: Forked, limit: Limit) -> bytes:
+    def _without_answer(self, seeds: Sequence[int], forked: Forked, seconds: float | None) -> bytes:
         status = "timeout" if forked.late else "failed"
         words = (
-            f"more than {limit.seconds} s"
+            f"more than {seconds:g} s"
             if forked.late
             else f"{self.who} ended its process (exit code {os.WEXITSTATUS(forked.status)}) before "
             "it gave anything; its code should return, or raise an error, and not end the process"
         )
         return b"".join(packed({"seed": seed, "status": status, "error": words}) for seed in seeds)
-
-
-class Limit(NamedTuple):
-    """The seconds that a batch may take, and those that are left of them."""
-
-    registered: float | None
-    left: float | None
-
-    @property
-    def seconds(self) -> str:
-        """What is registered, in figures."""
-        return "any" if self.registered is None else f"{self.registered:g}"
 
 
 def _ended_itself(forked: Forked) -> bool:
@@ -238,15 +226,12 @@ def serve_fits(
         return
     for line in requests:
         request = json.loads(line)
-        registered = request["timeout"]
-        began = time.monotonic()
         try:
             content = receive(said)
             if content is None:
                 return
-            taken = time.monotonic() - began
-            left = None if registered is None else max(0.0, registered - taken)
-            answer = fits.answer(content, request["seeds"], Limit(registered, left))
+            # Not what is left of the draws' time: a draw that hung would take that of all fits.
+            answer = fits.answer(content, request["seeds"], request["timeout"])
         except DrawError as error:
             answer = packed({"status": "refused", "error": str(error)})
         send(answers, answer)
@@ -261,7 +246,7 @@ class _Fits:
         library = (job["procedure"] or {}).get("library", ())
         self._ours = all(is_ours(name, "procedure") for name in library)
 
-    def answer(self, content: bytes, seeds: Sequence[int], limit: Limit) -> bytes:
+    def answer(self, content: bytes, seeds: Sequence[int], seconds: float | None) -> bytes:
         """Return the answer to one request.
 
         A fork for each batch costs more than a fit. Code of others gets one, in which it can leave
@@ -276,9 +261,9 @@ class _Fits:
         def fitted(these: Sequence[int]) -> bytes:
             return b"".join(packed(*self._one(*drawn[seed])) for seed in these)
 
-        if self._ours and limit.registered is None:
+        if self._ours and seconds is None:
             return fitted(seeds)
-        return self._forks.told(fitted, seeds, limit)
+        return self._forks.told(fitted, seeds, seconds)
 
     def _one(self, said: Made | Failed, table: bytes) -> Answer:
         if isinstance(said, Failed):

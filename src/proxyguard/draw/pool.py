@@ -354,9 +354,9 @@ def _ask(
 ) -> Iterator[Answer]:
     assert process.stdin is not None
     assert process.stdout is not None
-    limit = None if timeout is None else timeout * len(seeds)
+    limit = None if timeout is None else timeout * len(seeds)  # of all, each taking its time
     try:
-        process.stdin.write(json.dumps({"seeds": seeds, "timeout": limit}).encode() + b"\n")
+        process.stdin.write(json.dumps({"seeds": seeds, "timeout": timeout}).encode() + b"\n")
         process.stdin.flush()
     except BrokenPipeError:
         raise _killed(seeds, None) from None

@@ -30,7 +30,7 @@ import numpy as np
 from proxyguard.draw.answers import Made, explain, packed, receive, send
 from proxyguard.draw.catalog import load_generator
 from proxyguard.draw.confine import confine, needs_of
-from proxyguard.draw.fitting import Forks, Limit, failure, remove, serve_fits
+from proxyguard.draw.fitting import Forks, failure, remove, serve_fits
 from proxyguard.draw.processes import (
     LOOK,
     adopt_orphans,
@@ -295,8 +295,8 @@ def _serve_draws(
     forks = Forks(confined, scratch, (requests.fileno(), answers.fileno()), "the generator")
     for line in requests:
         request = json.loads(line)
-        limit = Limit(request["timeout"], request["timeout"])
-        send(answers, forks.told(partial(tables, worker), request["seeds"], limit))
+        seconds: float | None = request["timeout"]
+        send(answers, forks.told(partial(tables, worker), request["seeds"], seconds))
 
 
 def tables(worker: Worker, numbers: Sequence[int]) -> bytes:

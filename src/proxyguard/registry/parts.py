@@ -297,7 +297,9 @@ class MechanismPart(Drawn):
         default="worst_loss",
         description="Whether a failed draw counts with the worst loss, or stops the audit.",
     )
-    timeout: Count | None = Field(default=None, description="Seconds that a draw may take.")
+    timeout: Count | None = Field(
+        default=None, description="Seconds that a draw may take, and as many again the fit to it."
+    )
     deterministic: bool = Field(
         default=False, description="That it has no randomness: every seed gives one release."
     )
