@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,8 @@ import pytest
 
 from conformance.draws import DrawHere
 from proxyguard.draw import landlock
+from proxyguard.draw.answers import Made
+from proxyguard.draw.fitting import Fitter, _Fits
 from proxyguard.draw.pool import Draws, draw_groups
 from proxyguard.errors import DrawError, TableError
 from proxyguard.models.stored import load_model
@@ -65,6 +67,8 @@ class Rows:
             sys.exit()
         if self.way == "ends":
             os._exit(0)
+        if self.way == "wants memory":
+            raise MemoryError("Unable to allocate 8. GiB")
         if self.way == "hangs":
             time.sleep(600)
         if self.way == "interrupts":
@@ -118,6 +122,11 @@ class Slow:
 
     def fit(self, x, y):
         time.sleep(600)
+
+
+class Large(Slow):
+    def fit(self, x, y):
+        raise MemoryError("Unable to allocate 8. GiB")
 
 
 class SometimesSlow(Slow):
@@ -296,6 +305,30 @@ def test_a_fit_ends_when_the_time_of_its_draw_is_up(root: Path) -> None:
     procedure = Procedure.model_validate(library).model_dump(mode="json")
     record = drawn(root, job(root, "Rows", procedure=procedure), seeds=(4,), timeout=2.0)["Rows", 4]
     assert record[0] == {**record[0], "status": "timeout", "error": "more than 2 s"}
+
+
+@pytest.mark.parametrize("where", ["the draw", "the fit"])
+def test_want_of_memory_is_no_failure_of_the_mechanism(root: Path, where: str) -> None:
+    library = {"library": ["pg_rows:Large"], "trusted": ["pg_rows.Large"]}
+    large = Procedure.model_validate(library).model_dump(mode="json")
+    wanting = (
+        job(root, "Rows", "wants memory")
+        if where == "the draw"
+        else job(root, "Rows", procedure=large)
+    )
+    with pytest.raises(DrawError, match="seed 5 was killed by signal 9, for want of memory"):
+        drawn(root, wanting, seeds=(5,))
+
+
+def test_want_of_memory_in_a_fit_of_ours_is_no_failure_of_the_mechanism() -> None:
+    class Wanting:
+        def fit(self, made: Made, table: bytes) -> None:
+            raise MemoryError
+
+    fits = object.__new__(_Fits)
+    fits._fitter = cast(Fitter, Wanting())
+    with pytest.raises(MemoryError):  # which ends the process: no answer, and draw is run again
+        fits._one(Made(seed=5, status="made", stages=["it"]), b"")
 
 
 def test_a_seed_at_which_a_batch_hangs_is_late_alone(kept: Kept, root: Path) -> None:

@@ -270,5 +270,7 @@ class _Fits:
             return said.model_dump(exclude_unset=True), b"", b""
         try:
             return self._fitter.fit(said, table)
+        except MemoryError:
+            raise  # want of memory here says nothing about the mechanism: nothing is answered
         except BaseException as error:  # a procedure may call sys.exit
             return failure(said.seed, said.files, error), b"", b""

@@ -137,6 +137,11 @@ def in_a_fork(make: Callable[[], bytes], timeout: float | None = None) -> Forked
             with os.fdopen(write, "wb") as out:
                 out.write(len(content).to_bytes(_LENGTH, "big"))
                 out.write(content)
+        except MemoryError:  # whether this is raised or the kernel kills it is chance
+            try:
+                traceback.print_exc()
+            finally:
+                os.kill(os.getpid(), signal.SIGKILL)
         except BaseException:  # a fork must not run on as its parent
             traceback.print_exc()
             os._exit(1)
@@ -231,16 +236,11 @@ def end_family(worker: Popen[bytes]) -> None:
     if worker.returncode is not None:
         return
     with contextlib.suppress(ChildProcessError):  # somebody else has reaped it
-        if not _has_ended(worker.pid):
+        if not has_ended(worker.pid):
             os.kill(worker.pid, signal.SIGTERM)
         end = time.monotonic() + PATIENCE
-        while time.monotonic() < end and not _has_ended(worker.pid):
+        while time.monotonic() < end and not has_ended(worker.pid):
             time.sleep(0.01)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(worker.pid, signal.SIGKILL)
     worker.wait()
-
-
-def _has_ended(child: int) -> bool:
-    """Return whether a child has ended, without reaping it."""
-    return os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

@@ -311,6 +311,8 @@ def tables(worker: Worker, numbers: Sequence[int]) -> bytes:
         try:
             made, sent = worker.draw(seed, table)
             content.append(packed(made.model_dump(), sent))
+        except MemoryError:
+            raise  # as if it had been killed for want of memory: it does not count as a failure
         except BaseException as error:  # a generator may call sys.exit
             content.append(packed(failure(int(seed), seed.files, error)))
     return b"".join(content)
