@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -211,6 +211,10 @@ def _law(**changes: Any) -> Law:
         (lambda: _law(releases=np.array([0.7, 0.5])), "at most 1"),
         (lambda: _law(releases=np.array([-0.1, 0.5])), "nonnegative"),
         (lambda: _law().with_reliability(1.1), "reliability must be in"),
+        (lambda: _law().with_margins(float("nan")), "factor of the margins must be a number"),
+        (lambda: _law().with_margins(cast(Any, "x")), "factor of the margins must be a number"),
+        (lambda: _law().shifted(float("nan")), "shift of the means must be a number"),
+        (lambda: _law().shifted(cast(Any, "x")), "shift of the means must be a number"),
         (lambda: assumed_law([ERROR], margins=[], reliability=0.9), "as many margins"),
         (lambda: assumed_law([ERROR], margins=[0.3], reliability=0.9), "a margin lies above 0"),
         (lambda: assumed_law([ERROR], margins=[0.0], reliability=0.9), "a margin lies above 0"),

@@ -131,6 +131,7 @@ class Law:
 
     def with_margins(self, factor: float) -> Law:
         """Return the law with its smallest unit-scale margin multiplied by a factor."""
+        factor = real(factor, "factor of the margins")
         width = np.array([r.width for r in self.requirements])
         return self.shifted(float((1.0 - factor) * np.min(self.margins / width)))
 
@@ -141,6 +142,7 @@ class Law:
         that two-valued losses stay two-valued; it is the share that moves the average valid
         release by ``worse``. Invalid releases get the worst loss there and stay invalid.
         """
+        worse = real(worse, "shift of the means")
         if worse == 0.0:
             return self
         valid = self.valid
