@@ -539,3 +539,36 @@ def test_a_separator_that_splits_otherwise_than_it_is_counted_is_refused(separat
 def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TableError, match="no name of a file"):
         read_table(tmp_path / "a\0b.csv", PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("odd", "words"),
+    [
+        (Decimal("sNaN"), "column 'a' holds a signalling NaN"),
+        (10**400, "column 'a' holds a whole number of 1,329 bits"),
+        (-(10**5000), "column 'a' holds a whole number of 16,610 bits"),
+    ],
+    ids=["sNaN", "400 digits", "5000 digits"],
+)
+def test_numbers_that_nothing_can_be_computed_with_are_refused(odd: object, words: str) -> None:
+    for values in ([odd, 1.5], [odd, "x"], [odd]):
+        frame = pd.DataFrame({"a": pd.Series(values, dtype=object)})
+        for kind in ("number", "text"):
+            with pytest.raises(TableError, match=words):
+                typed(frame, {"a": kind}, MISSING)
+        with pytest.raises(TableError, match=words):
+            kinds_of(frame, MISSING, [])
+
+
+def test_columns_that_no_one_name_leads_to_are_refused() -> None:
+    levels = pd.MultiIndex.from_tuples([("a", "b"), ("a", "c")])
+    for columns, words in [
+        (levels, "names of 2 levels, such as"),
+        (["a", "a"], "two columns of one name: 'a'"),
+        (["1", 1], "two columns of one name: '1'"),
+    ]:
+        frame = pd.DataFrame([["x", 2.0]], columns=columns)
+        with pytest.raises(TableError, match=words):
+            kinds_of(frame, MISSING, [])
+        with pytest.raises(TableError, match=words):
+            typed(frame, {"a": "text"}, MISSING)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date, time, timedelta
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,9 +20,7 @@ def typed(frame: pd.DataFrame, kinds: dict[str, str], missing: Sequence[str]) ->
     import pandas as pd
 
     columns: dict[str, Any] = {}
-    if not frame.columns.is_unique:
-        twice = frame.columns[frame.columns.duplicated()].tolist()
-        raise TableError(f"the records have two columns of one name: {twice[0]!r}; rename one")
+    _check_names(frame)
     for name, kind in kinds.items():
         if name not in frame.columns:
             raise TableError(f"column {name!r} is missing; the records have {list(frame.columns)}")
@@ -45,11 +43,25 @@ def typed(frame: pd.DataFrame, kinds: dict[str, str], missing: Sequence[str]) ->
     return pd.DataFrame(columns)
 
 
+def _check_names(frame: pd.DataFrame) -> None:
+    """Refuse columns that no one name leads to."""
+    if frame.columns.nlevels > 1:
+        raise TableError(
+            f"the columns have names of {frame.columns.nlevels} levels, such as "
+            f"{frame.columns[0]!r}; give each column one name, a text"
+        )
+    names = frame.columns.map(str)  # kinds are kept by the text: 1 and "1" are one name there
+    if not names.is_unique:
+        twice = names[names.duplicated()].tolist()
+        raise TableError(f"the records have two columns of one name: {twice[0]!r}; rename one")
+
+
 def kinds_of(frame: pd.DataFrame, missing: Sequence[str], text: Sequence[str]) -> dict[str, str]:
     """Return whether each column holds numbers or text; ``text`` names those that do by role."""
     import pandas as pd
 
     kinds = {}
+    _check_names(frame)
     for name in frame.columns:
         if is_number(frame[name]) and name not in text:
             kinds[str(name)] = "number"
@@ -66,6 +78,8 @@ def kinds_of(frame: pd.DataFrame, missing: Sequence[str], text: Sequence[str]) -
 
 PLAIN = (str, bool, np.bool_, int, np.integer, float, np.floating, Decimal)
 """What stands in a column as it is; dates and times of day stand there as their text."""
+BEYOND = 2**1024 - 2**970
+"""The least whole number that rounds to no double."""
 CONVERT = {
     "complex": "its real and its imaginary part, two columns of numbers",
     "Timedelta": "a number, such as its seconds (.dt.total_seconds())",
@@ -100,12 +114,23 @@ def held(values: pd.Series[Any]) -> pd.Series[Any]:
         labels = held(pd.Series(values.cat.categories.to_numpy(), name=values.name))
         coded = np.array([*labels, None], dtype=object)  # a code of -1 is a missing value
         return pd.Series(coded[values.cat.codes.to_numpy()], index=values.index, name=values.name)
-    if pd.api.types.infer_dtype(values, skipna=True) == "string":
-        return values
-    objects: pd.Series[Any] = values.astype(object).where(values.notna(), None)
+    try:
+        if pd.api.types.infer_dtype(values, skipna=True) == "string":
+            return values
+        objects: pd.Series[Any] = values.astype(object).where(values.notna(), None)
+    except InvalidOperation:  # a signalling NaN, of which nobody may ask whether it is missing
+        raise TableError(
+            f"column {str(values.name)!r} holds a signalling NaN, Decimal('sNaN'); a missing "
+            "value is None or NaN"
+        ) from None
     for value in objects:
         if value is not None and not isinstance(value, (*PLAIN, date, time)):
             raise _not_held(str(values.name), value)
+        if isinstance(value, int) and abs(value) >= BEYOND:
+            raise TableError(
+                f"column {str(values.name)!r} holds a whole number of {value.bit_length():,} bits, "
+                "which no double holds; store it as text, or in another unit"
+            )
     return objects.map(lambda value: as_text(value) if isinstance(value, date | time) else value)
 
 
