@@ -27,7 +27,7 @@ from proxyguard.documents.evidence import Evidence, GroupEvidence
 from proxyguard.documents.grant import Grant
 from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.draw.pool import Draws
-from proxyguard.errors import DocumentError
+from proxyguard.errors import SealError
 from proxyguard.evidence.record import derived_record, read_evidence
 from proxyguard.seal.canonical import canonical_bytes, digest
 from proxyguard.seal.journal import NAME
@@ -306,7 +306,8 @@ class Forge:
         groups = groups_of(registry, audit.folder.document(ReleaseManifest, RELEASES))
         reading = readings_of(registry, groups, int(evidence["seed"]))[name][0]
         stated = GroupEvidence.of(record, EVIDENCE)
-        record["derived"] = derived_record(read_evidence(stated, reading)).to_dict()
+        with suppress(SealError):  # of statistics that are of no shape nothing is derived
+            record["derived"] = derived_record(read_evidence(stated, reading)).to_dict()
 
     @classmethod
     def certificate(
@@ -328,7 +329,7 @@ class Forge:
         signed = recorded_files(journal.ledger.entries)
         grant = folder.document(Grant, GRANT).grant if GRANT in signed else None
         # Of evidence that has no form nothing follows: then the certificate says what it said.
-        with suppress(DocumentError):
+        with suppress(SealError):
             stated = Evidence.of(changed, EVIDENCE)
             value["predicate"] = decide(folder, journal, registry, stated, grant)
         subjects = subjects_of(journal, registry, folder.sha256(EVIDENCE))
@@ -338,7 +339,7 @@ class Forge:
         predicate(value["predicate"])
         folder.write(CERTIFICATE, sign_statement(value, key or cls.author(audit)))
         cls.rewrite(audit)
-        with suppress(DocumentError):
+        with suppress(SealError):
             write_report(folder, audit.journal())
 
     @staticmethod

@@ -287,8 +287,14 @@ def test_what_a_draw_was_refused_is_named_with_the_line_to_register(kept: Kept) 
     ("way", "words"),
     [
         ("exits while it prepares", "it called sys.exit: SystemExit: 3"),
-        ("ends while it prepares", r"ended its process \(exit code 4\) while it was prepared"),
-        ("leaves a process and ends", r"ended its process \(exit code 0\) while it was prepared"),
+        (
+            "ends while it prepares",
+            r"ended its process \(exit code 4\) while it was loaded or prepared",
+        ),
+        (
+            "leaves a process and ends",
+            r"ended its process \(exit code 0\) while it was loaded or prepared",
+        ),
     ],
 )
 def test_a_generator_that_ends_while_it_is_prepared_is_named_and_holds_nothing_up(

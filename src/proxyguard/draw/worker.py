@@ -228,11 +228,11 @@ class _Job:
         if os.WIFSIGNALED(status):
             return (
                 f"the generator's process was killed by signal {os.WTERMSIG(status)} while it was "
-                "prepared, for want of memory or by somebody's hand; run draw again"
+                "loaded or prepared, for want of memory or by somebody's hand; run draw again"
             )
         return (
             f"the generator ended its process (exit code {os.WEXITSTATUS(status)}) while it was "
-            "prepared; its code should return, or raise an error, and not end the process"
+            "loaded or prepared; its code should return, or raise an error, and not end the process"
         )
 
     def end(self) -> None:
