@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from proxyguard.audit import redraw as redraw_module
-from proxyguard.audit.apart import redraw_apart, refit_apart
+from proxyguard.audit.apart import redraw_apart, refit_apart, run_apart
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import DECLARATION, RELEASES
 from proxyguard.audit.resolve import MemberDevelopment, fit_source
@@ -50,23 +50,23 @@ def kept(
 
 
 @pytest.fixture(scope="module")
-def answers() -> dict[Any, Value]:
+def answers() -> dict[Any, Any]:
     """What each seed gave when it was drawn again, and each release when it was fitted again."""
     return {}
 
 
 @pytest.fixture
-def once(answers: dict[Any, Value], monkeypatch: pytest.MonkeyPatch) -> None:
+def once(answers: dict[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw each seed again once for all tests: what differs between them is what was stored."""
 
     def remembered(
         folder: Any, member: str, mechanism: str, seed: int, data: Any, *, timeout: float
-    ) -> Value:
+    ) -> Any:
         if seed not in answers:
             answers[seed] = redraw_apart(folder, member, mechanism, seed, data, timeout=timeout)
         return answers[seed]
 
-    def refitted(folder: Any, member: str, made: Any, release: bytes, *, timeout: float) -> Value:
+    def refitted(folder: Any, member: str, made: Any, release: bytes, *, timeout: float) -> Any:
         key = (made.model_dump_json(), release)
         if key not in answers:
             answers[key] = refit_apart(folder, member, made, release, timeout=timeout)
@@ -143,6 +143,58 @@ def test_a_draw_that_its_seed_does_not_give_is_found(
     found = drawn.verify(redraw=1)
     assert [finding.place for finding in found.findings] == [RELEASES]
     assert words in found.findings[0].problem
+
+
+def without(key: str) -> Callable[[Value], Value]:
+    return lambda answer: {name: answer[name] for name in answer if name != key}
+
+
+@pytest.mark.parametrize(
+    ("task", "change", "words"),
+    [
+        ("refit", without("model"), "wrong or missing: model"),
+        ("refit", lambda answer: {**answer, "model": ""}, "wrong or missing: model"),
+        ("refit", lambda answer: {**answer, "model": "AAAA"}, "cannot predict"),
+        ("refit", lambda answer: {**answer, "threshold": ["0.5"]}, "wrong or missing: threshold"),
+        ("refit", lambda answer: {**answer, "threshold": "much"}, "wrong or missing: threshold"),
+        ("refit", lambda answer: {**answer, "seed": 999}, "it answered 999"),
+        ("redraw", lambda answer: {**answer, "seed": 999}, "it answered 999"),
+        ("redraw", without("prepared_at_random"), "wrong or missing: prepared_at_random"),
+        ("redraw", without("table"), "wrong or missing: table"),
+        ("redraw", lambda answer: {**answer, "table": "AAAA"}, "it gave no table"),
+        ("redraw", lambda answer: [answer], "it answered nothing that could be compared"),
+        ("source", without("model"), "wrong or missing: model"),
+        ("source", lambda answer: {**answer, "status": "failed"}, "wrong or missing"),
+        ("source", lambda answer: {"status": "failed", "error": ""}, "could not be fitted again"),
+    ],
+)
+def test_an_answer_of_named_code_that_is_not_whole_confirms_nothing(
+    drawn: Audit, forge: Any, monkeypatch: pytest.MonkeyPatch, children: dict[Any, Any],
+    task: str, change: Callable[[Value], Any], words: str,
+) -> None:  # fmt: skip
+    # Only the models were exchanged: whoever compares none finds everything as it was.
+    forge.manifest(drawn, lambda manifest: another_model(forge, manifest))
+
+    def run(folder: Any, job: Value, *rest: Any, timeout: float) -> Any:
+        key = (job["task"], job.get("seed"), str(job.get("made")))
+        if key not in children:
+            children[key] = run_apart(folder, job, *rest, timeout=timeout)
+        return change(children[key]) if job["task"] == task else children[key]
+
+    monkeypatch.setattr("proxyguard.audit.apart.run_apart", run)
+    found = drawn.verify(redraw=1)
+    told = [one for one in found.not_checked if words in one]
+    assert len(told) == 1, (found.not_checked, found.findings)
+    begins = "refit: the source" if task == "source" else "redraw: target/bootstrap"
+    assert told[0].startswith(begins)
+    assert not any(one.startswith(begins) for one in found.checked)
+    assert found.findings == [] or task == "source"
+
+
+@pytest.fixture(scope="module")
+def children() -> dict[Any, Any]:
+    """What the child of each job answered."""
+    return {}
 
 
 def test_with_other_versions_a_difference_is_not_checked_and_no_lie(

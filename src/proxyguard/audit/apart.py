@@ -54,7 +54,14 @@ from proxyguard.audit.sequential import SequentialOpener
 from proxyguard.audit.target import OpenTarget
 from proxyguard.documents.ledger import SealedMember
 from proxyguard.documents.registry import Registry
-from proxyguard.draw.answers import Made
+from proxyguard.draw.answers import (
+    FittedAgain,
+    Made,
+    MadeAgain,
+    NotAgain,
+    SourceAgain,
+    said_again,
+)
 from proxyguard.draw.catalog import load_generator
 from proxyguard.draw.confine import Needs, confine, needs_of
 from proxyguard.draw.fitting import Fitter
@@ -147,8 +154,8 @@ def redraw_apart(
     data: Sequence[Path],
     *,
     timeout: float,
-) -> dict[str, Any]:
-    """Draw one registered seed again; return what is said of it, with the table in base64."""
+) -> MadeAgain | NotAgain:
+    """Draw one registered seed again; return what is said of it, with the table."""
     job = {
         "task": "redraw",
         "member": member,
@@ -158,10 +165,8 @@ def redraw_apart(
     }
     # What was stored would tell a generator what it is expected to draw.
     hidden = (folder / "store", folder / RELEASES)
-    found: dict[str, Any] = run_apart(folder, job, hidden, timeout=timeout)
-    if not isinstance(found, dict) or found.get("status") not in ("made", "failed"):
-        raise UntrustedCode(f"{mechanism}, seed {seed} was not drawn again", names=())
-    return found
+    answer = run_apart(folder, job, hidden, timeout=timeout)
+    return said_again(answer, MadeAgain, f"{mechanism}, seed {seed}, to be drawn again", seed)
 
 
 def refit_apart(
@@ -171,8 +176,8 @@ def refit_apart(
     release: bytes,
     *,
     timeout: float,
-) -> dict[str, Any]:
-    """Fit a member's procedure on a release; return the draw's record, the model in base64.
+) -> FittedAgain | NotAgain:
+    """Fit a member's procedure on a release; return the draw's record, with the model.
 
     The generator is not loaded in this child, which could replace the fit by another.
     """
@@ -184,21 +189,18 @@ def refit_apart(
 
     # What was stored would tell a procedure of others which model is expected.
     hidden = (folder / "store", folder / RELEASES)
-    found: dict[str, Any] = run_apart(folder, job, hidden, send, timeout=timeout)
-    if not isinstance(found, dict) or found.get("status") not in ("drawn", "failed"):
-        raise UntrustedCode(f"{member}, seed {made.seed} was not fitted again", names=())
-    return found
+    answer = run_apart(folder, job, hidden, send, timeout=timeout)
+    what = f"{member}, seed {made.seed}, to be fitted again"
+    return said_again(answer, FittedAgain, what, made.seed)
 
 
-def source_apart(folder: AuditFolder, member: Member, *, timeout: float) -> dict[str, Any]:
-    """Fit a member's procedure on the training part; return choices, with the model in base64."""
+def source_apart(folder: AuditFolder, member: Member, *, timeout: float) -> SourceAgain | NotAgain:
+    """Fit a member's procedure on the training part; return choices, with the model."""
     job = {"task": "source", "member": member.name}
     # The registry holds the choices that are expected, and is read before the procedure is loaded.
     hidden = (folder / "store", folder / RELEASES, folder / "registry")
-    found: dict[str, Any] = run_apart(folder, job, hidden, timeout=timeout)
-    if not isinstance(found, dict) or found.get("status") not in ("fitted", "failed"):
-        raise UntrustedCode(f"the source of {member.name} was not fitted again", names=())
-    return found
+    answer = run_apart(folder, job, hidden, timeout=timeout)
+    return said_again(answer, SourceAgain, f"the source of {member.name}, to be fitted again")
 
 
 def run_apart(

@@ -9,17 +9,14 @@ few draws with the odds of that. Neither process has a key or sees what was stor
 
 from __future__ import annotations
 
-import base64
 import hashlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from math import isclose
 from secrets import SystemRandom
-from typing import Any
 
 import numpy as np
-from pydantic import ValidationError
 from threadpoolctl import threadpool_limits
 
 from proxyguard.adapters.privacy import privacy_of
@@ -33,10 +30,10 @@ from proxyguard.audit.verify import Scope, Verification, step
 from proxyguard.documents.ledger import Committed
 from proxyguard.documents.registry import Registry, SourceModel
 from proxyguard.documents.releases import DrawnRelease, GivenRelease, MadeDraw, ReleaseManifest
-from proxyguard.draw.answers import Made
+from proxyguard.draw.answers import FittedAgain, Made, NotAgain, SourceAgain
 from proxyguard.draw.catalog import is_ours
 from proxyguard.draw.outcome import features, predict
-from proxyguard.errors import SealError, TableError, UntrustedCode
+from proxyguard.errors import ProxyGuardError, SealError, TableError, UntrustedCode
 from proxyguard.models.stored import load_model
 from proxyguard.registry.declaration import Member
 from proxyguard.seal.journal import Journal
@@ -68,6 +65,18 @@ class Repeatable:
         """What it is called where it is told."""
         what = "redraw" if self.draws else "refit"
         return f"{what}: {self.member.name}/{self.mechanism}, seed {self.record.seed}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Again:
+    """What of a draw was made again, or why it failed."""
+
+    stages: Sequence[str] = ()
+    rows: int | None = None
+    content: str | None = None
+    prepared_at_random: bool | None = None
+    fitted: FittedAgain | None = None
+    failed: str | None = None
 
 
 def redraw(
@@ -164,17 +173,17 @@ def _check(
 ) -> None:
     """Make one draw again and compare; another version of a library excuses a difference."""
     again = _made_again(folder, journal, registry, chosen, scope)
-    different = list(_differences(chosen, again))
     draw = chosen.record
-    if not different and again.get("model") is not None and isinstance(draw, DrawnRelease):
-        different += _model_differences(folder, journal, chosen.member, draw, again, scope)
+    different = list(_differences(chosen, again))
+    if not different and again.fitted is not None and isinstance(draw, DrawnRelease):
+        different += _model_differences(folder, journal, chosen.member, draw, again.fitted, scope)
     if not different:
         return
     made = "drawn again" if chosen.draws else "fitted again"
     words = f"{chosen.name}: {made}, it has another {' and another '.join(different)}"
     other = _other_software(registry)
-    if other or chosen.record.status == "timeout" or again["status"] == "failed":
-        why = other or again.get("error") or "the recorded draw ran out of time"
+    if other or draw.status == "timeout" or again.failed is not None:
+        why = other or again.failed or "the recorded draw ran out of time"
         raise UntrustedCode(f"{words}; here it could not be repeated as it was: {why}", names=())
     raise SealError(words)
 
@@ -187,18 +196,20 @@ def _check_source(
     if source is None:
         raise SealError(f"{member.name}: no source procedure is registered")
     again = source_apart(folder, member, timeout=scope.timeout)
-    recorded = source.to_dict()
-    different = [key for key in FITTED if recorded[key] != again.get(key)]
-    different += [key for key in NEAR if not _near(recorded[key], again.get(key))]
-    if again["status"] == "fitted" and not different:
+    name = f"the source of {member.name}"
+    if isinstance(again, NotAgain):
+        raise UntrustedCode(f"{name}: it could not be fitted again here: {again.error}", names=())
+    different = [key for key in FITTED if getattr(source, key) != getattr(again, key)]
+    different += [key for key in NEAR if not _near(getattr(source, key), getattr(again, key))]
+    if not different:
         different += _model_differences(folder, journal, member, source, again, scope)
     if not different:
         return
     words = (
-        f"the source of {member.name}: fitted again to the training part, it has another "
+        f"{name}: fitted again to the training part, it has another "
         f"{' and another '.join(different)}"
     )
-    why = _other_software(registry) or again.get("error")
+    why = _other_software(registry)
     if why:
         raise UntrustedCode(f"{words}; here it could not be repeated as it was: {why}", names=())
     raise SealError(words)
@@ -210,60 +221,63 @@ def _made_again(
     registry: Registry,
     chosen: Repeatable,
     scope: Scope,
-) -> dict[str, Any]:
-    """Return the record of a draw that was made again, as far as it can be."""
+) -> _Again:
+    """Return what of a draw was made again, as far as it can be."""
     draw, member = chosen.record, chosen.member
     stored = folder.store.get(draw.release) if isinstance(draw, DrawnRelease) else None
     stages = list(draw.stages) if isinstance(draw, DrawnRelease) else []
     made = Made(seed=draw.seed, status="made", stages=stages)
-    again: dict[str, Any] = {"status": "drawn"}
+    again = _Again(stages=stages)
     if chosen.draws:
         drawn = redraw_apart(
             folder, member.name, chosen.mechanism, draw.seed, scope.data, timeout=scope.timeout
         )
-        if drawn["status"] == "failed":
-            return drawn
+        if isinstance(drawn, NotAgain):
+            return _Again(failed=drawn.error)
         sealed = journal.ledger.sealed.members[member.name]
         schema = schema_of(registry, member, chosen.mechanism, sealed)
-        try:  # the generator may have answered anything
-            made = Made.model_validate({key: drawn.get(key) for key in Made.model_fields})
-            release = schema.received(base64.b64decode(drawn["table"]))
-        except (ValidationError, ValueError, LookupError, TypeError, TableError) as error:
-            raise UntrustedCode(f"{chosen.name}: it answered no draw: {error}", names=()) from None
+        try:  # the generator may have given anything
+            release = schema.received(drawn.table)
+        except (ValueError, LookupError, TypeError, TableError) as error:
+            raise UntrustedCode(f"{chosen.name}: it gave no table: {error}", names=()) from None
+        made = Made(seed=draw.seed, status="made", stages=drawn.stages, files=drawn.files)
         # Which records these are is found out here, where the generator can say nothing.
-        again |= {
-            "rows": len(release),
-            "content": content_digest(release),
-            "stages": list(made.stages),
-            "prepared_at_random": drawn["prepared_at_random"],
-        }
+        again = _Again(
+            stages=drawn.stages,
+            rows=len(release),
+            content=content_digest(release),
+            prepared_at_random=drawn.prepared_at_random,
+        )
         stored = table_bytes(release) if stored is None else stored
     if chosen.fits and stored is not None:
         fitted = refit_apart(folder, member.name, made, stored, timeout=scope.timeout)
+        if isinstance(fitted, NotAgain):
+            return replace(again, failed=fitted.error)
         # Records and rows are those of the release that was drawn again, not of the stored one.
-        again = {**fitted, **{k: v for k, v in again.items() if k not in ("status", "stages")}}
+        again = replace(again, stages=fitted.stages, fitted=fitted)
     return again
 
 
-def _differences(chosen: Repeatable, again: Mapping[str, Any]) -> Iterator[str]:
+def _differences(chosen: Repeatable, again: _Again) -> Iterator[str]:
     draw = chosen.record
-    if draw.status != again["status"]:
-        yield f"status ({draw.status}, now {again['status']})"
+    status = "drawn" if again.failed is None else "failed"
+    if draw.status != status:
+        yield f"status ({draw.status}, now {status})"
         return
     if not isinstance(draw, DrawnRelease):
         return
-    record = draw.to_dict()
-    for key in (*(DRAWN if chosen.draws else ()), *(FITTED if chosen.fits else ())):
-        if record.get(key) != again.get(key):
+    for key in DRAWN if chosen.draws else ():
+        if getattr(draw, key) != getattr(again, key):
             yield key.replace("_", " ")
     stages = list(draw.stages)
     if chosen.member.procedure is not None and not chosen.fits:
-        stages = stages[: len(again["stages"])]  # the procedure's come after the generator's
-    if stages != again["stages"]:
+        stages = stages[: len(again.stages)]  # the procedure's come after the generator's
+    if stages != list(again.stages):
         yield "stages"
-    for key in NEAR if chosen.fits else ():
-        if not _near(record.get(key), again.get(key)):
-            yield key
+    if again.fitted is not None:
+        fitted = again.fitted
+        yield from (key for key in FITTED if getattr(draw, key) != getattr(fitted, key))
+        yield from (key for key in NEAR if not _near(getattr(draw, key), getattr(fitted, key)))
 
 
 def _near(first: str | None, second: str | None) -> bool:
@@ -277,24 +291,27 @@ def _model_differences(
     journal: Journal,
     member: Member,
     draw: DrawnRelease | SourceModel,
-    again: Mapping[str, Any],
+    again: FittedAgain | SourceAgain,
     scope: Scope,
 ) -> Iterator[str]:
     """Compare two models by their bytes, or else by what they predict for development."""
-    content = base64.b64decode(again["model"])
     address = str(draw.model)
-    if hashlib.sha256(content).hexdigest() == address:
+    if hashlib.sha256(again.model).hexdigest() == address:
         return
     sealed = journal.ledger.sealed.members[member.name]
     place = Workplace(folder=folder, data=DataFolders((folder.path,)), home="")
     development = MemberDevelopment(place, member, sealed)
     x = features(development.training(), development.features)
     with threadpool_limits(1):
-        first, second = (
-            predict(fitted_from(draw, load_model(one, "a model", scope.types)), x,
-                    development.outcome)
-            for one in (folder.store.get(address), content)
-        )  # fmt: skip
+        stored = load_model(folder.store.get(address), "a model", scope.types)
+        first = predict(fitted_from(draw, stored), x, development.outcome)
+        try:  # the procedure may have answered anything
+            given = load_model(again.model, "the model that was fitted again", scope.types)
+            second = predict(fitted_from(draw, given), x, development.outcome)
+        except (ProxyGuardError, ValueError, LookupError, TypeError, AttributeError) as error:
+            raise UntrustedCode(
+                f"what was fitted again cannot predict: {error}", names=()
+            ) from None
     if not np.allclose(first, second, rtol=CLOSE, atol=CLOSE):
         yield "model"
 

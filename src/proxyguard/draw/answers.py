@@ -8,6 +8,7 @@ a record of the kind that was asked for.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -15,13 +16,14 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import IO, Annotated, Any, Literal
+from typing import IO, Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from proxyguard.documents.document import NumberText
 from proxyguard.draw.confine import is_guard
 from proxyguard.draw.protocol import STAGES
-from proxyguard.errors import DrawError, ProxyGuardError, RegistryError
+from proxyguard.errors import DrawError, ProxyGuardError, RegistryError, UntrustedCode
 
 Answer = tuple[dict[str, Any], bytes, bytes]
 MOST = 1 << 34
@@ -252,6 +254,72 @@ class Failed(_Said):
     status: Literal["failed", "timeout"]
     error: Words
     files: dict[Words, Sha256 | None] = Field(default_factory=dict)
+
+
+def _decoded(value: object) -> object:
+    return base64.b64decode(value, validate=True) if isinstance(value, str) else value
+
+
+Encoded = Annotated[bytes, BeforeValidator(_decoded), Field(min_length=1)]
+
+
+class MadeAgain(Made):
+    """A registered seed that a verifier had drawn again, with its table."""
+
+    prepared_at_random: bool
+    table: Encoded
+
+
+class FittedAgain(Drawn):
+    """A procedure that a verifier had fitted again on a release, with its model."""
+
+    selected: str
+    threshold: NumberText | None
+    temperature: NumberText | None
+    model: Encoded
+
+
+class SourceAgain(_Said):
+    """A procedure that a verifier had fitted again on the training part, with its model."""
+
+    status: Literal["fitted"]
+    selected: str
+    threshold: NumberText | None
+    temperature: NumberText | None
+    model: Encoded
+
+
+class NotAgain(_Said):
+    """Why something was not made again."""
+
+    status: Literal["failed"]
+    error: Words
+
+
+Again = TypeVar("Again", MadeAgain, FittedAgain, SourceAgain)
+
+
+def said_again(
+    value: object, kind: type[Again], what: str, seed: int | None = None
+) -> Again | NotAgain:
+    """Return what a child says that made something again, of this seed where there is one.
+
+    Code that a folder names ran in the child: what is not whole confirms nothing, or a model
+    that was left out of the answer would be no other model.
+    """
+    failed = isinstance(value, dict) and value.get("status") == "failed"
+    try:
+        said = (NotAgain if failed else kind).model_validate(value)
+    except ValidationError as error:
+        parts = sorted({".".join(str(key) for key in e["loc"])[:80] for e in error.errors()})
+        raise UntrustedCode(
+            f"{what}: it answered nothing that could be compared (wrong or missing: "
+            f"{', '.join(parts)[:WORDS]})",
+            names=(),
+        ) from None
+    if isinstance(said, MadeAgain | FittedAgain) and said.seed != seed:
+        raise UntrustedCode(f"{what}: asked for seed {seed}, it answered {said.seed}", names=())
+    return said
 
 
 _SAID: dict[str, type[_Said]] = {
