@@ -220,6 +220,7 @@ def test_certificate_report_and_terminal_list_what_stays_the_authors_word(at: At
     assert {
         "software", "times", "target", "lineage", "statistics", "draws", "draws not kept", "models",
     } <= set(listed)  # fmt: skip
+    assert "whether the preparation was random" in listed["draws"]
     assert "when the claim was amended" in listed["draws not kept"]  # pending
     assert "dropped and made again" in listed["draws not kept"]  # again
     for name in ("report.md", "report.html"):

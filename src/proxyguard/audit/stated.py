@@ -169,7 +169,8 @@ def _about_draws(declaration: Declaration) -> Iterator[Statement]:
     yield Statement(
         "draws",
         "that each stored release is what its registered seed gives, which stages took that seed, "
-        "what held the draw, and why one failed; verify --redraw K draws some of them again",
+        "whether the preparation was random and from which files it was made, what held the draw, "
+        "and why one failed; verify --redraw K draws some of them again",
     )
     yield Statement(
         "draws not kept",
