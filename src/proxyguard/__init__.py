@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         Unprotected,
         UnsupportedDesign,
         UntrustedCode,
+        VoidGrant,
     )
     from proxyguard.losses.array import LossArray, LossBatches, LossStream, Moments
     from proxyguard.losses.records import Records
@@ -121,6 +122,7 @@ _HOME = {
     "Unprotected": "proxyguard.errors",
     "UnsupportedDesign": "proxyguard.errors",
     "UntrustedCode": "proxyguard.errors",
+    "VoidGrant": "proxyguard.errors",
     "WithoutReplacement": "proxyguard.registry.design",
     "assumed_law": "proxyguard.plan.law",
     "certify": "proxyguard.certificate.certify",
@@ -178,6 +180,7 @@ __all__ = [
     "Unprotected",
     "UnsupportedDesign",
     "UntrustedCode",
+    "VoidGrant",
     "WithoutReplacement",
     "assumed_law",
     "certify",

@@ -23,7 +23,8 @@ ProxyGuardError
   TargetReused           a target record was offered a second time where it must be fresh
 
 "Unresolved" is a decision, not an error; an error is never reported as
-"unresolved". One warning, `StoodOpen`, says that a secret could be read by others until now.
+"unresolved". Two are warnings: `StoodOpen`, that a secret could be read by others until now, and
+`VoidGrant`, that a file in the place of a grant was none and was replaced.
 """
 
 from __future__ import annotations
@@ -176,3 +177,7 @@ class TargetReused(ProxyGuardError):
 
 class StoodOpen(ProxyGuardError, UserWarning):
     """A key or the lineage store could be read by others of this machine; it was closed."""
+
+
+class VoidGrant(ProxyGuardError, UserWarning):
+    """A file in the place of the grant was none for this folder, and was replaced."""

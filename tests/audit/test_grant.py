@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 from proxyguard.audit import seal as sealing
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import GRANT, RELEASES
-from proxyguard.audit.grant import VoidGrant, grant, read_grant
+from proxyguard.audit.grant import grant, read_grant
 from proxyguard.audit.home import Home
 from proxyguard.cli.main import app
 from proxyguard.errors import (
@@ -31,6 +31,7 @@ from proxyguard.errors import (
     SealError,
     StageError,
     TargetReused,
+    VoidGrant,
 )
 from proxyguard.seal import sealed_file
 from proxyguard.seal.canonical import digest

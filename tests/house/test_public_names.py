@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
@@ -96,3 +97,15 @@ def import_seconds() -> float:
 def environment() -> dict[str, str]:
     # A child does not inherit sys.path, and warnings of this run are not its own.
     return {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+
+
+def test_every_warning_of_ours_stands_with_the_errors() -> None:
+    source = Path(pg.__file__).parent
+    classes = {
+        (file.name, node.name)
+        for file in source.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ClassDef)
+        and any(ast.unparse(base).endswith("Warning") for base in node.bases)
+    }
+    assert classes == {("errors.py", "StoodOpen"), ("errors.py", "VoidGrant")}

@@ -31,8 +31,6 @@ from proxyguard.seal.entropy import now
 from proxyguard.seal.journal import Journal, writing
 from proxyguard.seal.ledger import Schedule, Stage
 
-"""The file of the corrective certificate, of which there is at most one."""
-
 BASIS = (
     "a corrective certificate under a corrected sampling design, chosen after the target was "
     "opened; it has no confidence level of its own and does not replace the registered one"

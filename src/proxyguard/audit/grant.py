@@ -19,7 +19,7 @@ from proxyguard.documents.document import FORMAT
 from proxyguard.documents.grant import Grant, GrantedAgain, GrantStatement, PersonWrap
 from proxyguard.documents.ledger import Frozen, Sealed, SealedMember
 from proxyguard.documents.registry import Registry
-from proxyguard.errors import RegistryError, SealError, StageError
+from proxyguard.errors import RegistryError, SealError, StageError, VoidGrant
 from proxyguard.registry.declaration import Member
 from proxyguard.seal.crypto import Person, Recipient
 from proxyguard.seal.entropy import now
@@ -100,10 +100,6 @@ def grant(
         signed = Grant(grant=statement, signature=steward.sign(statement.to_bytes()))
         write_atomic(folder / GRANT, signed.to_bytes())
     return statement
-
-
-class VoidGrant(UserWarning):
-    """A file in the place of the grant was none for this folder, and was replaced."""
 
 
 def _why_void(folder: AuditFolder, journal: Journal) -> str | None:

@@ -22,7 +22,7 @@ from typing import Any, NoReturn, TextIO, cast
 import typer
 
 from proxyguard.cli import decide, demo, look, options, plan, prepare, show
-from proxyguard.errors import ProxyGuardError, StoodOpen
+from proxyguard.errors import ProxyGuardError
 from proxyguard.report.printable import printable
 
 app = typer.Typer(
@@ -103,7 +103,7 @@ def _say_warning(
     line: str | None = None,
 ) -> None:
     """Print a warning that is meant for the user as one line, and others as Python does."""
-    if issubclass(category, StoodOpen):
+    if issubclass(category, ProxyGuardError):
         show.complain(str(message))
     else:
         show.complain(warnings.formatwarning(message, category, filename, lineno, line).rstrip())
