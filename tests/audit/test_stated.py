@@ -114,10 +114,13 @@ PROMISE = {"epsilon": "1", "delta": "0", "unit": "one row", "fits": "each draw"}
         ([ACCOUNTED.format("7.100", "0.1"), "Not covered: nothing."], True),
         ([ACCOUNTED.format("7.100", "0.1").replace("8", "1"), "Not covered: names."], True),
         (["epsilon 0.01 (dp-accounting 0.1)", "Not covered: names."], True),
+        ([ACCOUNTED.format("0.001", "0.1"), "Not covered: names."], True),
+        ([ACCOUNTED.format("...", "0.1"), "Not covered: names."], True),
+        ([ACCOUNTED.format("7.100", "0.1-reviewed-by-ISO"), "Not covered: names."], True),
         (None, True),
     ],
     ids=["another version", "same version", "a line less", "another line", "another sum",
-         "other words", "nothing"],
+         "other words", "far less", "no number", "words for a version", "nothing"],
 )  # fmt: skip
 def test_another_accountant_excuses_its_own_number_on_privacy_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch, stated: list[str] | None, broken: bool

@@ -460,6 +460,8 @@ class _Job:
         worker = Worker(job)
         try:
             made, table = worker.draw(Seed(self._job["seed"]))
+        except MemoryError:  # here, and not what happened then
+            raise
         except Exception as error:  # of a generator: a failed draw, as it was then
             return {"status": "failed", "error": f"{type(error).__name__}: {error}"}
         return {
@@ -480,6 +482,8 @@ class _Job:
         try:
             made = Made.model_validate(self._job["made"])
             record, _, model = fitter.refit(made, self._release)
+        except MemoryError:
+            raise
         except Exception as error:  # of a procedure: a failed draw, as it was then
             return {"status": "failed", "error": f"{type(error).__name__}: {error}"}
         return {**record, "model": base64.b64encode(model).decode()}
