@@ -9,6 +9,7 @@ ProxyGuardError
     LossMismatch           shapes, record ids or sizes disagree
   TableError             a table file is not what was declared        (also ValueError)
   DrawError              a generator or procedure did not give a usable release
+    UnansweredDraw       a draw was begun and gave nothing that is kept
   SealError              the record of what was promised is broken or was not kept
     DigestMismatch         a value differs from the one that was sealed
     StageError             a step was attempted before the step it rests on, or twice
@@ -103,6 +104,14 @@ class TableError(ProxyGuardError, ValueError):
 
 class DrawError(ProxyGuardError):
     """A generator or a procedure did not give a usable release."""
+
+
+class UnansweredDraw(DrawError):
+    """A draw was begun and gave nothing that is kept; what it showed its author, it showed."""
+
+    def __init__(self, seed: int, message: str) -> None:
+        super().__init__(message)
+        self.seed = seed
 
 
 class SealError(ProxyGuardError):

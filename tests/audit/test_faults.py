@@ -20,7 +20,7 @@ import pytest
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.jobs import forbidden_paths
 from proxyguard.cli import main, show
-from proxyguard.documents.ledger import read_body
+from proxyguard.documents.ledger import Amended, read_body
 from proxyguard.errors import (
     DiskError,
     DrawError,
@@ -28,6 +28,7 @@ from proxyguard.errors import (
     RegistryError,
     SealError,
     TableError,
+    UnansweredDraw,
 )
 from proxyguard.seal import lineage, storage
 from proxyguard.seal.canonical import canonical_bytes, digest
@@ -481,6 +482,23 @@ def test_a_draw_that_raises_stops_an_audit_that_says_so(
     assert not audit.journal().ledger.has(Stage.DRAWN)
     flag.unlink()
     assert finish(audit)["failed"] == {}
+
+
+@pytest.mark.parametrize(("fault", "line"), [("raises", 'on_failure = "stop"'), ("dies", "")])
+def test_a_draw_that_gave_nothing_is_remembered_when_other_seeds_are_registered(
+    make: Make, tmp_path: Path, fault: str, line: str
+) -> None:
+    flag = tmp_path / "unlucky"
+    flag.touch()
+    audit = make(odd(fault, line, flag=flag))
+    audit.seal()
+    audit.register()
+    with pytest.raises(UnansweredDraw):
+        audit.draw()
+    kept = len(list(audit.folder.path.glob("draws/*/*.json")))
+    audit.amend("other seeds")
+    (amended,) = audit.journal().ledger.find(Amended)
+    assert amended.body.pending == kept + 1  # which costs the guarantee, as draws that are kept do
 
 
 def test_a_draw_that_takes_too_long_counts_as_the_worst_release(make: Make) -> None:

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pty
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -306,6 +307,32 @@ def test_a_generator_neither_steers_the_terminal_nor_types_into_it(root: Path) -
     assert len(lines) > 3
     assert all(line.startswith("| ") for line in lines[:-1]), lines  # a key that was typed echoes
     assert "\x1b" not in seen.decode()
+
+
+UNHEARD = """
+import sys
+from draw.test_hostile import draw, job
+from pathlib import Path
+
+sys.path.insert(0, sys.argv[1] + "/code")
+kept = draw(job(Path(sys.argv[1]), "Typist"), seeds=(5, 6, 7))
+print(*[record["status"] for record, _ in kept])
+"""
+
+
+def test_draws_print_on_where_nobody_reads_their_words(root: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", UNHEARD, str(root)],
+        stdout=subprocess.PIPE,
+        stderr=write,
+        env=environment,
+        check=False,
+    )
+    os.close(write)
+    assert done.stdout.decode().split() == ["drawn"] * 3
 
 
 def test_a_job_that_a_generator_writes_itself_is_not_served(root: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from proxyguard.audit.folder import PENDING
 from proxyguard.audit.home import Home
 from proxyguard.audit.lineage import check_lineage
 from proxyguard.audit.register import build_registry, schedule_of, write_registry
@@ -67,7 +66,7 @@ def amend(
             supersedes=before.digest,
             reason=reason,
             void=void_exclusions(before, registry),
-            pending=sum(1 for _ in (folder / PENDING).glob("*/*.json")),
+            pending=folder.begun_draws(),
             files=write_registry(folder, index, registry, text),
             time=now(),
         )

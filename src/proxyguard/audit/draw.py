@@ -51,7 +51,14 @@ from proxyguard.draw.sources import (
     changed_settings,
     refuse_changes,
 )
-from proxyguard.errors import DrawError, LossMismatch, RegistryError, StageError, TableError
+from proxyguard.errors import (
+    DrawError,
+    LossMismatch,
+    RegistryError,
+    StageError,
+    TableError,
+    UnansweredDraw,
+)
 from proxyguard.registry.declaration import Member
 from proxyguard.registry.parts import MechanismPart
 from proxyguard.registry.target import Outcome, Reading
@@ -388,7 +395,7 @@ def _draw_task(
         if isinstance(made, DrawnRelease) and made.predictions and task.job["outcome"] is not None:
             made = _checked_predictions(made, release, task)
         if isinstance(made, FailedDraw) and task.stop_on_failure:
-            raise DrawError(f"{where}: {made.error}")
+            raise UnansweredDraw(seed, f"{where}: {made.error}")
         if isinstance(made, DrawnRelease):
             put_objects(folder, release, model)
         write_atomic(pending / f"{seed}.json", made.to_bytes())
@@ -397,15 +404,21 @@ def _draw_task(
         _refuse_repeats(task, have.values())
 
     _refuse_repeats(task, have.values())
-    draw_all(
-        task.job,
-        [seed for seed in task.seeds if seed not in have],
-        module=WORKER,
-        workers=place.workers,
-        timeout=task.timeout,
-        keep=keep,
-        check=check_while_drawing(place, registry, task),
-    )
+    try:
+        draw_all(
+            task.job,
+            [seed for seed in task.seeds if seed not in have],
+            module=WORKER,
+            workers=place.workers,
+            timeout=task.timeout,
+            keep=keep,
+            check=check_while_drawing(place, registry, task),
+        )
+    except UnansweredDraw as error:
+        # A draw that ends its process whenever its release is bad would leave no trace, and other
+        # seeds could be registered as if none had been tried.
+        write_atomic(pending / f"{error.seed}.ended", b"")
+        raise
     draws = tuple(_waiting(pending, seed) for seed in task.seeds)
     errors = [draw.error for draw in draws if isinstance(draw, FailedDraw)]
     if len(errors) == len(draws):

@@ -112,6 +112,10 @@ class AuditFolder:
         except UnicodeDecodeError as error:
             raise SealError(f"{name} is no UTF-8 text: {error}") from error
 
+    def begun_draws(self) -> int:
+        """Return how many draws were begun whose releases are not frozen, kept or not."""
+        return len({(path.parent, path.stem) for path in (self / PENDING).glob("*/*.*")})
+
     def stored_table(self, address: str, what: str) -> pd.DataFrame:
         """Return a stored table; an error names its file beside what it is."""
         from proxyguard.tables.files import read_table_bytes

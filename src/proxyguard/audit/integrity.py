@@ -83,7 +83,7 @@ def odd_entries(folder: AuditFolder) -> Iterator[tuple[str, str]]:
 
 
 _UNFINISHED = re.compile(
-    r"store/[0-9a-f]{2}/[0-9a-f]{64}|draws/[^/]+/[^/]+\.json|registry/[0-9]+\.(json|toml)"
+    r"store/[0-9a-f]{2}/[0-9a-f]{64}|draws/[0-9a-f]{64}/[0-9]+\.(json|dropped|ended)|registry/[0-9]+\.(json|toml)"
     r"|development/[0-9]+\.(training|validation)\.parquet|target/[0-9]+\.sealed|releases\.json"
 )
 """What a step writes before its entry vouches for it, by name: a page among them is none."""

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, Queue
@@ -28,7 +28,7 @@ from proxyguard.draw.answers import (
 )
 from proxyguard.draw.confine import HardLinks
 from proxyguard.draw.processes import end_family
-from proxyguard.errors import DrawError, RegistryError
+from proxyguard.errors import DrawError, RegistryError, UnansweredDraw
 from proxyguard.report.printable import write_line
 from proxyguard.seal.journal import NAME
 
@@ -220,10 +220,13 @@ class _Relay(threading.Thread):
         with self._said as said:
             while line := said.readline(PRINTED):
                 if shown < PRINTED:
-                    for text in line.decode("utf-8", "backslashreplace").splitlines():
-                        write_line(text, sys.stderr, indent="| ")
-                    if shown + len(line) >= PRINTED:
-                        write_line("(draws print more, which is not shown)", sys.stderr)
+                    # Whoever reads the command's errors may have gone. Draws that print must not
+                    # fail for it: it is no property of theirs.
+                    with suppress(OSError, ValueError):
+                        for text in line.decode("utf-8", "backslashreplace").splitlines():
+                            write_line(text, sys.stderr, indent="| ")
+                        if shown + len(line) >= PRINTED:
+                            write_line("(draws print more, which is not shown)", sys.stderr)
                 shown += len(line)
 
 
@@ -363,10 +366,11 @@ def _ask(
     with _watched(process, limit) as late:
         content = receive(process.stdout)
     if late.is_set():
-        raise DrawError(
+        raise UnansweredDraw(
+            seeds[0],
             f"{job['name']}: the process that draws seed {seeds[0]} neither answered nor ended "
             f"what took more than {limit:g} s; it stands still, or its code stopped it. It was "
-            "ended, and what was drawn before is kept: read the generator's code"
+            "ended, and what was drawn before is kept: read the generator's code",
         )
     if content is None:
         raise _killed(seeds, None)
@@ -402,10 +406,12 @@ def _watched(process: subprocess.Popen[bytes], limit: float | None) -> Iterator[
         watch.cancel()
 
 
-def _killed(seeds: list[int], number: int | None) -> DrawError:
+def _killed(seeds: list[int], number: int | None) -> UnansweredDraw:
     how = "ended" if number is None else f"was killed by signal {number}"
-    return DrawError(
-        f"the process that drew seed {seeds[0]} {how}, for want of memory or by somebody's hand; "
-        "what was drawn is kept, run draw again. If it happens each time, register a timeout or "
-        "use fewer workers"
+    some = f"seed {seeds[0]}" + (f" or one of the {len(seeds) - 1} after it" * (len(seeds) > 1))
+    return UnansweredDraw(
+        seeds[0],
+        f"the process that drew {some} {how}, for want of memory or by somebody's hand; "
+        "what was drawn is kept, run draw again. If it happens each time, use fewer workers or "
+        "a machine with more memory: other seeds, registered after this, cost the guarantee",
     )
