@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 from typer.testing import CliRunner
 
 from proxyguard.audit.audit import Audit
 from proxyguard.cli.main import app
+from proxyguard.documents.ledger import Opened, Overlap
 from proxyguard.report.provenance import lineage_table
 
 
-def opened(**changes: Any) -> list[dict[str, Any]]:
+def opened(**changes: Any) -> Any:
     one = {"audit": "first", "member": "target", "role": "target", "same_table": False,
            "records": 1000, "shared": 0, "twins": 0, "expected_twins": "0.0",
            "excess": False, "columns": "all columns", "same_audit": False,
            "opened": True, "reused": False, **changes}  # fmt: skip
-    return [{"stage": "opened", "body": {"lineage": [one]}}]
+    body = Opened.model_construct(lineage=(Overlap.of(one, "the overlap"),))
+    return [SimpleNamespace(body=body)]
 
 
 def test_more_twins_than_coincidence_explains_may_be_the_same_records() -> None:

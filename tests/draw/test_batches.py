@@ -10,7 +10,7 @@ import pytest
 
 from proxyguard.draw.answers import Answer, Killed, drawn_answers
 from proxyguard.draw.confine import Confined, Reach
-from proxyguard.draw.fitting import Forks, Limit, _Fits
+from proxyguard.draw.fitting import Forks, _Fits
 from proxyguard.draw.worker import Worker, tables
 from proxyguard.tables.files import table_bytes
 
@@ -53,7 +53,7 @@ def drawn(
     }  # fmt: skip
     worker = Worker(job)
     forks = Forks(Confined(guard="none", reach=Reach(read=(), listed=(), changed=())), "", (), "")
-    answer = _Fits(job, None, forks).answer(tables(worker, seeds), seeds, Limit(None, None))
+    answer = _Fits(job, None, forks).answer(tables(worker, seeds), seeds, None)
     answers = drawn_answers(answer, job, seeds)
     return [one for one in answers if not isinstance(one, Killed)], worker._generator.batches
 

@@ -69,8 +69,8 @@ def test_a_thousand_rows_are_printed_to_the_last_with_their_header(
 ) -> None:
     pages = text_of(opened(page_of(thousand)))
     whole = "\n".join(pages)
-    group = thousand.evidence["groups"]["careful"]
-    for release in (group["releases"][0], group["releases"][499], group["releases"][-1]):
+    names = thousand.groups["careful"].releases
+    for release in (names[0], names[499], names[-1]):
         assert f"\n{release}" in whole or f" {release}" in whole
     rows = [text for text in pages if "5 (limit 0.3)" in " ".join(text.split())]
     assert len(rows) > 10  # every page of the long table repeats its header

@@ -163,7 +163,7 @@ def test_lineage_shows_twins_where_they_are_too_many(monkeypatch: pytest.MonkeyP
         met("itself", same_audit=True, twins=1000),
     ]
     monkeypatch.setattr(details, "_overlaps", lambda audit: found)
-    audit: Any = SimpleNamespace(certificate=lambda: {"name": "a"})
+    audit: Any = SimpleNamespace(certificate=lambda: SimpleNamespace(name="a"))
     assert details._met(audit) == [
         ("a", "target", "the same table", 7, 0, ""),
         ("a", "target", "recoded", 0, 1000, "0.0"),
