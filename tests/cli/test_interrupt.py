@@ -18,6 +18,7 @@ import pytest
 
 import proxyguard as pg
 from proxyguard.audit.audit import Audit
+from proxyguard.cli import main
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/environ").exists(), reason="processes are found through /proc"
@@ -278,3 +279,17 @@ def test_a_run_that_loses_its_terminal_ends_as_one_that_is_interrupted(
     said = ended(running, signal.SIGHUP)
     assert "2 finished draws are kept" in said
     assert "proxyguard run audit" in said
+
+
+def test_an_interruption_in_a_moment_in_which_python_drops_it_is_raised_again() -> None:
+    class Freed:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGTERM)
+
+    def work() -> None:
+        Freed()
+        time.sleep(10)
+
+    with pytest.raises(main.Interrupted), main._listening():
+        work()
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL

@@ -11,6 +11,7 @@ from __future__ import annotations
 import shlex
 import signal
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Iterator
@@ -70,12 +71,30 @@ def _listening() -> Iterator[None]:
         raise Interrupted(number)
 
     before = {number: signal.getsignal(number) for number in _ASKED_TO_END}
-    for number, handler in before.items():
-        if handler is not signal.SIG_IGN:  # as nohup has it
-            signal.signal(number, interrupt)
+
+    def listen() -> None:
+        for number, handler in before.items():
+            if handler is not signal.SIG_IGN:  # as nohup has it
+                signal.signal(number, interrupt)
+
+    # Python drops what is raised while it frees an object. A command that was asked to end in just
+    # that moment would go on, and hear no further signal: so it is asked again, a moment later.
+    report = sys.unraisablehook
+
+    def ask_again(dropped: sys.UnraisableHookArgs) -> None:
+        if not isinstance(dropped.exc_value, Interrupted):
+            report(dropped)
+            return
+        listen()
+        asked = (threading.main_thread().ident, dropped.exc_value.signal)
+        threading.Timer(0.01, signal.pthread_kill, asked).start()
+
+    listen()
+    sys.unraisablehook = ask_again
     try:
         yield
     finally:  # for whoever calls this from a program of their own
+        sys.unraisablehook = report
         for number, handler in before.items():
             signal.signal(number, handler)
 
