@@ -55,7 +55,7 @@ class Figure:
 
 FIGURES = [
     Figure("files", lambda c: c.files, 243, 140),
-    Figure("lines of code", lambda c: c.code, 32_400, 20_000),
+    Figure("lines of code", lambda c: c.code, 32_450, 20_000),
     Figure("docstring lines, %", lambda c: 100 * c.docstring_share, 12.0, 18),
     Figure("comment lines, %", lambda c: 100 * c.comment_share, 0.4, 2),
     Figure("accesses by text in 1,000 lines", lambda c: c.keys_per_thousand, 8.7, 6),
