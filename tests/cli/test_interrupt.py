@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -194,7 +195,13 @@ def start(
         command = [sys.executable, "-m", "proxyguard.cli.main", verb, "audit", "--data", "data",
                    "--workers", "1"]  # fmt: skip
         process = subprocess.Popen(
-            command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
+            command,
+            cwd=tmp_path,
+            env=environment,
+            stderr=subprocess.PIPE,
+            text=True,
+            # Tests that run in the background may ignore it, and would hand that on.
+            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
         )
         started.append(Running(process, mark, tmp_path / "audit"))
         return started[-1]
