@@ -100,12 +100,12 @@ def target_risks(work: Path, learn: Callable[[Seed], Any]) -> tuple[Any, float]:
 
     table = pd.read_csv(work / "data" / "taiwan" / "taiwan-bootstrap.csv").sort_values("ID")
     y = table[OUTCOME].to_numpy(dtype=np.float64)
-    x = table.drop(columns=["ID", OUTCOME])
+    x = table.drop(columns=["ID", OUTCOME]).to_numpy(dtype=np.float64)  # as the learners get it
     training, validation, target = published_parts(y.astype(np.int64), SEEDS["bootstrap"])
-    model = learn(Seed(SEEDS["bootstrap"])).fit(x.iloc[training], y[training])
-    p = model.predict_proba(x.iloc[validation])[:, 1]
+    model = learn(Seed(SEEDS["bootstrap"])).fit(x[training], y[training])
+    p = model.predict_proba(x[validation])[:, 1]
     threshold, cost = best_threshold(y[validation], p, 5.0, 501)
-    q, z = model.predict_proba(x.iloc[target])[:, 1], y[target]
+    q, z = model.predict_proba(x[target])[:, 1], y[target]
     alarms, missed = (q >= threshold) & (z == 0), (q < threshold) & (z == 1)
     risks = np.array(
         [
