@@ -273,7 +273,7 @@ def nearest(case: Unsettled) -> Unsettled:
     A workload has thousands, most of them far from their limits: to plan with all takes minutes,
     and taken for independent they would look worse than they are.
     """
-    if len(case.requirements) <= NEAREST or isinstance(case.claim.test, Mapping):
+    if len(case.requirements) <= NEAREST:
         return case
     limits = np.array([r.unit_limit for r in case.requirements])
     margins = (limits - case.means[case.valid]) / np.maximum(case.deviations, 1e-9)
