@@ -230,6 +230,8 @@ def _no_start(case: Unsettled) -> str:
     """Return why no sizes are looked for, or nothing where they are."""
     if any(r.group is not None for r in case.requirements):
         return "the planner does not model requirements on subgroups"
+    if case.n * len(case.requirements) > 1_000_000:  # minutes for each size that is tried
+        return "the planner takes too long for so many requirements on so many records"
     return _too_few(case) if case.reliability <= case.claim.target else ""
 
 
