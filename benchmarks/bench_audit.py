@@ -19,8 +19,7 @@ from proxyguard.audit.demo import DECLARATION, write_digits
 from proxyguard.audit.folder import RELEASES
 from proxyguard.audit.open import Opener
 from proxyguard.audit.resolve import load_fitted
-from proxyguard.draw.outcome import features, outcomes, predict
-from proxyguard.draw.protocol import Seed
+from proxyguard.draw.protocol import Seed, features, outcomes, predict
 from proxyguard.tables.files import read_table_bytes
 
 

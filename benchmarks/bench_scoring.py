@@ -33,9 +33,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from threadpoolctl import threadpool_limits
 
-from proxyguard.adapters.count_nb import MAX_FEATURES, MIN_DF, count_nb
 from proxyguard.adapters.newton import FastLogistic, FastOnehotLogistic
-from proxyguard.adapters.vocabulary import most_frequent
+from proxyguard.adapters.text import MAX_FEATURES, MIN_DF, count_nb, most_frequent
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.score import Release, Scorer
 from proxyguard.audit.target import Chunk

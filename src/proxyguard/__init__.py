@@ -16,10 +16,14 @@ if TYPE_CHECKING:
     from proxyguard.audit.audit import Audit
     from proxyguard.audit.outcome import SealedCertificate
     from proxyguard.certificate.certify import certify, supports
-    from proxyguard.certificate.certify_releases import Member, ReleaseCertificate, certify_releases
     from proxyguard.certificate.mechanism import Certificate, FamilyCertificate
-    from proxyguard.certificate.sequential import FavorableScore, SequentialAudit, SequentialPlan
-    from proxyguard.certificate.stream import CandidateStream
+    from proxyguard.certificate.releases import Member, ReleaseCertificate, certify_releases
+    from proxyguard.certificate.sequential import (
+        CandidateStream,
+        FavorableScore,
+        SequentialAudit,
+        SequentialPlan,
+    )
     from proxyguard.errors import (
         BrokenTable,
         BudgetOverspent,
@@ -46,10 +50,10 @@ if TYPE_CHECKING:
         UntrustedCode,
         VoidGrant,
     )
-    from proxyguard.losses.array import LossArray, LossBatches, LossStream, Moments
+    from proxyguard.losses.read import LossArray, LossBatches, LossStream, Moments
     from proxyguard.losses.records import Records
     from proxyguard.modes.claim import Claim
-    from proxyguard.modes.decision import Decision
+    from proxyguard.modes.evidence import Decision
     from proxyguard.plan.law import Law, assumed_law, pilot_law
     from proxyguard.plan.question import Question
     from proxyguard.plan.recommend import recommend
@@ -80,11 +84,11 @@ _HOME = {
     "BrokenTable": "proxyguard.errors",
     "BudgetOverspent": "proxyguard.errors",
     "Busy": "proxyguard.errors",
-    "CandidateStream": "proxyguard.certificate.stream",
+    "CandidateStream": "proxyguard.certificate.sequential",
     "Certificate": "proxyguard.certificate.mechanism",
     "Claim": "proxyguard.modes.claim",
     "Clustered": "proxyguard.registry.design",
-    "Decision": "proxyguard.modes.decision",
+    "Decision": "proxyguard.modes.evidence",
     "DigestMismatch": "proxyguard.errors",
     "DiskError": "proxyguard.errors",
     "DocumentError": "proxyguard.errors",
@@ -97,19 +101,19 @@ _HOME = {
     "KeyExists": "proxyguard.errors",
     "KeyMissing": "proxyguard.errors",
     "Law": "proxyguard.plan.law",
-    "LossArray": "proxyguard.losses.array",
-    "LossBatches": "proxyguard.losses.array",
+    "LossArray": "proxyguard.losses.read",
+    "LossBatches": "proxyguard.losses.read",
     "LossError": "proxyguard.errors",
     "LossMismatch": "proxyguard.errors",
     "LossOutOfBounds": "proxyguard.errors",
-    "LossStream": "proxyguard.losses.array",
-    "Member": "proxyguard.certificate.certify_releases",
-    "Moments": "proxyguard.losses.array",
+    "LossStream": "proxyguard.losses.read",
+    "Member": "proxyguard.certificate.releases",
+    "Moments": "proxyguard.losses.read",
     "ProxyGuardError": "proxyguard.errors",
     "Question": "proxyguard.plan.question",
     "Records": "proxyguard.losses.records",
     "RegistryError": "proxyguard.errors",
-    "ReleaseCertificate": "proxyguard.certificate.certify_releases",
+    "ReleaseCertificate": "proxyguard.certificate.releases",
     "Requirement": "proxyguard.registry.requirement",
     "SealError": "proxyguard.errors",
     "SealedCertificate": "proxyguard.audit.outcome",
@@ -128,7 +132,7 @@ _HOME = {
     "WithoutReplacement": "proxyguard.registry.design",
     "assumed_law": "proxyguard.plan.law",
     "certify": "proxyguard.certificate.certify",
-    "certify_releases": "proxyguard.certificate.certify_releases",
+    "certify_releases": "proxyguard.certificate.releases",
     "pilot_law": "proxyguard.plan.law",
     "recommend": "proxyguard.plan.recommend",
     "supports": "proxyguard.certificate.certify",

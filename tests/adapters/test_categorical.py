@@ -15,9 +15,8 @@ import pandas as pd
 import pytest
 
 from conformance.generator import GeneratorConformance
-from proxyguard.adapters.categorical import CategoricalSampler
+from proxyguard.adapters.categorical import FILE, SOURCE, CategoricalSampler, laplace_measurement
 from proxyguard.adapters.privacy import privacy_of
-from proxyguard.adapters.private_tables import FILE, SOURCE, laplace_measurement
 from proxyguard.draw.protocol import Seed
 from proxyguard.draw.worker import Worker
 from proxyguard.errors import RegistryError, TableError

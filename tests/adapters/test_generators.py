@@ -13,12 +13,11 @@ import pytest
 from pydantic import ValidationError
 
 from conformance.generator import GeneratorConformance, source
-from proxyguard.adapters.bootstrap import RowBootstrap
-from proxyguard.adapters.callable import Callable
 from proxyguard.adapters.files import FileFolder, NamedFile, StoredPredictions, declared_files
+from proxyguard.adapters.simple import Callable, RowBootstrap
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import RegistryError, TableError
-from proxyguard.tables.content import Schema
+from proxyguard.tables.files import Schema
 
 HELPER = """\
 calls = []

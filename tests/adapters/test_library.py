@@ -21,12 +21,11 @@ from proxyguard.adapters.library import (
     split_table,
 )
 from proxyguard.adapters.pipelines import make_estimator
-from proxyguard.draw.outcome import predict
-from proxyguard.draw.protocol import Seed
+from proxyguard.documents.canonical import canonical_bytes
+from proxyguard.draw.protocol import Seed, predict
 from proxyguard.errors import DrawError, RegistryError, TableError
 from proxyguard.registry.parts import Procedure
 from proxyguard.registry.target import Outcome
-from proxyguard.seal.canonical import canonical_bytes
 
 Array = NDArray[np.float64]
 BINARY = Outcome(column="y", positive="yes")

@@ -23,10 +23,9 @@ from proxyguard.adapters.newton import (
     standardised,
 )
 from proxyguard.adapters.pipelines import Learned, fixed_logistic, onehot_logistic
-from proxyguard.draw.outcome import predict
-from proxyguard.draw.protocol import Seed
+from proxyguard.draw.protocol import Seed, predict
 from proxyguard.errors import DrawError
-from proxyguard.models.linear import LinearModel
+from proxyguard.models.learned import LinearModel
 from proxyguard.models.stored import load_model, model_bytes
 from proxyguard.registry.parts import Procedure
 from proxyguard.registry.target import Outcome

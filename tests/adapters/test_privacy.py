@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 from scipy.stats import binom
 
-from proxyguard.adapters.bootstrap import RowBootstrap
 from proxyguard.adapters.categorical import CategoricalSampler
 from proxyguard.adapters.privacy import (
     PrivacyStatement,
@@ -23,9 +22,10 @@ from proxyguard.adapters.privacy import (
     privacy_of,
     shown_delta,
 )
+from proxyguard.adapters.simple import RowBootstrap
+from proxyguard.documents.canonical import canonical_bytes
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import RegistryError
-from proxyguard.seal.canonical import canonical_bytes
 
 
 def delta_of_pure(fits: int, epsilon: float, total: float) -> float:

@@ -15,13 +15,11 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.naive_bayes import MultinomialNB
 
 from conformance.generator import GeneratorConformance
-from proxyguard.adapters.count_nb import VocabularyBayes, count_nb
 from proxyguard.adapters.library import Library
-from proxyguard.adapters.text import STAGE, UnigramText, _LookUp
+from proxyguard.adapters.text import STAGE, UnigramText, VocabularyBayes, _LookUp, count_nb
 from proxyguard.adapters.worker import make_learner
 from proxyguard.draw.catalog import load_generator
-from proxyguard.draw.outcome import predict
-from proxyguard.draw.protocol import Seed
+from proxyguard.draw.protocol import Seed, predict
 from proxyguard.errors import DrawError, RegistryError
 from proxyguard.models.stored import load_model, model_bytes
 from proxyguard.registry.parts import Procedure

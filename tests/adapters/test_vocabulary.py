@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from proxyguard.adapters.vocabulary import most_frequent
+from proxyguard.adapters.text import most_frequent
 
 
 def test_of_equally_frequent_words_the_first_in_the_alphabet_are_kept() -> None:

@@ -18,20 +18,27 @@ from conformance.draws import ask_here
 from conformance.draws import draw_here as draw_in_this_process
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.decide import groups_of, readings_of
-from proxyguard.audit.envelope import open_envelope, sign_statement
-from proxyguard.audit.folder import CERTIFICATE, EVIDENCE, GRANT, RELEASES, recorded_files
+from proxyguard.audit.folder import (
+    CERTIFICATE,
+    EVIDENCE,
+    GRANT,
+    RELEASES,
+    open_envelope,
+    recorded_files,
+    sign_statement,
+)
 from proxyguard.audit.open import predicate_of, subjects_of
 from proxyguard.audit.report import write_report
-from proxyguard.audit.sequential_claim import sequential_predicate
+from proxyguard.audit.sequential import sequential_predicate
+from proxyguard.documents.canonical import canonical_bytes, digest
 from proxyguard.documents.evidence import Evidence, GroupEvidence
-from proxyguard.documents.grant import Grant
+from proxyguard.documents.ledger import Grant
 from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.draw.pool import Draws
 from proxyguard.errors import SealError
 from proxyguard.evidence.record import derived_record, read_evidence
-from proxyguard.seal.canonical import canonical_bytes, digest
+from proxyguard.seal.crypto import SigningKey
 from proxyguard.seal.journal import NAME
-from proxyguard.seal.keys import SigningKey
 from proxyguard.seal.ledger import FORMAT, Schedule, Stage
 
 DECLARATION = """\

@@ -18,8 +18,8 @@ from proxyguard.audit.folder import CERTIFICATE, DECLARATION, EVIDENCE, RELEASES
 from proxyguard.certificate.wording import CHOSEN_AFTER_OPENING
 from proxyguard.cli import show
 from proxyguard.cli.main import app
+from proxyguard.documents.canonical import digest
 from proxyguard.errors import DigestMismatch, ProxyGuardError, RegistryError, StageError
-from proxyguard.seal.canonical import digest
 from proxyguard.seal.ledger import Stage
 
 pytestmark = pytest.mark.usefixtures("module_draws_here")

@@ -31,13 +31,13 @@ from proxyguard.audit.correct import (
 from proxyguard.audit.decide import EXCLUDED, groups_of, readings_of
 from proxyguard.audit.folder import CERTIFICATE, DECLARATION, EVIDENCE, RELEASES
 from proxyguard.audit.open import Opener
+from proxyguard.documents.canonical import digest
 from proxyguard.documents.evidence import FixedEvidence, GroupEvidence
 from proxyguard.documents.registry import Registry
 from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.draw.catalog import GENERATORS, SEEDED
 from proxyguard.errors import DrawError, RegistryError, SealError, StageError
 from proxyguard.evidence.record import derived_record, read_evidence
-from proxyguard.seal.canonical import digest
 from proxyguard.seal.journal import NAME
 from proxyguard.seal.ledger import Stage
 from proxyguard.tables.files import read_table_bytes
@@ -892,7 +892,7 @@ def in_turn_once(
     audit.seal()
     audit.register()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("proxyguard.audit.sequential_step.draw_all", draw_here)
+        patch.setattr("proxyguard.audit.sequential.draw_all", draw_here)
         audit.open()
     return root
 

@@ -21,7 +21,7 @@ import pytest
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.home import Home
 from proxyguard.cli import main, show
-from proxyguard.seal.canonical import canonical_bytes
+from proxyguard.documents.canonical import canonical_bytes
 from proxyguard.seal.storage import LEFTOVER, exclusive
 
 At = Callable[[str], Audit]

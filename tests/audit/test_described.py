@@ -12,7 +12,8 @@ import pytest
 
 from proxyguard.audit import jobs
 from proxyguard.audit.audit import Audit
-from proxyguard.draw import landlock, pool
+from proxyguard.draw import confine as landlock
+from proxyguard.draw import pool
 from proxyguard.errors import DrawError, ProxyGuardError, RegistryError
 
 DECLARATION = """\

@@ -17,18 +17,16 @@ from conformance.draws import DrawHere
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.demo import DECLARATION as DEMO
 from proxyguard.audit.demo import write_digits
-from proxyguard.audit.envelope import open_envelope, sign_statement
+from proxyguard.audit.folder import open_envelope, sign_statement
 from proxyguard.cli.main import main
-from proxyguard.documents.certificate import Advice, Correction, Envelope, Statement
+from proxyguard.documents.certificate import Advice, Correction, Envelope, ReportDocument, Statement
 from proxyguard.documents.document import Document
 from proxyguard.documents.evidence import Evidence
-from proxyguard.documents.grant import Grant, SealedHeader
-from proxyguard.documents.ledger import SignedEntry, Stage, read_body
+from proxyguard.documents.ledger import Grant, SealedHeader, SignedEntry, Stage, read_body
 from proxyguard.documents.registry import Registry
 from proxyguard.documents.releases import DrawnRelease, FailedDraw, ReleaseManifest
-from proxyguard.documents.report import ReportDocument
 from proxyguard.draw.confine import guard_here
-from proxyguard.seal.keys import SigningKey
+from proxyguard.seal.crypto import SigningKey
 
 At = Callable[[str], Audit]
 KINDS: dict[str, type[Document]] = {
@@ -61,7 +59,7 @@ batch = 100
 @pytest.fixture(autouse=True)
 def _draws_here(monkeypatch: pytest.MonkeyPatch, draw_here: Callable[..., None]) -> None:
     monkeypatch.setattr("proxyguard.audit.draw.draw_all", draw_here)
-    monkeypatch.setattr("proxyguard.audit.sequential_step.draw_all", draw_here)
+    monkeypatch.setattr("proxyguard.audit.sequential.draw_all", draw_here)
 
 
 def written_back(kind: type[Document], content: bytes, name: str) -> None:

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from proxyguard.audit.audit import Audit
-from proxyguard.audit.limits import resolve_limits
+from proxyguard.audit.requirements import resolve_limits
+from proxyguard.documents.canonical import digest
 from proxyguard.documents.registry import Facts, Registry
-from proxyguard.seal.canonical import digest
 
 At = Callable[[str], Audit]
 Value = dict[str, Any]

@@ -20,6 +20,7 @@ import pytest
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.jobs import forbidden_paths
 from proxyguard.cli import main, show
+from proxyguard.documents.canonical import canonical_bytes, digest
 from proxyguard.documents.ledger import Amended, read_body
 from proxyguard.errors import (
     DiskError,
@@ -31,7 +32,6 @@ from proxyguard.errors import (
     UnansweredDraw,
 )
 from proxyguard.seal import lineage, storage
-from proxyguard.seal.canonical import canonical_bytes, digest
 from proxyguard.seal.journal import NAME, writing
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.sealed_file import SealedFile

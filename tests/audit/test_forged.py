@@ -18,9 +18,16 @@ import pyarrow as pa
 import pytest
 
 from proxyguard.audit.audit import Audit
-from proxyguard.audit.envelope import open_envelope, sign_statement
-from proxyguard.audit.folder import CERTIFICATE, DECLARATION, EVIDENCE, RELEASES
+from proxyguard.audit.folder import (
+    CERTIFICATE,
+    DECLARATION,
+    EVIDENCE,
+    RELEASES,
+    open_envelope,
+    sign_statement,
+)
 from proxyguard.audit.home import load_key_file
+from proxyguard.documents.canonical import canonical_bytes, digest
 from proxyguard.documents.ledger import Amended
 from proxyguard.errors import (
     DigestMismatch,
@@ -28,9 +35,8 @@ from proxyguard.errors import (
     StageError,
     TargetReused,
 )
-from proxyguard.seal.canonical import canonical_bytes, digest
+from proxyguard.seal.crypto import SigningKey
 from proxyguard.seal.journal import NAME
-from proxyguard.seal.keys import SigningKey
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.sealed_file import SealedFile, seal_table
 

@@ -24,6 +24,7 @@ from proxyguard.audit.folder import GRANT, RELEASES
 from proxyguard.audit.grant import grant, read_grant
 from proxyguard.audit.home import Home
 from proxyguard.cli.main import app
+from proxyguard.documents.canonical import digest
 from proxyguard.errors import (
     DigestMismatch,
     KeyMissing,
@@ -34,10 +35,8 @@ from proxyguard.errors import (
     VoidGrant,
 )
 from proxyguard.seal import sealed_file
-from proxyguard.seal.canonical import digest
-from proxyguard.seal.crypto import Passphrase, Person, encrypt
+from proxyguard.seal.crypto import Passphrase, Person, SigningKey, encrypt
 from proxyguard.seal.journal import writing
-from proxyguard.seal.keys import SigningKey
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.lineage import LineageStore
 from proxyguard.seal.sealed_file import SealedFile, seal_table

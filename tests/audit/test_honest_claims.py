@@ -21,7 +21,7 @@ from proxyguard.errors import (
     TargetReused,
 )
 from proxyguard.registry.declaration import read_declaration
-from proxyguard.seal.keys import SigningKey
+from proxyguard.seal.crypto import SigningKey
 
 At = Callable[[str], Audit]
 DECLARATION = """

@@ -26,12 +26,12 @@ from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import CERTIFICATE, EVIDENCE, RELEASES, AuditFolder
 from proxyguard.cli import show
 from proxyguard.cli.main import main
+from proxyguard.documents.canonical import canonical_bytes
 from proxyguard.errors import BrokenTable, RegistryError, SealError, TableError
 from proxyguard.models.stored import load_model
 from proxyguard.registry.declaration import read_declaration
 from proxyguard.registry.target import Reading
-from proxyguard.seal import inside
-from proxyguard.seal.canonical import canonical_bytes
+from proxyguard.seal import storage as inside
 from proxyguard.seal.journal import NAME
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.sealed_file import SealedFile

@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 
 from proxyguard.audit.audit import Audit
-from proxyguard.audit.divide import reserve_rows
 from proxyguard.audit.folder import DECLARATION
+from proxyguard.audit.reserve import reserve_rows
 from proxyguard.errors import RegistryError, SealError, UnsupportedDesign
 from proxyguard.seal.ledger import Stage
 
@@ -95,7 +95,7 @@ def test_fewer_records_than_the_declaration_reserves_are_found(
 ) -> None:
     audit = at("new")
     with monkeypatch.context() as lie:
-        lie.setattr("proxyguard.audit.divide.reserve_rows", lambda *a: reserve_rows(*a)[:200])
+        lie.setattr("proxyguard.audit.reserve.reserve_rows", lambda *a: reserve_rows(*a)[:200])
         audit.seal()
         audit.register()
     assert "200 records were sealed, the declaration reserves 300" in forge.found_by(audit)

@@ -30,7 +30,7 @@ from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import CORRECTION, DECLARATION, EVIDENCE, RELEASES
 from proxyguard.audit.verify import Scope
 from proxyguard.cli.main import app
-from proxyguard.draw import landlock
+from proxyguard.draw import confine as landlock
 from proxyguard.draw.catalog import (
     is_ours,
     load_attribute,
@@ -452,7 +452,7 @@ def test_a_sequential_audit_runs_named_code_apart_too(
     audit.seal()
     audit.register()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("proxyguard.audit.sequential_step.draw_all", draw_here)
+        patch.setattr("proxyguard.audit.sequential.draw_all", draw_here)
         audit.open()
     (work / "sprung.json").unlink()
     found = audit.verify(with_target=True)

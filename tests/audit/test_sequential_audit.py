@@ -18,12 +18,12 @@ import proxyguard as pg
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.home import load_key_file
 from proxyguard.audit.score import Scorer
-from proxyguard.audit.sequential_step import Batch, Step
+from proxyguard.audit.sequential import Batch, Step
 from proxyguard.audit.target import Chunk, OpeningSeed, OpenTarget
+from proxyguard.documents.canonical import digest
 from proxyguard.documents.ledger import read_body
 from proxyguard.errors import DrawError, RegistryError, SealError, StageError
 from proxyguard.models.stored import load_model
-from proxyguard.seal.canonical import digest
 from proxyguard.seal.journal import NAME, writing
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.sealed_file import SealedFile
@@ -75,7 +75,7 @@ batch = 60
 
 @pytest.fixture(autouse=True)
 def _draws_here(monkeypatch: pytest.MonkeyPatch, draw_here: Callable[..., None]) -> None:
-    monkeypatch.setattr("proxyguard.audit.sequential_step.draw_all", draw_here)
+    monkeypatch.setattr("proxyguard.audit.sequential.draw_all", draw_here)
 
 
 def table(rows: int = 400, seed: int = 1) -> pd.DataFrame:

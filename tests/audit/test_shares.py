@@ -15,7 +15,7 @@ from scipy.stats import binom
 
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.home import load_key_file
-from proxyguard.audit.score_shares import ShareScorer, countable
+from proxyguard.audit.score import ShareScorer, countable
 from proxyguard.audit.target import Chunk, OpenTarget
 from proxyguard.documents.releases import AnyDraw, DrawnRelease, FailedDraw
 from proxyguard.errors import LossMismatch, RegistryError
@@ -28,8 +28,7 @@ from proxyguard.registry.design import Clustered, Design, Iid, Stratified, Witho
 from proxyguard.registry.parts import RequirementPart
 from proxyguard.registry.test import ComponentTest
 from proxyguard.seal.sealed_file import SealedFile
-from proxyguard.tables.content import content_digest
-from proxyguard.tables.files import read_table_bytes, table_bytes
+from proxyguard.tables.files import content_digest, read_table_bytes, table_bytes
 
 DECLARATION = """
 format = 1

@@ -100,7 +100,7 @@ def make(tmp_path: Path, data: Path) -> Callable[..., Audit]:
 def here(monkeypatch: pytest.MonkeyPatch, draw_here: Callable[..., None]) -> None:
     """Draw in this process, without the seconds that starting others takes."""
     monkeypatch.setattr(drawing, "draw_all", draw_here)
-    monkeypatch.setattr("proxyguard.audit.sequential_step.draw_all", draw_here)
+    monkeypatch.setattr("proxyguard.audit.sequential.draw_all", draw_here)
 
 
 class Killed(BaseException):

@@ -15,8 +15,8 @@ import pytest
 from proxyguard.audit import stated as stated_module
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import DECLARATION, RELEASES
+from proxyguard.documents.canonical import canonical_bytes
 from proxyguard.errors import SealError
-from proxyguard.seal.canonical import canonical_bytes
 from proxyguard.seal.sealed_file import SealedFile
 
 At = Callable[[str], Audit]

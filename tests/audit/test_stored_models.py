@@ -10,7 +10,7 @@ import pytest
 from models.as_pipeline import as_pipeline
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import EVIDENCE, RELEASES
-from proxyguard.models.linear import LinearModel
+from proxyguard.models.learned import LinearModel
 from proxyguard.models.npy import MAGIC
 from proxyguard.models.stored import skops_bytes
 

@@ -25,7 +25,8 @@ from proxyguard.audit import draw as drawing
 from proxyguard.audit import stated
 from proxyguard.audit.audit import Audit
 from proxyguard.draw import pool
-from proxyguard.seal import entropy, lineage, storage
+from proxyguard.seal import lineage, storage
+from proxyguard.seal import storage as entropy
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.storage import LEFTOVER
 from proxyguard.tables.files import read_table_bytes

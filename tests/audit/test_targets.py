@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 import proxyguard as pg
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.home import load_key_file
-from proxyguard.audit.measures import design_of
+from proxyguard.audit.requirements import design_of
 from proxyguard.audit.target import Chunk, OpenTarget
 from proxyguard.errors import RegistryError, TableError
 from proxyguard.models.stored import load_model

@@ -16,7 +16,6 @@ from proxyguard.evidence.releases import ReleaseEvidence
 from proxyguard.exact.multiplicity import Dependence, holm
 from proxyguard.exact.sharp import default_threshold, sharp_lower
 from proxyguard.modes.block import certify_block, score_by_block
-from proxyguard.modes.bound import ReliabilityBound
 from proxyguard.modes.collective import certify_collective
 from proxyguard.modes.count import (
     ValidCount,
@@ -33,6 +32,7 @@ from proxyguard.modes.direct import (
     score_by_pvalue,
     score_by_slack,
 )
+from proxyguard.modes.evidence import ReliabilityBound
 from proxyguard.modes.hybrid import certify_hybrid
 from proxyguard.modes.named import certify_named
 from proxyguard.modes.smooth import (
@@ -43,7 +43,7 @@ from proxyguard.modes.smooth import (
 )
 from proxyguard.modes.violation import certify_direct_violation, certify_violation, score_violations
 from proxyguard.registry import budget as budgets
-from proxyguard.registry.choices import Bound
+from proxyguard.registry.test import Bound
 
 ERROR = pg.Requirement(
     name="error", low=0, high=1, limit=0.2, two_valued=True, slack=0.08, ramp=0.04

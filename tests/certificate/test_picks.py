@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from proxyguard.certificate.picks import picks_record, read_picks
 from proxyguard.exact.evalues import mixture_evalues
 from proxyguard.modes.count import ValidCount
-from proxyguard.registry.picks import Picks
+from proxyguard.registry.parts import Picks
 
 
 def evidence_of(pvalues: list[float]) -> Any:

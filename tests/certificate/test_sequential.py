@@ -11,7 +11,7 @@ import pytest
 import proxyguard as pg
 from proxyguard.errors import RegistryError
 from proxyguard.exact.sequential import bernoulli_lower, sharp_boundary
-from proxyguard.registry.choices import Bound
+from proxyguard.registry.test import Bound
 
 LOOKS = (20, 40, 60, 80)
 VALIDATED, UNRESOLVED = pg.Decision.VALIDATED, pg.Decision.UNRESOLVED

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 import proxyguard as pg
-from proxyguard.certificate import stream as stream_module
+from proxyguard.certificate import sequential as stream_module
 from proxyguard.exact.contamination import most_at_cutoff
-from proxyguard.registry.scores import slack_scores
+from proxyguard.registry.test import slack_scores
 
 HIT = pg.Requirement(name="hit", low=0, high=1, limit=0.2, two_valued=True, slack=0.042)
 LOSS = pg.Requirement(name="loss", low=0, high=1, limit=0.2, slack=0.042)

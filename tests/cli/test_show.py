@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from proxyguard.audit.status import StandingVerdict
+from proxyguard.audit.audit import StandingVerdict
 from proxyguard.cli import show
-from proxyguard.modes.decision import Decision
+from proxyguard.modes.evidence import Decision
 
 HOSTILE = "[bold red]x[/] \x1b[2J\x1b]0;title\x07 \u202eevil\r\n[link=http://a]y"
 

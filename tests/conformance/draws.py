@@ -8,10 +8,9 @@ from typing import Any
 from proxyguard.adapters.worker import make_learner
 from proxyguard.draw.answers import Answer, explain, packed, readiness
 from proxyguard.draw.confine import guard_here
-from proxyguard.draw.fitting import Fitter
 from proxyguard.draw.protocol import Seed
 from proxyguard.draw.sources import answer
-from proxyguard.draw.worker import Worker
+from proxyguard.draw.worker import Fitter, Worker
 from proxyguard.errors import RegistryError
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from proxyguard.documents.canonical import canonical_bytes
 from proxyguard.draw.protocol import Generator, Seed
-from proxyguard.seal.canonical import canonical_bytes
 
 
 def source() -> pd.DataFrame:

@@ -10,8 +10,7 @@ import pytest
 
 from proxyguard.draw.answers import Answer, Killed, drawn_answers
 from proxyguard.draw.confine import Confined, Reach
-from proxyguard.draw.fitting import Forks, _Fits
-from proxyguard.draw.worker import Worker, tables
+from proxyguard.draw.worker import Forks, Worker, _Fits, tables
 from proxyguard.tables.files import table_bytes
 
 MODULE = """

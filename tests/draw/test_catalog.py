@@ -9,16 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from proxyguard.adapters.bootstrap import RowBootstrap
+from proxyguard.adapters.simple import RowBootstrap
 from proxyguard.draw.catalog import (
     GENERATORS,
     PROCEDURES,
+    _distributions,
+    code_digests,
     find_pipeline,
     load_attribute,
     load_generator,
     origin,
 )
-from proxyguard.draw.code import _distributions, code_digests
 from proxyguard.draw.protocol import Generator
 from proxyguard.errors import RegistryError
 
@@ -167,7 +168,7 @@ def test_a_name_of_ours_that_a_package_claims_too_is_refused(
     with pytest.raises(RegistryError, match=r"'bootstrap' is claimed by .*pg_catalog_claim:Maker"):
         load_generator("bootstrap", {})
     # By its import path each of them can still be had.
-    own = load_generator("proxyguard.adapters.bootstrap:RowBootstrap", {})
+    own = load_generator("proxyguard.adapters.simple:RowBootstrap", {})
     assert isinstance(own, RowBootstrap)
 
 
@@ -200,7 +201,7 @@ def test_the_installed_packages_are_read_once(
         calls.append(1)
         return {"sklearn": ["scikit-learn"]}
 
-    monkeypatch.setattr("proxyguard.draw.code.packages_distributions", distributions)
+    monkeypatch.setattr("proxyguard.draw.catalog.packages_distributions", distributions)
     for _ in range(3):
         found = origin("sklearn.linear_model:Ridge", "procedure")
         assert found["version"] == metadata.version("scikit-learn")

@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from proxyguard.draw import confine, landlock
+from proxyguard.draw import confine
+from proxyguard.draw import confine as landlock
 from proxyguard.draw.confine import HardLinks, Reach, is_guard, needs_of, reach_of
 from proxyguard.draw.pool import Draws, draw_groups
 from proxyguard.errors import DrawError

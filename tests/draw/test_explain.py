@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from proxyguard.documents.canonical import canonical_bytes
 from proxyguard.draw.answers import WORDS, explain, packed, unpacked
-from proxyguard.seal.canonical import canonical_bytes
 
 
 @pytest.mark.parametrize(

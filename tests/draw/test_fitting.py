@@ -12,15 +12,14 @@ import pandas as pd
 import pytest
 
 from conformance.draws import DrawHere
-from proxyguard.draw import landlock
+from proxyguard.draw import confine as landlock
 from proxyguard.draw.answers import Made
-from proxyguard.draw.fitting import Fitter, _Fits
 from proxyguard.draw.pool import Draws, draw_groups
+from proxyguard.draw.worker import Fitter, _Fits
 from proxyguard.errors import DrawError, TableError
 from proxyguard.models.stored import load_model
 from proxyguard.registry.parts import Procedure
-from proxyguard.tables.content import Schema
-from proxyguard.tables.files import read_table_bytes, table_bytes
+from proxyguard.tables.files import Schema, read_table_bytes, table_bytes
 
 MODULE = """
 import multiprocessing
@@ -103,8 +102,8 @@ class Liar(Rows):
         self.source = source
         import sklearn.linear_model
         from proxyguard.adapters import library, newton
-        from proxyguard.draw import fitting
-        from proxyguard.tables import content
+        from proxyguard.draw import worker as fitting
+        from proxyguard.tables import files as content
 
         honest = library.Library.fit
         wrong = source.assign(y=source["y"].map({"0": "1", "1": "0"}))

@@ -15,12 +15,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from proxyguard.draw import landlock, pool
+from proxyguard.documents.canonical import canonical_bytes
+from proxyguard.draw import confine as landlock
+from proxyguard.draw import pool
 from proxyguard.draw.answers import Ready, Told, drawn_answers, readiness, receive
 from proxyguard.draw.confine import needs_of, reach_of
 from proxyguard.draw.pool import Draws, draw_groups
 from proxyguard.errors import DrawError
-from proxyguard.seal.canonical import canonical_bytes
 from proxyguard.tables.files import read_table_bytes, table_bytes
 
 MODULE = """

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxyguard.draw.outcome import features, negative_label, outcomes, predict, temper
-from proxyguard.draw.protocol import Fitted
+from proxyguard.draw.protocol import Fitted, features, negative_label, outcomes, predict, temper
 from proxyguard.errors import TableError
 from proxyguard.registry.target import Outcome
 

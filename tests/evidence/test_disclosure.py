@@ -15,10 +15,15 @@ import proxyguard as pg
 from proxyguard.certificate.certify import certify_evidence, reading_of
 from proxyguard.documents.evidence import GroupEvidence
 from proxyguard.errors import SealError, UnsupportedDesign
-from proxyguard.evidence import disclosure
-from proxyguard.evidence.disclosure import is_published, publish
+from proxyguard.evidence import releases as disclosure
 from proxyguard.evidence.record import evidence_record, read_evidence
-from proxyguard.evidence.releases import ReleaseEvidence, evidence_of, gather_evidence
+from proxyguard.evidence.releases import (
+    ReleaseEvidence,
+    evidence_of,
+    gather_evidence,
+    is_published,
+    publish,
+)
 from proxyguard.exact.rounding import (
     round_count_down,
     round_count_up,
@@ -26,8 +31,8 @@ from proxyguard.exact.rounding import (
     round_pvalue,
     round_up,
 )
-from proxyguard.losses.array import LossArray
 from proxyguard.losses.cell import Column, Reading, share_column
+from proxyguard.losses.read import LossArray
 from proxyguard.modes.claim import Claim, Levels
 from proxyguard.registry.test import ComponentTest
 

@@ -17,7 +17,7 @@ from proxyguard.exact.sequential import (
     sharp_boundary,
     stopping,
 )
-from proxyguard.modes.decision import Decision
+from proxyguard.modes.evidence import Decision
 
 Array = np.ndarray
 

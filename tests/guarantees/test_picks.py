@@ -11,7 +11,7 @@ import pytest
 
 from proxyguard.certificate.picks import picks_record, read_picks
 from proxyguard.exact.evalues import largest_invalid_count
-from proxyguard.registry.picks import Picks
+from proxyguard.registry.parts import Picks
 
 pytestmark = pytest.mark.guarantee
 

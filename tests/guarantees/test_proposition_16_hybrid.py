@@ -8,9 +8,8 @@ import pytest
 import proxyguard as pg
 from proxyguard.errors import BudgetOverspent
 from proxyguard.exact.binomial import lower_tail
-from proxyguard.modes.bound import from_count
 from proxyguard.modes.direct import certify_sharp
-from proxyguard.modes.evidence import DirectEvidence
+from proxyguard.modes.evidence import DirectEvidence, from_count
 from proxyguard.modes.hybrid import certify_hybrid
 from proxyguard.registry.budget import named_budget, sharp_budget
 

@@ -12,7 +12,7 @@ from proxyguard.exact.binomial import clopper_pearson_lower
 from proxyguard.exact.contamination import markov_allowance
 from proxyguard.exact.sequential import bernoulli_lower, crossing_paths, crossing_probability
 from proxyguard.exact.sharp import critical_count
-from proxyguard.registry.choices import Bound
+from proxyguard.registry.test import Bound
 
 pytestmark = pytest.mark.guarantee
 

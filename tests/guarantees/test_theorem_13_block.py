@@ -9,7 +9,7 @@ from scipy import stats
 import proxyguard as pg
 from proxyguard.exact.contamination import chernoff_ceiling
 from proxyguard.modes.block import BlockEvidence, certify_block
-from proxyguard.modes.bound import rescale
+from proxyguard.modes.evidence import rescale
 from proxyguard.registry.budget import sharp_budget
 
 pytestmark = pytest.mark.guarantee

@@ -16,15 +16,14 @@ ROOT = Path(proxyguard.__file__).parent
 # losses; a declaration and a planner are made of modes.
 CLAIMED = [
     f"registry.{name}" for name in (
-        "numbers", "value", "requirement", "design", "test", "budget", "scores", "choices",
+        "numbers", "requirement", "design", "test", "budget",
     )
 ]  # fmt: skip
-LAWS = ["plan.two_valued", "plan.law", "plan.targets"]
-# Tables are opened by the function that opens every file, `seal.inside`. What a generator prints is
-# shown by the function that shows all text of others, `report.printable`.
+LAWS = ["plan.law", "plan.targets"]
+# Tables are opened by the function that opens every file, `seal.storage`.
 ORDER = [
-    "errors", "report.printable", "pages", "exact", *CLAIMED, *LAWS, "modes", "registry",
-    "documents", "plan", "seal.inside", "tables", "models", "seal", "draw", "losses",
+    "errors", "printable", "pages", "exact", *CLAIMED, *LAWS, "modes", "registry",
+    "documents", "plan", "seal.storage", "tables", "models", "seal", "draw", "losses",
     "evidence", "certificate", "report", "adapters", "audit", "cli",
 ]  # fmt: skip
 
@@ -123,7 +122,7 @@ def test_a_forward_import_is_noticed_in_every_spelling(line: str) -> None:
 
 def test_a_part_of_a_folder_that_lies_further_left_may_not_import_the_rest_of_it() -> None:
     assert reaches_forward("registry.budget", "from proxyguard.registry.parts import ClaimPart")
-    assert reaches_forward("registry.budget", "from proxyguard.modes.bound import rescale")
+    assert reaches_forward("registry.budget", "from proxyguard.modes.evidence import rescale")
     assert not reaches_forward("modes", "from proxyguard.registry.budget import Budget")
     assert reaches_forward("modes", "from proxyguard.registry.parts import ClaimPart")
     assert {name.split(".")[1] for name in CLAIMED} <= {

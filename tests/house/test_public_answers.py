@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 import proxyguard as pg
-from proxyguard.audit import outcome, status
+from proxyguard.audit import audit as status
+from proxyguard.audit import outcome
 
 OPEN = re.compile(r"\b(?:dict|Mapping|MutableMapping)\[str, Any\]")
 """A table that may hold anything: whoever has one must read the code to know its keys."""

@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 import proxyguard
-from proxyguard.tables.content import Schema
+from proxyguard.tables.files import Schema
 
 ROOT = Path(proxyguard.__file__).parent
 

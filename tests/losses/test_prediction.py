@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxyguard.errors import LossMismatch, RegistryError
-from proxyguard.losses import prediction as losses
+from proxyguard.losses import measure as losses
 
 UNIT = st.floats(0.0, 1.0)
 BINARY = [

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import proxyguard as pg
-from proxyguard.registry.value import canonical_label
+from proxyguard.registry.numbers import canonical_label
 
 LOSS = pg.Requirement(name="loss", low=0, high=1, limit=0.2)
 N = 12

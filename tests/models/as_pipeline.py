@@ -6,7 +6,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from proxyguard.models.linear import LinearModel
+from proxyguard.models.learned import LinearModel
 
 
 def as_pipeline(model: LinearModel) -> Pipeline:

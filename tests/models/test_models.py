@@ -17,19 +17,17 @@ from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import make_pipeline
 
 from proxyguard.adapters import pipelines
-from proxyguard.adapters.count_nb import VocabularyBayes
 from proxyguard.adapters.newton import FastLogistic, FastOnehotLogistic
 from proxyguard.adapters.pipelines import Learned
-from proxyguard.draw.outcome import predict, temper
-from proxyguard.draw.protocol import Fitted, Seed
+from proxyguard.adapters.text import VocabularyBayes
+from proxyguard.draw.protocol import Fitted, Seed, predict, temper
 from proxyguard.errors import DrawError, SealError
-from proxyguard.models import features, trees
-from proxyguard.models.bayes import BayesModel
+from proxyguard.models import features
+from proxyguard.models import learned as trees
 from proxyguard.models.features import Columns, Features, words_of
-from proxyguard.models.linear import LinearModel
+from proxyguard.models.learned import BayesModel, LinearModel, TreeModel
 from proxyguard.models.npy import MAGIC, Content, read_content
 from proxyguard.models.stored import load_model, model_bytes
-from proxyguard.models.trees import TreeModel
 from proxyguard.registry.target import Outcome
 
 OUTCOME = Outcome(column="y", positive="1")

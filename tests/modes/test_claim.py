@@ -16,8 +16,7 @@ from proxyguard.modes.catalog import MODES, mode_names
 from proxyguard.modes.claim import Claim
 from proxyguard.modes.count import Count
 from proxyguard.modes.direct import Direct
-from proxyguard.registry.choices import Bound, Family, Score
-from proxyguard.registry.test import ComponentTest, default_test
+from proxyguard.registry.test import Bound, ComponentTest, Family, Score, default_test
 
 ERROR = pg.Requirement(name="error", low=0, high=1, limit=0.2, two_valued=True, slack=0.05)
 BRIER = pg.Requirement(name="Brier", low=0, high=1, limit=0.2, slack=0.05, ramp=0.05)

@@ -11,15 +11,14 @@ import pytest
 
 import proxyguard as pg
 from proxyguard.modes import catalog, planning
-from proxyguard.modes.bound import ReliabilityBound, from_count
 from proxyguard.modes.claim import Levels, Requirements, level
-from proxyguard.modes.evidence import Evidence
+from proxyguard.modes.evidence import Evidence, ReliabilityBound, from_count
 from proxyguard.modes.planning import Asked, AuditPlan, Choice, Needs, Planned, Settings, Way
 from proxyguard.modes.violation import HolmViolations
 from proxyguard.plan.law import Law
-from proxyguard.plan.power import power
 from proxyguard.plan.recommend import recommend
 from proxyguard.plan.report import PlanReport
+from proxyguard.plan.search import power
 from proxyguard.registry.budget import Budget, named_budget
 from proxyguard.registry.parts import ClaimPart
 

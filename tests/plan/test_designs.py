@@ -15,10 +15,9 @@ from proxyguard.exact.multiplicity import holm
 from proxyguard.modes.claim import Claim
 from proxyguard.modes.planning import AuditPlan
 from proxyguard.plan.law import Law, assumed_law
-from proxyguard.plan.power import power
 from proxyguard.plan.question import Question
 from proxyguard.plan.recommend import Recommendation, recommend
-from proxyguard.plan.search import Option
+from proxyguard.plan.search import Option, power
 from proxyguard.plan.targets import Targets
 from proxyguard.registry.test import ComponentTest
 from reproduction.studies.paper_planner import PaperGrid

@@ -12,18 +12,15 @@ import proxyguard as pg
 from proxyguard import Question, Requirement
 from proxyguard.certificate.certify import certify_evidence, reading_of
 from proxyguard.evidence.releases import ReleaseEvidence, gather_evidence
-from proxyguard.losses.array import LossArray
+from proxyguard.losses.read import LossArray
 from proxyguard.modes.claim import Claim, Levels
 from proxyguard.modes.planning import AuditPlan
 from proxyguard.plan.law import Law, assumed_law
-from proxyguard.plan.picture import surfaces
-from proxyguard.plan.power import conditional_power, exact_power, power
 from proxyguard.plan.recommend import recommend
-from proxyguard.plan.report import PlanReport
-from proxyguard.plan.sequential import forecast
-from proxyguard.plan.stress import stress
-from proxyguard.plan.targets import Targets
-from proxyguard.plan.two_valued import count_pvalues
+from proxyguard.plan.report import PlanReport, surfaces
+from proxyguard.plan.search import conditional_power, exact_power, power
+from proxyguard.plan.stress import forecast, stress
+from proxyguard.plan.targets import Targets, count_pvalues
 from proxyguard.registry.test import ComponentTest
 
 BRIER = Requirement(name="Brier", low=0, high=1, limit=0.3, slack=0.05, ramp=0.2)

@@ -27,7 +27,7 @@ from proxyguard.modes.planning import (
     least_records_for,
     least_releases_sharp,
 )
-from proxyguard.plan.limits import needs, paper_limits
+from proxyguard.plan.recommend import needs, paper_limits
 from proxyguard.registry.design import Design, Iid, Stratified, WithoutReplacement
 from proxyguard.registry.test import ComponentTest
 

@@ -18,11 +18,10 @@ from proxyguard import Requirement
 from proxyguard.exact.contamination import ramp_radius
 from proxyguard.exact.multiplicity import holm
 from proxyguard.exact.sharp import sharp_pvalue
-from proxyguard.modes.bound import ReliabilityBound, from_count
 from proxyguard.modes.claim import Claim
 from proxyguard.modes.count import ValidCount, certify_count, least_counted
 from proxyguard.modes.direct import certify_direct, certify_rescaled, certify_sharp, least_favorable
-from proxyguard.modes.evidence import DirectEvidence
+from proxyguard.modes.evidence import DirectEvidence, ReliabilityBound, from_count
 from proxyguard.modes.named import Named
 from proxyguard.modes.planning import AuditPlan, least_mean_score, least_recognized
 from proxyguard.modes.smooth import (
@@ -33,12 +32,11 @@ from proxyguard.modes.smooth import (
     least_rounded,
 )
 from proxyguard.plan.law import Law, assumed_law, pilot_law
-from proxyguard.plan.limits import needs
-from proxyguard.plan.power import conditional_power, exact_power, power, power_on, score_rates
+from proxyguard.plan.recommend import needs
+from proxyguard.plan.search import conditional_power, exact_power, power, power_on, score_rates
 from proxyguard.plan.targets import Targets
 from proxyguard.registry.budget import direct_budget, named_budget, sharp_budget
-from proxyguard.registry.choices import Bound
-from proxyguard.registry.test import ComponentTest
+from proxyguard.registry.test import Bound, ComponentTest
 
 Simulate = Callable[..., float]
 Array = np.ndarray

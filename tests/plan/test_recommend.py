@@ -20,17 +20,13 @@ from proxyguard.exact.sharp import critical_count
 from proxyguard.modes import planning
 from proxyguard.modes.claim import Claim
 from proxyguard.modes.planning import AuditPlan
-from proxyguard.plan import ways
+from proxyguard.plan import question as ways
 from proxyguard.plan.law import Law, assumed_law, pilot_law
-from proxyguard.plan.limits import needs
-from proxyguard.plan.picture import draw, surfaces
-from proxyguard.plan.power import power, score_rates
 from proxyguard.plan.question import Question, geometric
-from proxyguard.plan.recommend import Recommendation, recommend
-from proxyguard.plan.report import PlanReport
-from proxyguard.plan.search import DOUBTED_MARGIN, doubted_law
-from proxyguard.plan.sequential import default_looks, forecast
-from proxyguard.plan.stress import Stress, stress
+from proxyguard.plan.recommend import Recommendation, needs, recommend
+from proxyguard.plan.report import PlanReport, draw, surfaces
+from proxyguard.plan.search import DOUBTED_MARGIN, doubted_law, power, score_rates
+from proxyguard.plan.stress import Stress, default_looks, forecast, stress
 from proxyguard.plan.targets import Targets
 from proxyguard.registry.declaration import read_declaration
 from proxyguard.registry.design import Iid, WithoutReplacement

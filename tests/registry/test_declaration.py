@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
+from proxyguard.documents.canonical import digest
 from proxyguard.errors import RegistryError
-from proxyguard.registry.choices import Bound
 from proxyguard.registry.declaration import declaration_schema, read_declaration
 from proxyguard.registry.parts import SourceRule
 from proxyguard.registry.query import Ways
 from proxyguard.registry.target import StratifiedDesign
-from proxyguard.registry.test import ComponentTest
-from proxyguard.seal.canonical import digest
+from proxyguard.registry.test import Bound, ComponentTest
 
 TEXT = """
 format = 1

@@ -11,11 +11,10 @@ import pytest
 from proxyguard.errors import RegistryError
 from proxyguard.exact.multiplicity import Dependence
 from proxyguard.modes.claim import Claim
-from proxyguard.registry.choices import Bound, Family, Score
 from proxyguard.registry.declaration import Declaration, as_declaration
 from proxyguard.registry.design import Clustered, Iid, Stratified, WithoutReplacement
 from proxyguard.registry.parts import ClaimPart
-from proxyguard.registry.test import ComponentTest
+from proxyguard.registry.test import Bound, ComponentTest, Family, Score
 
 RISK: dict[str, Any] = {"name": "risk", "loss": "brier", "form": "absolute", "limit": "0.2"}
 SHARE: dict[str, Any] = {

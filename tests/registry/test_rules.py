@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxyguard.errors import RegistryError
-from proxyguard.registry.requirement import Requirement
-from proxyguard.registry.rules import (
+from proxyguard.registry.requirement import (
+    Requirement,
     choose_roles,
     cutoff_from_pilot,
     limit_from_source,

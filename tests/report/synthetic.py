@@ -39,11 +39,10 @@ from proxyguard.documents.registry import (
     ResolvedRequirement,
 )
 from proxyguard.documents.releases import AnyDraw, DrawGroup, DrawnRelease, ReleaseManifest
-from proxyguard.losses.array import LossArray
+from proxyguard.losses.read import LossArray
 from proxyguard.losses.records import Records
 from proxyguard.registry.declaration import Declaration
-from proxyguard.registry.parts import ClaimPart, RequirementPart
-from proxyguard.registry.picks import Picks
+from proxyguard.registry.parts import ClaimPart, Picks, RequirementPart
 from proxyguard.registry.requirement import Requirement
 from proxyguard.report.sources import Sources, sources_of
 from proxyguard.seal.ledger import Entry

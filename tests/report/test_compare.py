@@ -12,8 +12,7 @@ import proxyguard as pg
 from proxyguard.errors import RegistryError
 from proxyguard.report.compare import Compared, compare
 from proxyguard.report.content import build_report
-from proxyguard.report.html import comparison_page
-from proxyguard.report.markdown import comparison_markdown
+from proxyguard.report.html import comparison_markdown, comparison_page
 from proxyguard.report.sources import sources_of
 
 RISK = pg.Requirement(name="risk", low=0, high=1, limit=0.3)

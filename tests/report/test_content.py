@@ -34,16 +34,20 @@ from proxyguard.documents.ledger import (
 )
 from proxyguard.documents.releases import FailedDraw
 from proxyguard.registry.parts import ClaimPart, PlanPart
-from proxyguard.report.content import Report, build_report
+from proxyguard.report.charts import budget_pictures, pictures_of
+from proxyguard.report.content import Report, build_report, report_values, to_json
 from proxyguard.report.evidence import binding_of, bounds_words, budget_parts
 from proxyguard.report.health import times_table
-from proxyguard.report.html import card_of, to_html
-from proxyguard.report.markdown import to_markdown
-from proxyguard.report.parts import SECTIONS, Table, amount, range_words
-from proxyguard.report.pictures.gather import budget_pictures, pictures_of
-from proxyguard.report.rows import to_csv
-from proxyguard.report.sources import Sources, sources_of
-from proxyguard.report.values import report_values, to_json
+from proxyguard.report.html import card_of, to_html, to_markdown
+from proxyguard.report.sources import (
+    SECTIONS,
+    Sources,
+    Table,
+    amount,
+    range_words,
+    sources_of,
+    to_csv,
+)
 from report.synthetic import drawn, entries, manifest_of, predicate_of, registry_of, sealed_as
 
 HOSTILE = '</script><img src=x onerror="alert(1)">| `x` \u202e{{7*7}} [a](javascript:b) =1+1'

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from proxyguard.documents.evidence import Derived, GroupEvidence
-from proxyguard.report import picker
+from proxyguard.report import html as picker
 from proxyguard.report.evidence import left_out, nearest_limits
 
 

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxyguard.report.content import Table, build_report
-from proxyguard.report.html import fragment, to_html
-from proxyguard.report.rendering import column_kinds, safe_json
-from proxyguard.report.sources import Sources
+from proxyguard.report.content import build_report
+from proxyguard.report.html import column_kinds, fragment, safe_json, to_html
+from proxyguard.report.sources import Sources, Table
 from report.synthetic import synthetic_sources
 
 

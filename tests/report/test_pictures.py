@@ -12,13 +12,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxyguard.certificate.wording import at_least, at_most
+from proxyguard.report.charts import (
+    DOTS,
+    binding_picture,
+    budget_picture,
+    drawn_requirements,
+    interval_picture,
+    pictures_of,
+    release_picture,
+    score_picture,
+    sequential_picture,
+    verdict_icon,
+    waterfall_picture,
+)
 from proxyguard.report.content import build_report
+from proxyguard.report.drawing import to_figure, to_icon, to_svg
 from proxyguard.report.html import to_html
-from proxyguard.report.parts import Step, Waterfall
-from proxyguard.report.pictures.figure import to_figure
-from proxyguard.report.pictures.gather import drawn_requirements, pictures_of
-from proxyguard.report.pictures.look import LOOKS, PALETTES, css
-from proxyguard.report.pictures.picture import (
+from proxyguard.report.picture import (
+    LOOKS,
+    PALETTES,
     WIDTH,
     Circle,
     Line,
@@ -26,16 +38,13 @@ from proxyguard.report.pictures.picture import (
     Picture,
     Rect,
     Text,
+    css,
+    decimals,
     shorten,
     text_width,
+    ticks,
 )
-from proxyguard.report.pictures.releases import DOTS, release_picture
-from proxyguard.report.pictures.scale import decimals, ticks
-from proxyguard.report.pictures.sequential import sequential_picture
-from proxyguard.report.pictures.shares import binding_picture, budget_picture, score_picture
-from proxyguard.report.pictures.svg import to_icon, to_svg
-from proxyguard.report.pictures.verdict import interval_picture, verdict_icon
-from proxyguard.report.pictures.waterfall import waterfall_picture
+from proxyguard.report.sources import Step, Waterfall
 from report.synthetic import synthetic_sources
 
 DECISIONS = ("validated", "unresolved", "violation")

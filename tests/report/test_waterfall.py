@@ -11,8 +11,7 @@ from scipy.stats import beta
 import proxyguard as pg
 from proxyguard.documents.certificate import SequentialVerdict
 from proxyguard.report.content import build_report
-from proxyguard.report.parts import Waterfall
-from proxyguard.report.sources import sources_of
+from proxyguard.report.sources import Waterfall, sources_of
 
 RISK = pg.Requirement(name="risk", low=0, high=1, limit=0.3, slack=0.05, ramp=0.05)
 MODES: dict[str, dict[str, Any]] = {

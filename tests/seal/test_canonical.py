@@ -11,8 +11,8 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxyguard.documents.canonical import LARGEST, canonical_bytes, digest
 from proxyguard.errors import SealError
-from proxyguard.seal.canonical import LARGEST, canonical_bytes, digest
 
 VALUES = st.recursive(
     st.none()

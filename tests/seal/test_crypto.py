@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxyguard.documents.canonical import canonical_bytes
 from proxyguard.errors import DigestMismatch, KeyMissing, SealError
 from proxyguard.seal import crypto, sealed_file
-from proxyguard.seal.canonical import canonical_bytes
 from proxyguard.seal.crypto import (
     Holder,
     KeyFile,

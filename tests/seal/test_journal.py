@@ -15,8 +15,8 @@ from proxyguard.documents.canonical import canonical_bytes
 from proxyguard.documents.ledger import Body, read_body
 from proxyguard.errors import KeyMissing, SealError, StageError
 from proxyguard.seal import storage
+from proxyguard.seal.crypto import SigningKey, signed_by
 from proxyguard.seal.journal import NAME, Journal, writing
-from proxyguard.seal.keys import SigningKey, signed_by
 from proxyguard.seal.ledger import FORMAT, ORIGIN, Stage
 
 A = "a" * 64

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from proxyguard.audit.seal import check_steward
 from proxyguard.documents.ledger import Body, read_body
 from proxyguard.errors import DocumentError, RegistryError, SealError, StageError
-from proxyguard.seal.crypto import Recipient
-from proxyguard.seal.keys import (
+from proxyguard.seal.crypto import (
+    Recipient,
     SigningKey,
     exchange_problem,
     identity_problem,

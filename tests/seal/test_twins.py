@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 from scipy.stats import binom
 
-from proxyguard.seal.fingerprint import KEPT, Table
-from proxyguard.seal.twins import LEVEL, Meeting, meet, view_of
+from proxyguard.seal.fingerprint import KEPT, LEVEL, Meeting, Table, meet, view_of
 
 KEY = bytes(range(32))
 Make = Callable[[np.random.Generator, int], pd.DataFrame]
@@ -92,7 +91,7 @@ def test_without_the_repeats_on_either_side_they_would_be(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("proxyguard.seal.fingerprint._Chance.of", lambda self, columns: 0.0)
-    monkeypatch.setattr("proxyguard.seal.twins._more_than_repeats", lambda a, b, level: True)
+    monkeypatch.setattr("proxyguard.seal.fingerprint._more_than_repeats", lambda a, b, level: True)
     rng = np.random.default_rng(20260819)
     assert met(make(rng, 600), make(rng, 600)).excess
 

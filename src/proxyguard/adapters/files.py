@@ -17,8 +17,7 @@ import numpy as np
 from proxyguard.draw.protocol import ReleaseFile, Seed
 from proxyguard.errors import RegistryError, TableError
 from proxyguard.registry.target import Reading
-from proxyguard.tables.content import Schema, is_prediction
-from proxyguard.tables.files import RawTable, read_file, read_table
+from proxyguard.tables.files import RawTable, Schema, is_prediction, read_file, read_table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.draw.catalog import find_pipeline, load_attribute, origin
-from proxyguard.draw.outcome import features, outcomes, predict, temper
-from proxyguard.draw.protocol import Fitted, Seed
+from proxyguard.draw.protocol import Fitted, Seed, features, outcomes, predict, temper
 from proxyguard.errors import DrawError
 from proxyguard.registry.fields import number
 from proxyguard.registry.parts import Procedure

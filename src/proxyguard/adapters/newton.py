@@ -23,7 +23,7 @@ from scipy.sparse import csr_array
 
 from proxyguard.draw.protocol import Seed
 from proxyguard.models.features import Columns
-from proxyguard.models.linear import LinearModel
+from proxyguard.models.learned import LinearModel
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int32]

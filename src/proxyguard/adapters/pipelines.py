@@ -24,9 +24,8 @@ from proxyguard.draw.catalog import find_pipeline, load_attribute
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import DrawError
 from proxyguard.models.features import Columns
-from proxyguard.models.linear import LinearModel
+from proxyguard.models.learned import LinearModel, Sum, TreeModel
 from proxyguard.models.stored import Model
-from proxyguard.models.trees import Sum, TreeModel
 
 Array = NDArray[np.float64]
 COMPARED = 64

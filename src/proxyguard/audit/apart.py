@@ -32,13 +32,19 @@ import pyarrow as pa
 
 from proxyguard.adapters.worker import make_learner
 from proxyguard.audit.correct import corrected_registry
-from proxyguard.audit.data import DataFolders
 from proxyguard.audit.draw import Task, tasks
-from proxyguard.audit.folder import CERTIFICATE, EVIDENCE, RELEASES, REPORTS, AuditFolder
+from proxyguard.audit.folder import (
+    CERTIFICATE,
+    EVIDENCE,
+    RELEASES,
+    REPORTS,
+    AuditFolder,
+    DataFolders,
+)
 from proxyguard.audit.home import Home, default_home
 from proxyguard.audit.jobs import fit_job
-from proxyguard.audit.measures import measures_of
 from proxyguard.audit.open import Opener
+from proxyguard.audit.requirements import measures_of
 from proxyguard.audit.resolve import (
     MemberDevelopment,
     Workplace,
@@ -64,7 +70,6 @@ from proxyguard.draw.answers import (
 )
 from proxyguard.draw.catalog import load_generator
 from proxyguard.draw.confine import Needs, confine, needs_of
-from proxyguard.draw.fitting import Fitter
 from proxyguard.draw.pool import THREADS, import_path
 from proxyguard.draw.processes import (
     LINUX,
@@ -77,7 +82,7 @@ from proxyguard.draw.processes import (
     prctl_value,
 )
 from proxyguard.draw.protocol import Seed
-from proxyguard.draw.worker import Worker
+from proxyguard.draw.worker import Fitter, Worker
 from proxyguard.errors import SealError, UntrustedCode
 from proxyguard.models.stored import model_bytes
 from proxyguard.registry.declaration import Member

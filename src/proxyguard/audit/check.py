@@ -1,4 +1,7 @@
-"""Can this audit succeed as declared? Asked before anything irreversible."""
+"""Can this audit succeed as declared? Asked before anything irreversible.
+
+The declaration that ``init`` writes for a person to fill in.
+"""
 
 from __future__ import annotations
 
@@ -8,26 +11,37 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from proxyguard.audit.claim_status import lineage_warnings, lineage_words
-from proxyguard.audit.disclosure import count_requirements, group_warnings, mean_warnings
-from proxyguard.audit.divide import check_columns, divide
 from proxyguard.audit.folder import DECLARATION
 from proxyguard.audit.home import Home
 from proxyguard.audit.jobs import loading_problems
-from proxyguard.audit.limits import planned_records, resolve_limits
-from proxyguard.audit.lineage import check_lineage, knows_seal, refuse_leaks
-from proxyguard.audit.loss_file import read_loss_file
 from proxyguard.audit.manifest import same_files
-from proxyguard.audit.measures import design_of, measures_of
 from proxyguard.audit.plan import MANY, declared_records, obstacles
 from proxyguard.audit.register import claim_reasons
-from proxyguard.audit.resolve import (
-    MemberDevelopment,
-    Workplace,
-    develop,
-    reference_policies,
+from proxyguard.audit.requirements import (
+    design_of,
+    measures_of,
+    planned_records,
+    read_loss_file,
+    resolve_limits,
 )
-from proxyguard.audit.seal import kinds_of_member, overlaps_of, prepare_member
+from proxyguard.audit.reserve import (
+    check_columns,
+    check_lineage,
+    divide,
+    knows_seal,
+    lineage_warnings,
+    lineage_words,
+    refuse_leaks,
+)
+from proxyguard.audit.resolve import MemberDevelopment, Workplace, develop, reference_policies
+from proxyguard.audit.seal import (
+    count_requirements,
+    group_warnings,
+    kinds_of_member,
+    mean_warnings,
+    overlaps_of,
+    prepare_member,
+)
 from proxyguard.documents.registry import ReleaseFile, ResolvedNumber, ResolvedRequirement
 from proxyguard.draw.catalog import PROCEDURES, find_pipeline, is_random, procedure_path
 from proxyguard.draw.sources import Survey
@@ -37,11 +51,10 @@ from proxyguard.losses.query import CodedRecords
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.parts import SlackRule
 from proxyguard.registry.requirement import Form, Requirement
-from proxyguard.seal.entropy import random_bytes
 from proxyguard.seal.fingerprint import Table
 from proxyguard.seal.ledger import Stage
-from proxyguard.tables.content import Schema
-from proxyguard.tables.files import RawTable
+from proxyguard.seal.storage import random_bytes
+from proxyguard.tables.files import RawTable, Schema
 
 
 @dataclass(slots=True, kw_only=True)
@@ -388,3 +401,55 @@ def _check_limits(result: Check, declaration: Declaration, development: MemberDe
                 f"{requirement.name}: the source itself has {source:.4f} on validation data, not "
                 f"below the limit {requirement.limit:g}"
             )
+
+
+TEMPLATE = """# What is claimed, before anything is drawn. Numbers that matter are text: "0.05".
+# proxyguard check tells whether this can be honoured; nothing is final before register.
+format = 1
+name = "my-audit"
+purpose = "May releases of this mechanism stand in for the table when a classifier is trained?"
+# disclosure = { digits = 3 }              # round what is published of the target; no guarantee
+
+[target]                                   # sealed before anything else
+table = "table.csv"                        # beside this folder, or in --data; never in it
+reserve = { rows = 2000, seed = 1 }        # rows set aside before any outcome is read
+# or: file = "target.parquet"              (with development.table)
+# or: population = "all.parquet"           (with draw = { size = 2000, replace = true, seed = 1 })
+# or: losses = "losses.npz"                (computed elsewhere)
+design = "iid"                             # or { by = "site", weighting = "cluster" }, ...
+outcome = "class"
+positive = "yes"
+
+[development]
+validation = { fraction = "0.2", stratify = true, seed = 2 }
+
+[procedure]                                # fit, calibrate, choose a decision threshold
+library = ["logistic", "forest", "boosting"]
+choose = { loss = "cost", false_negative = "5", thresholds = 501 }
+seed = 2
+
+[[requirement]]
+name = "Brier transfer"
+loss = "brier"
+form = "relative"                          # compared with the source procedure
+limit = "0.04"
+
+[[requirement]]
+name = "Brier risk"
+loss = "brier"
+form = "absolute"
+limit = { source_validation_plus = "0.05", round_up = "0.001" }
+
+[[mechanism]]
+name = "row bootstrap"
+generator = "bootstrap"
+draws = 60
+seeds = { first = 1000 }
+on_failure = "worst_loss"
+
+[claim]
+level = "mechanism"
+reliability_target = "0.8"
+alpha = "0.05"
+beta = "0.05"
+"""

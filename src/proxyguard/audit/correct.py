@@ -13,11 +13,12 @@ from typing import Any
 from proxyguard.audit.decide import decide
 from proxyguard.audit.folder import CORRECTION, RELEASES, AuditFolder
 from proxyguard.audit.home import Home
-from proxyguard.audit.measures import design_of, measures_of
 from proxyguard.audit.open import Opener
 from proxyguard.audit.outcome import CorrectiveCertificate
 from proxyguard.audit.register import check_claim, check_sizes
+from proxyguard.audit.requirements import design_of, measures_of
 from proxyguard.certificate.wording import corrective_sentence
+from proxyguard.documents.canonical import digest
 from proxyguard.documents.certificate import Correction
 from proxyguard.documents.document import FORMAT
 from proxyguard.documents.evidence import FixedEvidence
@@ -26,10 +27,9 @@ from proxyguard.documents.registry import Registry
 from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.errors import RegistryError, StageError
 from proxyguard.registry.declaration import Declaration, as_declaration
-from proxyguard.seal.canonical import digest
-from proxyguard.seal.entropy import now
 from proxyguard.seal.journal import Journal, writing
 from proxyguard.seal.ledger import Schedule, Stage
+from proxyguard.seal.storage import now
 
 BASIS = (
     "a corrective certificate under a corrected sampling design, chosen after the target was "

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from proxyguard.audit.measures import design_of, measures_of
+from proxyguard.audit.requirements import design_of, measures_of
 from proxyguard.audit.stated import Redrawn, redrawn
 from proxyguard.certificate.certify import certify_evidence, reading_of
-from proxyguard.certificate.certify_releases import certify_release_evidence
 from proxyguard.certificate.picks import picks_record
+from proxyguard.certificate.releases import certify_release_evidence
 from proxyguard.certificate.wording import not_claimed, release_sentence
 from proxyguard.documents.evidence import FixedEvidence
 from proxyguard.documents.registry import Registry

@@ -15,9 +15,15 @@ from proxyguard.adapters.library import Library
 from proxyguard.audit.folder import PENDING, RELEASES, AuditFolder
 from proxyguard.audit.home import Home
 from proxyguard.audit.jobs import WORKER, draw_job, forbidden_paths
-from proxyguard.audit.manifest import predicted_source, randomness, repeats, same_files
-from proxyguard.audit.predictions import check_predictions
+from proxyguard.audit.manifest import (
+    check_predictions,
+    predicted_source,
+    randomness,
+    repeats,
+    same_files,
+)
 from proxyguard.audit.resolve import MemberDevelopment, Workplace, acting
+from proxyguard.documents.canonical import canonical_bytes, digest
 from proxyguard.documents.document import FORMAT, parse_canonical
 from proxyguard.documents.ledger import Frozen
 from proxyguard.documents.registry import (
@@ -62,11 +68,9 @@ from proxyguard.errors import (
 from proxyguard.registry.declaration import Member
 from proxyguard.registry.parts import MechanismPart
 from proxyguard.registry.target import Outcome, Reading
-from proxyguard.seal.canonical import canonical_bytes, digest
-from proxyguard.seal.entropy import now
 from proxyguard.seal.journal import Journal, writing
 from proxyguard.seal.ledger import Schedule, Stage
-from proxyguard.seal.storage import write_atomic
+from proxyguard.seal.storage import now, write_atomic
 from proxyguard.tables.files import read_file, read_table, read_table_bytes, table_bytes
 
 

@@ -1,16 +1,27 @@
-"""Where the parts of an audit lie, and which bytes each recorded step vouches for."""
+"""Where the parts of an audit lie, and which bytes each recorded step vouches for.
+
+The certificate's file: an in-toto statement in a signed DSSE envelope.
+
+Any DSSE reader can check the signature; the statement's subjects are the digests of what
+the certificate is about.
+
+Where declared files are looked for: the data folders given, then beside the audit folder.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import re
-from collections.abc import Iterable
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from proxyguard.documents.canonical import canonical_bytes
+from proxyguard.documents.certificate import Envelope, Statement
 from proxyguard.documents.document import FORMAT, Document, parse_canonical
 from proxyguard.documents.ledger import (
     Amended,
@@ -27,24 +38,25 @@ from proxyguard.documents.ledger import (
 )
 from proxyguard.documents.registry import Registry
 from proxyguard.draw.store import Store
-from proxyguard.errors import DigestMismatch, RegistryError, SealError, StageError
-from proxyguard.seal.canonical import canonical_bytes
-from proxyguard.seal.inside import (
+from proxyguard.errors import DigestMismatch, RegistryError, SealError, StageError, TableError
+from proxyguard.seal.crypto import SigningKey, signed_by
+from proxyguard.seal.journal import Journal
+from proxyguard.seal.ledger import Entry
+from proxyguard.seal.storage import (
     DOCUMENT,
     check_name,
     open_inside,
     read_inside,
     sha256_inside,
+    write_inside,
 )
-from proxyguard.seal.journal import Journal
-from proxyguard.seal.ledger import Entry
-from proxyguard.seal.storage import write_inside
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from proxyguard.registry.declaration import Declaration
     from proxyguard.seal.sealed_file import SealedFile
+
 
 Kind = TypeVar("Kind", bound=Document)
 DECLARATION = "audit.toml"
@@ -261,3 +273,86 @@ def recorded_files(entries: Iterable[Entry[LedgerBody]]) -> dict[str, str]:
             raise SealError(f"entry {entry.index} of the ledger, {entry.stage.value}: {problem}")
         files.update(body.files)
     return files
+
+
+PAYLOAD_TYPE = "application/vnd.in-toto+json"
+STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
+PREDICATE_TYPE = "urn:proxyguard:certificate:1"
+
+
+def statement(subjects: Mapping[str, str], predicate: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an in-toto statement about these digests."""
+    return {
+        "_type": STATEMENT_TYPE,
+        "subject": [{"name": n, "digest": {"sha256": d}} for n, d in sorted(subjects.items())],
+        "predicateType": PREDICATE_TYPE,
+        "predicate": dict(predicate),
+    }
+
+
+def sign_statement(value: Mapping[str, Any], key: SigningKey) -> bytes:
+    """Return the envelope's bytes; the same statement and key give the same ones."""
+    payload = canonical_bytes(value)
+    signature = bytes.fromhex(key.sign(preauthenticate(payload)))
+    return canonical_bytes(
+        {
+            "payloadType": PAYLOAD_TYPE,
+            "payload": b64encode(payload).decode(),
+            "signatures": [{"keyid": key.public, "sig": b64encode(signature).decode()}],
+        }
+    )
+
+
+def open_envelope(content: bytes) -> tuple[dict[str, Any], str]:
+    """Return the statement and its signer, after checking form and signature."""
+    envelope = Envelope.read(content, "the certificate")
+    (signature,) = envelope.signatures
+    if not signed_by(
+        signature.keyid, b64decode(signature.sig).hex(), preauthenticate(envelope.content)
+    ):
+        raise SealError("the certificate's signature does not fit its content")
+    return Statement.read(envelope.content, "the certificate").to_dict(), signature.keyid
+
+
+def preauthenticate(payload: bytes) -> bytes:
+    """Return what DSSE signs: type and payload with their lengths (PAE, DSSE v1)."""
+    kind = PAYLOAD_TYPE.encode()
+    return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
+
+
+@dataclass(frozen=True, slots=True)
+class DataFolders:
+    """The folders that declared paths may start from, first match wins."""
+
+    roots: tuple[Path, ...]
+
+    @classmethod
+    def of(cls, audit: Path, given: Sequence[Path] = ()) -> DataFolders:
+        """Return those given, then ``$PROXYGUARD_DATA``, then the folder that the audit lies in."""
+        named = os.environ.get("PROXYGUARD_DATA")
+        return cls((*given, *([Path(named)] if named else []), audit.resolve().parent))
+
+    def find(self, name: str) -> Path:
+        """Return the file or folder of a declared path, also where only ``name.gz`` exists."""
+        for root in self.roots:
+            for place in (root / name, root / f"{name}.gz"):
+                if place.exists():
+                    return place
+        looked = ", ".join(str(root) for root in self.roots)
+        raise TableError(
+            f"there is no {name!r} in {looked}; put it there, or name its folder with --data or "
+            "PROXYGUARD_DATA"
+        )
+
+    def spellings(self, name: str) -> list[Path]:
+        """Return every file that a declared path could stand for, compressed or not."""
+        plain = name.removesuffix(".gz")
+        places = (root / text for root in self.roots for text in (plain, f"{plain}.gz"))
+        return [place for place in places if place.exists()]
+
+    def root_of(self, name: str) -> Path:
+        """Return the folder that a declared path starts from."""
+        for root in self.roots:
+            if (root / name).exists():
+                return root
+        return self.roots[0]

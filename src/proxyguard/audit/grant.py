@@ -16,20 +16,24 @@ from proxyguard.audit.seal import LOSSES, POSITION, check_steward
 from proxyguard.audit.verify import refuse_unsound
 from proxyguard.documents.canonical import digest
 from proxyguard.documents.document import FORMAT
-from proxyguard.documents.grant import Grant, GrantedAgain, GrantStatement, PersonWrap
-from proxyguard.documents.ledger import Frozen, Sealed, SealedMember
+from proxyguard.documents.ledger import (
+    Frozen,
+    Grant,
+    GrantedAgain,
+    GrantStatement,
+    PersonWrap,
+    Sealed,
+    SealedMember,
+)
 from proxyguard.documents.registry import Registry
 from proxyguard.errors import RegistryError, SealError, StageError, VoidGrant
 from proxyguard.registry.declaration import Member
-from proxyguard.seal.crypto import Person, Recipient
-from proxyguard.seal.entropy import now
+from proxyguard.seal.crypto import Person, Recipient, SigningKey, signed_by
 from proxyguard.seal.fingerprint import RecordSet
-from proxyguard.seal.inside import OBJECT
 from proxyguard.seal.journal import Journal
-from proxyguard.seal.keys import SigningKey, signed_by
 from proxyguard.seal.ledger import Schedule, Stage
 from proxyguard.seal.lineage import LineageStore, Request, met_words
-from proxyguard.seal.storage import exclusive, write_atomic
+from proxyguard.seal.storage import OBJECT, exclusive, now, write_atomic
 from proxyguard.tables.columns import typed
 from proxyguard.tables.files import read_table_bytes, to_frame
 

@@ -14,14 +14,14 @@ from time import time
 
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.errors import KeyExists, KeyMissing, StageError
-from proxyguard.seal.crypto import KeyFile
-from proxyguard.seal.entropy import now, random_bytes
+from proxyguard.seal.crypto import KeyFile, SigningKey
 from proxyguard.seal.journal import writing
-from proxyguard.seal.keys import SigningKey
 from proxyguard.seal.lineage import LineageStore
 from proxyguard.seal.storage import (
     LEFTOVER,
+    now,
     private_folder,
+    random_bytes,
     read_private,
     sweep,
     sync_folder,

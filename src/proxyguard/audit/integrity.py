@@ -15,9 +15,9 @@ from proxyguard.audit.folder import (
 )
 from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.errors import SealError
-from proxyguard.seal.inside import entries_inside, sha256_inside
 from proxyguard.seal.journal import NAME, Journal
 from proxyguard.seal.ledger import Stage
+from proxyguard.seal.storage import entries_inside, sha256_inside
 
 
 def check_folder(folder: AuditFolder, journal: Journal) -> None:

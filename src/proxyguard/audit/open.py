@@ -1,17 +1,20 @@
-"""Open the target once, score, certify from the evidence, sign (the audit's last step)."""
+"""Open the target once, score, certify from the evidence, sign (the audit's last step).
+
+Per-record outputs, written only on request and only encrypted.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from proxyguard.adapters.library import Library
-from proxyguard.audit.claim_status import claim_status
 from proxyguard.audit.decide import (
     EXCLUDED,
     NOT_CERTIFIED,
@@ -22,7 +25,6 @@ from proxyguard.audit.decide import (
     readings_of,
     secondary_readings,
 )
-from proxyguard.audit.envelope import open_envelope, sign_statement, statement
 from proxyguard.audit.folder import (
     ADVICE,
     CERTIFICATE,
@@ -31,18 +33,20 @@ from proxyguard.audit.folder import (
     RECORDS,
     RELEASES,
     AuditFolder,
+    open_envelope,
+    sign_statement,
+    statement,
 )
 from proxyguard.audit.grant import granted_again, granted_key, read_grant, release_set
 from proxyguard.audit.home import Home, load_key_file
 from proxyguard.audit.integrity import check_folder
-from proxyguard.audit.lineage import check_lineage, knows_seal
 from proxyguard.audit.manifest import check_manifest
-from proxyguard.audit.records import RecordWriter
 from proxyguard.audit.report import advice_record, write_report
+from proxyguard.audit.reserve import check_lineage, claim_status, knows_seal
 from proxyguard.audit.resolve import Workplace, recorded_privacy, refuse_changed_losses
 from proxyguard.audit.score import Scored, Scorer
 from proxyguard.audit.stated import stated_not_checked
-from proxyguard.audit.target import OpeningSeed, OpenTarget
+from proxyguard.audit.target import Chunk, OpeningSeed, OpenTarget
 from proxyguard.audit.verify import refuse_unsound
 from proxyguard.documents.certificate import Advice, Predicate
 from proxyguard.documents.document import FORMAT
@@ -53,8 +57,7 @@ from proxyguard.documents.evidence import (
     FixedEvidence,
     GroupEvidence,
 )
-from proxyguard.documents.grant import GrantStatement
-from proxyguard.documents.ledger import Certified, Opened, Sealed
+from proxyguard.documents.ledger import Certified, GrantStatement, Opened, Sealed
 from proxyguard.documents.registry import Registry, SourceModel
 from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.errors import SealError, StageError
@@ -62,12 +65,55 @@ from proxyguard.evidence.record import evidence_record
 from proxyguard.evidence.releases import evidence_of
 from proxyguard.exact.rounding import round_count_up
 from proxyguard.losses.cell import Reading
+from proxyguard.losses.measure import Predicted
 from proxyguard.registry.declaration import Member
-from proxyguard.seal.crypto import Holder, Passphrase, Person, Recipient
-from proxyguard.seal.entropy import now
+from proxyguard.seal.crypto import Holder, Passphrase, Person, Recipient, SigningKey
 from proxyguard.seal.journal import Journal, writing
-from proxyguard.seal.keys import SigningKey
 from proxyguard.seal.ledger import Ledger, Schedule, Stage
+from proxyguard.seal.sealed_file import seal_table
+from proxyguard.seal.storage import now
+
+
+class RecordWriter:
+    """Collects positions, outcomes, predictions and thresholds as they are scored."""
+
+    def __init__(self) -> None:
+        self._parts: list[pa.Table] = []
+
+    def attach(self, scorer: Scorer, mechanism: str) -> Scorer:
+        """Return the scorer, now also telling what it predicts."""
+
+        def keep(chunk: Chunk, source: Predicted | None, releases: dict[str, Predicted]) -> None:
+            for name, predicted in releases.items():
+                self._parts.append(_table(chunk, source, mechanism, name, predicted))
+
+        return replace(scorer, on_chunk=keep)
+
+    def sealed(self, holder: Holder) -> bytes:
+        """Return all records, encrypted for their holder."""
+        table = pa.concat_tables(self._parts) if self._parts else pa.table({"position": []})
+        return seal_table(table, [holder]).content
+
+
+def _table(
+    chunk: Chunk, source: Predicted | None, mechanism: str, release: str, predicted: Predicted
+) -> pa.Table:
+    n = len(chunk.positions)
+    missing = np.full(n, np.nan)
+    return pa.table(
+        {
+            "mechanism": pa.array([mechanism] * n),
+            "release": pa.array([release] * n),
+            "position": pa.array(chunk.positions),
+            "outcome": pa.array(missing if chunk.y is None else chunk.y),
+            "source": pa.array((missing if source is None else source.values).tolist()),
+            "prediction": pa.array(predicted.values.tolist()),
+            "threshold": pa.array(
+                np.full(n, np.nan if predicted.threshold is None else predicted.threshold)
+            ),
+        }
+    )
+
 
 SELF_ATTESTED = "self-attested: no second party granted the opening"
 

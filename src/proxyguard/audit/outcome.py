@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from proxyguard.audit.envelope import open_envelope
 from proxyguard.audit.folder import (
     CERTIFICATE,
     AuditFolder,
+    open_envelope,
     recorded_files,
     registry_name,
 )
@@ -27,7 +27,7 @@ from proxyguard.documents.registry import ExcludedDraw, Registry
 from proxyguard.documents.releases import AnyDraw, FailedDraw, ReleaseManifest
 from proxyguard.errors import RegistryError, StageError
 from proxyguard.modes.count import ValidCount
-from proxyguard.modes.decision import Decision
+from proxyguard.modes.evidence import Decision
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Stage
 
@@ -292,7 +292,7 @@ class SealedCertificate:
         import pandas as pd
 
         from proxyguard.audit.report import sources_of
-        from proxyguard.report.rows import COLUMNS, evidence_rows
+        from proxyguard.report.sources import COLUMNS, evidence_rows
 
         rows = evidence_rows(sources_of(self.folder, self.folder.journal()))
         frame = pd.DataFrame(rows, columns=list(COLUMNS)).rename(columns={"records": "n"})

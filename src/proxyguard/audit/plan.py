@@ -8,8 +8,13 @@ from typing import Any
 import numpy as np
 
 from proxyguard.adapters.privacy import privacy_lines, privacy_of
-from proxyguard.audit.limits import planned_records, resolve_limits, resolve_roles
-from proxyguard.audit.measures import design_of, measures_of
+from proxyguard.audit.requirements import (
+    design_of,
+    measures_of,
+    planned_records,
+    resolve_limits,
+    resolve_roles,
+)
 from proxyguard.audit.resolve import (
     MemberDevelopment,
     Workplace,
@@ -23,8 +28,8 @@ from proxyguard.errors import RegistryError, StageError, UnsupportedDesign
 from proxyguard.losses.measure import Measure
 from proxyguard.modes.planning import AuditPlan, planned
 from proxyguard.plan.law import Law, cautious, pilot_law
-from proxyguard.plan.limits import needs
 from proxyguard.plan.question import Question
+from proxyguard.plan.recommend import needs
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.design import Clustered, Design, Stratified
 from proxyguard.registry.parts import ClaimPart, Drawn, MechanismPart, Seeds

@@ -21,8 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from proxyguard.adapters.privacy import privacy_of
 from proxyguard.audit.apart import redraw_apart, refit_apart, source_apart
-from proxyguard.audit.data import DataFolders
-from proxyguard.audit.folder import RELEASES, AuditFolder
+from proxyguard.audit.folder import RELEASES, AuditFolder, DataFolders
 from proxyguard.audit.manifest import schema_of
 from proxyguard.audit.resolve import MemberDevelopment, Workplace, fitted_from
 from proxyguard.audit.stated import software_versions
@@ -32,14 +31,13 @@ from proxyguard.documents.registry import Registry, SourceModel
 from proxyguard.documents.releases import DrawnRelease, GivenRelease, MadeDraw, ReleaseManifest
 from proxyguard.draw.answers import FittedAgain, Made, NotAgain, SourceAgain
 from proxyguard.draw.catalog import is_ours
-from proxyguard.draw.outcome import features, predict
+from proxyguard.draw.protocol import features, predict
 from proxyguard.errors import ProxyGuardError, SealError, TableError, UntrustedCode
 from proxyguard.models.stored import load_model
 from proxyguard.registry.declaration import Member
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Schedule
-from proxyguard.tables.content import content_digest
-from proxyguard.tables.files import table_bytes
+from proxyguard.tables.files import content_digest, table_bytes
 
 CLOSE = 1e-6
 """How far predictions and thresholds may lie apart that another processor fitted again."""

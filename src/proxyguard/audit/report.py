@@ -7,7 +7,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from proxyguard.audit.envelope import open_envelope
 from proxyguard.audit.folder import (
     ADVICE,
     CERTIFICATE,
@@ -15,17 +14,19 @@ from proxyguard.audit.folder import (
     RELEASES,
     REPORTS,
     AuditFolder,
+    open_envelope,
     recorded_files,
 )
 from proxyguard.audit.integrity import check_folder
-from proxyguard.audit.measures import design_of, measures_of
+from proxyguard.audit.requirements import design_of, measures_of
+from proxyguard.documents.canonical import canonical_bytes
 from proxyguard.documents.certificate import Advice, AdvisedSizes, Predicate, Statement
 from proxyguard.documents.document import FORMAT
 from proxyguard.documents.evidence import Evidence
 from proxyguard.documents.registry import Registry
 from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.errors import RegistryError, SealError, StageError
-from proxyguard.modes.decision import Decision
+from proxyguard.modes.evidence import Decision
 from proxyguard.modes.planning import planned
 from proxyguard.report.advice import (
     Sizes,
@@ -37,15 +38,11 @@ from proxyguard.report.advice import (
     unit_means,
 )
 from proxyguard.report.compare import Compared, Comparison, compare
-from proxyguard.report.content import Report, build_report
+from proxyguard.report.content import Report, build_report, to_json
 from proxyguard.report.evidence import binding_of, failed_releases
-from proxyguard.report.html import comparison_page, to_html
-from proxyguard.report.markdown import comparison_markdown, to_markdown
+from proxyguard.report.html import comparison_markdown, comparison_page, to_html, to_markdown
 from proxyguard.report.notebook import report_fragment
-from proxyguard.report.rows import to_csv
-from proxyguard.report.sources import Levels, Sources
-from proxyguard.report.values import to_json
-from proxyguard.seal.canonical import canonical_bytes
+from proxyguard.report.sources import Levels, Sources, to_csv
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.storage import write_atomic
@@ -179,8 +176,8 @@ def report_of(folder: AuditFolder, journal: Journal) -> Report:
 
 def figures_of(folder: AuditFolder, journal: Journal, scheme: str) -> dict[str, list[Figure]]:
     """Return the report's pictures as figures, by what they are about; needs [plots]."""
-    from proxyguard.report.pictures.figure import to_figure
-    from proxyguard.report.pictures.gather import pictures_of
+    from proxyguard.report.charts import pictures_of
+    from proxyguard.report.drawing import to_figure
 
     sources = sources_of(folder, journal)
     found = pictures_of(build_report(sources), sources)

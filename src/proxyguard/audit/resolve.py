@@ -13,10 +13,9 @@ from threadpoolctl import threadpool_limits
 
 from proxyguard.adapters.library import Library, best_threshold
 from proxyguard.adapters.privacy import privacy_lines, privacy_of
-from proxyguard.audit.data import DataFolders
-from proxyguard.audit.folder import AuditFolder
+from proxyguard.audit.folder import AuditFolder, DataFolders
 from proxyguard.audit.jobs import WORKER, Descriptions, draw_job, forbidden_paths
-from proxyguard.audit.limits import provisional_measure, resolve_roles
+from proxyguard.audit.requirements import provisional_measure, resolve_roles
 from proxyguard.documents.ledger import SealedMember
 from proxyguard.documents.registry import (
     DrawnMechanism,
@@ -35,9 +34,8 @@ from proxyguard.documents.registry import (
 from proxyguard.documents.registry import ReleaseFile as RegisteredFile
 from proxyguard.documents.releases import DrawnRelease
 from proxyguard.draw.catalog import is_random, path_origin
-from proxyguard.draw.outcome import features, outcomes, predict
 from proxyguard.draw.pool import Check, Draws, Keep, draw_groups
-from proxyguard.draw.protocol import Fitted, ReleaseFile, Seed
+from proxyguard.draw.protocol import Fitted, ReleaseFile, Seed, features, outcomes, predict
 from proxyguard.draw.sources import (
     Described,
     Survey,
@@ -55,10 +53,9 @@ from proxyguard.registry.fields import number
 from proxyguard.registry.parts import Drawn, MechanismPart
 from proxyguard.registry.target import Outcome
 from proxyguard.seal.fingerprint import canonical_value
-from proxyguard.seal.inside import OBJECT
+from proxyguard.seal.storage import OBJECT
 from proxyguard.tables.columns import as_text
-from proxyguard.tables.content import Schema
-from proxyguard.tables.files import read_file, read_table_bytes
+from proxyguard.tables.files import Schema, read_file, read_table_bytes
 
 if TYPE_CHECKING:
     import pandas as pd

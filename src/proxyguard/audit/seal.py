@@ -1,42 +1,265 @@
-"""Set the target aside and encrypt it, before anything else is decided (the audit's first step)."""
+"""Set the target aside and encrypt it, before anything else is decided (the audit's first step).
+
+What the published statistics of an audit would give away of its target, said beforehand.
+
+Every release has a mean of every requirement over the same records. To somebody who knows the
+features and the releases, which are in the folder, each mean is one linear equation in the labels;
+with as many equations as records they have one solution. `docs/threat-model.md` has the figures.
+
+What is seen of a target before it is sealed: that every record can be read later.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from proxyguard.audit.check_target import check_target, negative_of
-from proxyguard.audit.claim_status import lineage_warnings
-from proxyguard.audit.data import DataFolders
-from proxyguard.audit.disclosure import count_requirements, group_warnings, mean_warnings
-from proxyguard.audit.divide import Parts, divide, split_development
-from proxyguard.audit.folder import AuditFolder
+from proxyguard.audit.folder import AuditFolder, DataFolders
 from proxyguard.audit.home import Home
-from proxyguard.audit.limits import planned_records
-from proxyguard.audit.lineage import Fingerprinted, fingerprint_parts, refuse_leaks
-from proxyguard.audit.loss_file import check_bounds, read_loss_file
 from proxyguard.audit.outcome import Sealing
+from proxyguard.audit.requirements import check_bounds, planned_records, read_loss_file
+from proxyguard.audit.reserve import (
+    Fingerprinted,
+    Parts,
+    divide,
+    fingerprint_parts,
+    lineage_warnings,
+    refuse_leaks,
+    split_development,
+)
+from proxyguard.documents.canonical import digest
 from proxyguard.documents.ledger import DevelopmentRole, Overlap, Sealed, SealedMember
+from proxyguard.draw.catalog import FILL_MISSING
+from proxyguard.draw.protocol import negative_label, outcomes
 from proxyguard.errors import RegistryError, StageError, TableError
+from proxyguard.losses.measure import group_name
+from proxyguard.losses.query import CodedRecords, codings
 from proxyguard.registry.declaration import Declaration, Member
-from proxyguard.seal.canonical import digest
-from proxyguard.seal.crypto import Holder, Passphrase, Recipient
-from proxyguard.seal.entropy import now, random_bytes
-from proxyguard.seal.fingerprint import RecordSet, Table
+from proxyguard.registry.parts import RequirementPart
+from proxyguard.registry.target import (
+    ClusteredDesign,
+    StratifiedDesign,
+    Target,
+    WithoutReplacementDesign,
+)
+from proxyguard.seal.crypto import Holder, Passphrase, Recipient, identity_problem
+from proxyguard.seal.fingerprint import RecordSet, Table, canonical_value
 from proxyguard.seal.journal import writing
-from proxyguard.seal.keys import identity_problem
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.lineage import Known, find_overlaps
 from proxyguard.seal.sealed_file import seal_table
-from proxyguard.tables.columns import kinds_of, typed
+from proxyguard.seal.storage import now, random_bytes
+from proxyguard.tables.columns import as_text, kinds_of, typed
 from proxyguard.tables.files import table_bytes, to_arrow
 
 if TYPE_CHECKING:
     import pandas as pd
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+EQUATIONS = 4
+"""Warn from a quarter as many published means as there are records."""
+FEW = 10
+"""Warn of groups with fewer records: a mean over nine of them is close to nine labels."""
+
+
+def releases_of(member: Member) -> int:
+    """Return how many releases are scored on a member's target, where the declaration says so."""
+    return sum(m.draws for m in member.mechanism) + len(member.release)
+
+
+def mean_warnings(
+    declaration: Declaration, member: Member, *, requirements: int, n: int
+) -> list[str]:
+    """Return what to know where many means are published of few records."""
+    found = []
+    releases, digits = releases_of(member), declaration.digits
+    if releases * requirements * EQUATIONS >= n:
+        remedy = (
+            "register fewer releases or requirements, more records, or disclosure = { digits = 3 }"
+            if digits is None
+            else f"rounding to {digits} digits makes that harder and guarantees nothing"
+        )
+        found.append(
+            f"{member.name}: {releases} releases x {requirements} requirements publish "
+            f"{releases * requirements:,} means of {n:,} records; somebody who knows the features "
+            f"may solve for the outcomes: {remedy}"
+        )
+    if digits is not None and 10**digits >= n:
+        coarse = max((d for d in range(1, digits) if 10**d < n), default=None)
+        remedy = "no digits do" if coarse is None else f"{coarse} digits or fewer do"
+        found.append(
+            f"{member.name}: rounding to {digits} digits changes no count out of {n:,} records; "
+            f"{remedy}"
+        )
+    return found
+
+
+def group_warnings(member: Member, target: pd.DataFrame) -> list[str]:
+    """Return which subgroups have so few records that a mean over them tells outcomes.
+
+    Said to whoever seals, and not written down: sizes of groups are facts about the target.
+    """
+    records, found = CodedRecords(target), []
+    groups = {
+        group_name(part.group): part.group for part in member.requirement if part.group is not None
+    }
+    for name, group in groups.items():
+        size = int(records.inside(group.items()).sum())
+        if size < FEW:
+            found.append(
+                f"{member.name}: the group {name!r} has {size} records in the target; means over "
+                f"fewer than {FEW} tell much of single outcomes, and little can be shown with them"
+            )
+    return found
+
+
+def count_requirements(member: Member, kinds: Mapping[str, str], training: pd.DataFrame) -> int:
+    """Return how many means a release will have: two for every cell that a query stands for."""
+    return sum(_means(part, kinds, training) for part in member.requirement)
+
+
+def _means(part: RequirementPart, kinds: Mapping[str, str], training: pd.DataFrame) -> int:
+    query = part.query
+    if query is None:
+        return 1
+    labels = {name: len(coding.labels) for name, coding in codings(query).items()}
+    cells = 0
+    for columns in query.tables:
+        size = 1
+        for name in columns:
+            if name not in labels:
+                known = name in training.columns and kinds.get(name) == "text"
+                labels[name] = len(CodedRecords(training).codes(name)[1]) if known else 1
+            size *= labels[name]
+        cells += size
+    return 2 * max(1, cells)
+
+
+def check_target(
+    member: Member, records: pd.DataFrame, kinds: dict[str, str], development: pd.DataFrame
+) -> None:
+    """See that every target record can be read later; nothing is computed from them."""
+    target = member.target
+    try:
+        typed(records, kinds, target.read.missing)
+    except TableError as error:
+        raise TableError(f"target: {error}") from None
+    if len(records) == 0 or len(development) == 0:
+        raise TableError(
+            f"the target has {len(records)} records and development {len(development)}; both "
+            "need some"
+        )
+    _check_design(target, records)
+    _check_clusters(target, records, development)
+    _check_missing(member, records, kinds, development)
+    if target.predicted is None:
+        return
+    column = target.predicted.column
+    outcomes(records[column], target.predicted, "target")
+    outcomes(development[column], target.predicted, "development")
+    negative = negative_of(target, development)
+    if target.predicted.kind == "binary":
+        known = {canonical_value(str(target.positive)), negative}
+        other = {canonical_value(str(v)) for v in records[column]} - known
+        if other:
+            raise TableError(
+                f"target: {column!r} has {sorted(map(str, other))[:3]}, development only "
+                f"{sorted(map(str, known))}"
+            )
+
+
+def _check_clusters(target: Target, records: pd.DataFrame, development: pd.DataFrame) -> None:
+    """Refuse a cluster that is in the target and in development: its records are dependent."""
+    if not isinstance(target.design, ClusteredDesign):
+        return
+    by = target.design.by
+    both = {canonical_value(as_text(v)) for v in records[by]} & {
+        canonical_value(as_text(v)) for v in development[by]
+    }
+    if both:
+        raise TableError(
+            f"{len(both)} clusters of {by!r}, for example {min(both)!r}, are in the target and in "
+            "development; records of one cluster depend on each other, so keep them together"
+        )
+
+
+def _check_missing(
+    member: Member, records: pd.DataFrame, kinds: dict[str, str], development: pd.DataFrame
+) -> None:
+    """Refuse missing or infinite numbers that no model can have learned to live with."""
+    target = member.target
+    averaged = {part.query.mean for part in member.requirement if part.query is not None}
+    filled = member.procedure is not None and FILL_MISSING.issuperset(member.procedure.library)
+    numbers = typed(records, kinds, target.read.missing)
+    for name, kind in kinds.items():
+        if name in averaged and kind == "number" and np.isnan(numbers[name].to_numpy()).any():
+            raise TableError(  # found later, it would stop an audit that is opened already
+                f"target: column {name!r} has missing values, and a requirement is about its "
+                "mean; mend the column, or ask for the share of something that is always there"
+            )
+        if kind != "number" or name in target.exclude or name == target.outcome:
+            continue
+        own = numbers[name].to_numpy()
+        if np.isinf(own).any() or np.isinf(development[name].to_numpy()).any():
+            raise TableError(f"column {name!r} has infinite values; mend or exclude it")
+        if not filled and np.isnan(own).any() and not development[name].isna().any():
+            raise TableError(
+                f"target: column {name!r} has missing values and development has none, so no "
+                "procedure learns what to do with them; exclude the column, mend it, or name a "
+                f"procedure that fills gaps ({', '.join(sorted(FILL_MISSING))})"
+            )
+
+
+def _check_design(target: Target, records: pd.DataFrame) -> None:
+    """See that strata, clusters and pool are as declared; only their column is read."""
+    design = target.design
+    if isinstance(design, StratifiedDesign | ClusteredDesign):
+        labels = [canonical_value(as_text(v)) for v in records[design.by]]
+        counts = Counter(labels)
+        if counts[""]:
+            raise TableError(
+                f"target: {counts['']} records have no label in {design.by!r}, the column of the "
+                "design; a record whose stratum or cluster is not known may depend on any other, "
+                "so label it or leave it out before sealing"
+            )
+        if isinstance(design, StratifiedDesign):
+            sizes = {canonical_value(name): size for name, size in design.sizes.items()}
+            if dict(counts) != sizes:
+                raise TableError(
+                    f"target: strata of {design.by!r} have sizes {dict(counts)}, declared {sizes}"
+                )
+        elif design.max_size is not None and max(counts.values()) > design.max_size:
+            raise TableError(
+                f"target: a cluster of {design.by!r} has {max(counts.values())} records, declared "
+                f"max_size {design.max_size}"
+            )
+    elif isinstance(design, WithoutReplacementDesign):
+        drawn = target.draw is not None
+        if drawn and design.pool != len(records):
+            raise TableError(
+                f"the population has {len(records)} records, declared pool {design.pool}"
+            )
+        if not drawn and design.pool < len(records):
+            raise TableError(f"{len(records)} records cannot come from a pool of {design.pool}")
+
+
+def negative_of(target: Target, development: pd.DataFrame) -> str | None:
+    """Return the other label of a binary outcome; of other outcomes nothing."""
+    if target.predicted is None or target.predicted.kind != "binary":
+        return None
+    return negative_label(development[target.predicted.column], target.predicted)
+
 
 POSITION = "__position__"
 """Column of the sealed file: the record's row in the table it came from."""

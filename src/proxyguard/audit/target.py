@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.seal import LOSSES, POSITION
+from proxyguard.documents.canonical import digest
 from proxyguard.documents.evidence import Evidence
 from proxyguard.documents.ledger import SealedMember
-from proxyguard.draw.outcome import outcomes
+from proxyguard.draw.protocol import outcomes
 from proxyguard.errors import SealError
 from proxyguard.losses.measure import group_name
 from proxyguard.losses.query import CodedRecords
 from proxyguard.losses.records import Records
 from proxyguard.registry.declaration import Member
 from proxyguard.registry.target import ClusteredDesign, StratifiedDesign
-from proxyguard.seal.canonical import digest
 from proxyguard.seal.fingerprint import canonical_value
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.sealed_file import ROWS, nonce_of

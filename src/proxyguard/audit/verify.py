@@ -41,9 +41,9 @@ from proxyguard.errors import (
     Unprotected,
     UntrustedCode,
 )
-from proxyguard.seal.inside import is_address, ours_to_mend
 from proxyguard.seal.journal import NAME, Journal
 from proxyguard.seal.ledger import Stage
+from proxyguard.seal.storage import is_address, ours_to_mend
 
 if TYPE_CHECKING:
     from proxyguard.audit.open import Opener

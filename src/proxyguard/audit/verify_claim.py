@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from proxyguard.audit.agree import agree
-from proxyguard.audit.amend import check_excluded, drawn_part, void_exclusions
 from proxyguard.audit.apart import (
     describe_apart,
     references_apart,
@@ -20,7 +18,6 @@ from proxyguard.audit.correct import (
     correction_of,
     decisions_of,
 )
-from proxyguard.audit.data import DataFolders
 from proxyguard.audit.decide import (
     EXCLUDED,
     NOT_CERTIFIED,
@@ -29,7 +26,6 @@ from proxyguard.audit.decide import (
     readings_of,
     secondary_readings,
 )
-from proxyguard.audit.envelope import open_envelope, statement
 from proxyguard.audit.folder import (
     CERTIFICATE,
     CORRECTION,
@@ -39,15 +35,18 @@ from proxyguard.audit.folder import (
     RELEASES,
     REPORTS,
     AuditFolder,
+    DataFolders,
+    open_envelope,
     registry_name,
     snapshot_name,
+    statement,
 )
 from proxyguard.audit.grant import read_grant, release_set
-from proxyguard.audit.limits import planned_records, resolve_limits, resolve_roles
 from proxyguard.audit.manifest import check_manifest
 from proxyguard.audit.open import predicate_of, subjects_of
-from proxyguard.audit.register import schedule_of
+from proxyguard.audit.register import check_excluded, drawn_part, schedule_of, void_exclusions
 from proxyguard.audit.report import report_bytes
+from proxyguard.audit.requirements import planned_records, resolve_limits, resolve_roles
 from proxyguard.audit.resolve import (
     NOTHING_LEARNED,
     MemberDevelopment,
@@ -57,31 +56,31 @@ from proxyguard.audit.resolve import (
     loss_measures,
     reference_policies,
 )
-from proxyguard.audit.score_shares import check_answers
-from proxyguard.audit.sequential_claim import check_sequential, sequential_predicate
+from proxyguard.audit.score import agree, check_answers
+from proxyguard.audit.sequential import check_sequential, sequential_predicate
 from proxyguard.audit.stated import doubts
 from proxyguard.audit.target import check_seed
 from proxyguard.audit.verify import Scope, Verification, step
+from proxyguard.documents.canonical import digest
 from proxyguard.documents.certificate import Correction
 from proxyguard.documents.evidence import Diagnostics, Evidence, FixedEvidence, GroupEvidence
-from proxyguard.documents.grant import GrantStatement
 from proxyguard.documents.ledger import (
     Amended,
     Certified,
     Corrected,
     Developed,
     Frozen,
+    GrantStatement,
     Opened,
 )
 from proxyguard.documents.registry import DrawnMechanism, Facts, GivenMechanism, Registry
 from proxyguard.documents.releases import ReleaseManifest
-from proxyguard.draw.code import installed_version
+from proxyguard.draw.catalog import installed_version
 from proxyguard.errors import SealError, UntrustedCode
 from proxyguard.evidence.record import Sizes, check_counts, derived_record, read_evidence
 from proxyguard.losses.cell import Reading
 from proxyguard.registry.declaration import Declaration, Member, read_declaration
 from proxyguard.registry.parts import MechanismPart
-from proxyguard.seal.canonical import digest
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Schedule, Stage
 

@@ -14,13 +14,19 @@ from proxyguard.certificate import wording
 from proxyguard.certificate.mechanism import Certificate, FamilyCertificate, decide
 from proxyguard.errors import LossMismatch, LossOutOfBounds, RegistryError, UnsupportedDesign
 from proxyguard.evidence.releases import ReleaseEvidence, gather_evidence
-from proxyguard.losses.array import LossArray, LossBatches, Losses, LossStream, as_losses
 from proxyguard.losses.cell import Reading
-from proxyguard.losses.read import check_records
+from proxyguard.losses.read import (
+    LossArray,
+    LossBatches,
+    Losses,
+    LossStream,
+    as_losses,
+    check_records,
+)
 from proxyguard.losses.records import Records, same_labels
 from proxyguard.modes.catalog import Choices, mechanism_claim, own_batch_modes
 from proxyguard.modes.claim import Claim, Levels, MechanismClaim
-from proxyguard.modes.decision import Decision
+from proxyguard.modes.evidence import Decision
 from proxyguard.registry.budget import family_shares
 from proxyguard.registry.design import Design, as_design
 from proxyguard.registry.numbers import as_seed

@@ -12,13 +12,12 @@ import numpy as np
 from proxyguard.certificate import wording
 from proxyguard.evidence.releases import ReleaseEvidence
 from proxyguard.exact.multiplicity import holm, holm_adjusted
-from proxyguard.modes.bound import ReliabilityBound
 from proxyguard.modes.claim import MechanismClaim
 from proxyguard.modes.count import ValidCount
-from proxyguard.modes.decision import Decision
+from proxyguard.modes.evidence import Decision, ReliabilityBound
 from proxyguard.pages import fragment_of, page_of
 from proxyguard.registry.budget import Budget
-from proxyguard.registry.choices import Family
+from proxyguard.registry.test import Family
 
 if TYPE_CHECKING:
     import pandas as pd

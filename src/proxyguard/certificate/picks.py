@@ -14,7 +14,7 @@ from typing import Any
 from proxyguard.certificate.wording import confidence
 from proxyguard.evidence.releases import ReleaseEvidence
 from proxyguard.modes.count import ValidCount, calibrated_evalues
-from proxyguard.registry.picks import Picks
+from proxyguard.registry.parts import Picks
 
 RESTS_ON = "theory section 3, any subset of the releases, by the mixture calibrator"
 

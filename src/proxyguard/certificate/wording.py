@@ -7,17 +7,15 @@ from fractions import Fraction
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any
 
-from proxyguard.modes.bound import ReliabilityBound
-from proxyguard.modes.decision import Decision
-from proxyguard.registry.choices import Bound
+from proxyguard.modes.evidence import Decision, ReliabilityBound
 from proxyguard.registry.design import Clustered
 from proxyguard.registry.requirement import Form, Requirement
+from proxyguard.registry.test import Bound
 
 if TYPE_CHECKING:
-    from proxyguard.certificate.certify_releases import ReleaseCertificate
     from proxyguard.certificate.mechanism import Certificate, FamilyCertificate
-    from proxyguard.certificate.sequential import SequentialAudit
-    from proxyguard.certificate.stream import CandidateStream
+    from proxyguard.certificate.releases import ReleaseCertificate
+    from proxyguard.certificate.sequential import CandidateStream, SequentialAudit
     from proxyguard.evidence.releases import ReleaseEvidence
 
 ASSERTED = "choices asserted by the caller: nothing was registered or sealed before the losses"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from proxyguard.cli import show
-from proxyguard.cli.options import (
+from proxyguard.cli.show import (
     AskPassphrase,
     Data,
     Folder,
@@ -111,7 +111,7 @@ def grant(
 
     The target's records are fingerprinted into your own home, and refused if they are known.
     """
-    from proxyguard.seal.keys import SigningKey
+    from proxyguard.seal.crypto import SigningKey
 
     if make_key:
         SigningKey.create().save(key)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from proxyguard.cli import show
-from proxyguard.cli.options import (
+from proxyguard.cli.show import (
     AskPassphrase,
     Data,
     Folder,
@@ -173,8 +173,8 @@ def verify(
 
 def status(folder: Folder, json: Json = False) -> None:
     """Say where the audit stands and what comes next."""
+    from proxyguard.audit.audit import status_of
     from proxyguard.audit.folder import AuditFolder
-    from proxyguard.audit.status import status_of
 
     found = status_of(AuditFolder(folder))
     if json:
@@ -216,7 +216,7 @@ def log(folder: Folder, json: Json = False) -> None:
 
 def doctor(home: Home = None, json: Json = False) -> None:
     """Say what this machine has: versions, keys, the lineage store, a disk that can be locked."""
-    from proxyguard.audit.doctor import examine
+    from proxyguard.audit.stated import examine
 
     found = examine(home)
     if json:

@@ -22,9 +22,11 @@ from typing import Any, NoReturn, TextIO, cast
 
 import typer
 
-from proxyguard.cli import decide, demo, look, options, plan, prepare, show
+from proxyguard.cli import decide, look, plan, prepare, show
+from proxyguard.cli import prepare as demo
+from proxyguard.cli import show as options
 from proxyguard.errors import ProxyGuardError
-from proxyguard.report.printable import printable
+from proxyguard.printable import printable
 
 app = typer.Typer(
     name="proxyguard",
@@ -103,7 +105,7 @@ def _say_interrupted(interrupted: Interrupted, command: list[str]) -> None:
     """Say what ended the command, what is kept, and what to type."""
     kept = "what was recorded is kept"
     if options.audits:
-        from proxyguard.audit.status import kept_words
+        from proxyguard.audit.audit import kept_words
 
         try:
             kept = kept_words(options.audits[-1].folder)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from proxyguard.cli import show
-from proxyguard.cli.options import Data, Home, Json, Workers, audit_of
+from proxyguard.cli.show import Data, Home, Json, Workers, audit_of
 
 if TYPE_CHECKING:
     from proxyguard.plan.law import Law
@@ -152,8 +152,7 @@ def plan(
 def _plan_one(law: Law, question: Question, stressed: bool, seed: int, progress: Any) -> Any:
     from proxyguard.plan.recommend import recommend
     from proxyguard.plan.report import PlanReport
-    from proxyguard.plan.sequential import default_looks, forecast
-    from proxyguard.plan.stress import stress
+    from proxyguard.plan.stress import default_looks, forecast, stress
 
     found = recommend(law, question, seed=seed, progress=progress)
     chosen = found.chosen.plan
@@ -203,7 +202,7 @@ def _law(
     parts = [_parts(text) for text in require]
     requirements = [_requirement(part) for part in parts]
     if losses is not None:
-        from proxyguard.audit.loss_file import read_loss_file
+        from proxyguard.audit.requirements import read_loss_file
 
         given = read_loss_file(losses, None)
         names = [r.name for r in requirements]
@@ -269,7 +268,7 @@ def _number(text: str, what: str) -> float:
 
 
 def _draw(found: dict[str, Any], picture: Path, seed: int, progress: Any) -> None:
-    from proxyguard.plan.picture import draw, surfaces
+    from proxyguard.plan.report import draw, surfaces
 
     for index, one in enumerate(found.values()):
         if not one.hopeless:

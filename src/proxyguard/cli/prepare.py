@@ -1,4 +1,7 @@
-"""Verbs before anything is drawn: init, check, seal, register, amend, schema."""
+"""Verbs before anything is drawn: init, check, seal, register, amend, schema.
+
+The demonstration: a whole audit with three mechanisms and three verdicts.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from proxyguard.cli import show
-from proxyguard.cli.options import (
+from proxyguard.cli.show import (
     AskPassphrase,
     Data,
     Folder,
@@ -89,7 +92,7 @@ def seal(
         show.say(f"{name}: {member.records:,} records sealed; development {member.development}")
         show.say(f"    Means are over {member.estimand}.")
         show.say(f"    Commitment {member.commitment}")
-    from proxyguard.audit.claim_status import lineage_words
+    from proxyguard.audit.reserve import lineage_words
 
     show.say(f"Lineage: {lineage_words(sealing.record.lineage)}.")
     for line in sealing.warnings:
@@ -167,3 +170,26 @@ def _show_limits(registration: Registration) -> None:
     for one in registration.limits:
         slack = "" if one.slack is None else f", slack {one.slack}"
         show.say(f"{one.member}: {one.requirement}: limit {one.limit}{slack} ({one.rule})")
+
+
+def demo(
+    folder: Annotated[
+        Path, typer.Option("--dir", help="Where the demonstration is put.", metavar="DIR")
+    ] = Path("demo-audit"),
+    json: Json = False,
+) -> None:
+    """Run a whole audit on embedded data: one mechanism validated, one not, one in between."""
+    from proxyguard.audit.demo import run_demo
+
+    with show.bars(json) as progress:
+        place, certificate, good = run_demo(folder, progress, None if json else show.say)
+    if json:
+        show.give({"folder": str(place), "verified": good, "certificate": certificate.to_dict()})
+        return
+    show.say()
+    show.show_outcome(place, certificate)
+    show.say()
+    show.say(f"Report:  {place / 'report.html'}")
+    show.say(f"Check:   proxyguard verify {place}   -> {'everything holds' if good else 'BROKEN'}")
+    if not good:
+        raise typer.Exit(show.Exit.BROKEN)

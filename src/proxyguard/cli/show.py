@@ -3,6 +3,8 @@
 Nothing else in `cli` writes: whatever a folder chose, a file's name, a reason, a mechanism, goes
 through `say`, `complain`, `give` or `bars`, and there through one escaping function. No text
 can move the cursor, hide or colour what stands beside it, or begin a line of its own.
+
+The options that verbs share.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from contextlib import contextmanager
 from enum import IntEnum
 from math import ceil, floor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from proxyguard.errors import (
     Busy,
@@ -26,16 +30,19 @@ from proxyguard.errors import (
     StageError,
     Unprotected,
 )
-from proxyguard.modes.decision import Decision
-from proxyguard.report.printable import printable, write_line
+from proxyguard.modes.evidence import Decision
+from proxyguard.printable import printable, write_line
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
+    from proxyguard.audit.audit import StandingVerdict, Status
     from proxyguard.audit.outcome import SealedCertificate
     from proxyguard.audit.resolve import Progress
-    from proxyguard.audit.status import StandingVerdict, Status
     from proxyguard.documents.canonical import Plain
+
+if TYPE_CHECKING:
+    from proxyguard.audit.audit import Audit
 
 
 class Exit(IntEnum):
@@ -137,8 +144,8 @@ def _by_number(letter: str) -> str:
 
 def show_outcome(folder: Path, certificate: SealedCertificate) -> None:
     """Print what an audit ended with, and who attests to the opening."""
+    from proxyguard.audit.audit import status_of
     from proxyguard.audit.folder import AuditFolder
-    from proxyguard.audit.status import status_of
 
     found = status_of(AuditFolder(folder))
     show_verdicts(found.verdicts)
@@ -206,7 +213,7 @@ def _verdict_lines(verdict: StandingVerdict) -> Iterator[str]:
 def _interval_lines(verdict: StandingVerdict, lower: float, target: float) -> Iterator[str]:
     # Here and not above: they need numpy, and most of the command line does not.
     from proxyguard.certificate.wording import percent
-    from proxyguard.report.parts import range_words
+    from proxyguard.report.sources import range_words
 
     top = 1.0 if verdict.upper is None else verdict.upper
     if lower <= top:
@@ -273,3 +280,46 @@ def bars(quiet: bool) -> Iterator[Progress]:
             progress.update(known[what], completed=done, total=total)
 
         yield advance
+
+
+Folder = Annotated[Path, typer.Argument(help="The audit folder.", metavar="DIR")]
+Json = Annotated[bool, typer.Option("--json", help="Print plain values instead of words.")]
+Home = Annotated[
+    Path | None,
+    typer.Option(
+        "--home", envvar="PROXYGUARD_HOME", help="Where keys and the lineage store are kept."
+    ),
+]
+Data = Annotated[
+    list[Path] | None, typer.Option("--data", help="A folder with the declared files; repeatable.")
+]
+Workers = Annotated[
+    int | None, typer.Option("--workers", min=1, help="Processes that draw at once.")
+]
+KeyFile = Annotated[
+    Path | None, typer.Option("--key-file", help="The key file of the target, if not in --home.")
+]
+AskPassphrase = Annotated[
+    bool, typer.Option("--passphrase", help="Ask for the target's passphrase.")
+]
+
+audits: list[Audit] = []
+"""Those that this command is about, for what is said when it is interrupted."""
+
+
+def audit_of(
+    folder: Path, home: Path | None, data: list[Path] | None, workers: int | None, progress: Any
+) -> Audit:
+    """Return the audit that a command is about."""
+    from proxyguard.audit.audit import Audit
+
+    audits.append(Audit(folder, home=home, data=data or (), workers=workers, progress=progress))
+    return audits[-1]
+
+
+def ask_passphrase(wanted: bool, *, confirm: bool = False) -> str | None:
+    """Ask for a passphrase without showing it."""
+    if not wanted:
+        return None
+    words: str = typer.prompt("Passphrase", hide_input=True, confirmation_prompt=confirm)
+    return words

@@ -14,13 +14,11 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from proxyguard.documents.certificate import Advice, Correction, Envelope, Statement
+from proxyguard.documents.certificate import Advice, Correction, Envelope, ReportDocument, Statement
 from proxyguard.documents.evidence import FixedEvidence, SequentialEvidence
-from proxyguard.documents.grant import Grant, SealedHeader
-from proxyguard.documents.ledger import Body, SignedEntry
+from proxyguard.documents.ledger import Body, Grant, SealedHeader, SignedEntry
 from proxyguard.documents.registry import Registry
 from proxyguard.documents.releases import ReleaseManifest
-from proxyguard.documents.report import ReportDocument
 from proxyguard.registry.declaration import Declaration
 
 KINDS: dict[str, Any] = {

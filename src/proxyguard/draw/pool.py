@@ -29,7 +29,7 @@ from proxyguard.draw.answers import (
 from proxyguard.draw.confine import HardLinks
 from proxyguard.draw.processes import end_family
 from proxyguard.errors import DrawError, RegistryError, UnansweredDraw
-from proxyguard.report.printable import write_line
+from proxyguard.printable import write_line
 from proxyguard.seal.journal import NAME
 
 THREADS = (

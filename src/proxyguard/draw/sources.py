@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from proxyguard.documents.canonical import canonical_bytes, digest
 from proxyguard.documents.registry import ReleaseFile as RegisteredFile
 from proxyguard.documents.releases import FailedDraw, MadeDraw
 from proxyguard.draw.answers import Told
@@ -27,10 +28,8 @@ from proxyguard.draw.catalog import load_attribute, load_generator, origin
 from proxyguard.draw.confine import allowed_paths
 from proxyguard.draw.protocol import Learner, ReleaseFile
 from proxyguard.errors import DrawError, ProxyGuardError, RegistryError, SealError, TableError
-from proxyguard.seal.canonical import canonical_bytes, digest
-from proxyguard.seal.inside import sha256_plain
-from proxyguard.tables.content import Schema
-from proxyguard.tables.files import read_file
+from proxyguard.seal.storage import sha256_plain
+from proxyguard.tables.files import Schema, read_file
 
 SHOWN = 8
 """How many differences a message names."""

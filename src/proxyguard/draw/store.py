@@ -6,8 +6,7 @@ import hashlib
 from pathlib import Path
 
 from proxyguard.errors import DigestMismatch, SealError
-from proxyguard.seal.inside import OBJECT, is_address, read_inside
-from proxyguard.seal.storage import LEFTOVER, write_inside
+from proxyguard.seal.storage import LEFTOVER, OBJECT, is_address, read_inside, write_inside
 
 
 class Store:

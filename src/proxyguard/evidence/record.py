@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from proxyguard.documents.evidence import ColumnRecord, Derived, GroupEvidence
 from proxyguard.errors import SealError
-from proxyguard.evidence.disclosure import is_published
-from proxyguard.evidence.releases import ReleaseEvidence, evidence_of
+from proxyguard.evidence.releases import ReleaseEvidence, evidence_of, is_published
 from proxyguard.exact.rounding import GUARD
 from proxyguard.losses.cell import Column, Reading, share_column
 from proxyguard.registry.design import Clustered, Sampling, Stratified

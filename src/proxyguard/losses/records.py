@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.errors import LossMismatch
 from proxyguard.registry.design import Clustered, Design, Iid, Stratified, WithoutReplacement
-from proxyguard.registry.value import canonical_label
+from proxyguard.registry.numbers import canonical_label
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -20,10 +20,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from proxyguard.errors import RegistryError, SealError, UntrustedCode
-from proxyguard.models.bayes import BayesModel
-from proxyguard.models.linear import LinearModel
+from proxyguard.models.learned import BayesModel, LinearModel, TreeModel
 from proxyguard.models.npy import MAGIC, read_content
-from proxyguard.models.trees import TreeModel
 
 Model: TypeAlias = LinearModel | TreeModel | BayesModel
 KINDS: dict[str, type[LinearModel] | type[TreeModel] | type[BayesModel]] = {

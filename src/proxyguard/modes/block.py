@@ -12,10 +12,9 @@ import numpy as np
 from proxyguard.errors import LossMismatch, RegistryError
 from proxyguard.exact.contamination import block_radius
 from proxyguard.modes import planning
-from proxyguard.modes.bound import ReliabilityBound, rescale
 from proxyguard.modes.claim import Levels, Requirements, Tests, read_by
 from proxyguard.modes.direct import slack_objections
-from proxyguard.modes.evidence import Evidence
+from proxyguard.modes.evidence import Evidence, ReliabilityBound, rescale
 from proxyguard.modes.planning import (
     Array,
     Asked,
@@ -35,8 +34,7 @@ from proxyguard.registry import budget as budgets
 from proxyguard.registry.budget import Budget
 from proxyguard.registry.design import Clustered, Design
 from proxyguard.registry.numbers import MOST_RECORDS, whole
-from proxyguard.registry.scores import block_ceiling, block_witnesses
-from proxyguard.registry.test import ComponentTest
+from proxyguard.registry.test import ComponentTest, block_ceiling, block_witnesses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

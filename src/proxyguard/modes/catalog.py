@@ -22,9 +22,8 @@ from proxyguard.modes.named import Named
 from proxyguard.modes.planning import Planned
 from proxyguard.modes.releases import Releases
 from proxyguard.modes.smooth import Smooth
-from proxyguard.registry.choices import Bound, Family, Score
 from proxyguard.registry.numbers import Level
-from proxyguard.registry.test import ComponentTest
+from proxyguard.registry.test import Bound, ComponentTest, Family, Score
 
 MODES: tuple[type[Claim], ...] = (
     Direct,  # Theorem 6; theory section 2

@@ -18,15 +18,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from proxyguard.errors import RegistryError, UnsupportedDesign
 from proxyguard.exact.betting import STAKES
-from proxyguard.modes.bound import ReliabilityBound
-from proxyguard.modes.evidence import Evidence
+from proxyguard.modes.evidence import Evidence, ReliabilityBound
 from proxyguard.registry.budget import Budget
-from proxyguard.registry.choices import Family
 from proxyguard.registry.design import Design, Iid
-from proxyguard.registry.numbers import Level, listed, member, share
+from proxyguard.registry.numbers import Level, alike_names, listed, member, share
 from proxyguard.registry.requirement import Requirement
-from proxyguard.registry.test import ComponentTest, default_test
-from proxyguard.registry.value import alike_names
+from proxyguard.registry.test import ComponentTest, Family, default_test
 
 if TYPE_CHECKING:
     from proxyguard.modes.count import ValidCount

@@ -7,9 +7,8 @@ from fractions import Fraction
 from typing import ClassVar
 
 from proxyguard.exact.multiplicity import Dependence, tail_fisher_count, tail_simes_count
-from proxyguard.modes.bound import ReliabilityBound, from_count
 from proxyguard.modes.claim import Levels, Requirements, Tests, choice, word
-from proxyguard.modes.evidence import Evidence
+from proxyguard.modes.evidence import Evidence, ReliabilityBound, from_count
 from proxyguard.modes.violation import HolmViolations
 from proxyguard.registry import budget as budgets
 from proxyguard.registry.budget import Budget

@@ -20,9 +20,8 @@ from proxyguard.exact.evalues import (
 )
 from proxyguard.exact.planning import least_releases_named
 from proxyguard.modes import planning
-from proxyguard.modes.bound import ReliabilityBound, from_count
 from proxyguard.modes.claim import Levels, Requirements, Tests, level, optional_level, read_by, word
-from proxyguard.modes.evidence import Evidence
+from proxyguard.modes.evidence import Evidence, ReliabilityBound, from_count
 from proxyguard.modes.planning import (
     Asked,
     AuditPlan,

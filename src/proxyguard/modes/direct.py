@@ -27,9 +27,8 @@ from proxyguard.exact.sharp import (
     sharp_pvalue,
 )
 from proxyguard.modes import planning
-from proxyguard.modes.bound import ReliabilityBound, rescale
 from proxyguard.modes.claim import Levels, Requirements, Tests, choice, level, optional_level
-from proxyguard.modes.evidence import DirectEvidence, Evidence
+from proxyguard.modes.evidence import DirectEvidence, Evidence, ReliabilityBound, rescale
 from proxyguard.modes.planning import (
     Asked,
     AuditPlan,
@@ -41,15 +40,12 @@ from proxyguard.modes.planning import (
 )
 from proxyguard.modes.violation import ScoredViolations
 from proxyguard.plan.law import Law
-from proxyguard.plan.targets import Targets
-from proxyguard.plan.two_valued import most_accepted
+from proxyguard.plan.targets import Targets, most_accepted
 from proxyguard.registry import budget as budgets
 from proxyguard.registry.budget import Budget
-from proxyguard.registry.choices import Bound, Score
 from proxyguard.registry.design import Clustered, Design, Sampling
 from proxyguard.registry.requirement import Requirement
-from proxyguard.registry.scores import slack_scores
-from proxyguard.registry.test import ComponentTest
+from proxyguard.registry.test import Bound, ComponentTest, Score, slack_scores
 
 
 def score_by_pvalue(evidence: Evidence, *, threshold: float) -> DirectEvidence:

@@ -10,7 +10,6 @@ from typing import ClassVar
 import numpy as np
 
 from proxyguard.modes import planning
-from proxyguard.modes.bound import ReliabilityBound
 from proxyguard.modes.claim import (
     Levels,
     Requirements,
@@ -21,7 +20,7 @@ from proxyguard.modes.claim import (
     optional_level,
 )
 from proxyguard.modes.direct import Direct
-from proxyguard.modes.evidence import Evidence
+from proxyguard.modes.evidence import Evidence, ReliabilityBound
 from proxyguard.modes.named import Named
 from proxyguard.modes.planning import (
     Array,
@@ -38,10 +37,9 @@ from proxyguard.modes.violation import HolmViolations
 from proxyguard.plan.law import Law
 from proxyguard.plan.targets import Targets
 from proxyguard.registry.budget import Budget, hybrid_budget
-from proxyguard.registry.choices import Bound, Score
 from proxyguard.registry.design import Design
 from proxyguard.registry.numbers import Level
-from proxyguard.registry.test import ComponentTest
+from proxyguard.registry.test import Bound, ComponentTest, Score
 
 
 def certify_hybrid(

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from proxyguard.exact.multiplicity import holm
 from proxyguard.exact.planning import least_releases_named
 from proxyguard.modes import planning
-from proxyguard.modes.bound import ReliabilityBound, from_count
 from proxyguard.modes.claim import Levels, Requirements
-from proxyguard.modes.evidence import Evidence
+from proxyguard.modes.evidence import Evidence, ReliabilityBound, from_count
 from proxyguard.modes.planning import (
     Array,
     Asked,

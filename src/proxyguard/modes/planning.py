@@ -36,8 +36,7 @@ from proxyguard.exact.rounding import GUARD
 from proxyguard.exact.sharp import critical_count, default_threshold, largest_threshold
 from proxyguard.modes.claim import Claim, Levels, MechanismClaim, Requirements
 from proxyguard.plan.law import Law
-from proxyguard.plan.targets import Targets
-from proxyguard.plan.two_valued import count_pvalues
+from proxyguard.plan.targets import Targets, count_pvalues
 from proxyguard.registry.design import Design, Iid, Stratified
 from proxyguard.registry.numbers import Level
 from proxyguard.registry.requirement import Requirement

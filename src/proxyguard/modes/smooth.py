@@ -14,10 +14,9 @@ from proxyguard.exact.mean import kl_mean_lower
 from proxyguard.exact.rounding import weaken_lower
 from proxyguard.exact.sharp import smooth_lower, smooth_pvalue
 from proxyguard.modes import planning
-from proxyguard.modes.bound import ReliabilityBound, rescale
 from proxyguard.modes.claim import Levels, Requirements, Tests, choice, level
 from proxyguard.modes.direct import direct_budget, slack_objections
-from proxyguard.modes.evidence import Evidence
+from proxyguard.modes.evidence import Evidence, ReliabilityBound, rescale
 from proxyguard.modes.planning import (
     Array,
     Asked,
@@ -33,10 +32,14 @@ from proxyguard.modes.violation import ScoredViolations
 from proxyguard.plan.law import Law
 from proxyguard.plan.targets import Targets
 from proxyguard.registry.budget import Budget
-from proxyguard.registry.choices import Bound
 from proxyguard.registry.design import Design, Sampling
-from proxyguard.registry.scores import ramp_ceiling, ramp_scores, ramp_sensitivity
-from proxyguard.registry.test import ComponentTest
+from proxyguard.registry.test import (
+    Bound,
+    ComponentTest,
+    ramp_ceiling,
+    ramp_scores,
+    ramp_sensitivity,
+)
 
 RAMPS = (0.3, 0.6, 1.0)
 """Ramp widths that are tried, as shares of the cutoff's distance to the lower bound."""

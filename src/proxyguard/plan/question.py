@@ -1,7 +1,11 @@
-"""What a planner is asked: which claim, which sizes are open, and what they cost."""
+"""What a planner is asked: which claim, which sizes are open, and what they cost.
+
+The ways to audit that a planner compares, one mode after the other.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import floor
@@ -10,11 +14,13 @@ import numpy as np
 
 from proxyguard.errors import RegistryError
 from proxyguard.modes.catalog import planned_mode, planned_names
-from proxyguard.modes.planning import Planned, oracle_releases
+from proxyguard.modes.planning import Planned, Setting, Way, oracle_releases
+from proxyguard.plan.law import Law
 from proxyguard.registry.design import Design, Iid, Sampling, as_design
 from proxyguard.registry.numbers import MOST_DRAWS, Level, listed, members, real, share, whole
 from proxyguard.registry.numbers import MOST_RECORDS as LARGEST_TARGET
-from proxyguard.registry.test import ComponentTest
+from proxyguard.registry.requirement import Requirement
+from proxyguard.registry.test import ComponentTest, default_test
 
 SIZES = 9
 """Numbers of draws, and of records, that a search tries along one axis."""
@@ -167,3 +173,25 @@ class Question:
 def geometric(low: int, high: int, count: int) -> list[int]:
     """Return whole numbers from low to high in equal ratios, both ends included."""
     return sorted({int(x) for x in np.rint(np.geomspace(low, high, count))} | {low, high})
+
+
+def ways(question: Question, requirements: Sequence[Requirement]) -> list[Way]:
+    """Return every way that the design and the losses allow.
+
+    On two-valued losses the randomised binomial test is the binomial one, and is left out.
+    """
+    two_valued = all(r.two_valued for r in requirements)
+    tests: list[ComponentTest | None] = [
+        test
+        for test in question.offered()
+        if not any(test.objections(question.design, r) for r in requirements)
+        and not (test is ComponentTest.RANDOMIZED_BINOMIAL and two_valued)
+    ]
+    if len({default_test(question.design, r) for r in requirements}) > 1:
+        tests.insert(0, None)  # the declared losses differ, and so do their default tests
+    return [way for kind in question.kinds for way in kind.ways(question, tests)]
+
+
+def settings(way: Way, question: Question, law: Law, n: int, releases: int) -> Iterator[Setting]:
+    """Yield the plans of one way at one size, with the requirements' slacks and ramps."""
+    return way.kind.settings(way, question, law, n, releases)

@@ -14,11 +14,13 @@ from pydantic import Field, ValidationError, model_validator
 
 from proxyguard.errors import RegistryError
 from proxyguard.registry.fields import DeclarationPart, Name, Text
+from proxyguard.registry.numbers import alike_names
 from proxyguard.registry.parts import (
     ClaimPart,
     Development,
     Disclosure,
     MechanismPart,
+    Picks,
     Pilot,
     PilotRule,
     PlanPart,
@@ -28,9 +30,7 @@ from proxyguard.registry.parts import (
     Roles,
     Secondary,
 )
-from proxyguard.registry.picks import Picks
 from proxyguard.registry.target import StratifiedDesign, Target
-from proxyguard.registry.value import alike_names
 
 FORMAT = 1
 MOST_DRAWS_IN_ALL = 1_000_000

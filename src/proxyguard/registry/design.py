@@ -20,8 +20,15 @@ from fractions import Fraction
 from typing import Any
 
 from proxyguard.errors import RegistryError
-from proxyguard.registry.numbers import MOST_POOL, MOST_RECORDS, exact, flag, is_whole, whole
-from proxyguard.registry.value import canonical_label
+from proxyguard.registry.numbers import (
+    MOST_POOL,
+    MOST_RECORDS,
+    canonical_label,
+    exact,
+    flag,
+    is_whole,
+    whole,
+)
 
 
 class Sampling(Enum):

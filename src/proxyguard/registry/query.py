@@ -11,8 +11,8 @@ from math import comb
 from pydantic import Field, StrictStr, model_validator
 
 from proxyguard.registry.fields import Count, Decimal, DeclarationPart, Name, number
+from proxyguard.registry.numbers import canonical_value
 from proxyguard.registry.requirement import check_range
-from proxyguard.registry.value import canonical_value
 
 MOST_TABLES = 10_000
 """Marginals of one query."""

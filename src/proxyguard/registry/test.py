@@ -1,12 +1,21 @@
 """The component tests by name: which designs and losses each one covers.
 
 A name never changes its meaning; a different test is a new name.
+
+Ramp and block scores of registered requirements, and what an invalid release can reach.
+
+The words of a claim that several modes share: bound, score, family.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 
+import numpy as np
+from numpy.typing import NDArray
+
+from proxyguard.exact import contamination
 from proxyguard.registry.design import Clustered, Design, Sampling
 from proxyguard.registry.requirement import Requirement
 
@@ -97,3 +106,80 @@ def default_test(design: Design, requirement: Requirement) -> ComponentTest:
     if counted and not isinstance(design, Clustered):
         return ComponentTest.BINOMIAL
     return ComponentTest.BETTING if design.sampling is Sampling.IID else ComponentTest.BENTKUS
+
+
+Array = NDArray[np.float64]
+Requirements = Sequence[Requirement]
+
+
+def slack_scores(requirements: Requirements, means: Array) -> NDArray[np.bool_]:
+    """Return which sample means, last axis the requirements, all keep their cutoffs (Eq. (10))."""
+    return contamination.slack_score(means, _cutoffs(requirements))
+
+
+def ramp_scores(requirements: Requirements, means: Array) -> Array:
+    """Return the ramp scores of sample means, whose last axis is the requirements (Eq. (18))."""
+    return contamination.ramp_score(means, _cutoffs(requirements), _ramps(requirements))
+
+
+def ramp_ceiling(requirements: Requirements, n: int) -> float:
+    """Return ``kappa_h``: the mean ramp score that an invalid release can have, at most."""
+    return max(
+        contamination.ramp_ceiling(r.unit_cutoff, r.unit_ramp, r.unit_limit, n)
+        for r in requirements
+    )
+
+
+def ramp_sensitivity(requirements: Requirements, n: int) -> float:
+    """Return ``rho_h``: how far one record can move a ramp score."""
+    return contamination.ramp_sensitivity(_ramps(requirements), n)
+
+
+def block_witnesses(requirements: Requirements, means: Array) -> Array:
+    """Return the scores of block means: ramped where every ramp is registered, else hard."""
+    if _ramped(requirements):
+        return ramp_scores(requirements, means)
+    return slack_scores(requirements, means).astype(np.float64)
+
+
+def block_ceiling(requirements: Requirements, size: int) -> float:
+    """Return ``kappa_m``: the mean score that an invalid release can have on a block."""
+    if _ramped(requirements):
+        return ramp_ceiling(requirements, size)
+    return max(
+        contamination.chernoff_ceiling(r.unit_cutoff, r.unit_limit, size) for r in requirements
+    )
+
+
+def _cutoffs(requirements: Requirements) -> Array:
+    return np.array([r.unit_cutoff for r in requirements])
+
+
+def _ramps(requirements: Requirements) -> Array:
+    return np.array([r.unit_ramp for r in requirements])
+
+
+def _ramped(requirements: Requirements) -> bool:
+    return all(r.ramp is not None for r in requirements)
+
+
+class Bound(Enum):
+    """How contamination by invalid releases is accounted for."""
+
+    PAPER = "paper"  # as published
+    RESCALED = "rescaled"  # only invalid releases contaminate
+    SHARP = "sharp"  # no split between draws and target
+
+
+class Score(Enum):
+    """What makes a release score favorably."""
+
+    PVALUE = "pvalue"  # its p-value is at most the threshold
+    SLACK = "slack"  # every mean is at most its cutoff, Eq. (10)
+
+
+class Family(Enum):
+    """What is certified for several mechanisms at once."""
+
+    DECISIONS = "decisions"  # familywise decisions, by Holm
+    BOUNDS = "bounds"  # simultaneous bounds, at local levels that sum to the budget

@@ -16,9 +16,8 @@ from proxyguard.documents.canonical import Plain
 from proxyguard.documents.certificate import MechanismVerdict, SequentialVerdict, VerdictRecord
 from proxyguard.errors import RegistryError
 from proxyguard.report.content import Report
-from proxyguard.report.parts import Table, Verdict, cut
 from proxyguard.report.provenance import lost_guarantee
-from proxyguard.report.sources import Sources
+from proxyguard.report.sources import Sources, Table, Verdict, cut
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,8 +23,7 @@ from proxyguard.documents.certificate import (
     VerdictRecord,
 )
 from proxyguard.documents.evidence import GroupEvidence
-from proxyguard.report.parts import Table, Verdict, amount, cut
-from proxyguard.report.sources import Sources
+from proxyguard.report.sources import Sources, Table, Verdict, amount, cut
 
 MOST_ROWS = 100
 """Requirements that a table on a page has room for."""

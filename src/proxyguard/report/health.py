@@ -15,10 +15,9 @@ from proxyguard.documents.ledger import Committed, Developed, Favored, Judged, L
 from proxyguard.documents.registry import Facts
 from proxyguard.documents.releases import AnyDraw, DrawnRelease, GivenRelease
 from proxyguard.exact.sequential import sharp_boundary
-from proxyguard.registry.choices import Bound
 from proxyguard.registry.parts import ClaimPart
-from proxyguard.report.parts import Table
-from proxyguard.report.sources import Sources
+from proxyguard.registry.test import Bound
+from proxyguard.report.sources import Sources, Table
 from proxyguard.seal.ledger import Entry
 
 Ledger = Sequence[Entry[LedgerBody]]

@@ -2,34 +2,231 @@
 
 Text written by users reaches the page through autoescape, and the picker's data through a
 JSON element in which no character can end it.
+
+What every page is rendered by: templates, styles, the policy, and what may enter a page.
+
+Every release of every group as a table, and what a page needs to bound a choice of them.
+
+A report as Markdown.
 """
 
 from __future__ import annotations
 
+import json
+import re
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from proxyguard.report.compare import Comparison
-from proxyguard.report.content import Report, Table, Verdict
-from proxyguard.report.evidence import bounds_words
-from proxyguard.report.picker import release_lists
-from proxyguard.report.pictures.gather import (
+from proxyguard.certificate.wording import confidence
+from proxyguard.documents.canonical import Plain
+from proxyguard.documents.certificate import PickGroup
+from proxyguard.documents.evidence import GroupEvidence
+from proxyguard.printable import printable
+from proxyguard.report import picture as look
+from proxyguard.report.charts import (
+    WORDS,
     budget_pictures,
     decision_pictures,
     drawn_requirements,
     interval_of,
     requirement_pictures,
+    verdict_icon,
     waterfalls_of,
 )
-from proxyguard.report.pictures.picture import Picture
-from proxyguard.report.pictures.svg import to_icon, to_svg
-from proxyguard.report.pictures.verdict import WORDS, verdict_icon
-from proxyguard.report.rendering import render_fragment, render_page, safe_json
-from proxyguard.report.sources import Sources
+from proxyguard.report.compare import Comparison
+from proxyguard.report.content import Report, Verdict
+from proxyguard.report.drawing import to_icon, to_svg
+from proxyguard.report.evidence import bounds_words, left_out, nearest_limits
+from proxyguard.report.picture import Picture, decimals, evalue_words, plain
+from proxyguard.report.sources import Sources, Table
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+    from markupsafe import Markup
 
 if TYPE_CHECKING:
     from markupsafe import Markup
+
+
+LONG = 28
+"""Letters of a word that a narrow column may break."""
+NUMBER = re.compile(r"[-+]?[\d,.]+(e[-+]?\d+)?( %)?")
+
+
+def render_page(template: str, **values: Any) -> str:
+    """Return a page under a policy that allows its own style and script, and nothing else."""
+    from markupsafe import Markup
+
+    css, script = page_css(), _asset("page.js")
+    policy = (
+        f"default-src 'none'; style-src '{_hash(css)}'; script-src '{_hash(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    page = environment().get_template(template)
+    return page.render(css=Markup(css), script=Markup(script), policy=policy, **values)
+
+
+def render_fragment(**values: Any) -> str:
+    """Return a piece of a page with its own style and no script."""
+    from markupsafe import Markup
+
+    return environment().get_template("fragment.html.j2").render(
+        css=Markup(fragment_css()), **values
+    )  # fmt: skip
+
+
+@cache
+def environment() -> Environment:
+    """Return where the templates are compiled: escaping always, and no undefined name."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    found = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        loader=PackageLoader("proxyguard.report"),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_visible,
+    )
+    found.filters["column_kinds"] = column_kinds
+    return found
+
+
+def _visible(value: Any) -> Any:
+    """Return text without controls that turn or hide writing; what was made as markup stays."""
+    from markupsafe import Markup
+
+    plain = isinstance(value, str) and not isinstance(value, Markup)
+    return printable(value, keep="\n\t\N{NO-BREAK SPACE}") if plain else value
+
+
+def page_css() -> str:
+    """Return the page's style: the palettes, the looks of marks, the layout."""
+    return "\n".join([fragment_css(), _asset("page.css")])
+
+
+def fragment_css() -> str:
+    """Return the style that pages and notebook cells share."""
+    return "\n".join(
+        [
+            f".pg-page, .pg-fragment {{ {look.variables('light')} }}",
+            "@media screen and (prefers-color-scheme: dark) {",
+            f".pg-page, .pg-fragment {{ {look.variables('dark')} }} }}",
+            look.css(),
+            _asset("style.css"),
+        ]
+    )
+
+
+def column_kinds(table: Table) -> list[Markup]:
+    """Return the class of every column: numbers end at one line, long words may be broken."""
+    from markupsafe import Markup
+
+    found = []
+    for place in range(len(table.columns)):
+        cells = [row[place] for row in table.rows]
+        kind = ""
+        if all(NUMBER.fullmatch(cell) for cell in cells):
+            kind = ' class="pg-number"'
+        elif any(len(word) > LONG for cell in cells for word in cell.split()):
+            kind = ' class="pg-long"'
+        found.append(Markup(kind))
+    return found
+
+
+def safe_json(value: Any) -> str:
+    """Return JSON that a script element can hold: no character of it can end the element.
+
+    >>> safe_json("</script>")
+    '"\\\\u003c/script\\\\u003e"'
+    """
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for letter in "<>&\u2028\u2029":
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    return text
+
+
+@cache
+def _asset(name: str) -> str:
+    return files("proxyguard.report").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return "sha256-" + b64encode(sha256(text.encode()).digest()).decode()
+
+
+MOST_COLUMNS = 40
+"""Requirements that a list of releases has room for."""
+
+
+def release_lists(sources: Sources) -> list[dict[str, Any]]:
+    """Return a list of releases for each group, with the picker's data where it is registered."""
+    found = []
+    for index, name in enumerate(sources.group_names, start=1):
+        group = sources.groups[name]
+        places = nearest_limits(group, MOST_COLUMNS)
+        columns, rows = _estimates(group, places)
+        chosen = None if sources.picks is None else sources.picks.mechanisms.get(name)
+        data = None
+        if sources.picks is not None and chosen is not None:
+            evalues = _evalues(group, chosen)
+            data = _data(group, chosen, evalues, sources.picks.alpha)
+            unit = Fraction(chosen.unit)
+            columns.append("e-value (at most R/alpha)")
+            for row, evalue in zip(rows, evalues, strict=True):
+                row.append(evalue_words(float(int(evalue) * unit)))
+        found.append(
+            {
+                "index": index, "name": name, "columns": columns, "rows": rows, "data": data,
+                "note": left_out(group, len(places)).strip(),
+            }
+        )  # fmt: skip
+    return found
+
+
+def _estimates(group: GroupEvidence, places: Sequence[int]) -> tuple[list[str], list[list[str]]]:
+    """Return the columns and rows of estimates, each with the digits that its limit asks for."""
+    limits = {j: float(group.limits[j]) for j in places}
+    columns = ["release"]
+    for j, limit in limits.items():
+        columns.append(f"{group.requirements[j]} (limit {plain(limit)})")
+    digits = {j: decimals(limit) for j, limit in limits.items()}
+    rows = [
+        [release, *(f"{float(estimates[j]):.{digits[j]}f}" for j in places)]
+        for release, estimates in zip(group.releases, group.derived.estimates, strict=True)
+    ]
+    return columns, rows
+
+
+def _evalues(group: GroupEvidence, chosen: PickGroup) -> list[str]:
+    """Return the recorded e-values in the order of the rows."""
+    by_release = dict(zip(chosen.releases, chosen.evalues, strict=True))
+    return [by_release[release] for release in group.releases]
+
+
+def _data(
+    group: GroupEvidence, chosen: PickGroup, evalues: list[str], alpha: str
+) -> dict[str, Plain]:
+    """Return what the page computes a choice from, and what a choice can be made by."""
+    return {
+        "alpha": list(chosen.alpha),
+        "unit": chosen.unit,
+        "evalues": evalues,
+        "sure": confidence(Fraction(alpha)),
+        "names": list(group.releases),
+        "requirements": list(group.requirements),
+        "limits": [float(limit) for limit in group.limits],
+        "estimates": [
+            [float(f"{float(estimate):.9g}") for estimate in row] for row in group.derived.estimates
+        ],
+    }
+
 
 CARDS = 12
 """Up to so many verdicts each has a card; more are counted, and listed in a table."""
@@ -201,3 +398,66 @@ def _pickers(sources: Sources) -> list[dict[str, Any]]:
         {**one, "data": None if one["data"] is None else Markup(safe_json(one["data"]))}
         for one in release_lists(sources)
     ]
+
+
+def to_markdown(report: Report) -> str:
+    """Return the report; text written by users cannot become markup."""
+    lines = [f"# {_plain(report.name)}", "", _plain(report.purpose), ""]
+    for verdict in report.verdicts:
+        lines += [
+            f"## {verdict.decision}: {_plain(verdict.name)}",
+            "",
+            *([f"**{_plain(verdict.warning)}**", ""] if verdict.warning else []),
+            f"**{_plain(verdict.sentence)}**",
+            "",
+            *(f"- {_plain(line)}" for line in verdict.lines),
+            *([f"- {_plain(verdict.together)}"] if verdict.together else []),
+            *([f"- binding requirement: {_plain(verdict.binding)}"] if verdict.binding else []),
+            "",
+        ]
+    lines += [f"**Guarantee: {_plain(report.guarantee)}.** *{_plain(report.attestation)}.*", ""]
+    lines += ["## What this is about", ""]
+    lines += [f"- {_plain(line)}" for line in report.about]
+    if report.advice:
+        lines += ["", "## What would resolve it", ""]
+        lines += [f"- {_plain(one['mechanism'])}: {_plain(one['sentence'])}"
+                  for one in report.advice]  # fmt: skip
+    lines += ["", "## Not claimed", "", *(f"- {_plain(line)}" for line in report.not_claimed), ""]
+    if report.notes:
+        lines += ["## Notes", "", *(f"- {_plain(note)}" for note in report.notes), ""]
+    for table in report.tables:
+        lines += _table(table)
+    lines += ["## Check this", "", f"    {report.verify}", ""]
+    return "\n".join(lines)
+
+
+def comparison_markdown(comparison: Comparison) -> str:
+    """Return several audits side by side; the warning comes first."""
+    lines = [f"# {_plain(comparison.title)}", ""]
+    lines += [f"> {_plain(line)}\n>" for line in comparison.warning]
+    lines.append("")
+    for audit, verdict in comparison.verdicts:
+        lines += [
+            f"## {_plain(audit)}: {verdict.decision}: {_plain(verdict.name)}",
+            "",
+            *([_plain(verdict.warning), ""] if verdict.warning else []),
+            _plain(verdict.sentence),
+            "",
+        ]
+    for table in (*comparison.tables, comparison.check):
+        lines += _table(table)
+    return "\n".join(lines)
+
+
+def _table(table: Table) -> list[str]:
+    lines = [f"## {_plain(table.title)}", ""]
+    lines.append("| " + " | ".join(_plain(column) for column in table.columns) + " |")
+    lines.append("|" + "---|" * len(table.columns))
+    lines += ["| " + " | ".join(_plain(cell) for cell in row) + " |" for row in table.rows]
+    return [*lines, "", *([_plain(table.note), ""] if table.note else [])]
+
+
+def _plain(text: str) -> str:
+    """Return text with every character that Markdown or HTML reads escaped, on one line."""
+    visible = printable(" ".join(str(text).split()))
+    return re.sub(r"([\\`*_{}\[\]<>()#|!&~$])", r"\\\1", visible)

@@ -24,8 +24,7 @@ from proxyguard.documents.ledger import (
     Sealed,
 )
 from proxyguard.documents.registry import DrawnMechanism, Registry
-from proxyguard.report.parts import Table
-from proxyguard.report.sources import Sources
+from proxyguard.report.sources import Sources, Table
 from proxyguard.seal.ledger import Entry, Stage
 from proxyguard.seal.lineage import worst_met
 

@@ -15,10 +15,9 @@ from typing import TypeVar
 from proxyguard.documents.canonical import canonical_bytes
 from proxyguard.documents.ledger import LedgerBody, Rotated, SignedEntry
 from proxyguard.errors import KeyMissing, SealError, StageError
-from proxyguard.seal.inside import read_inside
-from proxyguard.seal.keys import SigningKey, signed_by
+from proxyguard.seal.crypto import SigningKey, signed_by
 from proxyguard.seal.ledger import Entry, Ledger
-from proxyguard.seal.storage import exclusive, write_atomic
+from proxyguard.seal.storage import exclusive, read_inside, write_atomic
 
 NAME = "ledger.jsonl"
 Step = TypeVar("Step", bound=LedgerBody)

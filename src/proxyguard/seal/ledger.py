@@ -49,7 +49,7 @@ from proxyguard.documents.ledger import (
     read_body,
 )
 from proxyguard.errors import DigestMismatch, StageError
-from proxyguard.seal.keys import identity_problem
+from proxyguard.seal.crypto import identity_problem
 
 __all__ = ["FORMAT", "ORIGIN", "Entry", "Ledger", "Schedule", "Stage"]
 

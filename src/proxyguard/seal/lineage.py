@@ -20,10 +20,14 @@ import numpy as np
 
 from proxyguard.documents.ledger import Overlap
 from proxyguard.errors import DiskError, KeyMissing, TargetReused
-from proxyguard.seal.entropy import random_bytes
-from proxyguard.seal.fingerprint import SIZE, RecordSet, Table
-from proxyguard.seal.storage import private_file, private_folder, read_private, write_once
-from proxyguard.seal.twins import View, meet
+from proxyguard.seal.fingerprint import SIZE, RecordSet, Table, View, meet
+from proxyguard.seal.storage import (
+    private_file,
+    private_folder,
+    random_bytes,
+    read_private,
+    write_once,
+)
 
 if TYPE_CHECKING:
     import pandas as pd

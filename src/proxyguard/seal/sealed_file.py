@@ -17,13 +17,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from proxyguard.documents.canonical import canonical_bytes
 from proxyguard.documents.document import FORMAT
-from proxyguard.documents.grant import SealedHeader
+from proxyguard.documents.ledger import SealedHeader
 from proxyguard.errors import DigestMismatch, SealError
-from proxyguard.seal.canonical import canonical_bytes
 from proxyguard.seal.crypto import Holder, decrypt, encrypt, unwrap_any
-from proxyguard.seal.entropy import random_bytes
-from proxyguard.seal.inside import open_inside
+from proxyguard.seal.storage import open_inside, random_bytes
 
 HEADER = 2**20
 """Bytes of a header: wraps for some hundred holders."""

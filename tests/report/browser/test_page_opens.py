@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import proxyguard as pg
+from proxyguard.printable import printable
 from proxyguard.report.compare import Compared, compare
 from proxyguard.report.content import build_report
 from proxyguard.report.html import comparison_page
-from proxyguard.report.printable import printable
 from proxyguard.report.sources import Sources
 from report.browser.conftest import Opener, page_of
 from report.synthetic import synthetic_sources

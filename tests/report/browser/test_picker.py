@@ -117,7 +117,7 @@ def test_python_would_notice_a_page_that_counts_equality_as_invalid(
     opened: Opener, thousand: Sources
 ) -> None:
     """The script is changed from < to <=; the tie that no reader would see is seen."""
-    from proxyguard.report import rendering
+    from proxyguard.report import html as rendering
 
     script = rendering._asset("page.js")
     assert "if (sum < 0n) most = k;" in script

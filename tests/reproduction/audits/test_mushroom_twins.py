@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from proxyguard.registry.target import Reading
-from proxyguard.seal.fingerprint import Table, expected_twins
-from proxyguard.seal.twins import meet
+from proxyguard.seal.fingerprint import Table, expected_twins, meet
 from proxyguard.tables.files import RawTable
 
 DATA = os.environ.get("PROXYGUARD_DATA")

@@ -14,8 +14,7 @@ from importlib.metadata import version
 import numpy as np
 import pytest
 
-from proxyguard.adapters.count_nb import count_nb
-from proxyguard.adapters.vocabulary import most_frequent
+from proxyguard.adapters.text import count_nb, most_frequent
 from proxyguard.draw.protocol import Seed
 from reproduction.audits.published import AUDITS
 from reproduction.audits.text_roles import DISABLED, TIES, VERSIONS, Division, chosen, tied_words

@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 
 from proxyguard.registry.declaration import read_declaration
 from proxyguard.registry.parts import Seeds
-from proxyguard.registry.rules import choose_roles
+from proxyguard.registry.requirement import choose_roles
 from reproduction.datasets import load
 
 Array = NDArray[np.float64]

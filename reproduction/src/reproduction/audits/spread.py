@@ -25,8 +25,7 @@ from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
 
 from proxyguard.adapters.library import Library, last_fifth, split_table
-from proxyguard.draw.outcome import features, outcomes, predict
-from proxyguard.draw.protocol import Fitted, Seed
+from proxyguard.draw.protocol import Fitted, Seed, features, outcomes, predict
 from proxyguard.registry.parts import Choose, Procedure
 from proxyguard.registry.target import Outcome
 from reproduction.audits.stand_ins import Parts, adult, bank, heart

@@ -33,7 +33,7 @@ from sklearn.naive_bayes import MultinomialNB
 
 from proxyguard.adapters.text import UnigramText
 from proxyguard.draw.protocol import Seed
-from proxyguard.registry.rules import choose_roles
+from proxyguard.registry.requirement import choose_roles
 from reproduction.audits.newsgroups import SEED, SOURCE
 from reproduction.datasets import load
 

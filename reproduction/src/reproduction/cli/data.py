@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from proxyguard.cli import show
-from proxyguard.cli.options import Json
+from proxyguard.cli.show import Json
 
 if TYPE_CHECKING:
     from reproduction.datasets.catalog import DataSet

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from proxyguard.cli import show
-from proxyguard.cli.options import Json
+from proxyguard.cli.show import Json
 
 
 def plan(

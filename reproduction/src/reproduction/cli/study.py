@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from proxyguard.cli import show
-from proxyguard.cli.options import Json
+from proxyguard.cli.show import Json
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor

@@ -19,7 +19,7 @@ from scipy import special
 from proxyguard import Claim, Law, Question, Requirement, assumed_law, recommend
 from proxyguard.exact.binomial import lower_tail
 from proxyguard.modes.planning import AuditPlan, planned
-from proxyguard.plan.power import conditional_power, exact_power
+from proxyguard.plan.search import conditional_power, exact_power
 from proxyguard.plan.targets import Targets
 from reproduction.studies.paper_planner import PaperGrid, PaperPlan
 from reproduction.studies.study import (

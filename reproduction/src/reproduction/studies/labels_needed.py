@@ -23,7 +23,7 @@ from proxyguard.modes.count import least_counted
 from proxyguard.modes.direct import least_favorable
 from proxyguard.modes.planning import least_recognized
 from proxyguard.registry.budget import direct_budget
-from proxyguard.registry.choices import Bound
+from proxyguard.registry.test import Bound
 from reproduction.studies.count_tests import count_pvalues
 from reproduction.studies.counts import Array
 from reproduction.studies.loss_families import (

@@ -9,10 +9,10 @@ import numpy as np
 from proxyguard.exact.binomial import upper_tail
 from proxyguard.exact.contamination import markov_allowance
 from proxyguard.exact.sequential import Boundary, bernoulli_lower, sharp_boundary, stopping
-from proxyguard.modes.bound import rescale
 from proxyguard.modes.direct import least_favorable
+from proxyguard.modes.evidence import rescale
 from proxyguard.registry.budget import direct_budget, sharp_budget
-from proxyguard.registry.choices import Bound
+from proxyguard.registry.test import Bound
 from reproduction.studies.counts import Array
 from reproduction.studies.study import (
     Cell,

@@ -8,7 +8,7 @@ import numpy as np
 
 from proxyguard.modes.direct import least_favorable
 from proxyguard.registry.budget import Budget, direct_budget, sharp_budget
-from proxyguard.registry.choices import Bound
+from proxyguard.registry.test import Bound
 from reproduction.studies.counts import sharp_threshold
 from reproduction.studies.study import (
     Cell,

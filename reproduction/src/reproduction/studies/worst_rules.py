@@ -29,9 +29,9 @@ from proxyguard.exact.contamination import (
 from proxyguard.exact.evalues import Number, mixture_evalues
 from proxyguard.exact.sharp import critical_count
 from proxyguard.modes.block import BlockEvidence, certify_block
-from proxyguard.modes.bound import ReliabilityBound, from_count
 from proxyguard.modes.count import ValidCount, certify_count
 from proxyguard.modes.direct import least_favorable
+from proxyguard.modes.evidence import ReliabilityBound, from_count
 from proxyguard.modes.smooth import (
     SmoothEvidence,
     certify_ramp_markov,
@@ -40,7 +40,7 @@ from proxyguard.modes.smooth import (
     certify_smooth_sharp,
 )
 from proxyguard.registry.budget import Budget, direct_budget, named_budget, sharp_budget
-from proxyguard.registry.choices import Bound
+from proxyguard.registry.test import Bound
 from reproduction.studies import violation
 from reproduction.studies.count_tests import COUNT_TESTS, count_pvalues
 from reproduction.studies.counts import Array, sharp_threshold

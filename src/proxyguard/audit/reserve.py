@@ -1,0 +1,445 @@
+"""Which rows of a table are the target, and which are development: training and validation.
+
+Were the target's records seen before, by another audit or by this one's development part?
+
+Asked by check, seal, register, amend and open alike; a leak into the development part stops
+each of them, and earlier use costs the guarantee.
+
+The claim status of an audit: the paper's four columns, each with its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proxyguard.adapters.library import split_table
+from proxyguard.audit.folder import AuditFolder, DataFolders
+from proxyguard.audit.home import Home
+from proxyguard.documents.ledger import (
+    Amended,
+    Deviated,
+    Frozen,
+    Opened,
+    Overlap,
+    Registered,
+    Sealed,
+)
+from proxyguard.draw.protocol import outcomes
+from proxyguard.errors import TableError, TargetReused
+from proxyguard.registry.declaration import Declaration, Member
+from proxyguard.registry.fields import number
+from proxyguard.registry.target import ClusteredDesign, StratifiedDesign, Target
+from proxyguard.seal.fingerprint import RecordSet, Table, canonical_value, expected_twins
+from proxyguard.seal.journal import Journal
+from proxyguard.seal.ledger import Ledger
+from proxyguard.seal.lineage import worst_met
+from proxyguard.tables.columns import as_text
+from proxyguard.tables.files import RawTable
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+Positions = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Parts:
+    """A target and the development part beside it, as they stand in their files."""
+
+    target: pd.DataFrame
+    positions: Positions  # of the target's rows in their file
+    development: pd.DataFrame  # in blocks: training, then validation
+    rest: Positions | None  # of the development rows, where both come from one table
+    whole: pd.DataFrame | None  # that table, unused rows included
+
+
+def divide(member: Member, data: DataFolders) -> Parts:
+    """Return the target and the development part of a member, by position in their files."""
+    target = member.target
+    if target.table is not None:
+        raw = RawTable(data.find(target.table), target.read)
+        check_columns(member, raw.columns)
+        if member.development.blocks is None:
+            chosen = reserve_rows(raw, target)
+            rest = np.setdiff1d(np.arange(len(raw)), chosen)
+        else:
+            training, validation, chosen = block_rows(raw, member)
+            rest = np.concatenate([training, validation])
+        whole = raw.take(np.arange(len(raw)))
+        return Parts(raw.take(chosen), chosen, raw.take(rest), rest, whole)
+    raw = RawTable(data.find(str(target.file or target.population)), target.read)
+    everything = np.arange(len(raw))
+    source = RawTable(data.find(str(member.development.table)), target.read)
+    check_columns(member, source.columns)
+    missing = set(source.columns) - set(raw.columns)
+    if missing:
+        raise TableError(
+            f"the target lacks the columns {sorted(missing)} of {member.development.table!r}"
+        )
+    return Parts(
+        raw.take(everything)[source.columns],
+        everything,
+        source.take(np.arange(len(source))),
+        None,
+        None,
+    )
+
+
+def check_columns(member: Member, columns: list[str]) -> None:
+    """See that every column that the declaration names is there."""
+    target = member.target
+    named = {target.outcome, target.design_column, *target.exclude}
+    for part in member.requirement:
+        named |= set(part.group or ())
+        if part.query is not None:
+            named |= part.query.columns
+    missing = sorted(str(name) for name in named - {None} if name not in columns)
+    if missing:
+        raise TableError(
+            f"the declaration names the columns {missing}, and the table has {columns}; is "
+            "read.separator right?"
+        )
+
+
+def reserve_rows(raw: RawTable, target: Target) -> Positions:
+    """Return the row positions set aside, drawn before any outcome is parsed.
+
+    Fixed-size strata read the stratum column, and nothing else.
+    """
+    assert target.reserve is not None  # the caller has a table with a reserve
+    rng = np.random.default_rng(target.reserve.seed)
+    if isinstance(target.design, ClusteredDesign):
+        return _reserve_clusters(raw, target.design.by, int(target.reserve.clusters or 0), rng)
+    if not isinstance(target.design, StratifiedDesign):
+        rows = target.reserve.rows or 0
+        if rows >= len(raw):
+            raise TableError(f"{rows} rows are to be reserved, and {target.table!r} has {len(raw)}")
+        return np.sort(rng.choice(len(raw), size=rows, replace=False)).astype(np.int64)
+    labels = np.array([canonical_value(text) for text in raw.column(target.design.by)])
+    chosen = []
+    for stratum, size in target.design.sizes.items():
+        inside = np.flatnonzero(labels == canonical_value(stratum))
+        if inside.size <= size:
+            raise TableError(
+                f"stratum {stratum!r} of {target.design.by!r} is to give {size} records and has "
+                f"{inside.size}"
+            )
+        chosen.append(rng.choice(inside, size=size, replace=False))
+    return np.sort(np.concatenate(chosen)).astype(np.int64)
+
+
+def block_rows(raw: RawTable, member: Member) -> tuple[Positions, Positions, Positions]:
+    """Return the row positions of training, validation and target, dealt out by stratum."""
+    target, blocks, design = member.target, member.development.blocks, member.target.design
+    assert blocks is not None  # the declaration was checked
+    assert target.reserve is not None
+    assert isinstance(design, StratifiedDesign)
+    rng = np.random.default_rng(target.reserve.seed)
+    labels = np.array([canonical_value(text) for text in raw.column(design.by)])
+    dealt: list[list[Positions]] = [[], [], []]
+    for stratum in design.sizes:
+        inside = rng.permutation(np.flatnonzero(labels == canonical_value(stratum)))
+        sizes = (
+            blocks.training[stratum], blocks.validation.get(stratum, 0), design.sizes[stratum],
+        )  # fmt: skip
+        if inside.size < sum(sizes):
+            raise TableError(
+                f"stratum {stratum!r} of {design.by!r} is to give {' + '.join(map(str, sizes))} "
+                f"records and has {inside.size}"
+            )
+        ends = np.cumsum(sizes)
+        for part, begin, end in zip(dealt, (0, *ends), ends, strict=False):
+            part.append(np.sort(inside[begin:end]))
+    training, validation, chosen = (np.concatenate(part).astype(np.int64) for part in dealt)
+    return training, validation, np.sort(chosen)
+
+
+def _reserve_clusters(raw: RawTable, by: str, wanted: int, rng: np.random.Generator) -> Positions:
+    """Return the rows of whole clusters: a cluster on both sides would tell its own outcome."""
+    labels = np.array([canonical_value(text) for text in raw.column(by)])
+    known = np.unique(labels)
+    if wanted >= known.size:
+        raise TableError(f"{wanted} clusters are to be reserved, and {by!r} has {known.size}")
+    return np.flatnonzero(np.isin(labels, rng.choice(known, size=wanted, replace=False)))
+
+
+def split_development(
+    member: Member, development: pd.DataFrame
+) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+    """Return the training and the validation part, by the registered seed."""
+    blocks = member.development.blocks
+    if blocks is not None:
+        end = sum(blocks.training.values())
+        first, second = development.iloc[:end], development.iloc[end:]
+        return first.reset_index(drop=True), (
+            second.reset_index(drop=True) if blocks.validation else None
+        )
+    part = member.development.validation
+    if part is None:
+        return development.reset_index(drop=True), None
+    design = member.target.design
+    if isinstance(design, ClusteredDesign) and design.by in development.columns:
+        return _split_clusters(development, design.by, number(part.fraction), part.seed)
+    classes = None
+    outcome = member.target.predicted
+    if part.stratify and outcome is not None and outcome.kind != "regression":
+        classes = outcomes(development[outcome.column], outcome, "development")
+    return split_table(development, classes, number(part.fraction), part.seed)
+
+
+def _split_clusters(
+    development: pd.DataFrame, by: str, fraction: float, seed: int
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return training and validation with whole clusters in either, by the registered seed."""
+    labels = development[by].map(as_text)
+    known = np.unique(labels.to_numpy())
+    wanted = max(1, round(fraction * known.size))
+    if wanted >= known.size:
+        raise TableError(f"{known.size} clusters of {by!r} cannot be divided")
+    chosen = np.random.default_rng(seed).choice(known, size=wanted, replace=False)
+    inside = labels.isin(chosen.tolist()).to_numpy()
+    first, second = development[~inside], development[inside]
+    return first.reset_index(drop=True), second.reset_index(drop=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fingerprinted:
+    """A member's sets of records by role, and the twins to be expected within its own table."""
+
+    roles: dict[tuple[str, str], RecordSet] = field(default_factory=dict)
+    expected: dict[str, float] = field(default_factory=dict)
+
+
+def fingerprint_parts(
+    member: Member,
+    parts: Parts,
+    development: pd.DataFrame,
+    table: Callable[[pd.DataFrame], Table],
+) -> Fingerprinted:
+    """Return which records have which role; ``development`` is the typed development part."""
+    import pandas as pd
+
+    tagged = parts.development.reset_index(drop=True)
+    rows = pd.DataFrame({"row": np.arange(len(tagged))})
+    for column in (member.target.outcome, member.target.design_column):
+        if column is not None:
+            rows[column] = development[column].to_numpy()
+    training, validation = split_development(member, rows)
+    if parts.rest is not None and parts.whole is not None:
+        # In the order of the file: which of two equal records is which must not depend on roles.
+        whole = rest = table(parts.whole)
+        target, at = whole.records(parts.positions), parts.rest
+    else:
+        whole, rest = None, table(tagged)
+        target, at = table(parts.target).records(), np.arange(len(tagged))
+    roles = {(member.name, "target"): target}
+    expected = {}
+    for role, chosen in (("training", training), ("validation", validation)):
+        if chosen is not None:
+            records = rest.records(at[chosen["row"].to_numpy()])
+            roles[member.name, role] = records
+            if whole is not None:
+                expected[role] = expected_twins(whole.prints, len(target), len(records))
+    return Fingerprinted(roles=roles, expected=expected)
+
+
+def refuse_leaks(declaration: Declaration, overlaps: list[Overlap]) -> None:
+    """Refuse a target whose records are in this audit's own development part."""
+    said = {member.name: member.target.coincidence for member in declaration.members}
+    for overlap in overlaps:
+        if not overlap.leaked:
+            continue
+        if overlap.shared:
+            raise TargetReused(
+                f"{overlap.shared} records of the target are also in {overlap.role} of this audit; "
+                "take them out of development"
+            )
+        if said[overlap.member] is None:
+            raise TargetReused(
+                f"{overlap.twins} records of the target have the values of a {overlap.role} "
+                f"record ({overlap.columns}), about {float(overlap.expected_twins):.0f} would by "
+                "coincidence; take them out of development, or say in target.coincidence why they "
+                "are other records, and the certificate says that its guarantee rests on that"
+            )
+
+
+def check_lineage(folder: AuditFolder, journal: Journal, home: Home) -> list[Overlap]:
+    """Return where a sealed audit's target records were met; a leak is an error."""
+    sealed = journal.ledger.sealed
+    store = home.lineage
+    store.confirm(sealed.audit)
+    overlaps = store.overlaps(sealed.audit, _expected(sealed))
+    refuse_leaks(folder.declaration(), overlaps)
+    return overlaps
+
+
+def knows_seal(journal: Journal, home: Home) -> bool:
+    """Return whether the store still has what this audit's seal wrote into it.
+
+    One that was deleted since, or another home's, says of every record that it is fresh.
+    """
+    return home.lineage.knows(journal.ledger.sealed.audit)
+
+
+def _expected(sealed: Sealed) -> dict[tuple[str, str], float]:
+    return {
+        (name, role): float(number)
+        for name, member in sealed.members.items()
+        for role, number in member.expected_twins.items()
+    }
+
+
+def claim_status(
+    declaration: Declaration, ledger: Ledger, granted_again: str | None = None
+) -> dict[str, str]:
+    """Return evidence, lineage, registered and guarantee, in words.
+
+    ``granted_again`` is what a steward said who granted records that were seen before.
+    """
+    lineage = _overlaps(ledger)
+    reused = any(overlap.reused for overlap in lineage)
+    prior = [m.target.prior_use for m in declaration.members if m.target.prior_use is not None]
+    deviations = ledger.find(Deviated)
+    amendments = len(ledger.find(Amended))
+    evidence = "prospective audit of a sealed target"
+    if reused or granted_again is not None:
+        evidence = "same-table sensitivity: target records had a role before"
+    elif prior:
+        evidence = "registered audit of records that were analysed before"
+    if deviations:
+        evidence += f"; {len(deviations)} recorded deviations"
+    reasons = lineage_reasons(declaration, lineage) + _forgotten(ledger)
+    if granted_again is not None:
+        reasons.append(granted_again)
+    if prior:
+        reasons.append(f"the declaration says: {'; '.join(prior)}")
+    reasons += _late_amendments(declaration, ledger)
+    reasons += [f"deviation: {entry.body.reason}" for entry in deviations]
+    given = _given_elsewhere(declaration)
+    if given:
+        evidence = f"{given} made elsewhere; their order is not enforced here"
+        reasons.append(
+            f"the {given} existed before the claim was registered, so that it was not fitted to "
+            "them is the author's word"
+        )
+    return {
+        "evidence": evidence,
+        "lineage": lineage_words(lineage),
+        "registered": "yes"
+        + (f"; amended {amendments} times before opening" if amendments else ""),
+        "guarantee": "yes" if not reasons else "no: " + "; ".join(reasons),
+    }
+
+
+def _late_amendments(declaration: Declaration, ledger: Ledger) -> list[str]:
+    """Return why amendments cost the guarantee: a mechanism's draws had been seen by then.
+
+    So do draws that were dropped and came out otherwise when they were made again.
+    """
+    if declaration.claim.level == "releases":
+        return []
+    drawn = ledger.find(Frozen)
+    amended = ledger.find(Amended)
+    reasons = []
+    if any(drawn and entry.index > drawn[0].index for entry in amended):
+        reasons.append(
+            "the claim was amended after the releases were drawn, which its author could look at"
+        )
+    elif any(entry.body.pending for entry in amended):
+        some = max(entry.body.pending for entry in amended)
+        reasons.append(
+            f"the claim was amended after {some} releases were drawn, which its author could look "
+            "at"
+        )
+    others = [
+        f"{draw.mechanism}:{draw.seed}"
+        for entry in drawn
+        for draw in entry.body.again
+        if not draw.same
+    ]
+    if others:
+        reasons.append(f"draws were made again and came out otherwise: {', '.join(others)}")
+    return reasons
+
+
+def _given_elsewhere(declaration: Declaration) -> str | None:
+    """Return what the author brought along instead of having it computed here."""
+    if any(m.target.losses is not None for m in declaration.members):
+        return "losses"
+    generators = {g.generator for m in declaration.members for g in m.mechanism}
+    return "predictions" if "predictions" in generators else None
+
+
+def _overlaps(ledger: Ledger) -> list[Overlap]:
+    told = [entry.body.lineage for entry in ledger.find(Sealed)]
+    told += [entry.body.lineage for entry in ledger.find(Registered)]
+    told += [entry.body.lineage for entry in ledger.find(Opened)]
+    return worst_met(told)
+
+
+def _forgotten(ledger: Ledger) -> list[str]:
+    """Return why a store that lost this audit's own seal costs the guarantee."""
+    if all(entry.body.seal_known for entry in ledger.find(Opened)):
+        return []
+    return [
+        "the lineage store at the opening did not know this audit's own seal, so whatever else it "
+        "knew of these records was lost too"
+    ]
+
+
+def lineage_reasons(declaration: Declaration, lineage: Sequence[Overlap]) -> list[str]:
+    """Return why what the target's records met costs the guarantee."""
+    reasons = []
+    if any(overlap.reused and overlap.shared for overlap in lineage):
+        reasons.append("target records shaped something before this audit")
+    said = {member.name: member.target.coincidence for member in declaration.members}
+    for overlap in lineage:
+        if not overlap.excess or not (overlap.reused or overlap.leaked):
+            continue
+        word = f"; the declaration says: {said.get(overlap.member)}" if overlap.leaked else ""
+        reasons.append(
+            f"{overlap.twins} target records have the values of records in {_where(overlap)} "
+            f"({overlap.columns}), {overlap.expected_twins} expected, which coincidence does not "
+            f"explain{word}"
+        )
+    return reasons
+
+
+def lineage_warnings(declaration: Declaration, lineage: Sequence[Overlap]) -> list[str]:
+    """Return the same before the target is opened, when it can still be exchanged."""
+    return [
+        f"the certificate would say: guarantee no: {reason}"
+        for reason in lineage_reasons(declaration, lineage)
+    ]
+
+
+def _where(overlap: Overlap) -> str:
+    return f"{overlap.role} of {'this audit' if overlap.same_audit else repr(overlap.audit)}"
+
+
+def lineage_words(lineage: Sequence[Overlap]) -> str:
+    """Return where the target's records, or records with their values, were met."""
+    parts = []
+    for overlap in lineage:
+        where = _where(overlap)
+        if overlap.shared:
+            unopened = overlap.role == "target" and not overlap.opened
+            parts.append(
+                f"{overlap.shared} target records were in {where}"
+                + (", not opened then" if unopened else "")
+            )
+        elif overlap.twins:
+            parts.append(
+                f"{overlap.twins} target records have value twins in {where}, "
+                f"{overlap.expected_twins} expected by coincidence"
+            )
+    return "; ".join(parts) or "the lineage store of this home knows no earlier use"
