@@ -208,7 +208,7 @@ def draw_groups_here() -> Callable[..., None]:
 
 def draw_here_with(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("proxyguard.audit.jobs.asked", ask_here)
-    for module in ("draw", "sequential_step"):
+    for module in ("draw", "sequential"):
         patch.setattr(f"proxyguard.audit.{module}.draw_all", draw_in_this_process)
     patch.setattr("proxyguard.audit.resolve.draw_groups", draw_groups_in_this_process)
 

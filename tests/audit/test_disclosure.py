@@ -78,7 +78,7 @@ ROUNDED = "disclosure = { digits = 2 }"
 
 @pytest.fixture(autouse=True)
 def _draws_here(monkeypatch: pytest.MonkeyPatch, draw_here: Callable[..., None]) -> None:
-    for module in ("draw", "sequential_step"):
+    for module in ("draw", "sequential"):
         monkeypatch.setattr(f"proxyguard.audit.{module}.draw_all", draw_here)
 
 
