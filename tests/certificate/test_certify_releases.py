@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 import proxyguard as pg
+from proxyguard.evidence.releases import ReleaseEvidence
 from proxyguard.exact.multiplicity import holm, holm_adjusted
 
 HIT = pg.Requirement(name="hit", low=0, high=1, limit=0.2, two_valued=True)
@@ -178,3 +180,24 @@ def test_where_nothing_was_validated_nothing_is_promised() -> None:
     assert "No release was validated; " in text
     assert "not evidence of a violation" in text
     assert "every validated release" not in text
+
+
+def test_evidence_is_passed_over_equally_often_however_many_releases_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A pass costs as much as there are releases: one more for each release is quadratic.
+    passes: Counter[str] = Counter()
+    computed = {k: v for k, v in vars(ReleaseEvidence).items() if isinstance(v, property)}
+
+    def counted(name: str, compute: Any) -> property:
+        return property(lambda evidence: (passes.update([name]), compute(evidence))[1])
+
+    for name, known in computed.items():
+        monkeypatch.setattr(ReleaseEvidence, name, counted(name, known.fget))
+
+    def passes_with(releases: int) -> dict[str, int]:
+        passes.clear()
+        pg.certify_releases({"table": pg.Member(hits(*[0.1] * releases), [HIT])}, seed=1)
+        return dict(passes)
+
+    assert passes_with(60) == passes_with(3)

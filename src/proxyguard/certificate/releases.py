@@ -91,26 +91,26 @@ def decide_releases(
     recognized = holm(pvalues, alpha=float(alpha.total))
     adjusted = holm_adjusted(pvalues)
     violated = _violations(family, beta)
-    verdicts, place = [], 0
+    verdicts: list[ReleaseVerdict] = []
     for member, evidence in family.items():
+        names = [requirement.name for requirement in evidence.requirements]
+        # Read once a member: the evidence computes it from all its p-values, so that asking again
+        # for every release would cost the square of their number.
+        binding = evidence.binding
         for r, release in enumerate(evidence.releases):
-            names = tuple(
-                requirement.name
-                for j, requirement in enumerate(evidence.requirements)
-                if violated[member][r, j]
-            )
+            broken = tuple(names[j] for j in np.flatnonzero(violated[member][r]))
+            index = len(verdicts)
             verdicts.append(
                 ReleaseVerdict(
                     member=member,
                     release=release,
-                    decision=_decision(bool(recognized[place]), bool(names)),
-                    pvalue=float(pvalues[place]),
-                    adjusted=float(adjusted[place]),
-                    binding=evidence.requirements[int(evidence.binding[r])].name,
-                    violated=names,
+                    decision=_decision(bool(recognized[index]), bool(broken)),
+                    pvalue=float(pvalues[index]),
+                    adjusted=float(adjusted[index]),
+                    binding=names[int(binding[r])],
+                    violated=broken,
                 )
             )
-            place += 1
     return tuple(verdicts)
 
 
