@@ -19,7 +19,7 @@ ERROR = pg.Requirement(name="error", low=0, high=1, limit=0.1, two_valued=True)
 def seconds(releases: int, members: int) -> float:
     """Return the least CPU time of three certificates of so many releases in so many members."""
     losses = np.random.default_rng(1).random((members, releases // members, RECORDS, 1)) < 0.05
-    family = {f"member {m}": pg.Member(losses[m], [ERROR]) for m in range(members)}
+    family = {f"member {m}": pg.NamedReleases(losses[m], [ERROR]) for m in range(members)}
     spent = []
     for _ in range(3):
         start = time.process_time()

@@ -10,14 +10,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from proxyguard.pages import Drawer, drawn_by
-
 if TYPE_CHECKING:
     from proxyguard.audit.audit import Audit
     from proxyguard.audit.outcome import SealedCertificate
     from proxyguard.certificate.certify import certify, supports
     from proxyguard.certificate.mechanism import Certificate, FamilyCertificate
-    from proxyguard.certificate.releases import Member, ReleaseCertificate, certify_releases
+    from proxyguard.certificate.releases import NamedReleases, ReleaseCertificate, certify_releases
     from proxyguard.certificate.sequential import (
         CandidateStream,
         FavorableScore,
@@ -69,15 +67,6 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 
-def _drawer() -> Drawer:
-    """Load what shows certificates and plans in a notebook, when one is shown."""
-    from proxyguard.report import notebook
-
-    return notebook
-
-
-drawn_by(_drawer)
-
 # Loaded when first named, so that the command line starts without what it does not use.
 _HOME = {
     "Audit": "proxyguard.audit.audit",
@@ -107,7 +96,7 @@ _HOME = {
     "LossMismatch": "proxyguard.errors",
     "LossOutOfBounds": "proxyguard.errors",
     "LossStream": "proxyguard.losses.read",
-    "Member": "proxyguard.certificate.releases",
+    "NamedReleases": "proxyguard.certificate.releases",
     "Moments": "proxyguard.losses.read",
     "ProxyGuardError": "proxyguard.errors",
     "Question": "proxyguard.plan.question",
@@ -166,8 +155,8 @@ __all__ = [
     "LossMismatch",
     "LossOutOfBounds",
     "LossStream",
-    "Member",
     "Moments",
+    "NamedReleases",
     "ProxyGuardError",
     "Question",
     "Records",

@@ -1,4 +1,7 @@
-"""Text of users, shown where it could act: apart, for the command line loads nothing else."""
+"""How things are shown: text of users where it could act, and certificates and plans as pages.
+
+Apart from the rest, for the command line loads nothing else.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,33 @@ HANG = "    "
 """What the lines of a folded line begin with, so that only our own words begin a line."""
 LONGEST = 4000
 """Letters of a line that are shown: a reason of a megabyte would scroll the verdict away."""
+
+
+class Shown:
+    """What a notebook shows as HTML: certificates, audits that go on, and plans.
+
+    They come before reports in the order of the layers. This is the one place that reaches
+    forward to the report, and only when something is shown (`tests/house/test_layers.py`).
+    """
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        from proxyguard.report.notebook import fragment_of
+
+        return fragment_of(self)
+
+
+class ShownAsPage(Shown):
+    """What is also a page of its own."""
+
+    __slots__ = ()
+
+    def to_html(self) -> str:
+        """Return the certificate as a page of its own, which asks for nothing from outside."""
+        from proxyguard.report.notebook import page_of
+
+        return page_of(self)
 
 
 def printable(text: str, *, keep: str = "") -> str:

@@ -27,21 +27,21 @@ def hits(*rates: float, n: int = 300, seed: int = 1) -> NDArray[np.float64]:
     return (rng.random((len(rates), n, 1)) < np.array(rates)[:, None, None]).astype(float)
 
 
-def members() -> dict[str, pg.Member]:
+def members() -> dict[str, pg.NamedReleases]:
     regret = np.clip(np.random.default_rng(2).normal(-0.1, 0.1, (2, 500)), -1, 1)
     strata = pg.Stratified(sizes={"a": 100, "b": 150}, weights={"a": "1/2", "b": "1/2"})
     return {
-        "table": pg.Member(hits(0.05, 0.19, 0.5), [HIT]),
-        "paired": pg.Member(
+        "table": pg.NamedReleases(hits(0.05, 0.19, 0.5), [HIT]),
+        "paired": pg.NamedReleases(
             np.stack([hits(0.05, 0.05, n=500)[:, :, 0], regret], axis=2), [HIT, REGRET]
         ),
-        "survey": pg.Member(
+        "survey": pg.NamedReleases(
             hits(0.01, n=250),
             [HIT],
             design=strata,
             records=pg.Records(strata=np.repeat(["a", "b"], [100, 150])),
         ),
-        "tiny": pg.Member(hits(0.0, n=5), [HIT]),
+        "tiny": pg.NamedReleases(hits(0.0, n=5), [HIT]),
     }
 
 
@@ -116,7 +116,7 @@ def test_the_text_says_theorem_family_and_what_is_not_claimed() -> None:
 
 def test_relative_only_releases_meet_the_relative_transfer_requirements() -> None:
     values = np.full((1, 400, 1), -0.2)
-    text = str(pg.certify_releases({"t": pg.Member(values, [REGRET])}, seed=1))
+    text = str(pg.certify_releases({"t": pg.NamedReleases(values, [REGRET])}, seed=1))
     assert "meets the relative-transfer requirement 'regret'" in text
 
 
@@ -125,7 +125,7 @@ def test_a_release_found_both_valid_and_violated_is_unresolved() -> None:
     drift = np.ones((1, 2000, 1))
     drift[:, :100] = 0.0
     plain = pg.Requirement(name="x", low=0, high=1, limit=0.5)
-    member = pg.Member(drift, [plain], records=pg.Records(random_order=True))
+    member = pg.NamedReleases(drift, [plain], records=pg.Records(random_order=True))
     verdict = pg.certify_releases({"t": member}).verdicts[0]
     assert verdict.adjusted < 0.05
     assert verdict.violated == ("x",)
@@ -153,14 +153,18 @@ def test_a_family_needs_a_member() -> None:
 
 
 def test_the_same_seed_gives_the_same_verdicts() -> None:
-    plain = {"t": pg.Member(hits(0.1, 0.1), [pg.Requirement(name="x", low=0, high=1, limit=0.2)])}
+    plain = {
+        "t": pg.NamedReleases(hits(0.1, 0.1), [pg.Requirement(name="x", low=0, high=1, limit=0.2)])
+    }
     a, b, c = (pg.certify_releases(plain, seed=s).verdicts for s in (5, 5, 6))
     assert a == b
     assert a != c
 
 
 def test_the_seed_of_named_releases_is_recorded() -> None:
-    certificate = pg.certify_releases({"t": pg.Member(np.full((1, 50, 1), 0.1), [LOSS])}, seed=77)
+    certificate = pg.certify_releases(
+        {"t": pg.NamedReleases(np.full((1, 50, 1), 0.1), [LOSS])}, seed=77
+    )
     assert "(seed 77, given by the caller)" in str(certificate)
     assert certificate.to_dict()["seed"] == 77
 
@@ -169,13 +173,15 @@ def test_members_with_different_requirements_are_said_to_meet_all_their_own() ->
     other = pg.Requirement(name="other", low=0, high=1, limit=0.3)
     values = np.full((1, 200, 1), 0.01)
     text = str(
-        pg.certify_releases({"a": pg.Member(values, [LOSS]), "b": pg.Member(values, [other])})
+        pg.certify_releases(
+            {"a": pg.NamedReleases(values, [LOSS]), "b": pg.NamedReleases(values, [other])}
+        )
     )
     assert "all 2 requirements" not in text  # no release has two
 
 
 def test_where_nothing_was_validated_nothing_is_promised() -> None:
-    text = str(pg.certify_releases({"t": pg.Member(hits(0.19), [HIT])}, seed=1))
+    text = str(pg.certify_releases({"t": pg.NamedReleases(hits(0.19), [HIT])}, seed=1))
     assert "0 of 1 named release validated" in text
     assert "No release was validated; " in text
     assert "not evidence of a violation" in text
@@ -197,7 +203,7 @@ def test_evidence_is_passed_over_equally_often_however_many_releases_there_are(
 
     def passes_with(releases: int) -> dict[str, int]:
         passes.clear()
-        pg.certify_releases({"table": pg.Member(hits(*[0.1] * releases), [HIT])}, seed=1)
+        pg.certify_releases({"table": pg.NamedReleases(hits(*[0.1] * releases), [HIT])}, seed=1)
         return dict(passes)
 
     assert passes_with(60) == passes_with(3)

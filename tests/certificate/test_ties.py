@@ -148,7 +148,7 @@ def test_a_violation_pvalue_on_the_threshold_scores_too() -> None:
 
 def test_holm_rejects_a_pvalue_on_its_level() -> None:
     # Powers of two divide exactly: alpha/2 is the p-value itself.
-    two = pg.Member(counts(150, 150), [HIT])
+    two = pg.NamedReleases(counts(150, 150), [HIT])
     p = pg.certify_releases({"t": two}).verdicts[0].pvalue
     assert 0.0 < p < 0.01
     on = pg.certify_releases({"t": two}, alpha=Fraction(2 * p))
@@ -157,7 +157,7 @@ def test_holm_rejects_a_pvalue_on_its_level() -> None:
 
 
 def test_holm_over_violations_rejects_on_its_level_too() -> None:
-    two = pg.Member(counts(260, 260), [HIT])
+    two = pg.NamedReleases(counts(260, 260), [HIT])
     q = float(pg.certify_releases({"t": two}).evidence["t"].violation_pvalues[0, 0])
     for beta, decision in ((2 * Fraction(q), VIOLATION), (2 * below(q), UNRESOLVED)):
         verdicts = pg.certify_releases({"t": two}, beta=beta).verdicts

@@ -268,7 +268,7 @@ def test_numpy_numbers_do_not_hide_in_the_dict() -> None:
     for kind in ("decisions", "bounds"):
         made = pg.certify(family, [ABSOLUTE], reliability_target=0.8, family=kind)
         assert json.loads(json.dumps(made.to_dict(), allow_nan=False)) == made.to_dict()
-    releases = pg.certify_releases({"t": pg.Member(family["a"], [ABSOLUTE])})
+    releases = pg.certify_releases({"t": pg.NamedReleases(family["a"], [ABSOLUTE])})
     assert json.loads(json.dumps(releases.to_dict(), allow_nan=False)) == releases.to_dict()
 
 
@@ -296,7 +296,7 @@ def test_a_hostile_name_cannot_act_in_a_notebook() -> None:
         pg.certify(values, [requirement], reliability_target=0.8)._repr_html_(),
         pg.certify({HOSTILE: values}, [requirement], reliability_target=0.8)._repr_html_(),
         pg.certify_releases(
-            {HOSTILE: pg.Member(pg.LossArray(values[:1], releases=[HOSTILE]), [requirement])}
+            {HOSTILE: pg.NamedReleases(pg.LossArray(values[:1], releases=[HOSTILE]), [requirement])}
         )._repr_html_(),
     ]
     for html in shown:
@@ -366,7 +366,7 @@ def test_a_stream_lists_its_rounds_and_what_holds_for_all_of_them() -> None:
 def test_no_verdict_of_any_kind_is_stated_as_a_fact() -> None:
     mixed = {"good": losses(0.05, ABSOLUTE), "bad": losses(0.6, ABSOLUTE)}
     releases = pg.certify_releases(
-        {name: pg.Member(values[:3], [ABSOLUTE]) for name, values in mixed.items()},
+        {name: pg.NamedReleases(values[:3], [ABSOLUTE]) for name, values in mixed.items()},
         alpha="0.05", beta="0.02",
     )  # fmt: skip
     named = [

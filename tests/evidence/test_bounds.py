@@ -152,7 +152,7 @@ def test_the_decisions_compared_above_are_not_all_the_same() -> None:
 
 
 def test_bounds_on_named_releases_do_not_decide_either() -> None:
-    member = {"table": pg.Member(losses(), REQUIREMENTS)}
+    member = {"table": pg.NamedReleases(losses(), REQUIREMENTS)}
     base = pg.certify_releases(member, seed=1)
     other = pg.certify_releases(member, seed=1, bounds_level="0.4")
     assert base.verdicts == other.verdicts

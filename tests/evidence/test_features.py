@@ -303,7 +303,7 @@ def test_ten_tables_form_one_holm_family() -> None:
     together, alone = [], []
     for _ in range(150):
         members = {
-            f"table {k}": pg.Member(
+            f"table {k}": pg.NamedReleases(
                 (rng.random((1, sizes[k], 1)) < requirements[k].limit), [requirements[k]]
             )
             for k in range(10)

@@ -46,8 +46,8 @@ def test_certify_releases_on_two_targets_both_directions(within_budget, beyond_d
     validated = violated = uncorrected = 0
     for trial in range(trials):
         members = {
-            "one": pg.Member(rng.random((10, 400, 1)) < 0.5, [requirement(0.5)]),
-            "two": pg.Member(
+            "one": pg.NamedReleases(rng.random((10, 400, 1)) < 0.5, [requirement(0.5)]),
+            "two": pg.NamedReleases(
                 rng.random((6, 300, 2)) < [0.2, 0.02],
                 [requirement(0.2), requirement(0.1, "cost")],
             ),
@@ -70,7 +70,7 @@ def test_certify_releases_on_one_shared_target(within_budget):
         risk = np.r_[np.full(4, 0.3), rng.uniform(0.3, 0.33, 4), np.full(4, 0.1)]
         losses = rng.random((500, 1)) < risk[:, None, None]
         found = pg.certify_releases(
-            {"m": pg.Member(losses, [requirement(0.3)])}, alpha=ALPHA, seed=trial
+            {"m": pg.NamedReleases(losses, [requirement(0.3)])}, alpha=ALPHA, seed=trial
         )
         errors += any(v.decision is pg.Decision.VALIDATED for v in found.verdicts[:8])
     assert within_budget(errors, trials, ALPHA)

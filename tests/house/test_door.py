@@ -48,7 +48,7 @@ CHOICES = {"reliability_target": LEVEL, "alpha": LEVEL, "mode": CHOICE, "test": 
 
 
 def member(**given: Any) -> Any:
-    return pg.certify_releases({"a": pg.Member(**given)})
+    return pg.certify_releases({"a": pg.NamedReleases(**given)})
 
 
 def submit(**given: Any) -> Any:
@@ -141,7 +141,7 @@ DOORS: dict[str, Door] = {
          "n_releases": [*SIZE, None], "n_records": [*SIZE, None], "n_requirements": [*SIZE, None],
          "random_order": FLAG, "releases": [3, "abc", object(), []]},
     ),
-    "Member": (member, {"losses": ZEROS, "requirements": RULES}, {
+    "NamedReleases": (member, {"losses": ZEROS, "requirements": RULES}, {
         "losses": [*ARRAY, None], "requirements": [*LIST, None], "design": OBJECT,
         "records": [*OBJECT, 0, ""],
     }),
@@ -203,8 +203,8 @@ DOORS: dict[str, Door] = {
         "losses": [*ARRAY, None, {"": ZEROS}, {1: ZEROS}, {}], "requirements": [*LIST, None],
         "design": OBJECT, "records": OBJECT, "seed": SEED, **CHOICES,
     }),
-    "certify_releases": (pg.certify_releases, {"members": {"a": pg.Member(ZEROS, RULES)}}, {
-        "members": [*LIST, None, {}, {"a": 3}, {"": pg.Member(ZEROS, RULES)}], "seed": SEED,
+    "certify_releases": (pg.certify_releases, {"members": {"a": pg.NamedReleases(ZEROS, RULES)}}, {
+        "members": [*LIST, None, {}, {"a": 3}, {"": pg.NamedReleases(ZEROS, RULES)}], "seed": SEED,
         "alpha": [*LEVEL, None], "mode": CHOICE,
     }),
     "pilot_law": (pg.pilot_law, {"losses": ZEROS, "requirements": RULES}, {
@@ -289,7 +289,7 @@ def test_numbers_come_in_as_people_have_them() -> None:
 
 
 def test_losses_come_before_requirements_everywhere() -> None:
-    for call in (pg.certify, pg.Member, pg.pilot_law):
+    for call in (pg.certify, pg.NamedReleases, pg.pilot_law):
         assert list(inspect.signature(call).parameters)[:2] == ["losses", "requirements"]
 
 

@@ -31,7 +31,7 @@ NAMES = [
     "LossArray",
     "LossBatches",
     "LossStream",
-    "Member",
+    "NamedReleases",
     "Moments",
     "Question",
     "Records",

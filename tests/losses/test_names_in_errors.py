@@ -54,6 +54,8 @@ def test_a_mismatch_names_its_mechanism_or_member() -> None:
     with pytest.raises(pg.LossMismatch, match=r"^second: .*2 requirements, 1 are registered"):
         pg.certify({"first": good, "second": wide}, [LOSS], reliability_target=0.8)
     with pytest.raises(pg.LossMismatch, match=r"^second: .*2 requirements, 1 are registered"):
-        pg.certify_releases({"first": pg.Member(good, [LOSS]), "second": pg.Member(wide, [LOSS])})
+        pg.certify_releases(
+            {"first": pg.NamedReleases(good, [LOSS]), "second": pg.NamedReleases(wide, [LOSS])}
+        )
     with pytest.raises(pg.LossMismatch, match=r"^the losses have 2 requirements"):
         pg.certify(wide, [LOSS], reliability_target=0.8)

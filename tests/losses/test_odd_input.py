@@ -38,7 +38,7 @@ def certify(losses: Any, **choices: Any) -> Any:
         (lambda: pg.Moments(n=3, mean=[["a"]]), "real numbers"),
         (lambda: pg.Requirement(name=3, low=0, high=1, limit=0.2), "needs a name, got 3"),
         (lambda: pg.Requirement(name="a", low=0, high=1, limit=1j), "must be a number"),
-        (lambda: pg.certify_releases({"": pg.Member(ZEROS, [LOSS])}), "must be a name"),
+        (lambda: pg.certify_releases({"": pg.NamedReleases(ZEROS, [LOSS])}), "must be a name"),
     ],
 )
 def test_what_is_of_the_wrong_kind_is_refused_by_name(call: Callable[[], Any], named: str) -> None:
@@ -52,7 +52,7 @@ def test_whole_numbers_of_numpy_are_whole_numbers() -> None:
 
 
 def test_a_member_without_a_design_is_iid() -> None:
-    member = pg.Member(np.zeros((1, 400, 1)), [LOSS], design=None)
+    member = pg.NamedReleases(np.zeros((1, 400, 1)), [LOSS], design=None)
     assert pg.certify_releases({"a": member}, seed=1).validated == ("a/0",)
 
 

@@ -68,7 +68,8 @@ DOORS: dict[str, Callable[[pg.Records, Any], Any]] = {
         batches_of(records), design, mode="collective", dependence="independent"
     ),
     "certify_releases": lambda records, design: pg.certify_releases(
-        {"member": pg.Member(UNREADABLE, [LOSS], design=design, records=records)}, test="hoeffding"
+        {"member": pg.NamedReleases(UNREADABLE, [LOSS], design=design, records=records)},
+        test="hoeffding",
     ),
     "CandidateStream": lambda records, design: pg.CandidateStream(
         [LOSS], design=design, test="hoeffding"

@@ -356,7 +356,7 @@ def test_the_neighbours_of_the_refusals_are_supported(
 
 
 def test_named_releases_are_refused_before_any_loss_is_read() -> None:
-    member = pg.Member(unread(), [BRIER], design=DESIGNS["weighted"])
+    member = pg.NamedReleases(unread(), [BRIER], design=DESIGNS["weighted"])
     with pytest.raises(UnsupportedDesign, match="betting is valid"):
         pg.certify_releases({"table": member}, test="betting")
     with pytest.raises(RegistryError, match="certify_releases"):

@@ -11,9 +11,9 @@ import pytest
 
 import proxyguard as pg
 from proxyguard.modes import catalog, planning
-from proxyguard.modes.claim import Levels, Requirements, level
-from proxyguard.modes.evidence import Evidence, ReliabilityBound, from_count
-from proxyguard.modes.planning import Asked, AuditPlan, Choice, Needs, Planned, Settings, Way
+from proxyguard.modes.claim import Levels, level
+from proxyguard.modes.evidence import MechanismEvidence, ReliabilityBound, from_count
+from proxyguard.modes.planning import Asked, AuditNeeds, AuditPlan, Choice, Planned, Settings, Way
 from proxyguard.modes.violation import HolmViolations
 from proxyguard.plan.law import Law
 from proxyguard.plan.recommend import recommend
@@ -21,6 +21,7 @@ from proxyguard.plan.report import PlanReport
 from proxyguard.plan.search import power
 from proxyguard.registry.budget import Budget, named_budget
 from proxyguard.registry.parts import ClaimPart
+from proxyguard.registry.test import Requirements
 
 ERROR = pg.Requirement(name="error", low=0, high=1, limit=0.3, two_valued=True)
 
@@ -39,7 +40,7 @@ class Bonferroni(HolmViolations, Planned):
     def score_threshold(self, local: Budget, n_releases: int) -> tuple[Fraction, tuple[str, ...]]:
         return local["alpha_R"] * self.strictness / n_releases, ()
 
-    def lower_bound(self, evidence: Evidence, levels: Levels) -> ReliabilityBound:
+    def lower_bound(self, evidence: MechanismEvidence, levels: Levels) -> ReliabilityBound:
         count = int(np.count_nonzero(evidence.release_pvalues <= float(levels.threshold)))
         return from_count(
             count, evidence.n_releases, levels.lower, reliability_target=self.target,
@@ -57,9 +58,9 @@ class Bonferroni(HolmViolations, Planned):
         outer = float(levels.lower["alpha_M"])
         return planning.least_recognized(plan.releases, target=self.target, alpha=outer)
 
-    def needs(self, plan: AuditPlan, requirements: Requirements, levels: Levels) -> Needs:
+    def needs(self, plan: AuditPlan, requirements: Requirements, levels: Levels) -> AuditNeeds:
         records = planning.records_for(requirements, plan, float(levels.threshold))
-        return Needs(
+        return AuditNeeds(
             least_count=self.least_count(plan, requirements, levels), least_records=records,
             obstacles=planning.few_records(plan.n, records, "Bonferroni's level"),
         )  # fmt: skip

@@ -124,7 +124,7 @@ WRONG_TYPES: dict[str, tuple[Callable[[], Any], Any, str]] = {
     "infinite alpha": (lambda: certify(alpha=Decimal("inf")), pg.RegistryError, "number"),
     "no alpha": (lambda: certify(alpha=None), pg.RegistryError, "number"),
     "list of members": (
-        lambda: pg.certify_releases([pg.Member(ZEROS, [LOSS])]),  # type: ignore[arg-type]
+        lambda: pg.certify_releases([pg.NamedReleases(ZEROS, [LOSS])]),  # type: ignore[arg-type]
         pg.RegistryError,
         "names to members",
     ),
@@ -134,7 +134,7 @@ WRONG_TYPES: dict[str, tuple[Callable[[], Any], Any, str]] = {
         "'a' must be a name",
     ),
     "mode of releases": (
-        lambda: pg.certify_releases({"a": pg.Member(ZEROS, [LOSS])}, mode="named"),
+        lambda: pg.certify_releases({"a": pg.NamedReleases(ZEROS, [LOSS])}, mode="named"),
         pg.RegistryError,
         "no mode 'named'",
     ),

@@ -48,7 +48,9 @@ VALUES = {
     "family": lambda: pg.certify(
         {HOSTILE: losses(0.2), "other": losses(0.28)}, [RISK], reliability_target=0.8, seed=1
     ),
-    "releases": lambda: pg.certify_releases({HOSTILE: pg.Member(losses(0.2)[:3], [RISK])}, seed=1),
+    "releases": lambda: pg.certify_releases(
+        {HOSTILE: pg.NamedReleases(losses(0.2)[:3], [RISK])}, seed=1
+    ),
     "sequential": sequential,
     "recommendation": recommendation,
     "plan": lambda: PlanReport(found=recommendation()),
@@ -87,7 +89,7 @@ def test_a_page_is_the_same_each_time() -> None:
 
 
 def test_what_has_no_page_says_so() -> None:
-    from proxyguard.pages import fragment_of
+    from proxyguard.report.notebook import fragment_of
 
     with pytest.raises(TypeError, match="int has no page"):
         fragment_of(3)

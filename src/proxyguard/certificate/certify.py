@@ -33,7 +33,7 @@ from proxyguard.registry.numbers import as_seed
 from proxyguard.registry.requirement import Requirement, as_requirements
 
 AnyLosses = ArrayLike | Losses
-Audit = tuple[ReleaseEvidence, Levels]
+EvidenceAtLevels = tuple[ReleaseEvidence, Levels]
 
 
 @overload
@@ -132,7 +132,7 @@ def certify(
 
 def certify_evidence(
     claim: MechanismClaim,
-    audits: Mapping[str, Audit],
+    audits: Mapping[str, EvidenceAtLevels],
     *,
     seed_given: bool = True,
     basis: str = wording.ASSERTED,
@@ -195,7 +195,7 @@ def _gather(
     design: Design,
     seed: int,
     share: Fraction,
-) -> Audit:
+) -> EvidenceAtLevels:
     levels = claim.levels(n_releases=losses.shape[0], n_requirements=len(requirements), share=share)
     return gather_evidence(
         losses, reading_of(claim, requirements, design, levels, seed), bounds_level=levels.bounds

@@ -15,7 +15,7 @@ from proxyguard.exact.multiplicity import holm, holm_adjusted
 from proxyguard.modes.claim import MechanismClaim
 from proxyguard.modes.count import ValidCount
 from proxyguard.modes.evidence import Decision, ReliabilityBound
-from proxyguard.pages import fragment_of, page_of
+from proxyguard.printable import ShownAsPage
 from proxyguard.registry.budget import Budget
 from proxyguard.registry.test import Family
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Certificate:
+class Certificate(ShownAsPage):
     """The verdict on one mechanism, with all that a reader needs to follow it.
 
     ``reliability_lower`` and ``reliability_upper`` are one-sided bounds with separate
@@ -88,13 +88,6 @@ class Certificate:
     def __str__(self) -> str:
         return wording.mechanism_text(self)
 
-    def to_html(self) -> str:
-        """Return the certificate as a page of its own, which asks for nothing from outside."""
-        return page_of(self)
-
-    def _repr_html_(self) -> str:
-        return fragment_of(self)
-
     def to_dict(self) -> dict[str, Plain]:
         """Return the certificate as plain values, ready for JSON."""
         return {
@@ -134,7 +127,7 @@ class Certificate:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FamilyCertificate(Mapping[str, Certificate]):
+class FamilyCertificate(ShownAsPage, Mapping[str, Certificate]):
     """Certificates of several mechanisms under one registered family budget."""
 
     members: Mapping[str, Certificate]
@@ -155,13 +148,6 @@ class FamilyCertificate(Mapping[str, Certificate]):
 
     def __str__(self) -> str:
         return wording.family_text(self)
-
-    def to_html(self) -> str:
-        """Return the certificate as a page of its own, which asks for nothing from outside."""
-        return page_of(self)
-
-    def _repr_html_(self) -> str:
-        return fragment_of(self)
 
     def to_dict(self) -> dict[str, Plain]:
         """Return every certificate as plain values, ready for JSON."""

@@ -24,7 +24,7 @@ from proxyguard.modes.catalog import NO_MECHANISM, Choices, about_mechanism
 from proxyguard.modes.claim import Claim
 from proxyguard.modes.evidence import Decision
 from proxyguard.modes.violation import pooled_violations
-from proxyguard.pages import fragment_of, page_of
+from proxyguard.printable import ShownAsPage
 from proxyguard.registry.budget import Budget
 from proxyguard.registry.design import Design, Iid, as_design
 from proxyguard.registry.numbers import as_seed
@@ -43,7 +43,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseVerdict:
+class NamedVerdict:
     """The decision on one named release, with its Holm-adjusted p-values for reading."""
 
     member: str
@@ -74,7 +74,7 @@ class ReleaseVerdict:
 
 def decide_releases(
     family: Mapping[str, ReleaseEvidence], *, alpha: Budget, beta: Budget | None
-) -> tuple[ReleaseVerdict, ...]:
+) -> tuple[NamedVerdict, ...]:
     """Validate named releases of one registered family, whatever targets they were audited on.
 
     Members may have their own source, target, requirements and number of records: one
@@ -91,7 +91,7 @@ def decide_releases(
     recognized = holm(pvalues, alpha=float(alpha.total))
     adjusted = holm_adjusted(pvalues)
     violated = _violations(family, beta)
-    verdicts: list[ReleaseVerdict] = []
+    verdicts: list[NamedVerdict] = []
     for member, evidence in family.items():
         names = [requirement.name for requirement in evidence.requirements]
         # Read once a member: the evidence computes it from all its p-values, so that asking again
@@ -101,7 +101,7 @@ def decide_releases(
             broken = tuple(names[j] for j in np.flatnonzero(violated[member][r]))
             index = len(verdicts)
             verdicts.append(
-                ReleaseVerdict(
+                NamedVerdict(
                     member=member,
                     release=release,
                     decision=_decision(bool(recognized[index]), bool(broken)),
@@ -132,7 +132,7 @@ def _decision(validated: bool, violated: bool) -> Decision:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Member:
+class NamedReleases:
     """One member of a family of named releases, with its own target and requirements."""
 
     losses: AnyLosses
@@ -142,10 +142,10 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ReleaseCertificate:
+class ReleaseCertificate(ShownAsPage):
     """Verdicts on named releases: no mechanism, no reliability (Theorem 4)."""
 
-    verdicts: tuple[ReleaseVerdict, ...]
+    verdicts: tuple[NamedVerdict, ...]
     claim: Claim
     evidence: Mapping[str, ReleaseEvidence]
     seed: int
@@ -165,13 +165,6 @@ class ReleaseCertificate:
 
     def __str__(self) -> str:
         return wording.releases_text(self)
-
-    def to_html(self) -> str:
-        """Return the certificate as a page of its own, which asks for nothing from outside."""
-        return page_of(self)
-
-    def _repr_html_(self) -> str:
-        return fragment_of(self)
 
     def to_dict(self) -> dict[str, Plain]:
         """Return the verdicts as plain values, ready for JSON."""
@@ -196,7 +189,7 @@ class ReleaseCertificate:
 
 
 def certify_releases(
-    members: Mapping[str, Member],
+    members: Mapping[str, NamedReleases],
     *,
     seed: int | None = None,
     **choices: Unpack[Choices],
@@ -261,5 +254,7 @@ def _check_members(members: Any) -> None:
     if not isinstance(members, Mapping) or not members:
         raise RegistryError("a family maps names to members, and needs at least one")
     for name, one in members.items():
-        if not isinstance(name, str) or not name or not isinstance(one, Member):
-            raise RegistryError(f"{name!r} must be a name and its value a Member(losses, ...)")
+        if not isinstance(name, str) or not name or not isinstance(one, NamedReleases):
+            raise RegistryError(
+                f"{name!r} must be a name and its value a NamedReleases(losses, ...)"
+            )

@@ -27,7 +27,7 @@ from proxyguard.losses.records import Records, check_labels
 from proxyguard.modes.catalog import NO_MECHANISM
 from proxyguard.modes.claim import Claim
 from proxyguard.modes.evidence import Decision, rescale
-from proxyguard.pages import fragment_of
+from proxyguard.printable import Shown
 from proxyguard.registry.budget import Budget, direct_budget, sharp_budget
 from proxyguard.registry.design import Design, WithoutReplacement, as_design
 from proxyguard.registry.numbers import (
@@ -178,7 +178,7 @@ class FavorableScore:
         return np.asarray(evidence.release_pvalues <= self._reading.level)
 
 
-class SequentialAudit:
+class SequentialAudit(Shown):
     """The scores of successive frozen-seed draws on one opened target.
 
     Each release must be committed before it is scored, and nothing about scores or target
@@ -286,9 +286,6 @@ class SequentialAudit:
     def __str__(self) -> str:
         return wording.sequential_text(self)
 
-    def _repr_html_(self) -> str:
-        return fragment_of(self)
-
     def to_dict(self) -> dict[str, Plain]:
         """Return the audit so far as plain values, ready for JSON."""
         return {
@@ -344,7 +341,7 @@ class Round:
     rests_on: str = "Proposition 19"
 
 
-class CandidateStream:
+class CandidateStream(Shown):
     """An open-ended search that may look at every earlier verdict.
 
     Guarantee
@@ -391,9 +388,6 @@ class CandidateStream:
 
     def __str__(self) -> str:
         return wording.stream_text(self)
-
-    def _repr_html_(self) -> str:
-        return fragment_of(self)
 
     def to_dict(self) -> dict[str, Plain]:
         """Return all rounds as plain values, ready for JSON."""

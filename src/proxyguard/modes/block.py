@@ -12,15 +12,15 @@ import numpy as np
 from proxyguard.errors import LossMismatch, RegistryError
 from proxyguard.exact.contamination import block_radius
 from proxyguard.modes import planning
-from proxyguard.modes.claim import Levels, Requirements, Tests, read_by
+from proxyguard.modes.claim import Levels, Tests, read_by
 from proxyguard.modes.direct import slack_objections
-from proxyguard.modes.evidence import Evidence, ReliabilityBound, rescale
+from proxyguard.modes.evidence import MechanismEvidence, ReliabilityBound, rescale
 from proxyguard.modes.planning import (
     Array,
     Asked,
+    AuditNeeds,
     AuditPlan,
     Choice,
-    Needs,
     Planned,
     Rng,
     Settings,
@@ -34,7 +34,7 @@ from proxyguard.registry import budget as budgets
 from proxyguard.registry.budget import Budget
 from proxyguard.registry.design import Clustered, Design
 from proxyguard.registry.numbers import MOST_RECORDS, whole
-from proxyguard.registry.test import ComponentTest, block_ceiling, block_witnesses
+from proxyguard.registry.test import ComponentTest, Requirements, block_ceiling, block_witnesses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class BlockEvidence:
     kappa: float  # kappa_m
 
 
-def score_by_block(evidence: Evidence, *, block_size: int) -> BlockEvidence:
+def score_by_block(evidence: MechanismEvidence, *, block_size: int) -> BlockEvidence:
     """Return the mean witness over releases and blocks; ramped where every ramp is registered."""
     requirements = evidence.requirements
     means = [column.block_means for column in evidence.columns]
@@ -137,7 +137,7 @@ class Block(ScoredViolations, Planned):
         """Return the undivided budget."""
         return budgets.sharp_budget(self.alpha)
 
-    def lower_bound(self, evidence: Evidence, levels: Levels) -> ReliabilityBound:
+    def lower_bound(self, evidence: MechanismEvidence, levels: Levels) -> ReliabilityBound:
         """Return the bound of Theorem 13."""
         size = evidence.reading.block_size
         assert size is not None  # read by this claim
@@ -165,7 +165,7 @@ class Block(ScoredViolations, Planned):
         """Return None: a mean over releases and blocks decides, not a count."""
         return None
 
-    def needs(self, plan: AuditPlan, requirements: Requirements, levels: Levels) -> Needs:
+    def needs(self, plan: AuditPlan, requirements: Requirements, levels: Levels) -> AuditNeeds:
         """Return whether the radius of Theorem 13 leaves room above the target."""
         releases, blocks = plan.releases, plan.n // self.size
         alpha = float(levels.lower.total)
@@ -179,7 +179,7 @@ class Block(ScoredViolations, Planned):
                 f"{releases} releases and {blocks} blocks of {self.size} records leave a radius of "
                 f"{radius:.3g} (Theorem 13), and only {room:.3g} lies between the target and 1"
             )
-        return Needs(
+        return AuditNeeds(
             least_releases=least,
             obstacles=tuple(obstacles),
         )

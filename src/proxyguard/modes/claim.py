@@ -18,17 +18,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from proxyguard.errors import RegistryError, UnsupportedDesign
 from proxyguard.exact.betting import STAKES
-from proxyguard.modes.evidence import Evidence, ReliabilityBound
+from proxyguard.modes.evidence import MechanismEvidence, ReliabilityBound
 from proxyguard.registry.budget import Budget
 from proxyguard.registry.design import Design, Iid
 from proxyguard.registry.numbers import Level, alike_names, listed, member, share
-from proxyguard.registry.requirement import Requirement
-from proxyguard.registry.test import ComponentTest, Family, default_test
+from proxyguard.registry.test import ComponentTest, Family, Requirements, default_test
 
 if TYPE_CHECKING:
     from proxyguard.modes.count import ValidCount
 
-Requirements = Sequence[Requirement]
 Tests = Sequence[ComponentTest]
 Reader = Callable[[object, str], object]
 _READ = "read"
@@ -116,7 +114,7 @@ class Levels:
         return self.upper
 
 
-Audit = tuple[Evidence, Levels]
+AtLevels = tuple[MechanismEvidence, Levels]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -328,7 +326,7 @@ class MechanismClaim(Claim, ABC):
         return []
 
     @abstractmethod
-    def lower_bound(self, evidence: Evidence, levels: Levels) -> ReliabilityBound:
+    def lower_bound(self, evidence: MechanismEvidence, levels: Levels) -> ReliabilityBound:
         """Return the lower confidence bound on the reliability.
 
         Guarantee
@@ -336,11 +334,11 @@ class MechanismClaim(Claim, ABC):
         That of the certificate which the mode names; the bound says what it rests on.
         """
 
-    def valid_count(self, evidence: Evidence, levels: Levels) -> ValidCount | None:
+    def valid_count(self, evidence: MechanismEvidence, levels: Levels) -> ValidCount | None:
         """Return the count of valid releases behind the bound, where the mode makes one."""
         return None
 
-    def upper_bounds(self, audits: Mapping[str, Audit]) -> dict[str, ReliabilityBound | None]:
+    def upper_bounds(self, audits: Mapping[str, AtLevels]) -> dict[str, ReliabilityBound | None]:
         """Return the violation bound of each mechanism of the family."""
         if self.beta is None:
             return dict.fromkeys(audits)
@@ -349,14 +347,14 @@ class MechanismClaim(Claim, ABC):
         }
 
     @abstractmethod
-    def upper_bound(self, evidence: Evidence, levels: Levels) -> ReliabilityBound:
+    def upper_bound(self, evidence: MechanismEvidence, levels: Levels) -> ReliabilityBound:
         """Return the upper confidence bound on the reliability of one mechanism."""
 
 
-Kind = TypeVar("Kind", bound=Claim)
+SomeClaim = TypeVar("SomeClaim", bound=Claim)
 
 
-def component(kind: type[Kind], **values: object) -> Kind:
+def component(kind: type[SomeClaim], **values: object) -> SomeClaim:
     """Return a claim that is a part of another one, with values that were read already.
 
     It does not pass the door: a share of a registered level may lie below what a caller may write.

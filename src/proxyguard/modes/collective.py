@@ -7,16 +7,17 @@ from fractions import Fraction
 from typing import ClassVar
 
 from proxyguard.exact.multiplicity import Dependence, tail_fisher_count, tail_simes_count
-from proxyguard.modes.claim import Levels, Requirements, Tests, choice, word
-from proxyguard.modes.evidence import Evidence, ReliabilityBound, from_count
+from proxyguard.modes.claim import Levels, Tests, choice, word
+from proxyguard.modes.evidence import MechanismEvidence, ReliabilityBound, from_count
 from proxyguard.modes.violation import HolmViolations
 from proxyguard.registry import budget as budgets
 from proxyguard.registry.budget import Budget
 from proxyguard.registry.design import Design
+from proxyguard.registry.test import Requirements
 
 
 def certify_collective(
-    evidence: Evidence,
+    evidence: MechanismEvidence,
     budget: Budget,
     *,
     reliability_target: float,
@@ -88,7 +89,7 @@ class Collective(HolmViolations):
             "target records"
         ]
 
-    def lower_bound(self, evidence: Evidence, levels: Levels) -> ReliabilityBound:
+    def lower_bound(self, evidence: MechanismEvidence, levels: Levels) -> ReliabilityBound:
         """Return the bound of Theorem 9."""
         return certify_collective(
             evidence,

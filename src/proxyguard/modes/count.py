@@ -20,13 +20,13 @@ from proxyguard.exact.evalues import (
 )
 from proxyguard.exact.planning import least_releases_named
 from proxyguard.modes import planning
-from proxyguard.modes.claim import Levels, Requirements, Tests, level, optional_level, read_by, word
-from proxyguard.modes.evidence import Evidence, ReliabilityBound, from_count
+from proxyguard.modes.claim import Levels, Tests, level, optional_level, read_by, word
+from proxyguard.modes.evidence import MechanismEvidence, ReliabilityBound, from_count
 from proxyguard.modes.planning import (
     Asked,
+    AuditNeeds,
     AuditPlan,
     Choice,
-    Needs,
     Planned,
     Settings,
     Way,
@@ -38,7 +38,7 @@ from proxyguard.registry.budget import Budget
 from proxyguard.registry.design import Design
 from proxyguard.registry.numbers import listed, share
 from proxyguard.registry.requirement import Requirement
-from proxyguard.registry.test import ComponentTest
+from proxyguard.registry.test import ComponentTest, Requirements
 
 LARGEST = 600.0
 """Cap on a log e-value: exp(600) is far above any 1/alpha, and a cap only weakens."""
@@ -91,7 +91,9 @@ class FalseDiscoveryList:
     )
 
 
-def calibrated_evalues(evidence: Evidence, *, thresholds: Sequence[Fraction]) -> list[Fraction]:
+def calibrated_evalues(
+    evidence: MechanismEvidence, *, thresholds: Sequence[Fraction]
+) -> list[Fraction]:
     """Return the mixture calibrator of the release p-values, exact.
 
     Guarantee
@@ -101,7 +103,9 @@ def calibrated_evalues(evidence: Evidence, *, thresholds: Sequence[Fraction]) ->
     return mixture_evalues(evidence.release_pvalues, thresholds=thresholds)
 
 
-def violation_evalues(evidence: Evidence, *, thresholds: Sequence[Fraction]) -> list[Fraction]:
+def violation_evalues(
+    evidence: MechanismEvidence, *, thresholds: Sequence[Fraction]
+) -> list[Fraction]:
     """Return e-values against validity: mean at most 1 whenever the release is valid."""
     return mixture_evalues(evidence.release_violation_pvalues, thresholds=thresholds)
 
@@ -113,7 +117,7 @@ def _no_capital(test: ComponentTest) -> str:
     )
 
 
-def capital_evalues(evidence: Evidence) -> list[float]:
+def capital_evalues(evidence: MechanismEvidence) -> list[float]:
     """Return the betting capital of each release, the least over its requirements.
 
     Guarantee
@@ -248,7 +252,7 @@ class Count(ScoredViolations, Planned):
         """Return the threshold, or ``alpha_Z`` where the capital itself is counted with."""
         return float(lower["alpha_Z"] if self.capital else threshold)
 
-    def valid_count(self, evidence: Evidence, levels: Levels) -> ValidCount:
+    def valid_count(self, evidence: MechanismEvidence, levels: Levels) -> ValidCount:
         """Return the count of valid releases, for all of them and for any subset."""
         evalues: Sequence[float | Fraction]
         if self.capital:
@@ -260,12 +264,12 @@ class Count(ScoredViolations, Planned):
             releases=evidence.releases, evalues=evalues, alpha=levels.lower["alpha_Z"]
         )
 
-    def lower_bound(self, evidence: Evidence, levels: Levels) -> ReliabilityBound:
+    def lower_bound(self, evidence: MechanismEvidence, levels: Levels) -> ReliabilityBound:
         """Return the bound from the e-value count."""
         count = self.valid_count(evidence, levels)
         return certify_count(count, levels.lower, reliability_target=self.target)
 
-    def upper_bound(self, evidence: Evidence, levels: Levels) -> ReliabilityBound:
+    def upper_bound(self, evidence: MechanismEvidence, levels: Levels) -> ReliabilityBound:
         """Return the bound from e-values against validity."""
         evalues = violation_evalues(evidence, thresholds=(levels.violation_threshold,))
         return certify_count_violation(evalues, levels.violation, reliability_target=self.target)
@@ -287,14 +291,14 @@ class Count(ScoredViolations, Planned):
         """Return the least number of p-values at most the threshold that validates."""
         return least_counted(levels.lower, levels.threshold, plan.releases, target=self.target)
 
-    def needs(self, plan: AuditPlan, requirements: Requirements, levels: Levels) -> Needs:
+    def needs(self, plan: AuditPlan, requirements: Requirements, levels: Levels) -> AuditNeeds:
         """Return what one threshold needs; capital and mixtures have none out of reach."""
         releases, alpha_draws = plan.releases, float(levels.lower["alpha_Q"])
         count = self.least_count(plan, requirements, levels)
         least = least_releases_named(target=self.target, alpha_mechanism=alpha_draws)
         obstacles = list(planning.few_draws(releases, least, self.target, alpha_draws))
         if self.capital or len(self.thresholds) > 1:
-            return Needs(
+            return AuditNeeds(
                 least_releases=least,
                 obstacles=tuple(obstacles),
             )
@@ -303,7 +307,7 @@ class Count(ScoredViolations, Planned):
             obstacles.append(f"the threshold {t:.3g} is not below alpha_Z, so no count follows")
         records = planning.records_for(requirements, plan, t)
         obstacles += planning.few_records(plan.n, records, f"the threshold {t:.2g}")
-        return Needs(
+        return AuditNeeds(
             least_count=count if count <= releases else None,
             least_releases=least,
             least_records=records,

@@ -27,13 +27,13 @@ from proxyguard.exact.sharp import (
     sharp_pvalue,
 )
 from proxyguard.modes import planning
-from proxyguard.modes.claim import Levels, Requirements, Tests, choice, level, optional_level
-from proxyguard.modes.evidence import DirectEvidence, Evidence, ReliabilityBound, rescale
+from proxyguard.modes.claim import Levels, Tests, choice, level, optional_level
+from proxyguard.modes.evidence import DirectEvidence, MechanismEvidence, ReliabilityBound, rescale
 from proxyguard.modes.planning import (
     Asked,
+    AuditNeeds,
     AuditPlan,
     Choice,
-    Needs,
     Planned,
     Settings,
     Way,
@@ -45,10 +45,10 @@ from proxyguard.registry import budget as budgets
 from proxyguard.registry.budget import Budget
 from proxyguard.registry.design import Clustered, Design, Sampling
 from proxyguard.registry.requirement import Requirement
-from proxyguard.registry.test import Bound, ComponentTest, Score, slack_scores
+from proxyguard.registry.test import Bound, ComponentTest, Requirements, Score, slack_scores
 
 
-def score_by_pvalue(evidence: Evidence, *, threshold: float) -> DirectEvidence:
+def score_by_pvalue(evidence: MechanismEvidence, *, threshold: float) -> DirectEvidence:
     """Score a release favorably when ``p_r <= t`` (theory section 2).
 
     Guarantee
@@ -65,7 +65,7 @@ def score_by_pvalue(evidence: Evidence, *, threshold: float) -> DirectEvidence:
     )
 
 
-def _threshold_ceiling(evidence: Evidence, threshold: float) -> float:
+def _threshold_ceiling(evidence: MechanismEvidence, threshold: float) -> float:
     if any(r.group is not None or r.indicator for r in evidence.requirements):
         return threshold  # the binomial's size, or its limit, is not the same for every release
     return threshold_ceiling(threshold, evidence.requirements, evidence.tests, evidence.n_records)
@@ -87,7 +87,7 @@ def threshold_ceiling(
     )
 
 
-def score_by_slack(evidence: Evidence, *, bound: Bound) -> DirectEvidence:
+def score_by_slack(evidence: MechanismEvidence, *, bound: Bound) -> DirectEvidence:
     """Score a release favorably when every mean is at most its cutoff (Eq. (10)).
 
     The ceiling is Eq. (11) for the paper's bound and the Bentkus or exact binomial one,
@@ -334,7 +334,7 @@ class Direct(ScoredViolations, Planned):
             f"{float(local.total):g}, whatever they score; an audit on a fresh target needs more",
         )
 
-    def lower_bound(self, evidence: Evidence, levels: Levels) -> ReliabilityBound:
+    def lower_bound(self, evidence: MechanismEvidence, levels: Levels) -> ReliabilityBound:
         """Return the bound of the registered kind from the registered score."""
         if self.score is Score.SLACK:
             scores = score_by_slack(evidence, bound=self.bound)
@@ -401,7 +401,7 @@ class Direct(ScoredViolations, Planned):
             plan.releases, self.bound, levels.lower, kappa=kappa, target=self.target
         )
 
-    def needs(self, plan: AuditPlan, requirements: Requirements, levels: Levels) -> Needs:
+    def needs(self, plan: AuditPlan, requirements: Requirements, levels: Levels) -> AuditNeeds:
         """Return what the registered score and bound need."""
         budget, target, releases = levels.lower, self.target, plan.releases
         alpha = float(budget.total)
@@ -436,7 +436,7 @@ class Direct(ScoredViolations, Planned):
                     f"scores out of {releases} would validate{useful}"
                 )
             obstacles += planning.few_records(plan.n, records, f"the score's threshold {t:.2g}")
-        return Needs(
+        return AuditNeeds(
             least_count=count if count <= releases else None,
             least_releases=least,
             least_records=records,

@@ -28,7 +28,7 @@ from proxyguard.registry.test import ComponentTest
 Array = NDArray[np.float64]
 
 
-class Column(Protocol):
+class ColumnStatistics(Protocol):
     """The statistics of one requirement over all releases, on the unit scale."""
 
     @property
@@ -56,7 +56,7 @@ class Column(Protocol):
         """The mean of each release on each block of records."""
 
 
-class Reading(Protocol):
+class LossReading(Protocol):
     """How the losses were read."""
 
     @property
@@ -68,7 +68,7 @@ class Reading(Protocol):
         """Records of a block, where the mode has blocks."""
 
 
-class Evidence(Protocol):
+class MechanismEvidence(Protocol):
     """P-values in both directions and statistics of R releases and J requirements."""
 
     @property
@@ -84,7 +84,7 @@ class Evidence(Protocol):
         """By which tests."""
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> LossReading:
         """How the losses were read."""
 
     @property
@@ -92,7 +92,7 @@ class Evidence(Protocol):
         """Records, or clusters, that count, a requirement."""
 
     @property
-    def columns(self) -> Sequence[Column]:
+    def columns(self) -> Sequence[ColumnStatistics]:
         """The statistics of each requirement."""
 
     @property

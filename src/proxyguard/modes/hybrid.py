@@ -10,24 +10,16 @@ from typing import ClassVar
 import numpy as np
 
 from proxyguard.modes import planning
-from proxyguard.modes.claim import (
-    Levels,
-    Requirements,
-    Tests,
-    choice,
-    component,
-    level,
-    optional_level,
-)
+from proxyguard.modes.claim import Levels, Tests, choice, component, level, optional_level
 from proxyguard.modes.direct import Direct
-from proxyguard.modes.evidence import Evidence, ReliabilityBound
+from proxyguard.modes.evidence import MechanismEvidence, ReliabilityBound
 from proxyguard.modes.named import Named
 from proxyguard.modes.planning import (
     Array,
     Asked,
+    AuditNeeds,
     AuditPlan,
     Choice,
-    Needs,
     Planned,
     Rng,
     Settings,
@@ -39,7 +31,7 @@ from proxyguard.plan.targets import Targets
 from proxyguard.registry.budget import Budget, hybrid_budget
 from proxyguard.registry.design import Design
 from proxyguard.registry.numbers import Level
-from proxyguard.registry.test import Bound, ComponentTest, Score
+from proxyguard.registry.test import Bound, ComponentTest, Requirements, Score
 
 
 def certify_hybrid(
@@ -127,7 +119,7 @@ class Hybrid(HolmViolations, Planned):
             made, direct=budget, threshold=threshold, betting=float(threshold), notes=notes
         )
 
-    def lower_bound(self, evidence: Evidence, levels: Levels) -> ReliabilityBound:
+    def lower_bound(self, evidence: MechanismEvidence, levels: Levels) -> ReliabilityBound:
         """Return the larger of the two bounds."""
         return certify_hybrid(
             self.named.lower_bound(evidence, levels),
@@ -156,12 +148,12 @@ class Hybrid(HolmViolations, Planned):
         """Return None: either component may decide, by a count of its own."""
         return None
 
-    def needs(self, plan: AuditPlan, requirements: Requirements, levels: Levels) -> Needs:
+    def needs(self, plan: AuditPlan, requirements: Requirements, levels: Levels) -> AuditNeeds:
         """Return what both components lack: the hybrid fails only where both of them do."""
         first = self.named.needs(plan, requirements, levels)
         second = self.direct.needs(plan, requirements, _direct_levels(levels))
         both = first.obstacles and second.obstacles
-        return Needs(
+        return AuditNeeds(
             largest_threshold=second.largest_threshold,
             obstacles=(*first.obstacles, *second.obstacles) if both else (),
         )

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from proxyguard.exact.multiplicity import holm
 from proxyguard.exact.planning import least_releases_named
 from proxyguard.modes import planning
-from proxyguard.modes.claim import Levels, Requirements
-from proxyguard.modes.evidence import Evidence, ReliabilityBound, from_count
+from proxyguard.modes.claim import Levels
+from proxyguard.modes.evidence import MechanismEvidence, ReliabilityBound, from_count
 from proxyguard.modes.planning import (
     Array,
     Asked,
+    AuditNeeds,
     AuditPlan,
     Choice,
     Decider,
-    Needs,
     Planned,
     Rng,
     Settings,
@@ -31,10 +31,11 @@ from proxyguard.plan.law import Law
 from proxyguard.plan.targets import Targets
 from proxyguard.registry import budget as budgets
 from proxyguard.registry.budget import Budget
+from proxyguard.registry.test import Requirements
 
 
 def certify_named(
-    evidence: Evidence, budget: Budget, *, reliability_target: float
+    evidence: MechanismEvidence, budget: Budget, *, reliability_target: float
 ) -> ReliabilityBound:
     """Lower-bound reliability by the number of individually recognized releases.
 
@@ -70,7 +71,7 @@ class Named(HolmViolations, Planned):
         """Return Holm's first level."""
         return float(lower["alpha_R"]) / n_releases
 
-    def lower_bound(self, evidence: Evidence, levels: Levels) -> ReliabilityBound:
+    def lower_bound(self, evidence: MechanismEvidence, levels: Levels) -> ReliabilityBound:
         """Return the bound of Theorem 5."""
         return certify_named(evidence, levels.lower, reliability_target=self.target)
 
@@ -100,14 +101,14 @@ class Named(HolmViolations, Planned):
             plan.releases, target=self.target, alpha=float(levels.lower["alpha_M"])
         )
 
-    def needs(self, plan: AuditPlan, requirements: Requirements, levels: Levels) -> Needs:
+    def needs(self, plan: AuditPlan, requirements: Requirements, levels: Levels) -> AuditNeeds:
         """Return the draws of Proposition 18 and the records of Holm's first level."""
         outer = float(levels.lower["alpha_M"])
         count = self.least_count(plan, requirements, levels)
         least = least_releases_named(target=self.target, alpha_mechanism=outer)
         first = float(levels.lower["alpha_R"]) / plan.releases
         records = planning.records_for(requirements, plan, first)
-        return Needs(
+        return AuditNeeds(
             least_count=count if count <= plan.releases else None,
             least_releases=least,
             least_records=records,

@@ -34,13 +34,13 @@ from proxyguard.exact.mean import (
 from proxyguard.exact.roots import bracket_switch
 from proxyguard.exact.rounding import GUARD
 from proxyguard.exact.sharp import critical_count, default_threshold, largest_threshold
-from proxyguard.modes.claim import Claim, Levels, MechanismClaim, Requirements
+from proxyguard.modes.claim import Claim, Levels, MechanismClaim
 from proxyguard.plan.law import Law
 from proxyguard.plan.targets import Targets, count_pvalues
 from proxyguard.registry.design import Design, Iid, Stratified
 from proxyguard.registry.numbers import Level
 from proxyguard.registry.requirement import Requirement
-from proxyguard.registry.test import ComponentTest
+from proxyguard.registry.test import ComponentTest, Requirements
 
 Array = NDArray[np.float64]
 Rng = np.random.Generator
@@ -94,7 +94,7 @@ class Asked(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Needs:
+class AuditNeeds:
     """What one claim needs, beside what it has."""
 
     least_count: int | None = None  # favorable scores or recognized releases; None: none suffices
@@ -153,7 +153,7 @@ class Planned(MechanismClaim, ABC):
         """
 
     @abstractmethod
-    def needs(self, plan: AuditPlan, requirements: Requirements, levels: Levels) -> Needs:
+    def needs(self, plan: AuditPlan, requirements: Requirements, levels: Levels) -> AuditNeeds:
         """Return the necessary limits of one audit, and why it cannot succeed if it cannot."""
 
     def chance(self, targets: Targets, plan: AuditPlan, levels: Levels, rng: Rng) -> Array:

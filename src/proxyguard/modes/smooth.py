@@ -14,15 +14,15 @@ from proxyguard.exact.mean import kl_mean_lower
 from proxyguard.exact.rounding import weaken_lower
 from proxyguard.exact.sharp import smooth_lower, smooth_pvalue
 from proxyguard.modes import planning
-from proxyguard.modes.claim import Levels, Requirements, Tests, choice, level
+from proxyguard.modes.claim import Levels, Tests, choice, level
 from proxyguard.modes.direct import direct_budget, slack_objections
-from proxyguard.modes.evidence import Evidence, ReliabilityBound, rescale
+from proxyguard.modes.evidence import MechanismEvidence, ReliabilityBound, rescale
 from proxyguard.modes.planning import (
     Array,
     Asked,
+    AuditNeeds,
     AuditPlan,
     Choice,
-    Needs,
     Planned,
     Rng,
     Settings,
@@ -36,6 +36,7 @@ from proxyguard.registry.design import Design, Sampling
 from proxyguard.registry.test import (
     Bound,
     ComponentTest,
+    Requirements,
     ramp_ceiling,
     ramp_scores,
     ramp_sensitivity,
@@ -57,7 +58,7 @@ class SmoothEvidence:
     sensitivity: float  # rho_h, Eq. (19)
 
 
-def score_by_ramp(evidence: Evidence) -> SmoothEvidence:
+def score_by_ramp(evidence: MechanismEvidence) -> SmoothEvidence:
     """Return the ramp scores' mean and rounded count with their ceilings."""
     requirements, columns = evidence.requirements, evidence.columns
     n = min(evidence.n_records)
@@ -241,7 +242,7 @@ class Smooth(ScoredViolations, Planned):
         """Return ``alpha_Q + alpha_Z = alpha``, undivided for the sharp bound."""
         return direct_budget(self.bound, self.alpha, self.target_share)
 
-    def lower_bound(self, evidence: Evidence, levels: Levels) -> ReliabilityBound:
+    def lower_bound(self, evidence: MechanismEvidence, levels: Levels) -> ReliabilityBound:
         """Return the bound of the registered kind."""
         scores = score_by_ramp(evidence)
         if self.bound is Bound.SHARP:
@@ -294,7 +295,7 @@ class Smooth(ScoredViolations, Planned):
             return 2.0
         return planning.least_mean_score(plan.releases, rate, alpha=float(budget["alpha_Q"]))
 
-    def needs(self, plan: AuditPlan, requirements: Requirements, levels: Levels) -> Needs:
+    def needs(self, plan: AuditPlan, requirements: Requirements, levels: Levels) -> AuditNeeds:
         """Return whether perfect scores would validate."""
         releases, alpha = plan.releases, float(levels.lower.total)
         least = planning.oracle_releases(target=self.target, alpha=alpha)
@@ -311,7 +312,7 @@ class Smooth(ScoredViolations, Planned):
                 f"{ramp_ceiling(requirements, plan.n):.2g}, rho_h "
                 f"{ramp_sensitivity(requirements, plan.n):.2g})"
             )
-        return Needs(
+        return AuditNeeds(
             least_count=None if fails else count,
             least_releases=least,
             obstacles=tuple(obstacles),

@@ -13,8 +13,8 @@ from proxyguard.exact.binomial import clopper_pearson_upper, lower_tail
 from proxyguard.exact.multiplicity import holm
 from proxyguard.exact.rounding import weaken_upper
 from proxyguard.exact.sharp import default_violation_threshold, sharp_lower, sharp_pvalue
-from proxyguard.modes.claim import Audit, Levels, MechanismClaim, level, optional_level, read_by
-from proxyguard.modes.evidence import Array, DirectEvidence, Evidence, ReliabilityBound
+from proxyguard.modes.claim import AtLevels, Levels, MechanismClaim, level, optional_level, read_by
+from proxyguard.modes.evidence import Array, DirectEvidence, MechanismEvidence, ReliabilityBound
 from proxyguard.registry import budget as budgets
 from proxyguard.registry.budget import Budget
 from proxyguard.registry.numbers import flag
@@ -56,7 +56,7 @@ def certify_violation(
     )
 
 
-def score_violations(evidence: Evidence, *, threshold: float) -> DirectEvidence:
+def score_violations(evidence: MechanismEvidence, *, threshold: float) -> DirectEvidence:
     """Score a release as violating when ``q_r <= t`` (theory section 4).
 
     Guarantee
@@ -128,7 +128,7 @@ class HolmViolations(MechanismClaim):
         """Return the part of the error that pays for statements about single releases."""
         return lower["alpha_R"]
 
-    def upper_bounds(self, audits: Mapping[str, Audit]) -> dict[str, ReliabilityBound | None]:
+    def upper_bounds(self, audits: Mapping[str, AtLevels]) -> dict[str, ReliabilityBound | None]:
         """Return the violation bound of each mechanism, from one Holm family or several."""
         family = self.upper_budget()
         if family is None or not self.pooled_violations:
@@ -146,7 +146,7 @@ class HolmViolations(MechanismClaim):
             for name, (_, levels) in audits.items()
         }
 
-    def upper_bound(self, evidence: Evidence, levels: Levels) -> ReliabilityBound:
+    def upper_bound(self, evidence: MechanismEvidence, levels: Levels) -> ReliabilityBound:
         """Return the bound of Theorem 8 with a Holm family of this mechanism alone."""
         violated = pooled_violations(
             {"": evidence.violation_pvalues}, level=float(levels.violation["beta_R"])
@@ -179,7 +179,7 @@ class ScoredViolations(MechanismClaim):
         )
         return local.total / 10 if chosen is None else Fraction(chosen)
 
-    def upper_bound(self, evidence: Evidence, levels: Levels) -> ReliabilityBound:
+    def upper_bound(self, evidence: MechanismEvidence, levels: Levels) -> ReliabilityBound:
         """Return the direct violation bound."""
         scores = score_violations(evidence, threshold=float(levels.violation_threshold))
         return certify_direct_violation(scores, levels.violation, reliability_target=self.target)

@@ -24,9 +24,7 @@ from proxyguard.exact.planning import (
     least_releases_named,
     sufficient_records_named,
 )
-from proxyguard.modes.claim import Requirements
-from proxyguard.modes.planning import AuditPlan, Needs, Way
-from proxyguard.pages import fragment_of
+from proxyguard.modes.planning import AuditNeeds, AuditPlan, Way
 from proxyguard.plan.law import Law
 from proxyguard.plan.question import Question, ways
 from proxyguard.plan.search import (
@@ -45,12 +43,13 @@ from proxyguard.plan.search import (
     power,
     tune,
 )
+from proxyguard.printable import Shown
 from proxyguard.registry.numbers import MOST_REPETITIONS, callback, real, whole
 from proxyguard.registry.requirement import Requirement
-from proxyguard.registry.test import ComponentTest
+from proxyguard.registry.test import ComponentTest, Requirements
 
 
-def needs(requirements: Requirements, audit: AuditPlan) -> Needs:
+def needs(requirements: Requirements, audit: AuditPlan) -> AuditNeeds:
     """Return the necessary limits of one audit, and why it cannot succeed if it cannot."""
     return audit.claim.needs(audit, requirements, audit.levels(requirements))
 
@@ -112,7 +111,7 @@ GROWTH = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Recommendation:
+class Recommendation(Shown):
     """The plan to register, what else was considered, and what it rests on."""
 
     question: Question
@@ -121,12 +120,9 @@ class Recommendation:
     doubted: Power  # of the chosen plan, if the pilot was too hopeful
     alternatives: tuple[Option, ...]  # every way, tuned, at the chosen size
     sizes: tuple[Option, ...]  # the best way at every size that was tried
-    needs: Needs
+    needs: AuditNeeds
     paper: PaperLimits
     seed: int
-
-    def _repr_html_(self) -> str:
-        return fragment_of(self)
 
     @property
     def reaches(self) -> bool:

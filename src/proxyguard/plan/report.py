@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 
 from proxyguard.errors import RegistryError
 from proxyguard.modes.planning import Choice
-from proxyguard.pages import fragment_of
 from proxyguard.plan.question import geometric, settings
 from proxyguard.plan.recommend import Recommendation
 from proxyguard.plan.search import DOUBTED_MARGIN, Option, Power, Progress, exact_power, power_on
 from proxyguard.plan.stress import SequentialForecast, Stress
 from proxyguard.plan.targets import Targets
+from proxyguard.printable import Shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PlanReport:
+class PlanReport(Shown):
     """A recommendation with its stress test and its sequential counterpart."""
 
     found: Recommendation
@@ -50,9 +50,6 @@ class PlanReport:
     def hopeless(self) -> bool:
         """Whether no outcome at all could validate at the sizes that were fixed."""
         return bool(self.found.needs.obstacles) and self.found.chosen.power.value == 0.0
-
-    def _repr_html_(self) -> str:
-        return fragment_of(self)
 
     def __str__(self) -> str:
         if self.hopeless:

@@ -137,7 +137,7 @@ def test_many_named_releases_are_counted_and_listed(opened: Opener) -> None:
         np.random.default_rng(1).random((20, 300, 1)) * np.linspace(0.2, 1.9, 20)[:, None, None]
     )
     limit = pg.Requirement(name="error", low=0.0, high=2.0, limit=0.5)
-    member = pg.Member(losses=losses, requirements=[limit])
+    member = pg.NamedReleases(losses=losses, requirements=[limit])
     certificate = pg.certify_releases({"member": member}, seed=1)
     page = opened(certificate.to_html())
     tally = page.locator(".pg-tally li").all_inner_texts()

@@ -139,7 +139,7 @@ def labelled(cell: Cell, family: Family, method: str) -> Mapping[str, float]:
         return decided(cell, family, method)
     requirements = two_valued(TOLERANCE, REQUIREMENTS)
     found = pg.certify_releases(
-        {name: pg.Member(losses, requirements) for name, losses in family.shared.items()},
+        {name: pg.NamedReleases(losses, requirements) for name, losses in family.shared.items()},
         alpha=ALPHA / 2, beta=None, test=COUNT_TESTS[test or "binomial"], seed=1,
     )  # fmt: skip
     labels = np.array([verdict.decision is pg.Decision.VALIDATED for verdict in found.verdicts])

@@ -20,7 +20,9 @@ def holm_pvalues(
     losses: Losses, requirements: Sequence[pg.Requirement], **choices: Any
 ) -> tuple[int, Array]:
     """Return how many named releases are validated, and the p-value of each."""
-    found = pg.certify_releases({"all": pg.Member(losses, requirements)}, beta=None, **choices)
+    found = pg.certify_releases(
+        {"all": pg.NamedReleases(losses, requirements)}, beta=None, **choices
+    )
     return len(found.validated), np.array([verdict.pvalue for verdict in found.verdicts])
 
 
@@ -130,14 +132,14 @@ def check_held_out(cell: Cell, rng: np.random.Generator, repetitions: int) -> It
 
 def _members(
     losses: Losses, requirements: Sequence[pg.Requirement], *, shared: bool
-) -> dict[str, pg.Member]:
+) -> dict[str, pg.NamedReleases]:
     """Return candidates on one target, or each on a target of its own."""
     # The records were drawn independently, so the order they stand in is random already.
     records = pg.Records(random_order=True)
     if shared:
-        return {"all": pg.Member(losses, requirements, records=records)}
+        return {"all": pg.NamedReleases(losses, requirements, records=records)}
     return {
-        str(k): pg.Member(losses[k : k + 1], requirements, records=records)
+        str(k): pg.NamedReleases(losses[k : k + 1], requirements, records=records)
         for k in range(len(losses))
     }
 
@@ -164,7 +166,9 @@ def check_components(cell: Cell, rng: np.random.Generator, repetitions: int) -> 
     asked = Asked()
     for metric, drawn_losses in losses.items():
         for row, one in enumerate(drawn_losses):
-            member = pg.Member(one[None, :, None], requirements, design=design, records=records)
+            member = pg.NamedReleases(
+                one[None, :, None], requirements, design=design, records=records
+            )
             for test in fast.keys() - {"randomized_binomial"}:
                 found = pg.certify_releases(
                     {"alone": member}, alpha=component_power.LEVEL, beta=None, test=test, seed=1
@@ -194,9 +198,9 @@ def check_rare_group(cell: Cell, rng: np.random.Generator, repetitions: int) -> 
                 losses = drawn(rng, (risk,), (searches.CANDIDATES, inside.size))
                 counts[block, row] = np.count_nonzero(losses[:, inside, 0], axis=1)
                 member = (
-                    pg.Member(losses, grouped, records=pg.Records(groups={"rare": inside}))
+                    pg.NamedReleases(losses, grouped, records=pg.Records(groups={"rare": inside}))
                     if simple
-                    else pg.Member(losses, whole)
+                    else pg.NamedReleases(losses, whole)
                 )
                 found = pg.certify_releases({"all": member}, alpha=searches.ALPHA, beta=None)
                 validated[block, row] = len(found.validated)
