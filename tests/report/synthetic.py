@@ -15,10 +15,12 @@ import numpy as np
 from proxyguard.certificate.certify import certify
 from proxyguard.certificate.picks import picks_record
 from proxyguard.documents.certificate import (
+    AdvisedSizes,
     Attestation,
     ClaimStatusRecord,
     PicksRecord,
     Predicate,
+    ReportAdvice,
     SecondaryBounds,
     SecondaryRecord,
 )
@@ -71,7 +73,7 @@ def synthetic_sources(
     name: str = "synthetic",
     purpose: str = "Does this page show what the certificate says?",
     releases: Sequence[str] | None = None,
-    advice: Sequence[Mapping[str, Any]] = (),
+    advice: Sequence[ReportAdvice] = (),
 ) -> Sources:
     """Return the record of an audit of these mechanisms, the same for the same arguments."""
     claimed = tuple(Requirement(name=one, low=0.0, high=1.0, limit=LIMIT) for one in requirements)
@@ -227,3 +229,12 @@ def _ledger() -> tuple[Entry[LedgerBody], ...]:
         ),
         Certified(files={}, time=next(times)),
     )
+
+
+def advice_of(mechanism: str, sentence: str) -> ReportAdvice:
+    """Return advice in these words, without sizes."""
+    sizes = dict.fromkeys(AdvisedSizes.model_fields)
+    return ReportAdvice(
+        mechanism=mechanism, sentence=sentence, binding="", reliability=0.9, n_here=400, R_here=30,
+        **sizes,
+    )  # fmt: skip

@@ -11,20 +11,18 @@ import numpy as np
 import pytest
 
 import proxyguard as pg
+from proxyguard.documents.certificate import AdvisedSizes, ReportAdvice
+from proxyguard.errors import DocumentError
 from proxyguard.evidence.record import evidence_record
 from proxyguard.modes.claim import Claim
-from proxyguard.modes.direct import Direct
-from proxyguard.modes.planning import AuditPlan, Way
+from proxyguard.modes.planning import AuditPlan
 from proxyguard.plan.law import Law
 from proxyguard.plan.recommend import Recommendation, recommend
 from proxyguard.plan.report import PlanReport
-from proxyguard.registry.test import ComponentTest
 from proxyguard.report.advice import (
     EFFORT,
     NEAREST,
-    RECORDED,
     REPETITIONS,
-    Sizes,
     Unsettled,
     advice_words,
     advise,
@@ -82,25 +80,25 @@ def recommended() -> Recommendation:
 
 
 @pytest.fixture(scope="module")
-def advised() -> dict[str, Any]:
+def advised() -> ReportAdvice:
     """Return the advice for `unsettled`."""
     return advise(unsettled())
 
 
 def test_advice_and_plan_say_the_same_numbers(
-    recommended: Recommendation, advised: dict[str, Any]
+    recommended: Recommendation, advised: ReportAdvice
 ) -> None:
     said = advised
     plan, power = recommended.chosen.plan, recommended.chosen.power
-    assert (said["n"], said["R"]) == (plan.n, plan.releases)
-    assert (said["power"], said["power_error"]) == pytest.approx(
+    assert (said.n, said.R) == (plan.n, plan.releases)
+    assert (said.power, said.power_error) == pytest.approx(
         (power.value, power.standard_error), abs=5e-5
     )
     words = str(PlanReport(found=recommended))
-    assert f"Plan: {said['n']:,} target records, {said['R']:,} draws" in words
+    assert f"Plan: {said.n:,} target records, {said.R:,} draws" in words
     assert f"{recommended.chosen.way.label}; tests: {recommended.chosen.way.tests}" in words
-    assert f"planned as {recommended.chosen.way.label}, tests: " in said["sentence"]
-    assert f"about {said['n']:,} records" in said["sentence"]
+    assert f"planned as {recommended.chosen.way.label}, tests: " in said.sentence
+    assert f"about {said.n:,} records" in said.sentence
 
 
 def test_the_planner_is_asked_what_was_registered() -> None:
@@ -152,12 +150,12 @@ def test_half_of_the_advised_records_would_not_do(recommended: Recommendation) -
     assert simulate(recommended.law, replace(plan, n=plan.n // 2), 60) < 0.7
 
 
-def test_it_says_what_it_is(advised: dict[str, Any]) -> None:
+def test_it_says_what_it_is(advised: ReportAdvice) -> None:
     first = advised
     for words in ("not a certified statement", "estimates are noisy", "fresh target", "'risk'"):
-        assert words in first["sentence"]
-    assert f"{first['n']:,} records (here 500)" in first["sentence"]
-    assert f"{first['R']:,} draws (here 40)" in first["sentence"]
+        assert words in first.sentence
+    assert f"{first.n:,} records (here 500)" in first.sentence
+    assert f"{first.R:,} draws (here 40)" in first.sentence
 
 
 def test_estimates_above_the_limits_get_no_sizes() -> None:
@@ -165,31 +163,31 @@ def test_estimates_above_the_limits_get_no_sizes() -> None:
     means = case.means.copy()
     means[:12, 0] = 0.31  # 27 of 40 stay below, and more than .8 are required
     found = advise(replace(case, means=means))
-    assert (found["n"], found["R"], found["power"]) == (None, None, None)
-    assert "28 of 40 releases have all estimates below" in found["sentence"]
-    assert "no size of audit validates" in found["sentence"]
+    assert (found.n, found.R, found.power) == (None, None, None)
+    assert "28 of 40 releases have all estimates below" in found.sentence
+    assert "no size of audit validates" in found.sentence
 
 
 def test_a_single_good_release_is_too_few_to_plan_from() -> None:
     case = unsettled()
     found = advise(replace(case, means=case.means[1:2]))
-    assert found["n"] is None
-    assert "1 of 1 releases have all estimates below" in found["sentence"]
-    assert "too few releases to plan for a reliability above 0.8" in found["sentence"]
+    assert found.n is None
+    assert "1 of 1 releases have all estimates below" in found.sentence
+    assert "too few releases to plan for a reliability above 0.8" in found.sentence
 
 
 def test_margins_too_thin_for_any_target_are_told() -> None:
     case = unsettled()
     means = np.tile([0.29999, 0.45], (40, 1))
     found = advise(replace(case, means=means))
-    assert found["n"] is None
-    assert "up to 5,000 records and 500 draws" in found["sentence"]
+    assert found.n is None
+    assert "up to 5,000 records and 500 draws" in found.sentence
 
 
 def test_subgroups_are_left_alone() -> None:
     found = advise(unsettled(requirements=(replace(RISK, group="women"), COST)))
-    assert found["n"] is None
-    assert "subgroups" in found["sentence"]
+    assert found.n is None
+    assert "subgroups" in found.sentence
 
 
 def test_means_and_deviations_are_read_from_evidence() -> None:
@@ -205,24 +203,23 @@ def test_means_and_deviations_are_read_from_evidence() -> None:
     assert unit_deviations(record) == pytest.approx([0.2887, 0.1443], rel=0.05)
 
 
-def test_more_mechanisms_ask_for_more(advised: dict[str, Any]) -> None:
+def test_more_mechanisms_ask_for_more(advised: ReportAdvice) -> None:
     alone, five = advised, advise(unsettled(mechanisms=5))
-    assert five["n"] / alone["n"] + five["R"] / alone["R"] > 2.0
+    assert five.n / alone.n + five.R / alone.R > 2.0
 
 
 def test_words_come_from_recorded_sizes_and_nothing_is_simulated(
-    advised: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    advised: ReportAdvice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case, whole = unsettled(), advised
     monkeypatch.setattr("proxyguard.report.advice.recommend", None)  # would raise if called
-    sizes = Sizes.of({key: whole[key] for key in RECORDED})
+    recorded = {key: getattr(whole, key) for key in AdvisedSizes.model_fields}
+    sizes = AdvisedSizes.of(recorded, "advice.json")
     assert advice_words(case, sizes) == whole
-    assert "39 of 40 releases valid, planned with 96.3 %" in whole["sentence"]  # 39.5 / 41
-    with pytest.raises(ValueError, match="invalid literal"):
-        Sizes.of({**sizes.to_dict(), "n": "use this mechanism"})
-    for key in ("mode", "bound", "score", "test"):
-        with pytest.raises(ValueError, match="use this mechanism"):
-            Sizes.of({**sizes.to_dict(), key: "use this mechanism"})
+    assert "39 of 40 releases valid, planned with 96.3 %" in whole.sentence  # 39.5 / 41
+    for key in ("n", "mode", "bound", "score", "test"):
+        with pytest.raises((ValueError, DocumentError), match="use this mechanism"):
+            advice_words(case, AdvisedSizes.of({**recorded, key: "use this mechanism"}, "advice"))
 
 
 @pytest.mark.parametrize(
@@ -237,7 +234,9 @@ def test_words_come_from_recorded_sizes_and_nothing_is_simulated(
 def test_what_differs_from_the_registered_audit_is_said(
     changes: dict[str, Any], words: str
 ) -> None:
-    way = Way(kind=Direct, bound="sharp", score="pvalue", test=ComponentTest.EMPIRICAL_BERNSTEIN)
-    sizes = Sizes(n=600, R=40, power=0.84, power_error=0.02, way=way)
-    sentence = advice_words(unsettled(**changes), sizes)["sentence"]
+    sizes = AdvisedSizes(
+        n=600, R=40, power=0.84, power_error=0.02, mode="direct", bound="sharp", score="pvalue",
+        test="empirical_bernstein",
+    )  # fmt: skip
+    sentence = advice_words(unsettled(**changes), sizes).sentence
     assert words in sentence

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from proxyguard.report.content import build_report
 from proxyguard.report.html import column_kinds, fragment, safe_json, to_html
 from proxyguard.report.sources import Sources, Table
-from report.synthetic import synthetic_sources
+from report.synthetic import advice_of, synthetic_sources
 
 
 def page_of(sources: Sources) -> str:
@@ -91,5 +91,5 @@ def test_a_part_of_the_page_is_there_only_if_the_record_has_it(page: str) -> Non
     assert 'id="picks">Choose releases' in page
     bare = page_of(synthetic_sources(R=5, picks=False))
     assert 'id="picks">All releases' in bare
-    advice = {"mechanism": "hasty", "sentence": "More <records>."}
+    advice = advice_of("hasty", "More <records>.")
     assert "More &lt;records&gt;." in page_of(synthetic_sources(R=5, advice=[advice]))

@@ -158,7 +158,7 @@ def _why_no_grant(folder: AuditFolder, journal: Journal) -> str | None:
 
 
 def _verdicts(report: Report) -> tuple[StandingVerdict, ...]:
-    advice = {one["mechanism"]: one["sentence"] for one in report.advice}
+    advice = {advised.mechanism: advised.sentence for advised in report.advice}
     return tuple(
         StandingVerdict(
             mechanism=verdict.name,

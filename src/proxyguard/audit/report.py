@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from proxyguard.audit.folder import (
     ADVICE,
@@ -20,7 +20,7 @@ from proxyguard.audit.folder import (
 from proxyguard.audit.integrity import check_folder
 from proxyguard.audit.requirements import design_of, measures_of
 from proxyguard.documents.canonical import canonical_bytes
-from proxyguard.documents.certificate import Advice, AdvisedSizes, Predicate, Statement
+from proxyguard.documents.certificate import Advice, Predicate, ReportAdvice, Statement
 from proxyguard.documents.document import FORMAT
 from proxyguard.documents.evidence import Evidence
 from proxyguard.documents.registry import Registry
@@ -29,7 +29,6 @@ from proxyguard.errors import RegistryError, SealError, StageError
 from proxyguard.modes.evidence import Decision
 from proxyguard.modes.planning import planned
 from proxyguard.report.advice import (
-    Sizes,
     Unsettled,
     advice_words,
     advise,
@@ -98,7 +97,7 @@ def sources_of(folder: AuditFolder, journal: Journal) -> Sources:
 
 def advice_for(
     registry: Registry, predicate: Predicate, evidence: Evidence, recorded: Advice | None = None
-) -> list[dict[str, Any]]:
+) -> list[ReportAdvice]:
     """Return what would settle each unresolved mechanism; nothing about named releases.
 
     The sizes are those that were recorded with the certificate. An audit without such a record
@@ -109,25 +108,15 @@ def advice_for(
         return [advise(case) for case in cases]
     if set(recorded.sizes) != {case.mechanism for case in cases}:
         raise SealError(f"{ADVICE} is about {sorted(recorded.sizes)}, and others are unresolved")
-    return [advice_words(case, _read_sizes(recorded.sizes[case.mechanism])) for case in cases]
-
-
-def _read_sizes(advised: AdvisedSizes | None) -> Sizes | None:
-    return None if advised is None else Sizes.of(advised.to_dict())
+    return [advice_words(case, recorded.sizes[case.mechanism]) for case in cases]
 
 
 def advice_record(registry: Registry, predicate: Predicate, evidence: Evidence) -> Advice | None:
     """Return the sizes to record beside the certificate; None where every verdict is settled."""
-    found = {
+    sizes = {
         case.mechanism: find_sizes(case) for case in unsettled_in(registry, predicate, evidence)
     }
-    if not found:
-        return None
-    sizes = {
-        name: None if advised is None else AdvisedSizes.of(advised.to_dict(), ADVICE)
-        for name, advised in found.items()
-    }
-    return Advice(format=FORMAT, sizes=sizes)
+    return Advice(format=FORMAT, sizes=sizes) if sizes else None
 
 
 def unsettled_in(registry: Registry, predicate: Predicate, evidence: Evidence) -> list[Unsettled]:

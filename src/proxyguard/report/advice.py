@@ -10,17 +10,17 @@ made from it whenever they are shown, so that no page depends on a simulation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from proxyguard.documents.certificate import AdvisedSizes, ReportAdvice
 from proxyguard.documents.evidence import GroupEvidence
 from proxyguard.exact.rounding import at_most
 from proxyguard.modes.catalog import planned_mode
-from proxyguard.modes.planning import BOUNDS, Planned, Way
+from proxyguard.modes.planning import Planned, Way
 from proxyguard.plan.law import Law, estimated_law
 from proxyguard.plan.question import MOST_RECORDS, MOST_RELEASES, Question
 from proxyguard.plan.recommend import recommend
@@ -47,9 +47,6 @@ LARGER, LEAST_RECORDS, LEAST_RELEASES = 10, 5_000, 500
 
 EFFORT, REPETITIONS = 1e6, 400
 """Losses that one evaluation bets on, and targets on which the plan is judged: some seconds."""
-
-RECORDED = ("n", "R", "power", "power_error", "mode", "bound", "score", "test")
-"""What is recorded of a plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -109,44 +106,12 @@ def unit_deviations(group: GroupEvidence) -> Array:
     return np.array(found)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sizes:
-    """An audit that would probably validate, and the power that it reached when simulated."""
-
-    n: int
-    R: int
-    power: float
-    power_error: float
-    way: Way
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        way = self.way
-        values = (
-            self.n, self.R, self.power, self.power_error, way.mode, way.bound, way.score,
-            None if way.test is None else way.test.value,
-        )  # fmt: skip
-        return dict(zip(RECORDED, values, strict=True))
-
-    @classmethod
-    def of(cls, value: Mapping[str, Any]) -> Sizes:
-        """Return recorded sizes; what is no number, and what is no way to audit, raises."""
-        n, releases, power, error, mode, bound, score, test = (value[name] for name in RECORDED)
-        if bound not in ("", *BOUNDS) or score not in ("", "pvalue", "slack"):
-            raise ValueError(f"no plan has the bound {bound!r} and the score {score!r}")
-        way = Way(
-            kind=planned_mode(mode), bound=bound, score=score,
-            test=None if test is None else ComponentTest(test),
-        )  # fmt: skip
-        return cls(n=int(n), R=int(releases), power=float(power), power_error=float(error), way=way)
-
-
-def advise(case: Unsettled) -> dict[str, Any]:
+def advise(case: Unsettled) -> ReportAdvice:
     """Return the advice for one unresolved mechanism, in words and numbers."""
     return advice_words(case, find_sizes(case))
 
 
-def find_sizes(case: Unsettled) -> Sizes | None:
+def find_sizes(case: Unsettled) -> AdvisedSizes | None:
     """Return the plan that reaches the goal for the least; the slow part."""
     if _no_start(case):
         return None
@@ -156,11 +121,13 @@ def find_sizes(case: Unsettled) -> Sizes | None:
     )
     if not found.reaches:
         return None
-    plan, power = found.chosen.plan, found.chosen.power
-    return Sizes(
-        n=plan.n, R=plan.releases, power=round(power.value, DIGITS),
-        power_error=round(power.standard_error, DIGITS), way=found.chosen.way,
-    )  # fmt: skip
+    plan, power, way = found.chosen.plan, found.chosen.power, found.chosen.way
+    sizes = {
+        "n": plan.n, "R": plan.releases, "power": round(power.value, DIGITS),
+        "power_error": round(power.standard_error, DIGITS), "mode": way.mode, "bound": way.bound,
+        "score": way.score, "test": None if way.test is None else way.test.value,
+    }  # fmt: skip
+    return AdvisedSizes.of(sizes, "the advice")
 
 
 def question_of(case: Unsettled) -> Question:
@@ -186,19 +153,19 @@ def _most_releases(case: Unsettled) -> int:
     return min(max(LARGER * case.releases, LEAST_RELEASES), max(case.releases, MOST_RELEASES))
 
 
-def advice_words(case: Unsettled, sizes: Sizes | None) -> dict[str, Any]:
+def advice_words(case: Unsettled, sizes: AdvisedSizes | None) -> ReportAdvice:
     """Return the advice that goes with sizes that were found, or with none; simulates nothing."""
     least = f"It is least certain of {case.binding!r}." if case.binding else ""
     why = _no_start(case)
-    if why:
-        return _silent(case, least, why)
-    if sizes is None:
-        return _silent(
-            case, least,
+    if sizes is None and not why:
+        why = (
             f"no audit of up to {_most_records(case):,} records and {_most_releases(case):,} draws "
             f"reaches {100 * GOAL:g} % power when this target's estimates are taken for the truth: "
-            "they lie too near the limits, or too few releases meet them",
-        )  # fmt: skip
+            "they lie too near the limits, or too few releases meet them"
+        )
+    if sizes is None or why:
+        sentence = f"No sizes are advised: {why}. {least} This is no certified statement."
+        return _advice(case, sentence, None)
     valid = (
         f"{int(case.valid.sum())} of {case.releases} releases valid, planned with "
         f"{100 * case.reliability:.1f} %"
@@ -207,12 +174,28 @@ def advice_words(case: Unsettled, sizes: Sizes | None) -> dict[str, Any]:
     sentence = (
         f"On a fresh target, about {sizes.n:,} {unit} (here {case.n:,}) and {sizes.R:,} draws "
         f"(here {case.releases:,}) would validate with a chance of {sizes.power:.2f} (simulated, "
-        f"Monte Carlo error {sizes.power_error:.2f}), {_how(case, sizes.way)}, if this "
+        f"Monte Carlo error {sizes.power_error:.2f}), {_how(case, way_of(sizes))}, if this "
         f"target's estimates were the truth: {valid}. {least} "
         "This is a plan, not a certified statement; the estimates are noisy, and this target "
         "cannot be used again."
     )
-    return {**_base(case), "sentence": " ".join(sentence.split()), **sizes.to_dict()}
+    return _advice(case, sentence, sizes)
+
+
+def way_of(sizes: AdvisedSizes) -> Way:
+    """Return the kind of audit that recorded sizes are for; what is no such kind raises."""
+    return Way(
+        kind=planned_mode(sizes.mode), bound=sizes.bound, score=sizes.score,
+        test=None if sizes.test is None else ComponentTest(sizes.test),
+    )  # fmt: skip
+
+
+def _advice(case: Unsettled, sentence: str, sizes: AdvisedSizes | None) -> ReportAdvice:
+    advised = dict.fromkeys(AdvisedSizes.model_fields) if sizes is None else sizes.to_dict()
+    return ReportAdvice(
+        mechanism=case.mechanism, binding=case.binding, reliability=case.reliability,
+        n_here=case.n, R_here=case.releases, sentence=" ".join(sentence.split()), **advised,
+    )  # fmt: skip
 
 
 def _how(case: Unsettled, way: Way) -> str:
@@ -251,22 +234,6 @@ def _too_few(case: Unsettled) -> str:
         "size of audit validates this mechanism; a better one, or other limits registered for a "
         "fresh target, would be needed"
     )
-
-
-def _base(case: Unsettled) -> dict[str, Any]:
-    return {
-        "mechanism": case.mechanism,
-        "binding": case.binding,
-        "reliability": case.reliability,
-        "n_here": case.n,
-        "R_here": case.releases,
-    }
-
-
-def _silent(case: Unsettled, least: str, why: str) -> dict[str, Any]:
-    sentence = f"No sizes are advised: {why}. {least} This is no certified statement."
-    nothing = dict.fromkeys(RECORDED)
-    return {**_base(case), "sentence": " ".join(sentence.split()), **nothing}
 
 
 def nearest(case: Unsettled) -> Unsettled:

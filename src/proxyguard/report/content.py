@@ -12,10 +12,9 @@ A report as plain values: everything that its page says, for programs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
-from typing import Any
 
 from proxyguard.certificate.wording import confidence
 from proxyguard.documents.canonical import Plain, canonical_bytes
@@ -23,6 +22,7 @@ from proxyguard.documents.certificate import (
     BoundRecord,
     MechanismVerdict,
     ReleaseVerdict,
+    ReportAdvice,
     SequentialVerdict,
     VerdictRecord,
 )
@@ -140,7 +140,7 @@ class Report:
     tables: tuple[Table, ...]
     verify: str
     notes: tuple[str, ...] = field(default=())
-    advice: tuple[Mapping[str, Any], ...] = ()  # for unresolved verdicts
+    advice: tuple[ReportAdvice, ...] = ()  # for unresolved verdicts
     bindings: tuple[Binding, ...] = ()
     picks: str = ""  # the sentence of the budget for choosing releases, if one is registered
 
@@ -337,6 +337,7 @@ def report_values(report: Report, sources: Sources) -> dict[str, Plain]:
     return {
         "format": FORMAT,
         **asdict(report),
+        "advice": [advised.to_dict() for advised in report.advice],
         "certificate": _certificate(sources),
         "subjects": dict(sources.subjects),
         "signer": sources.signer,

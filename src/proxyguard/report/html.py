@@ -420,8 +420,7 @@ def to_markdown(report: Report) -> str:
     lines += [f"- {_plain(line)}" for line in report.about]
     if report.advice:
         lines += ["", "## What would resolve it", ""]
-        lines += [f"- {_plain(one['mechanism'])}: {_plain(one['sentence'])}"
-                  for one in report.advice]  # fmt: skip
+        lines += [f"- {_plain(one.mechanism)}: {_plain(one.sentence)}" for one in report.advice]
     lines += ["", "## Not claimed", "", *(f"- {_plain(line)}" for line in report.not_claimed), ""]
     if report.notes:
         lines += ["## Notes", "", *(f"- {_plain(note)}" for note in report.notes), ""]

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import singledispatch
 from math import ceil, floor, isfinite
-from typing import Any
 
 from proxyguard.certificate import wording
 from proxyguard.certificate.mechanism import Certificate, FamilyCertificate
@@ -32,6 +31,7 @@ from proxyguard.documents.certificate import (
     Predicate,
     ReleaseFamily,
     ReleaseVerdict,
+    ReportAdvice,
     SequentialVerdict,
     VerdictRecord,
 )
@@ -80,7 +80,7 @@ class Sources:
     signer: str = ""
     subjects: Mapping[str, str] = field(default_factory=dict)
     head: str = ""  # digest of the ledger's last entry
-    advice: Sequence[Mapping[str, Any]] = ()
+    advice: Sequence[ReportAdvice] = ()
 
     @property
     def picks(self) -> PicksRecord | None:

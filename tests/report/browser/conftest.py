@@ -12,7 +12,7 @@ from proxyguard.report.content import build_report
 from proxyguard.report.html import to_html
 from proxyguard.report.sources import Sources
 from report.browser.chromium import chromium, missing
-from report.synthetic import synthetic_sources
+from report.synthetic import advice_of, synthetic_sources
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Dialog, Page
@@ -94,7 +94,4 @@ def thousand() -> Sources:
     return synthetic_sources(R=1000, n=300, means={"careful": 0.2}, requirements=names)
 
 
-ADVICE = {
-    "mechanism": "hasty", "sentence": "About 4,000 records would do.", "n": 4000, "R": 60,
-    "power": 0.8, "binding": "error",
-}  # fmt: skip
+ADVICE = advice_of("hasty", "About 4,000 records would do.")
