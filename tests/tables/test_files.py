@@ -547,8 +547,11 @@ def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:
         (Decimal("sNaN"), "column 'a' holds a signalling NaN"),
         (10**400, "column 'a' holds a whole number of 1,329 bits"),
         (-(10**5000), "column 'a' holds a whole number of 16,610 bits"),
+        (Decimal("1e400"), r"column 'a' holds 1E\+400, which no double holds"),
+        (Decimal("-1e999999"), r"column 'a' holds -1E\+999999, which no double holds"),
+        (np.longdouble("1e400"), r"column 'a' holds 1e\+400, which no double holds"),
     ],
-    ids=["sNaN", "400 digits", "5000 digits"],
+    ids=["sNaN", "400 digits", "5000 digits", "decimal", "huge decimal", "long double"],
 )
 def test_numbers_that_nothing_can_be_computed_with_are_refused(odd: object, words: str) -> None:
     for values in ([odd, 1.5], [odd, "x"], [odd]):
@@ -558,6 +561,27 @@ def test_numbers_that_nothing_can_be_computed_with_are_refused(odd: object, word
                 typed(frame, {"a": kind}, MISSING)
         with pytest.raises(TableError, match=words):
             kinds_of(frame, MISSING, [])
+
+
+def test_a_column_of_long_doubles_is_no_column_of_infinities() -> None:
+    frame = pd.DataFrame({"a": np.array(["1", "-1e400"], dtype=np.longdouble)})
+    with pytest.raises(TableError, match=r"column 'a' holds -1e\+400, which no double holds"):
+        typed(frame, {"a": "number"}, MISSING)
+    kept = pd.DataFrame({"a": np.array([1.5, np.inf, np.nan], dtype=np.longdouble)})
+    assert typed(kept, {"a": "number"}, MISSING)["a"].tolist()[:2] == [1.5, np.inf]
+
+
+@pytest.mark.parametrize("text", ["1e400", "-1e400", "9" * 400, "1" + "0" * 308 + "e9"])
+def test_digits_beyond_every_double_are_no_number_and_never_infinite(text: str) -> None:
+    frame = pd.DataFrame({"a": ["1.5", text]})
+    assert kinds_of(frame, MISSING, []) == {"a": "text"}
+    with pytest.raises(TableError, match=r"row 1 has '.*', which is none that a double holds"):
+        typed(frame, {"a": "number"}, MISSING)
+    assert typed(frame, {"a": "text"}, MISSING)["a"].tolist() == ["1.5", text]
+    for word in ("inf", "-Infinity"):  # says that it is infinite, which is judged elsewhere
+        said = pd.DataFrame({"a": ["1.5", word]})
+        assert kinds_of(said, MISSING, []) == {"a": "number"}
+        assert np.isinf(typed(said, {"a": "number"}, MISSING)["a"].iloc[1])
 
 
 def test_columns_that_no_one_name_leads_to_are_refused() -> None:

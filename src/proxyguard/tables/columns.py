@@ -1,11 +1,18 @@
-"""What a column holds: numbers or text, whatever types its values came in."""
+"""What a column holds: numbers or text, whatever types its values came in.
+
+A frame may come from a file, from a generator of somebody else, or from a caller of the library.
+`kinds_of` learns from the development part which columns hold numbers, and `typed` reads every
+other table of the audit by that: target, releases and records that verify is given. Nothing is
+read or written here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, time, timedelta
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any
+from math import inf
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,12 +21,52 @@ from proxyguard.errors import TableError
 if TYPE_CHECKING:
     import pandas as pd
 
+# What stands in a column as it is; dates and times of day stand there as their text.
+PLAIN = (str, bool, np.bool_, int, np.integer, float, np.floating, Decimal)
+# What to make of the values that no column may hold.
+CONVERT = {
+    "complex": "its real and its imaginary part, two columns of numbers",
+    "Timedelta": "a number, such as its seconds (.dt.total_seconds())",
+    "Period": "text (.astype(str)) or the date at which it starts (.dt.to_timestamp())",
+    "Interval": "text (.astype(str)) or its two ends, two columns of numbers",
+    "bytes": "text, by decoding them",
+}
 
-def typed(frame: pd.DataFrame, kinds: dict[str, str], missing: Sequence[str]) -> pd.DataFrame:
-    """Return a frame of text with its numbers as numbers; a value of another kind is an error."""
+
+def typed(frame: pd.DataFrame, kinds: Mapping[str, str], missing: Sequence[str]) -> pd.DataFrame:
+    """Return the columns that are asked for, with numbers as doubles and the rest as text.
+
+    Parameters
+    ----------
+    frame
+        The records, in whatever types they came.
+    kinds
+        Which columns to return, and whether each holds a "number" or "text".
+    missing
+        Texts that stand for a missing number.
+
+    Returns
+    -------
+    pd.DataFrame
+        These columns in this order, and no others.
+
+    Raises
+    ------
+    TableError
+        A column is missing, two have one name, or a value is of another kind.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> records = pd.DataFrame({"age": ["41", "?"], "sex": ["f", "m"], "id": [1, 2]})
+    >>> typed(records, {"sex": "text", "age": "number"}, missing=["?"])
+      sex   age
+    0   f  41.0
+    1   m   NaN
+    """
     import pandas as pd
 
-    columns: dict[str, Any] = {}
+    columns: dict[str, pd.Series] = {}
     _check_names(frame)
     for name, kind in kinds.items():
         if name not in frame.columns:
@@ -28,19 +75,64 @@ def typed(frame: pd.DataFrame, kinds: dict[str, str], missing: Sequence[str]) ->
         if kind == "text":
             columns[name] = as_texts(values)
         elif is_number(values):
-            columns[name] = values.astype(np.float64)
+            columns[name] = _doubles(values)
         else:
             values = held(values)
-            blank = values.isin(list(missing)) | values.isna()
-            numbers = pd.to_numeric(values.where(~blank, "nan"), errors="coerce")
+            blank = _is_blank(values, missing)
+            numbers = _read_numbers(values.where(~blank, "nan"))
             wrong = np.flatnonzero(numbers.isna().to_numpy() & ~blank.to_numpy())
             if wrong.size:
                 raise TableError(
                     f"column {name!r} holds numbers, and row {wrong[0]} has "
-                    f"{values.iloc[wrong[0]]!r}; mend it or list it in read.missing"
+                    f"{values.iloc[wrong[0]]!r}, which is none that a double holds; mend it or "
+                    "list it in read.missing"
                 )
-            columns[name] = numbers.astype(np.float64)
+            columns[name] = numbers
     return pd.DataFrame(columns)
+
+
+def kinds_of(frame: pd.DataFrame, missing: Sequence[str], text: Sequence[str]) -> dict[str, str]:
+    """Return whether each column holds numbers or text.
+
+    Parameters
+    ----------
+    frame
+        The development part: the target is never asked what its columns hold.
+    missing
+        Texts that stand for a missing number.
+    text
+        Columns that hold text by their role, such as labels, also where they read as numbers.
+
+    Returns
+    -------
+    dict
+        "number" or "text" by column, in the order of the table.
+
+    Raises
+    ------
+    TableError
+        Two columns have one name, or a column holds what no column may hold.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> records = pd.DataFrame({"age": ["41", "?"], "zip": ["10115", "04109"]})
+    >>> kinds_of(records, missing=["?"], text=["zip"])
+    {'age': 'number', 'zip': 'text'}
+    """
+    kinds = {}
+    _check_names(frame)
+    for name, values in frame.items():
+        if name in text:
+            held(values)  # refuses what no column may hold
+            kinds[str(name)] = "text"
+        elif is_number(values):
+            kinds[str(name)] = "number"
+        else:
+            values = held(values)
+            numbers = _read_numbers(values[~_is_blank(values, missing)])
+            kinds[str(name)] = "text" if bool(numbers.isna().any()) else "number"
+    return kinds
 
 
 def _check_names(frame: pd.DataFrame) -> None:
@@ -56,50 +148,53 @@ def _check_names(frame: pd.DataFrame) -> None:
         raise TableError(f"the records have two columns of one name: {twice[0]!r}; rename one")
 
 
-def kinds_of(frame: pd.DataFrame, missing: Sequence[str], text: Sequence[str]) -> dict[str, str]:
-    """Return whether each column holds numbers or text; ``text`` names those that do by role."""
+def _is_blank(values: pd.Series, missing: Sequence[str]) -> pd.Series[bool]:
+    """Return which values of a held column are missing, or stand for a missing one."""
+    return values.isin(list(missing)) | values.isna()
+
+
+def _read_numbers(values: pd.Series) -> pd.Series[float]:
+    """Return what a held column reads as; NaN where that is no number that a double holds."""
     import pandas as pd
 
-    kinds = {}
-    _check_names(frame)
-    for name in frame.columns:
-        if is_number(frame[name]) and name not in text:
-            kinds[str(name)] = "number"
-            continue
-        values = held(frame[name])
-        if name in text:
-            kinds[str(name)] = "text"
-        else:
-            known = values[~(values.isin(list(missing)) | values.isna())]
-            numbers = pd.to_numeric(known, errors="coerce")
-            kinds[str(name)] = "text" if bool(numbers.isna().any()) else "number"
-    return kinds
+    numbers = pd.to_numeric(values, errors="coerce").astype(np.float64)
+    # Digits that read as infinite are a number too large, which is not what "inf" says.
+    infinite = np.flatnonzero(np.isinf(numbers.to_numpy())).tolist()
+    large = [k for k in infinite if any(sign.isdigit() for sign in str(values.iloc[k]))]
+    numbers.iloc[large] = np.nan
+    return numbers
 
 
-PLAIN = (str, bool, np.bool_, int, np.integer, float, np.floating, Decimal)
-"""What stands in a column as it is; dates and times of day stand there as their text."""
-BEYOND = 2**1024 - 2**970
-"""The least whole number that rounds to no double."""
-CONVERT = {
-    "complex": "its real and its imaginary part, two columns of numbers",
-    "Timedelta": "a number, such as its seconds (.dt.total_seconds())",
-    "Period": "text (.astype(str)) or the date at which it starts (.dt.to_timestamp())",
-    "Interval": "text (.astype(str)) or its two ends, two columns of numbers",
-    "bytes": "text, by decoding them",
-}
-"""What to make of the values that no column may hold."""
+def _doubles(values: pd.Series) -> pd.Series[float]:
+    """Return a column of numbers as doubles; one that becomes infinite by that is refused."""
+    with np.errstate(over="ignore"):  # of numbers with more digits, which are refused below
+        doubles = values.astype(np.float64)
+    for k in np.flatnonzero(np.isinf(doubles.to_numpy())):
+        if _is_too_large(values.iloc[k]):
+            raise _too_large(str(values.name), values.iloc[k])
+    return doubles
 
 
-def is_number(values: pd.Series[Any]) -> bool:
+def is_number(values: pd.Series) -> bool:
     """Return whether a column is one of numbers by its type; text that reads as numbers is not."""
     return values.dtype.kind in "fiub"
 
 
-def held(values: pd.Series[Any]) -> pd.Series[Any]:
+def held(values: pd.Series) -> pd.Series:
     """Return a column as numbers, text and missing values, which is all that a column may hold.
 
     Dates and times are text. Of anything else pandas would make some number or text of its own:
     of a complex number its real part, of a month how many there were since 1970.
+
+    Parameters
+    ----------
+    values
+        A column of any type.
+
+    Returns
+    -------
+    pd.Series
+        The column itself where its type says that it holds numbers or text, else objects.
 
     Raises
     ------
@@ -117,50 +212,78 @@ def held(values: pd.Series[Any]) -> pd.Series[Any]:
     try:
         if pd.api.types.infer_dtype(values, skipna=True) == "string":
             return values
-        objects: pd.Series[Any] = values.astype(object).where(values.notna(), None)
+        objects = values.astype(object).where(values.notna(), None)
     except InvalidOperation:  # a signalling NaN, of which nobody may ask whether it is missing
         raise TableError(
             f"column {str(values.name)!r} holds a signalling NaN, Decimal('sNaN'); a missing "
             "value is None or NaN"
         ) from None
-    for value in objects:
-        if value is not None and not isinstance(value, (*PLAIN, date, time)):
-            raise _not_held(str(values.name), value)
-        if isinstance(value, int) and abs(value) >= BEYOND:
-            raise TableError(
-                f"column {str(values.name)!r} holds a whole number of {value.bit_length():,} bits, "
-                "which no double holds; store it as text, or in another unit"
-            )
-    return objects.map(lambda value: as_text(value) if isinstance(value, date | time) else value)
+    for item in objects:
+        if item is not None and not isinstance(item, (*PLAIN, date, time)):
+            raise _not_held(str(values.name), item)
+        if isinstance(item, int | Decimal | np.floating) and _is_too_large(item):
+            raise _too_large(str(values.name), item)
+    return objects.map(lambda item: as_text(item) if isinstance(item, date | time) else item)
 
 
-def _not_held(name: str, value: object) -> TableError:
-    kind = type(value).__name__
-    if isinstance(value, complex | np.complexfloating):
+def _is_too_large(number: float | Decimal | np.floating) -> bool:
+    """Return whether a number is finite and the nearest double is not."""
+    try:
+        return float(number) in (inf, -inf) and number not in (inf, -inf)
+    except OverflowError:
+        return True
+
+
+def _too_large(name: str, number: object) -> TableError:
+    # Thousands of digits are not written: Python refuses to, and nobody reads them.
+    bits = number.bit_length() if isinstance(number, int) else None
+    shown = str(number)[:80] if bits is None else f"a whole number of {bits:,} bits"
+    return TableError(
+        f"column {name!r} holds {shown}, which no double holds; store it as text, or in another "
+        "unit"
+    )
+
+
+def _not_held(name: str, item: object) -> TableError:
+    kind = type(item).__name__
+    if isinstance(item, complex | np.complexfloating):
         kind = "complex"
-    elif isinstance(value, timedelta):
+    elif isinstance(item, timedelta):
         kind = "Timedelta"
     return TableError(
-        f"column {name!r} holds {kind} values, such as {str(value)[:80]!r}; a column may hold "
+        f"column {name!r} holds {kind} values, such as {str(item)[:80]!r}; a column may hold "
         "numbers, text, truth values, dates and times, and missing values: convert it to "
         f"{CONVERT.get(kind, 'numbers or text')}"
     )
 
 
-def as_text(value: object) -> str:
-    """Return a value as text; whole numbers read alike whether they were floats or not."""
-    if value is None or value != value:  # NaN and NaT are no values
+def as_text(item: object) -> str:
+    """Return a value as text; whole numbers read alike whether they were floats or not.
+
+    Examples
+    --------
+    >>> [as_text(item) for item in (1, 1.0, 0.5, True, None, float("nan"))]
+    ['1', '1', '0.5', 'True', '', '']
+    """
+    if item is None or item != item:  # NaN and NaT are no values
         return ""
-    if isinstance(value, bool | np.bool_):
-        return "True" if value else "False"
-    if isinstance(value, float | np.floating):
-        number = float(value)
+    if isinstance(item, bool | np.bool_):
+        return "True" if item else "False"
+    if isinstance(item, float | np.floating):
+        number = float(item)
+        # From 2**53 on not every whole number is a double: its digits would promise too much.
         return str(int(number)) if number.is_integer() and abs(number) < 2**53 else repr(number)
-    return str(value)
+    return str(item)
 
 
-def as_texts(values: pd.Series[Any]) -> pd.Series[Any]:
-    """Return a column as plain text objects; what is text already is not looked at one by one."""
+def as_texts(values: pd.Series) -> pd.Series:
+    """Return a column as plain text objects; what is text already is not looked at one by one.
+
+    Raises
+    ------
+    TableError
+        The column holds what no column may hold; see `held`.
+    """
     import pandas as pd
 
     if isinstance(values.dtype, pd.CategoricalDtype):

@@ -1,10 +1,15 @@
-"""Tables as files: rows taken by position before anything in them is read.
+"""Tables as files and as bytes: read by position, written, sent between processes, digested.
 
-A text table is split into lines, and lines are set aside by their number; only then is
-either part parsed. What a column holds, a number or text, is learned from the development
-part alone, and the target's records are kept as text until they are scored.
+`RawTable` takes rows by position before anything in them is read: a text table is split into
+lines, and lines are set aside by their number; only then is either part parsed. What a column
+holds is learned from the development part alone, and the target's records are kept as text until
+they are scored. `table_bytes` and `read_table_bytes` are the Parquet files of an audit folder.
+`Schema` is how every step reads a release, and how one travels from the process that drew it.
+`content_digest` is one digest for one multiset of records, the same on every machine: for finding
+duplicates.
 
-One digest for one multiset of records, the same on every machine: for finding duplicates.
+A file may come from anybody: what it claims to hold is compared with the limits below before
+memory is taken for it.
 """
 
 from __future__ import annotations
@@ -19,12 +24,13 @@ import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError
 
 from proxyguard.errors import BrokenTable, TableError
 from proxyguard.registry.numbers import canonical_value
@@ -35,32 +41,41 @@ from proxyguard.tables.columns import as_text, as_texts, is_number, typed
 if TYPE_CHECKING:
     import pandas as pd
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
 Positions = NDArray[np.int64]
+# Cells of a table, 400 MB as doubles: what a file of a megabyte must not exceed unseen.
 CELLS = 50_000_000
-"""Cells of a table, 400 MB as doubles: what a file of a megabyte must not exceed unseen."""
+# Columns of a table: each is an object of its own, and a line of a megabyte names very many.
 COLUMNS = 2**14
-"""Columns of a table: each is an object of its own, and a line of a megabyte names very many."""
+# Bytes of a table's file, of its text, and of a Parquet file's columns, unpacked.
 TEXT = 2**31
-"""Bytes of a table's file, of its text, and of a Parquet file's columns, unpacked."""
+# Lines of a text table: each is an object, and a compressed megabyte holds a thousand million.
 LINES = 2**24
-"""Lines of a text table: each is an object, and a compressed megabyte holds a thousand million."""
+# Rows that are unpacked at once.
 BATCH = 2**16
-"""Rows that are unpacked at once."""
+# Columns that a message names.
 SHOWN = 20
-"""Columns that a message names."""
+# Bytes of text that are unpacked at once.
 BLOCK = 2**20
-"""Bytes of text that are unpacked at once."""
 
 
 class RawTable:
     """The rows of a table file, by position, before any value is parsed.
 
-    ``content`` are its bytes, where they were read already: what is digested and what is parsed
-    are then the same bytes, whatever happens to the file in between.
+    Parameters
+    ----------
+    path
+        The file: ``.parquet``, or text, which ``.gz`` may compress.
+    reading
+        Separator, header and missing values of a text table, as declared.
+    content
+        Its bytes, where they were read already: what is digested and what is parsed are then the
+        same bytes, whatever happens to the file in between.
+
+    Raises
+    ------
+    TableError
+        The file is none of these, is larger than a table may be, has two columns of one name, or
+        a row with more or fewer values than columns.
     """
 
     def __init__(self, path: Path, reading: Reading, content: bytes | None = None) -> None:
@@ -78,7 +93,11 @@ class RawTable:
             raise TableError(f"{path.name} has two columns of one name: {_some(self._header)}")
 
     def _read_lines(self, content: bytes) -> None:
-        lines = self._split(content)
+        # Counted before they are made: each line is an object, and few bytes hold very many.
+        ends = content.count(b"\n") + content.count(b"\r") - content.count(b"\r\n")
+        if ends > LINES:
+            raise _too_many_lines(self._path, ends)
+        lines = content.splitlines()
         while lines and not lines[-1]:
             lines.pop()
         above = 0
@@ -91,12 +110,7 @@ class RawTable:
             above = start + 1
         else:
             self._header = list(self._reading.columns)
-        _check_columns(len(self._header), self._path.name)
-        cells = (len(lines) - above) * len(self._header)
-        if cells > CELLS:
-            raise TableError(
-                f"{self._path.name} has {cells:,} cells; a table here has at most {CELLS:,}"
-            )
+        _check_cells(len(lines) - above, len(self._header), self._path.name)
         blanks = b"" if self._reading.separator.isspace() else b" \t"
         for number, line in enumerate(lines[above:], start=above + 1):
             # Of one column an empty line is a missing value.
@@ -104,26 +118,19 @@ class RawTable:
                 self._check_line(number, line)
                 self._lines.append(line)
 
-    def _split(self, content: bytes) -> list[bytes]:
-        """Return the lines of a text, counted before they are made."""
-        ends = content.count(b"\n") + content.count(b"\r") - content.count(b"\r\n")
-        if ends > LINES:
-            raise _too_many_lines(self._path, ends)
-        return content.splitlines()
-
     def _check_line(self, number: int, line: bytes) -> None:
         """Refuse a row with more or fewer values than there are columns; none is dropped."""
-        found = line.count(self._reading.separator.encode()) + 1
+        count = line.count(self._reading.separator.encode()) + 1
         if b'"' in line:
             if line.count(b'"') % 2:
                 raise TableError(
                     f"{self._path.name}, line {number} has a quoted field that goes on in the next "
                     "line; rows are set aside by line, so convert the table to Parquet"
                 )
-            found = len(_fields(line, self._reading, f"{self._path.name}, line {number}"))
-        if found != len(self._header):
+            count = len(_fields(line, self._reading, f"{self._path.name}, line {number}"))
+        if count != len(self._header):
             raise TableError(
-                f"{self._path.name}, line {number} has {found} values, and there are "
+                f"{self._path.name}, line {number} has {count} values, and there are "
                 f"{len(self._header)} columns"
             )
 
@@ -136,19 +143,26 @@ class RawTable:
         return len(self._lines) if self._arrow is None else self._arrow.num_rows
 
     def column(self, name: str) -> list[str]:
-        """Return one column as text, and nothing else of the table."""
+        """Return one column as text, and nothing else of the table.
+
+        Raises
+        ------
+        TableError
+            There is no such column.
+        """
         if name not in self._header:
             raise TableError(
                 f"{self._path.name} has no column {name!r}; it has {_some(self._header)}"
             )
         if self._arrow is not None:
             # Numbers as they are stored: a frame would make doubles of whole numbers with gaps.
-            if _is_number(self._arrow.schema.field(name).type):
-                return [as_text(value) for value in self._arrow.column(name).to_pylist()]
-            values = to_frame(self._arrow.select([name]), self._path.name)[name]
-            return [str(value) for value in values]
-        frame = _parse(self._lines, self._reading, self._header, only=name)
-        return [str(value) for value in frame[name]]
+            kind = self._arrow.schema.field(name).type
+            if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+                return [as_text(number) for number in self._arrow.column(name).to_pylist()]
+            frame = to_frame(self._arrow.select([name]), self._path.name)
+        else:
+            frame = _parse(self._lines, self._reading, self._header, only=name)
+        return [str(text) for text in frame[name]]
 
     def take(self, positions: Positions) -> pd.DataFrame:
         """Return these rows: text as it stands in the file, or the types of a Parquet file."""
@@ -158,7 +172,13 @@ class RawTable:
 
 
 def read_file(path: Path) -> bytes:
-    """Return the bytes of a table's file, which is a plain one and no larger than `TEXT`."""
+    """Return the bytes of a table's file.
+
+    Raises
+    ------
+    TableError
+        There is none, it is no plain file, it is larger than `TEXT`, or it cannot be read.
+    """
     try:
         with open_plain(path, most=TEXT) as file:
             return read_whole(file)
@@ -188,12 +208,12 @@ def _unpacked(content: bytes, path: Path) -> bytes:
     """Return the text of a compressed file, up to a byte too many; lines are counted on the way."""
     text, newlines, returns = io.BytesIO(), 0, 0
     with gzip.open(io.BytesIO(content)) as file:
-        while text.tell() <= TEXT and (part := file.read(min(BLOCK, TEXT + 1 - text.tell()))):
-            newlines += part.count(b"\n")
-            returns += part.count(b"\r")
+        while text.tell() <= TEXT and (block := file.read(min(BLOCK, TEXT + 1 - text.tell()))):
+            newlines += block.count(b"\n")
+            returns += block.count(b"\r")
             if max(newlines, returns) > LINES:  # a line may end in both, so not their sum
                 raise _too_many_lines(path, max(newlines, returns))
-            text.write(part)
+            text.write(block)
     return text.getvalue()
 
 
@@ -214,19 +234,16 @@ def _arrow(content: bytes, name: str) -> pa.Table:
     try:
         with pq.ParquetFile(io.BytesIO(content)) as file:
             rows, width = file.metadata.num_rows, file.metadata.num_columns
-            cells = rows * max(1, width)
             schema = file.schema_arrow
-        _check_columns(width, name)
+        _check_cells(rows, max(1, width), name)
         nested = [field.name for field in schema if pa.types.is_nested(field.type)]
         if nested:
             raise TableError(f"{name}: column {nested[0]!r} holds lists or tables, and no values")
-        if cells > CELLS:
-            raise TableError(f"{name} has {cells:,} cells; a table here has at most {CELLS:,}")
         # Values of a fixed width are coded in the file, and never here.
         fixed = sum(map(_fixed_width, schema.types)) * rows
         if fixed > TEXT:
             raise TableError(f"{name} has {fixed:,} bytes, unpacked, expected at most {TEXT:,}")
-        texts = [field.name for field in schema if _is_text(field.type)]
+        texts = [field.name for field in schema if field.type in _TEXT_TYPES]
         batches, held = [], 0
         with pq.ParquetFile(io.BytesIO(content), read_dictionary=texts) as file:
             schema = file.schema_arrow
@@ -242,9 +259,11 @@ def _arrow(content: bytes, name: str) -> pa.Table:
         raise TableError(f"{name} is no whole Parquet file: {error}") from error
 
 
-def _check_columns(count: int, name: str) -> None:
-    if count > COLUMNS:
-        raise TableError(f"{name} has {count:,} columns; a table here has at most {COLUMNS:,}")
+def _check_cells(rows: int, width: int, name: str) -> None:
+    """Refuse a table of more columns or cells than a table here has, before any is made."""
+    for count, noun, most in ((width, "columns", COLUMNS), (rows * width, "cells", CELLS)):
+        if count > most:
+            raise TableError(f"{name} has {count:,} {noun}; a table here has at most {most:,}")
 
 
 def _some(names: Sequence[str]) -> str:
@@ -262,18 +281,9 @@ def _fixed_width(kind: pa.DataType) -> int:
     return kind.byte_width if pa.types.is_fixed_size_binary(kind) else 0
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    types = pa.types
-    return bool(
-        types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
-        or types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind)
-    )  # fmt: skip
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
-    )
+# Types of values that may be of any length.
+_TEXT_TYPES = (pa.string(), pa.large_string(), pa.string_view(),
+               pa.binary(), pa.large_binary(), pa.binary_view())  # fmt: skip
 
 
 def _fields(line: bytes, reading: Reading, where: str) -> list[str]:
@@ -322,7 +332,20 @@ def _parse(
 
 
 def to_frame(table: pa.Table, name: str = "the table") -> pd.DataFrame:
-    """Return an Arrow table as a frame whose text is plain text objects."""
+    """Return an Arrow table as a frame whose text is plain text objects.
+
+    Parameters
+    ----------
+    table
+        The table, of any types that a column may hold.
+    name
+        What an error calls it.
+
+    Raises
+    ------
+    TableError
+        A value cannot be read, or is of a kind that no column may hold.
+    """
     try:
         frame: pd.DataFrame = table.to_pandas(ignore_metadata=True, use_threads=False)
     except MemoryError:
@@ -330,9 +353,9 @@ def to_frame(table: pa.Table, name: str = "the table") -> pd.DataFrame:
     except (pa.ArrowException, ValueError, OverflowError, LookupError) as error:
         # Bytes that are no text, a year beyond 9999, a time zone that there is not.
         raise TableError(f"{name} holds a value that cannot be read: {error}") from error
-    for name in frame.columns:
-        if not is_number(frame[name]):
-            frame[name] = as_texts(frame[name])
+    for column in frame.columns:
+        if not is_number(frame[column]):
+            frame[column] = as_texts(frame[column])
     return frame
 
 
@@ -350,12 +373,18 @@ def to_arrow(frame: pd.DataFrame) -> pa.Table:
     return pa.table(columns)
 
 
+# Types of numbers that a Parquet file has too.
 _STORED = [np.dtype(code) for code in "?bhilqBHILQefd"]
-"""Types of numbers that a Parquet file has too."""
 
 
 def table_bytes(frame: pd.DataFrame) -> bytes:
-    """Return a frame as Parquet, the same bytes for the same values."""
+    """Return a frame as Parquet, the same bytes for the same values.
+
+    Raises
+    ------
+    TableError
+        It has more cells than a table here may have.
+    """
     if frame.size > CELLS:  # nobody could read it back
         raise TableError(f"a table of {frame.size:,} cells; a table here has at most {CELLS:,}")
     sink = io.BytesIO()
@@ -364,17 +393,28 @@ def table_bytes(frame: pd.DataFrame) -> bytes:
 
 
 def read_table_bytes(content: bytes, name: str) -> pd.DataFrame:
-    """Return the frame that `table_bytes` wrote."""
+    """Return the frame that `table_bytes` wrote.
+
+    Parameters
+    ----------
+    content
+        The Parquet file.
+    name
+        What an error calls it: its path in the folder.
+
+    Raises
+    ------
+    BrokenTable
+        The bytes are no whole Parquet file of a table that may be here.
+    """
     try:
         return to_frame(_arrow(content, name), name)
-    except MemoryError:
-        raise
     except TableError as error:
         raise BrokenTable(str(error)) from error
 
 
 def read_table(path: Path, reading: Reading, content: bytes | None = None) -> pd.DataFrame:
-    """Return a whole table file as text or as the types of a Parquet file."""
+    """Return a whole table file as text or as the types of a Parquet file; see `RawTable`."""
     raw = RawTable(path, reading, content)
     return raw.take(np.arange(len(raw)))
 
@@ -383,6 +423,16 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 _MIX = np.uint64(0xBF58476D1CE4E5B9)
 _SHIFT = np.uint64(29)
 _DOUBLES, _CODES = np.dtype("<f8"), np.dtype("<i4")
+
+
+class _Head(BaseModel):
+    """The line before a table that is sent from one process to another."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    columns: list[str]
+    rows: NonNegativeInt
+    texts: dict[str, list[str]]  # the different texts of each column of text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -457,8 +507,8 @@ class Schema:
                 codes, distinct = pd.factorize(values.to_numpy(dtype=object))
                 texts[name] = list(distinct)
                 body.append(codes.astype(_CODES).tobytes())
-        head = {"columns": list(records.columns), "rows": len(records), "texts": texts}
-        return b"".join([json.dumps(head).encode(), b"\n", *body])
+        head = _Head(columns=list(records.columns), rows=len(records), texts=texts)
+        return b"".join([json.dumps(head.model_dump()).encode(), b"\n", *body])
 
     def received(self, content: bytes) -> pd.DataFrame:
         """Return the records that `sent` wrote, wherever they come from.
@@ -469,7 +519,11 @@ class Schema:
         import pandas as pd
 
         line, _, body = content.partition(b"\n")
-        names, rows, texts = _read_head(line)
+        try:
+            head = _Head.model_validate_json(line)
+        except ValidationError:
+            raise TableError(f"the release was sent as {line[:80]!r}, which is no table") from None
+        names, rows, texts = head.columns, head.rows, head.texts
         kinds = dict(self.kinds)
         if self.predictions:
             kinds = {name: "number" for name in names if is_prediction(name)}
@@ -486,7 +540,7 @@ class Schema:
                 f"the release was sent as {rows:,} rows of {len(names)} columns, and {len(body):,} "
                 f"bytes came; a table here has at most {CELLS:,} cells"
             )
-        columns: dict[str, Any] = {}
+        columns: dict[str, pd.Series | NDArray[np.float64]] = {}
         start = 0
         for name, size in zip(names, sizes, strict=True):
             if name in texts:
@@ -502,24 +556,6 @@ class Schema:
         return pd.DataFrame(columns, columns=names)
 
 
-def _read_head(line: bytes) -> tuple[list[str], int, dict[str, list[str]]]:
-    """Return the columns, the rows and the texts that a table was sent with."""
-    try:
-        head = json.loads(line)
-        names, rows, texts = head["columns"], head["rows"], head["texts"]
-        plain = (
-            all(type(name) is str for name in names)
-            and type(rows) is int
-            and rows >= 0
-            and all(type(text) is str for distinct in texts.values() for text in distinct)
-        )
-    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
-        plain = False
-    if not plain:
-        raise TableError(f"the release was sent as {line[:80]!r}, which is no table")
-    return list(names), rows, {name: list(distinct) for name, distinct in texts.items()}
-
-
 def is_prediction(column: str) -> bool:
     """Return whether a column is one of those that stored predictions have."""
     return column in ("position", "prediction") or column.startswith("class ")
@@ -533,13 +569,13 @@ def content_digest(frame: pd.DataFrame) -> str:
     """
     total = np.zeros(len(frame), dtype=np.uint64)
     for name in sorted(str(column) for column in frame.columns):
-        total = _mixed(total * _ODD + _column(frame[name]))
+        total = _mixed(total * _ODD + _bits(frame[name]))
     names = "\x1f".join(sorted(str(column) for column in frame.columns))
     rows = np.sort(total).astype("<u8").tobytes()
     return hashlib.sha256(names.encode() + b"\x00" + rows).hexdigest()
 
 
-def _column(values: Any) -> NDArray[np.uint64]:
+def _bits(values: pd.Series) -> NDArray[np.uint64]:
     """Return 64 bits a value: the double itself, or a digest of the text."""
     if is_number(values):
         numbers = values.to_numpy(dtype=np.float64) + 0.0  # no negative zero
@@ -550,7 +586,8 @@ def _column(values: Any) -> NDArray[np.uint64]:
     codes, distinct = pd.factorize(as_texts(values), use_na_sentinel=False)
     # By their value: a label written "1.0" in one copy and "1" in the other is one label.
     digests = [
-        hashlib.blake2b(canonical_value(str(v)).encode(), digest_size=8).digest() for v in distinct
+        hashlib.blake2b(canonical_value(str(text)).encode(), digest_size=8).digest()
+        for text in distinct
     ]
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)[codes]
 
