@@ -36,8 +36,8 @@ from proxyguard.registry.parts import ClaimPart, Drawn, MechanismPart, Seeds
 from proxyguard.registry.requirement import Requirement
 from proxyguard.seal.ledger import Stage
 
+# Units of a target whose number is not known yet: then only the draws are judged.
 MANY = 10**6
-"""Units of a target whose number is not known yet: then only the draws are judged."""
 
 
 def obstacles(

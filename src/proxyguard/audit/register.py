@@ -267,8 +267,8 @@ def _model_files(folder: AuditFolder, registry: Registry) -> dict[str, str]:
     return {folder.store.name(address): address for address in addresses}
 
 
+# A mechanism and the seed of a draw of it.
 Excluded = tuple[str, int]
-"""A mechanism and the seed of a draw of it."""
 
 
 def amend(

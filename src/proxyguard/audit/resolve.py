@@ -62,8 +62,8 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 Progress = Callable[[str, int, int], None]
+# The facts of a member that has no procedure and asks for no values.
 NOTHING_LEARNED = Facts(source=None, risks={}, references={}, pilots={}, domains={})
-"""The facts of a member that has no procedure and asks for no values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,10 +67,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+# Warn from a quarter as many published means as there are records.
 EQUATIONS = 4
-"""Warn from a quarter as many published means as there are records."""
+# Warn of groups with fewer records: a mean over nine of them is close to nine labels.
 FEW = 10
-"""Warn of groups with fewer records: a mean over nine of them is close to nine labels."""
 
 
 def releases_of(member: Member) -> int:
@@ -261,8 +261,8 @@ def negative_of(target: Target, development: pd.DataFrame) -> str | None:
     return negative_label(development[target.predicted.column], target.predicted)
 
 
+# Column of the sealed file: the record's row in the table it came from.
 POSITION = "__position__"
-"""Column of the sealed file: the record's row in the table it came from."""
 LOSSES = "__losses__"
 
 

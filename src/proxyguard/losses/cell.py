@@ -85,8 +85,8 @@ class Clusters:
         return np.clip(self.limit + self.shares * (means - self.limit), 0.0, 1.0)
 
 
+# Keeps our streams apart from ``default_rng(seed)``, which a caller may have used.
 _STREAM = 0x70726F78
-"""Keeps our streams apart from ``default_rng(seed)``, which a caller may have used."""
 
 
 def generator(seed: int, *purpose: int) -> np.random.Generator:
@@ -99,8 +99,8 @@ def random_order(n: int, seed: int) -> NDArray[np.intp]:
     return generator(seed, 0).permutation(n)
 
 
+# Records bet on at once, so that the workspace of a tile stays in cache.
 BETS = 2048
-"""Records bet on at once, so that the workspace of a tile stays in cache."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

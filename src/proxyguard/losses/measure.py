@@ -28,8 +28,8 @@ from proxyguard.registry.requirement import Form, Requirement, check_range
 from proxyguard.registry.target import Outcome
 
 Array = NDArray[np.float64]
+# Probabilities below this count as this in a log loss, as in the paper.
 FLOOR = 1e-6
-"""Probabilities below this count as this in a log loss, as in the paper."""
 
 
 @dataclass(frozen=True, slots=True)

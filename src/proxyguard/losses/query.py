@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Array = NDArray[np.float64]
+# Queries of one workload; more are refused before anything is drawn.
 MOST = 20_000
-"""Queries of one workload; more are refused before anything is drawn."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,8 +38,8 @@ from proxyguard.registry.numbers import is_whole
 from proxyguard.registry.test import ComponentTest
 
 Array = NDArray[np.float64]
+# Larger numbers of records are no doubles.
 MOST_RECORDS = 2**53
-"""Larger numbers of records are no doubles."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,8 +261,8 @@ def release_names(names: Sequence[str] | None, n_releases: int) -> tuple[str, ..
     return texts
 
 
+# Values handled at once: half a megabyte, so that a tile and its workspace stay in cache.
 TILE = 1 << 16
-"""Values handled at once: half a megabyte, so that a tile and its workspace stay in cache."""
 
 
 @dataclass(frozen=True, slots=True)
