@@ -286,7 +286,7 @@ def test_a_fault_of_ours_is_told_as_one_and_condemns_no_honest_folder(
     def broken(*_: object) -> None:
         raise KeyError("a table of ours has a bug")
 
-    monkeypatch.setattr("proxyguard.report.health.times_table", broken)
+    monkeypatch.setattr("proxyguard.report.record.times_table", broken)
     with pytest.raises(KeyError, match="has a bug"):
         audit.verify()
     monkeypatch.setattr(sys, "argv", ["proxyguard", "verify", str(audit.folder.path)])

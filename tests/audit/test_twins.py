@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from proxyguard.audit.audit import Audit
 from proxyguard.cli.main import app
 from proxyguard.documents.ledger import Opened, Overlap
-from proxyguard.report.provenance import lineage_table
+from proxyguard.report.record import lineage_table
 
 
 def opened(**changes: Any) -> Any:

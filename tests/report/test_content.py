@@ -37,8 +37,8 @@ from proxyguard.registry.parts import ClaimPart, PlanPart
 from proxyguard.report.charts import budget_pictures, pictures_of
 from proxyguard.report.content import Report, build_report, report_values, to_json
 from proxyguard.report.evidence import binding_of, bounds_words, budget_parts
-from proxyguard.report.health import times_table
 from proxyguard.report.html import card_of, to_html, to_markdown
+from proxyguard.report.record import times_table
 from proxyguard.report.sources import (
     SECTIONS,
     Sources,

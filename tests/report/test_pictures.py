@@ -26,7 +26,6 @@ from proxyguard.report.charts import (
     waterfall_picture,
 )
 from proxyguard.report.content import build_report
-from proxyguard.report.drawing import to_figure, to_icon, to_svg
 from proxyguard.report.html import to_html
 from proxyguard.report.picture import (
     LOOKS,
@@ -34,15 +33,18 @@ from proxyguard.report.picture import (
     WIDTH,
     Circle,
     Line,
-    Path,
     Picture,
     Rect,
+    Stroke,
     Text,
     css,
     decimals,
     shorten,
     text_width,
     ticks,
+    to_figure,
+    to_icon,
+    to_svg,
 )
 from proxyguard.report.sources import Step, Waterfall
 from report.synthetic import synthetic_sources
@@ -148,8 +150,8 @@ def test_the_extremes_of_an_interval_stay_readable(
 def test_each_verdict_has_a_shape_of_its_own() -> None:
     shapes = {d: [type(m).__name__ for m in verdict_icon(d).marks] for d in DECISIONS}
     assert shapes == {
-        "validated": ["Circle", "Path"],
-        "unresolved": ["Circle", "Path"],
+        "validated": ["Circle", "Stroke"],
+        "unresolved": ["Circle", "Stroke"],
         "violation": ["Rect", "Line", "Line"],
     }
     filled = {d: LOOKS[verdict_icon(d).marks[0].kind].fill for d in DECISIONS}
@@ -188,7 +190,7 @@ def test_an_estimate_at_its_limit_is_not_below_it() -> None:
 @pytest.mark.parametrize("R", [DOTS + 1, 1000, 10_000])
 def test_many_releases_are_curves_of_few_points(R: int) -> None:
     picture = releases(R)
-    paths = [m for m in picture.marks if isinstance(m, Path)]
+    paths = [m for m in picture.marks if isinstance(m, Stroke)]
     assert len(picture.marks) < 40
     assert [m.kind for m in paths] == ["band", "bounds", "bounds", "curve"]
     assert len(to_svg(picture)) < 12_000
@@ -196,7 +198,7 @@ def test_many_releases_are_curves_of_few_points(R: int) -> None:
 
 def test_a_curve_shows_the_least_and_the_largest_estimate() -> None:
     one = releases(1000)
-    curve = next(m for m in one.marks if isinstance(m, Path) and m.kind == "curve")
+    curve = next(m for m in one.marks if isinstance(m, Stroke) and m.kind == "curve")
     heights = [y for _, y in curve.points]
     assert heights == sorted(heights, reverse=True)  # pixels grow downwards
     assert len(heights) == 120
@@ -241,8 +243,8 @@ def test_few_looks_have_a_mark_each_and_axes_count_whole_draws() -> None:
 
 def test_a_path_that_validates_ends_on_its_boundary_or_above() -> None:
     picture = ALL["path"]
-    path = next(m for m in picture.marks if isinstance(m, Path) and m.kind == "path")
-    boundary = next(m for m in picture.marks if isinstance(m, Path) and m.kind == "boundary")
+    path = next(m for m in picture.marks if isinstance(m, Stroke) and m.kind == "path")
+    boundary = next(m for m in picture.marks if isinstance(m, Stroke) and m.kind == "boundary")
     assert path.points[-1][1] <= boundary.points[-1][1]
     assert picture.says == (
         "Validated after 60 draws of at most 300: 60 favorable. The boundary was crossed."

@@ -166,7 +166,7 @@ def report_of(folder: AuditFolder, journal: Journal) -> Report:
 def figures_of(folder: AuditFolder, journal: Journal, scheme: str) -> dict[str, list[Figure]]:
     """Return the report's pictures as figures, by what they are about; needs [plots]."""
     from proxyguard.report.charts import pictures_of
-    from proxyguard.report.drawing import to_figure
+    from proxyguard.report.picture import to_figure
 
     sources = sources_of(folder, journal)
     found = pictures_of(build_report(sources), sources)

@@ -110,7 +110,7 @@ def outcome_code(folder: Path, certificate: SealedCertificate) -> Exit:
     included.
     """
     from proxyguard.audit.folder import AuditFolder
-    from proxyguard.report.provenance import lost_guarantee
+    from proxyguard.report.record import lost_guarantee
 
     worst = verdict_code(certificate.decisions.values())
     ledger = AuditFolder(folder).journal().ledger.entries

@@ -27,16 +27,15 @@ from proxyguard.documents.evidence import GroupEvidence
 from proxyguard.documents.ledger import Favored
 from proxyguard.report.content import Report, Verdict
 from proxyguard.report.evidence import budget_parts
-from proxyguard.report.health import look_boundary
 from proxyguard.report.picture import (
     WIDTH,
     Circle,
     Line,
     Mark,
-    Path,
     Picture,
     Rect,
     Scale,
+    Stroke,
     Text,
     centred,
     count,
@@ -45,6 +44,7 @@ from proxyguard.report.picture import (
     text_width,
     ticks,
 )
+from proxyguard.report.record import look_boundary
 from proxyguard.report.sources import Sources, Waterfall, range_words
 
 WORDS = {"validated": "Validated", "unresolved": "Unresolved", "violation": "Violation"}
@@ -54,7 +54,7 @@ def sign(decision: str, x: float, y: float, r: float) -> list[Mark]:
     """Return a check in a disc, a half-filled ring, or a cross in a square: no colour needed."""
     if decision == "validated":
         check = ((x - 0.45 * r, y), (x - 0.12 * r, y + 0.36 * r), (x + 0.48 * r, y - 0.36 * r))
-        return [Circle(x, y, r, "validated"), Path(check, "sign")]
+        return [Circle(x, y, r, "validated"), Stroke(check, "sign")]
     if decision == "violation":
         arm, side = 0.42 * r, 0.92 * r
         return [
@@ -64,7 +64,7 @@ def sign(decision: str, x: float, y: float, r: float) -> list[Mark]:
         ]
     ring = r - 1.0
     half = tuple((x + ring * dx, y + ring * dy) for dx, dy in _HALF_CIRCLE)
-    return [Circle(x, y, ring, "unresolved-ring"), Path(half, "unresolved", closed=True)]
+    return [Circle(x, y, ring, "unresolved-ring"), Stroke(half, "unresolved", closed=True)]
 
 
 # Eighths of the left half of a circle; trigonometry's last digit differs between machines.
@@ -222,7 +222,7 @@ def sequential_picture(
     marks += _boundary(near)
     if len(totals) > 1:
         path = [(across(n), up(total)) for n, total in enumerate(totals)]
-        marks.append(Path(_thin(path), "path"))
+        marks.append(Stroke(_thin(path), "path"))
     marks += sign(decision, across(len(scores)), up(totals[-1]), 8.0)
     crossed = "The boundary was crossed." if decision == "validated" else "It was not crossed."
     says = (
@@ -242,7 +242,7 @@ def _boundary(points: Sequence[tuple[float, float]]) -> list[Mark]:
     words = "dashed: the count that validates at each look"
     marks: list[Mark] = [Text(0.0, 31.0, words, "quiet")]
     if len(points) > 1:
-        marks.append(Path(_thin(points), "boundary"))
+        marks.append(Stroke(_thin(points), "boundary"))
     if len(points) <= LOOKS:
         marks += [Circle(x, y, 3.5, "look") for x, y in points]
     return marks
@@ -494,10 +494,10 @@ def _curves(
 
     top, bottom, middle = line(upper), line(lower), line(estimates)
     marks: list[Mark] = [
-        Path(top + bottom[::-1], "band", closed=True),
-        Path(bottom, "bounds"),
-        Path(top, "bounds"),
-        Path(middle, "curve"),
+        Stroke(top + bottom[::-1], "band", closed=True),
+        Stroke(bottom, "bounds"),
+        Stroke(top, "bounds"),
+        Stroke(middle, "curve"),
     ]
     above = sum(e >= limit for e in estimates)
     if 0 < above < R:

@@ -16,7 +16,7 @@ from proxyguard.documents.canonical import Plain
 from proxyguard.documents.certificate import MechanismVerdict, SequentialVerdict, VerdictRecord
 from proxyguard.errors import RegistryError
 from proxyguard.report.content import Report
-from proxyguard.report.provenance import lost_guarantee
+from proxyguard.report.record import lost_guarantee
 from proxyguard.report.sources import Sources, Table, Verdict, cut
 
 

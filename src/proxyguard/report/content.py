@@ -29,7 +29,7 @@ from proxyguard.documents.certificate import (
 from proxyguard.documents.document import FORMAT
 from proxyguard.exact.binomial import clopper_pearson_lower
 from proxyguard.report import evidence as facts
-from proxyguard.report import health, provenance
+from proxyguard.report import record
 from proxyguard.report.evidence import Binding
 from proxyguard.report.sources import (
     COLUMNS,
@@ -152,7 +152,7 @@ class Report:
 def build_report(sources: Sources) -> Report:
     """Return the report of a certificate, be it of a sealed audit or in memory."""
     bindings = bindings_of(sources)
-    warning = provenance.lost_guarantee(sources.status, sources.ledger)
+    warning = record.lost_guarantee(sources.status, sources.ledger)
     verdicts = tuple(
         replace(
             build_verdict(verdict, _binding_words(verdict, bindings)),
@@ -165,13 +165,13 @@ def build_report(sources: Sources) -> Report:
         name=sources.name,
         purpose=sources.purpose,
         attestation=sources.attestation,
-        guarantee=provenance.guarantee_of(sources.status, sources.ledger),
+        guarantee=record.guarantee_of(sources.status, sources.ledger),
         verdicts=verdicts,
         about=tuple(_about(sources)),
         not_claimed=sources.not_claimed,
         tables=_tables(sources, bindings, verdicts),
         verify=_check_words(sources),
-        notes=tuple(provenance.notes_of(sources)),
+        notes=tuple(record.notes_of(sources)),
         advice=tuple(sources.advice),
         bindings=bindings,
         picks="" if sources.picks is None else sources.picks.sentence,
@@ -196,23 +196,23 @@ def _tables(
         facts.budget_table(sources),
         *facts.picks_table(sources),
         facts.uncertified_table(sources),
-        health.counts_table(sources),
-        health.health_table(sources),
-        health.guard_table(sources),
-        health.times_table(sources.ledger),
-        health.failure_table(sources),
-        health.unscored_table(sources.predicate),
-        health.reference_table(sources.ledger),
-        health.plan_table(sources),
-        health.sequential_table(sources),
-        health.privacy_table(sources.predicate),
-        provenance.status_table(sources.predicate),
-        provenance.stated_table(sources.predicate),
-        provenance.lineage_table(sources.ledger),
-        provenance.digest_table(sources),
-        provenance.generator_table(sources.registry),
-        provenance.software_table(sources),
-        provenance.ledger_table(sources.ledger),
+        record.counts_table(sources),
+        record.health_table(sources),
+        record.guard_table(sources),
+        record.times_table(sources.ledger),
+        record.failure_table(sources),
+        record.unscored_table(sources.predicate),
+        record.reference_table(sources.ledger),
+        record.plan_table(sources),
+        record.sequential_table(sources),
+        record.privacy_table(sources.predicate),
+        record.status_table(sources.predicate),
+        record.stated_table(sources.predicate),
+        record.lineage_table(sources.ledger),
+        record.digest_table(sources),
+        record.generator_table(sources.registry),
+        record.software_table(sources),
+        record.ledger_table(sources.ledger),
     ]
     shown = [table for table in tables if table.rows]
     return tuple(sorted(shown, key=lambda table: SECTIONS.index(table.section)))

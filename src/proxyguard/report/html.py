@@ -41,9 +41,8 @@ from proxyguard.report.charts import (
 )
 from proxyguard.report.compare import Comparison
 from proxyguard.report.content import Report, Verdict
-from proxyguard.report.drawing import to_icon, to_svg
 from proxyguard.report.evidence import bounds_words, left_out, nearest_limits
-from proxyguard.report.picture import Picture, decimals, evalue_words, plain
+from proxyguard.report.picture import Picture, decimals, evalue_words, plain, to_icon, to_svg
 from proxyguard.report.sources import Sources, Table
 
 if TYPE_CHECKING:
