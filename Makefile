@@ -71,15 +71,15 @@ clean: ## remove .venv, caches and built files
 	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The stamps say what is installed: .core the product, .reproduction the paper's package with it,
-# .dev both and all that the tests need.
+# The stamps say what is installed: .core the product and what an audit needs, .reproduction the
+# paper's package with it, .dev both and all that the tests need.
 projects := pyproject.toml reproduction/pyproject.toml
 
 .venv/.core: $(projects) $(CONSTRAINTS)
-	@$(call install,-e .,.venv/.core)
+	@$(call install,-e ".[audit]",.venv/.core)
 
 .venv/.reproduction: $(projects) $(CONSTRAINTS)
-	@$(call install,-e . -e ./reproduction,.venv/.core .venv/.reproduction)
+	@$(call install,-e ".[audit]" -e ./reproduction,.venv/.core .venv/.reproduction)
 
 .venv/.dev: $(projects) $(CONSTRAINTS)
 	@$(call install,-e ".[dev]" -e ./reproduction,.venv/.core .venv/.reproduction .venv/.dev)

@@ -3,196 +3,98 @@
 `certify` turns per-record losses of independent releases into a certificate about the
 mechanism that made them; `certify_releases` validates named releases; `Audit` is the whole
 sealed audit, from a declaration to a certificate that a stranger can check.
+
+The imports below are the list of public names, each written ``name as name``; there is no other.
+numpy and scipy are enough for them. `Audit` and what it returns need the extra ``audit`` and are
+loaded when they are first named.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
+
+from proxyguard.certificate.certify import certify as certify
+from proxyguard.certificate.certify import supports as supports
+from proxyguard.certificate.mechanism import Certificate as Certificate
+from proxyguard.certificate.mechanism import FamilyCertificate as FamilyCertificate
+from proxyguard.certificate.releases import NamedReleases as NamedReleases
+from proxyguard.certificate.releases import ReleaseCertificate as ReleaseCertificate
+from proxyguard.certificate.releases import certify_releases as certify_releases
+from proxyguard.certificate.sequential import CandidateStream as CandidateStream
+from proxyguard.certificate.sequential import FavorableScore as FavorableScore
+from proxyguard.certificate.sequential import SequentialAudit as SequentialAudit
+from proxyguard.certificate.sequential import SequentialPlan as SequentialPlan
+from proxyguard.errors import BrokenTable as BrokenTable
+from proxyguard.errors import BudgetOverspent as BudgetOverspent
+from proxyguard.errors import Busy as Busy
+from proxyguard.errors import DigestMismatch as DigestMismatch
+from proxyguard.errors import DiskError as DiskError
+from proxyguard.errors import DocumentError as DocumentError
+from proxyguard.errors import DrawError as DrawError
+from proxyguard.errors import KeyExists as KeyExists
+from proxyguard.errors import KeyMissing as KeyMissing
+from proxyguard.errors import LossError as LossError
+from proxyguard.errors import LossMismatch as LossMismatch
+from proxyguard.errors import LossOutOfBounds as LossOutOfBounds
+from proxyguard.errors import MissingExtra as MissingExtra
+from proxyguard.errors import ProxyGuardError as ProxyGuardError
+from proxyguard.errors import RegistryError as RegistryError
+from proxyguard.errors import SealError as SealError
+from proxyguard.errors import StageError as StageError
+from proxyguard.errors import StoodOpen as StoodOpen
+from proxyguard.errors import TableError as TableError
+from proxyguard.errors import TargetReused as TargetReused
+from proxyguard.errors import UnansweredDraw as UnansweredDraw
+from proxyguard.errors import Unprotected as Unprotected
+from proxyguard.errors import UnsupportedDesign as UnsupportedDesign
+from proxyguard.errors import UntrustedCode as UntrustedCode
+from proxyguard.errors import VoidGrant as VoidGrant
+from proxyguard.extras import need as _need
+from proxyguard.losses.read import LossArray as LossArray
+from proxyguard.losses.read import LossBatches as LossBatches
+from proxyguard.losses.read import LossStream as LossStream
+from proxyguard.losses.read import Moments as Moments
+from proxyguard.losses.records import Records as Records
+from proxyguard.modes.claim import Claim as Claim
+from proxyguard.modes.evidence import Decision as Decision
+from proxyguard.plan.law import Law as Law
+from proxyguard.plan.law import assumed_law as assumed_law
+from proxyguard.plan.law import pilot_law as pilot_law
+from proxyguard.plan.question import Question as Question
+from proxyguard.plan.recommend import recommend as recommend
+from proxyguard.registry.design import Clustered as Clustered
+from proxyguard.registry.design import Iid as Iid
+from proxyguard.registry.design import Independent as Independent
+from proxyguard.registry.design import Stratified as Stratified
+from proxyguard.registry.design import WithoutReplacement as WithoutReplacement
+from proxyguard.registry.requirement import Form as Form
+from proxyguard.registry.requirement import Requirement as Requirement
 
 if TYPE_CHECKING:
-    from proxyguard.audit.audit import Audit
-    from proxyguard.audit.outcome import SealedCertificate
-    from proxyguard.certificate.certify import certify, supports
-    from proxyguard.certificate.mechanism import Certificate, FamilyCertificate
-    from proxyguard.certificate.releases import NamedReleases, ReleaseCertificate, certify_releases
-    from proxyguard.certificate.sequential import (
-        CandidateStream,
-        FavorableScore,
-        SequentialAudit,
-        SequentialPlan,
-    )
-    from proxyguard.errors import (
-        BrokenTable,
-        BudgetOverspent,
-        Busy,
-        DigestMismatch,
-        DiskError,
-        DocumentError,
-        DrawError,
-        KeyExists,
-        KeyMissing,
-        LossError,
-        LossMismatch,
-        LossOutOfBounds,
-        ProxyGuardError,
-        RegistryError,
-        SealError,
-        StageError,
-        StoodOpen,
-        TableError,
-        TargetReused,
-        UnansweredDraw,
-        Unprotected,
-        UnsupportedDesign,
-        UntrustedCode,
-        VoidGrant,
-    )
-    from proxyguard.losses.read import LossArray, LossBatches, LossStream, Moments
-    from proxyguard.losses.records import Records
-    from proxyguard.modes.claim import Claim
-    from proxyguard.modes.evidence import Decision
-    from proxyguard.plan.law import Law, assumed_law, pilot_law
-    from proxyguard.plan.question import Question
-    from proxyguard.plan.recommend import recommend
-    from proxyguard.registry.design import (
-        Clustered,
-        Iid,
-        Independent,
-        Stratified,
-        WithoutReplacement,
-    )
-    from proxyguard.registry.requirement import Form, Requirement
+    from proxyguard.audit.audit import Audit as Audit
+    from proxyguard.audit.outcome import SealedCertificate as SealedCertificate
 
 __version__ = "0.1.0"
 
-
-# Loaded when first named, so that the command line starts without what it does not use.
-_HOME = {
+_WITH_EXTRA = {
     "Audit": "proxyguard.audit.audit",
-    "BrokenTable": "proxyguard.errors",
-    "BudgetOverspent": "proxyguard.errors",
-    "Busy": "proxyguard.errors",
-    "CandidateStream": "proxyguard.certificate.sequential",
-    "Certificate": "proxyguard.certificate.mechanism",
-    "Claim": "proxyguard.modes.claim",
-    "Clustered": "proxyguard.registry.design",
-    "Decision": "proxyguard.modes.evidence",
-    "DigestMismatch": "proxyguard.errors",
-    "DiskError": "proxyguard.errors",
-    "DocumentError": "proxyguard.errors",
-    "DrawError": "proxyguard.errors",
-    "FamilyCertificate": "proxyguard.certificate.mechanism",
-    "FavorableScore": "proxyguard.certificate.sequential",
-    "Form": "proxyguard.registry.requirement",
-    "Iid": "proxyguard.registry.design",
-    "Independent": "proxyguard.registry.design",
-    "KeyExists": "proxyguard.errors",
-    "KeyMissing": "proxyguard.errors",
-    "Law": "proxyguard.plan.law",
-    "LossArray": "proxyguard.losses.read",
-    "LossBatches": "proxyguard.losses.read",
-    "LossError": "proxyguard.errors",
-    "LossMismatch": "proxyguard.errors",
-    "LossOutOfBounds": "proxyguard.errors",
-    "LossStream": "proxyguard.losses.read",
-    "NamedReleases": "proxyguard.certificate.releases",
-    "Moments": "proxyguard.losses.read",
-    "ProxyGuardError": "proxyguard.errors",
-    "Question": "proxyguard.plan.question",
-    "Records": "proxyguard.losses.records",
-    "RegistryError": "proxyguard.errors",
-    "ReleaseCertificate": "proxyguard.certificate.releases",
-    "Requirement": "proxyguard.registry.requirement",
-    "SealError": "proxyguard.errors",
     "SealedCertificate": "proxyguard.audit.outcome",
-    "SequentialAudit": "proxyguard.certificate.sequential",
-    "SequentialPlan": "proxyguard.certificate.sequential",
-    "StageError": "proxyguard.errors",
-    "StoodOpen": "proxyguard.errors",
-    "Stratified": "proxyguard.registry.design",
-    "TableError": "proxyguard.errors",
-    "TargetReused": "proxyguard.errors",
-    "Unprotected": "proxyguard.errors",
-    "UnsupportedDesign": "proxyguard.errors",
-    "UnansweredDraw": "proxyguard.errors",
-    "UntrustedCode": "proxyguard.errors",
-    "VoidGrant": "proxyguard.errors",
-    "WithoutReplacement": "proxyguard.registry.design",
-    "assumed_law": "proxyguard.plan.law",
-    "certify": "proxyguard.certificate.certify",
-    "certify_releases": "proxyguard.certificate.releases",
-    "pilot_law": "proxyguard.plan.law",
-    "recommend": "proxyguard.plan.recommend",
-    "supports": "proxyguard.certificate.certify",
 }
 
-__all__ = [
-    "Audit",
-    "BrokenTable",
-    "BudgetOverspent",
-    "Busy",
-    "CandidateStream",
-    "Certificate",
-    "Claim",
-    "Clustered",
-    "Decision",
-    "DigestMismatch",
-    "DiskError",
-    "DocumentError",
-    "DrawError",
-    "FamilyCertificate",
-    "FavorableScore",
-    "Form",
-    "Iid",
-    "Independent",
-    "KeyExists",
-    "KeyMissing",
-    "Law",
-    "LossArray",
-    "LossBatches",
-    "LossError",
-    "LossMismatch",
-    "LossOutOfBounds",
-    "LossStream",
-    "Moments",
-    "NamedReleases",
-    "ProxyGuardError",
-    "Question",
-    "Records",
-    "RegistryError",
-    "ReleaseCertificate",
-    "Requirement",
-    "SealError",
-    "SealedCertificate",
-    "SequentialAudit",
-    "SequentialPlan",
-    "StageError",
-    "StoodOpen",
-    "Stratified",
-    "TableError",
-    "TargetReused",
-    "UnansweredDraw",
-    "Unprotected",
-    "UnsupportedDesign",
-    "UntrustedCode",
-    "VoidGrant",
-    "WithoutReplacement",
-    "assumed_law",
-    "certify",
-    "certify_releases",
-    "pilot_law",
-    "recommend",
-    "supports",
-]
+# Computed, so that the imports stay the only list; type checkers read those.
+__all__ = sorted(
+    [name for name, kind in globals().items() if callable(kind) and name[0] != "_"]
+    + list(_WITH_EXTRA)
+)
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+def __getattr__(name: str) -> object:
+    if name not in _WITH_EXTRA:
         raise AttributeError(f"module 'proxyguard' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
+    _need(f"proxyguard.{name}")
+    globals()[name] = getattr(_import_module(_WITH_EXTRA[name]), name)
+    return globals()[name]
 
 
 def __dir__() -> list[str]:

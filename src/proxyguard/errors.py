@@ -22,6 +22,7 @@ ProxyGuardError
     UntrustedCode          the record asks for code that nobody here asked to be run
     Unprotected            a secret lies where others can reach it, and cannot be closed here
   TargetReused           a target record was offered a second time where it must be fresh
+  MissingExtra           an extra of this package is not installed    (also ImportError)
 
 "Unresolved" is a decision, not an error; an error is never reported as
 "unresolved". Two are warnings: `StoodOpen`, that a secret could be read by others until now, and
@@ -29,6 +30,8 @@ ProxyGuardError
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 
 class ProxyGuardError(Exception):
@@ -182,6 +185,17 @@ class Unprotected(SealError):
 
 class TargetReused(ProxyGuardError):
     """A target record was offered a second time where every record must be fresh."""
+
+
+class MissingExtra(ProxyGuardError, ImportError):
+    """Something was asked for that an extra of this package brings, and it is not installed."""
+
+    def __init__(self, what: str, modules: Sequence[str], extra: str = "audit") -> None:
+        self.what, self.modules, self.extra = what, tuple(modules), extra
+        super().__init__(
+            f'{what} needs more than numpy and scipy; type: pip install "proxyguard[{extra}]" '
+            f"(not installed here: {', '.join(modules)})"
+        )
 
 
 class StoodOpen(ProxyGuardError, UserWarning):

@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from html import escape
 from typing import TextIO
 from unicodedata import east_asian_width
+
+from proxyguard.errors import MissingExtra
+from proxyguard.extras import need
 
 HANG = "    "
 """What the lines of a folded line begin with, so that only our own words begin a line."""
@@ -26,6 +30,10 @@ class Shown:
     __slots__ = ()
 
     def _repr_html_(self) -> str:
+        try:
+            need("a page")
+        except MissingExtra as error:  # a notebook would show a traceback above the answer
+            return f"<pre>{escape(str(self))}</pre><p>{escape(str(error))}</p>"
         from proxyguard.report.notebook import fragment_of
 
         return fragment_of(self)
@@ -38,6 +46,7 @@ class ShownAsPage(Shown):
 
     def to_html(self) -> str:
         """Return the certificate as a page of its own, which asks for nothing from outside."""
+        need("to_html()")
         from proxyguard.report.notebook import page_of
 
         return page_of(self)

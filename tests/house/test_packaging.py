@@ -15,6 +15,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 import proxyguard
+from proxyguard.extras import AUDIT
 
 ROOT = Path(__file__).parents[2]
 VERSION = proxyguard.__version__
@@ -61,13 +62,38 @@ def paper(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
 @pytest.fixture(scope="module")
 def required(metadata: Message, paper: zipfile.ZipFile) -> dict[str, Requirement]:
     """All that ``make test`` asks for, by name."""
-    every = [
-        Requirement(text)
-        for one in (metadata_of(paper), metadata)
-        for text in one.get_all("Requires-Dist", [])
-    ]
-    asked = [one for one in every if one.marker is None or one.marker.evaluate({"extra": "dev"})]
-    return {canonicalize_name(one.name): one for one in asked if one.name != "proxyguard"}
+    every = [*requirements(metadata_of(paper)), *requirements(metadata, "dev")]
+    every += requirements(metadata, "audit")  # which dev and the reproduction name
+    return {canonicalize_name(one.name): one for one in every if one.name != "proxyguard"}
+
+
+def requirements(metadata: Message, extra: str = "") -> list[Requirement]:
+    """Return what a package asks for, with one of its extras or with none."""
+    every = [Requirement(text) for text in metadata.get_all("Requires-Dist", [])]
+    return [one for one in every if one.marker is None or one.marker.evaluate({"extra": extra})]
+
+
+def test_the_package_brings_numpy_and_scipy_and_an_audit_is_an_extra(metadata: Message) -> None:
+    plain = {one.name for one in requirements(metadata)}
+    assert plain == {"numpy", "scipy"}
+    audit = {one.name for one in requirements(metadata, "audit")} - plain
+    modules = {"scikit-learn": "sklearn"}
+    assert {modules.get(name, name) for name in audit} == set(AUDIT)
+
+
+def test_what_needs_the_extra_asks_for_it(metadata: Message, paper: zipfile.ZipFile) -> None:
+    audit = {one.name for one in requirements(metadata, "audit")}
+    assert audit < {one.name for one in requirements(metadata, "dev")}
+    (product,) = (one for one in requirements(metadata_of(paper)) if one.name == "proxyguard")
+    assert "audit" in product.extras
+    installs = re.findall(r"install,(-e .*?),\.venv", (ROOT / "Makefile").read_text())
+    assert len(installs) == 3
+    assert all('".[audit]"' in line or '".[dev]"' in line for line in installs)
+
+
+def test_the_command_starts_where_nothing_of_the_extra_is_imported(wheel: zipfile.ZipFile) -> None:
+    (name,) = (name for name in wheel.namelist() if name.endswith("entry_points.txt"))
+    assert "proxyguard = proxyguard.extras:command" in wheel.read(name).decode()
 
 
 def test_the_wheel_is_the_product_and_the_paper_has_a_wheel_of_its_own(

@@ -12,6 +12,7 @@ import numpy as np
 from proxyguard.certificate import wording
 from proxyguard.evidence.releases import ReleaseEvidence
 from proxyguard.exact.multiplicity import holm, holm_adjusted
+from proxyguard.extras import need
 from proxyguard.modes.claim import MechanismClaim
 from proxyguard.modes.count import ValidCount
 from proxyguard.modes.evidence import Decision, ReliabilityBound
@@ -155,6 +156,7 @@ class FamilyCertificate(ShownAsPage, Mapping[str, Certificate]):
 
     def to_frame(self) -> pd.DataFrame:
         """Return the evidence of all mechanisms, one row a release and requirement."""
+        need("to_frame()", ["pandas"])
         import pandas as pd
 
         return pd.concat([c.to_frame() for c in self.values()], ignore_index=True)
@@ -222,6 +224,7 @@ def _decision(above: bool, below: bool) -> Decision:
 
 def evidence_frame(mechanism: str, evidence: ReleaseEvidence) -> pd.DataFrame:
     """Return the evidence as a table, one row for each release and requirement."""
+    need("to_frame()", ["pandas"])
     import pandas as pd
 
     n_releases, n_requirements = evidence.pvalues.shape

@@ -18,6 +18,7 @@ from proxyguard.certificate.mechanism import evidence_frame
 from proxyguard.errors import RegistryError
 from proxyguard.evidence.releases import ReleaseEvidence, gather_evidence
 from proxyguard.exact.multiplicity import holm, holm_adjusted
+from proxyguard.extras import need
 from proxyguard.losses.read import as_losses, check_records
 from proxyguard.losses.records import Records
 from proxyguard.modes.catalog import NO_MECHANISM, Choices, about_mechanism
@@ -182,6 +183,7 @@ class ReleaseCertificate(ShownAsPage):
 
     def to_frame(self) -> pd.DataFrame:
         """Return the evidence of the family, one row a release and requirement."""
+        need("to_frame()", ["pandas"])
         import pandas as pd
 
         frames = [evidence_frame(name, e) for name, e in self.evidence.items()]
