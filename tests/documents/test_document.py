@@ -233,11 +233,32 @@ def test_a_field_without_a_description_would_be_noticed() -> None:
     assert "description" not in properties["untold"]
 
 
+def test_a_field_is_described_by_the_text_under_it_in_the_nearest_class() -> None:
+    class Base(Document):
+        """A document."""
+
+        name: int
+        """A number."""
+        kept: int
+        """Another number."""
+
+    class Again(Base):
+        """A document that says more of one field."""
+
+        name: int = Field(alias="called")
+        """A number, here."""
+
+    properties = Again.model_json_schema()["properties"]
+    assert properties["called"]["description"] == "A number, here."
+    assert properties["kept"]["description"] == "Another number."
+
+
 def test_a_field_is_added_in_one_class() -> None:
     class TimedRelease(DrawnRelease):
         """A draw that says how long it took."""
 
-        seconds: NumberText | None = Field(default=None, description="Seconds that the draw took.")
+        seconds: NumberText | None = None
+        """Seconds that the draw took."""
 
     before, timed = draw(), draw(seconds="1.5")
     assert TimedRelease.of(before, "releases.json").to_bytes() == canonical_bytes(before)

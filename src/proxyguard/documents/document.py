@@ -21,7 +21,6 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
@@ -31,6 +30,7 @@ from pydantic import (
 
 from proxyguard.documents.canonical import canonical_bytes, digest
 from proxyguard.errors import DocumentError, SealError
+from proxyguard.registry.fields import Described
 from proxyguard.registry.numbers import MOST_RECORDS
 
 Format = Literal[1]
@@ -70,7 +70,7 @@ Files = dict[str, Digest]
 """Files of the audit's folder by name, with the digest of their bytes."""
 
 
-class Document(BaseModel):
+class Document(Described):
     """A document of an audit, or a part of one: frozen, strict, and without unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)

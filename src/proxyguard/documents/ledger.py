@@ -64,31 +64,46 @@ class LedgerBody(Document):
 
     stage: ClassVar[Stage]
 
-    time: str = Field(description="When, by the author's clock.")
+    time: str
+    """When, by the author's clock."""
 
 
 class WritingBody(LedgerBody):
     """What an entry says whose step writes files."""
 
-    files: Files = Field(description="The files that it wrote, with the digest of their bytes.")
+    files: Files
+    """The files that it wrote, with the digest of their bytes."""
 
 
 class Overlap(Document):
     """How the records of a target met one set of records in an earlier or the same audit."""
 
-    audit: str = Field(description="The name of the other audit.")
-    member: str = Field(description="The member of this audit whose target it is.")
-    role: str = Field(description="What the other records were: target, training, validation.")
-    same_table: bool = Field(description="Whether both come from the same table.")
-    records: Count = Field(description="Records of the other set.")
-    shared: Count = Field(description="The very records of this target among them.")
-    twins: Count = Field(description="Records of this target with the values of one of them.")
-    expected_twins: OneDecimal = Field(description="About how many coincidence explains.")
-    excess: bool = Field(description="Whether there are more than that.")
-    columns: str = Field(description="Over which columns twins agree.")
-    same_audit: bool = Field(description="Whether the other set is of this audit.")
-    opened: bool = Field(description="Whether the other target had been opened.")
-    reused: bool = Field(description="Whether records of this target shaped something before.")
+    audit: str
+    """The name of the other audit."""
+    member: str
+    """The member of this audit whose target it is."""
+    role: str
+    """What the other records were: target, training, validation."""
+    same_table: bool
+    """Whether both come from the same table."""
+    records: Count
+    """Records of the other set."""
+    shared: Count
+    """The very records of this target among them."""
+    twins: Count
+    """Records of this target with the values of one of them."""
+    expected_twins: OneDecimal
+    """About how many coincidence explains."""
+    excess: bool
+    """Whether there are more than that."""
+    columns: str
+    """Over which columns twins agree."""
+    same_audit: bool
+    """Whether the other set is of this audit."""
+    opened: bool
+    """Whether the other target had been opened."""
+    reused: bool
+    """Whether records of this target shaped something before."""
 
     @staticmethod
     def reuse(*, role: str, shared: int, excess: bool, same_audit: bool, opened: bool) -> bool:
@@ -118,25 +133,28 @@ class Overlap(Document):
 class SealedMember(Document):
     """One sealed target, and the development part beside it."""
 
-    index: Count = Field(description="Number of the target, which names its files.")
-    records: Count = Field(description="Records that were sealed.")
-    commitment: Digest = Field(description="Digest of salt and records, which binds both.")
-    nonce_digest: Digest = Field(description="Digest of the nonce that is revealed at opening.")
-    kinds: tuple[tuple[str, str], ...] = Field(description="Columns and their kinds, in order.")
-    negative: str | None = Field(description="The other label of a binary outcome.")
-    estimand: str = Field(description="What means are means over, in words.")
-    development: dict[DevelopmentRole, Count] = Field(
-        description="Records of the development part, by role."
-    )
-    expected_twins: dict[str, OneDecimal] = Field(
-        description="Twins that coincidence explains, by role."
-    )
-    releases: tuple[str, ...] | None = Field(
-        default=None, description="Of given losses: the releases of their file."
-    )
-    requirements: tuple[str, ...] | None = Field(
-        default=None, description="Of given losses: the requirements of their file."
-    )
+    index: Count
+    """Number of the target, which names its files."""
+    records: Count
+    """Records that were sealed."""
+    commitment: Digest
+    """Digest of salt and records, which binds both."""
+    nonce_digest: Digest
+    """Digest of the nonce that is revealed at opening."""
+    kinds: tuple[tuple[str, str], ...]
+    """Columns and their kinds, in order."""
+    negative: str | None
+    """The other label of a binary outcome."""
+    estimand: str
+    """What means are means over, in words."""
+    development: dict[DevelopmentRole, Count]
+    """Records of the development part, by role."""
+    expected_twins: dict[str, OneDecimal]
+    """Twins that coincidence explains, by role."""
+    releases: tuple[str, ...] | None = None
+    """Of given losses: the releases of their file."""
+    requirements: tuple[str, ...] | None = None
+    """Of given losses: the requirements of their file."""
 
     @property
     def kind_of(self) -> dict[str, str]:
@@ -167,14 +185,22 @@ class Sealed(WritingBody):
     stage = Stage.SEALED
 
     # It names a key file in the home of whoever opens: another text could lead anywhere.
-    audit: str = Field(pattern="^[0-9a-f]{32}$", description="Number of the audit, at random.")
-    name: str = Field(description="The audit's name.")
-    declaration: Digest = Field(description="Digest of the declared targets and development.")
-    members: dict[str, SealedMember] = Field(min_length=1, description="The targets by name.")
-    lineage: tuple[Overlap, ...] = Field(description="Where the records were met before.")
-    author: Identity = Field(description="Who seals, and signs.")
-    steward: Identity | None = Field(description="Who grants the opening, if somebody does.")
-    software: dict[str, str] = Field(description="Versions that sealed.")
+    audit: str = Field(pattern="^[0-9a-f]{32}$")
+    """Number of the audit, at random."""
+    name: str
+    """The audit's name."""
+    declaration: Digest
+    """Digest of the declared targets and development."""
+    members: dict[str, SealedMember] = Field(min_length=1)
+    """The targets by name."""
+    lineage: tuple[Overlap, ...]
+    """Where the records were met before."""
+    author: Identity
+    """Who seals, and signs."""
+    steward: Identity | None
+    """Who grants the opening, if somebody does."""
+    software: dict[str, str]
+    """Versions that sealed."""
 
     @model_validator(mode="after")
     def _vouches(self) -> Sealed:
@@ -190,7 +216,8 @@ class Developed(WritingBody):
 
     stage = Stage.DEVELOPED
 
-    members: dict[str, MemberFacts] = Field(description="The facts, by member.")
+    members: dict[str, MemberFacts]
+    """The facts, by member."""
 
 
 class Registered(WritingBody):
@@ -198,9 +225,12 @@ class Registered(WritingBody):
 
     stage = Stage.REGISTERED
 
-    declaration: Digest = Field(description="Digest of the registry.")
-    path: Schedule = Field(description="Whether all releases are drawn before the opening.")
-    lineage: tuple[Overlap, ...] = Field(description="Where the records were met before.")
+    declaration: Digest
+    """Digest of the registry."""
+    path: Schedule
+    """Whether all releases are drawn before the opening."""
+    lineage: tuple[Overlap, ...]
+    """Where the records were met before."""
 
 
 class Amended(WritingBody):
@@ -208,13 +238,16 @@ class Amended(WritingBody):
 
     stage = Stage.AMENDED
 
-    declaration: Digest = Field(description="Digest of the registry that is in force now.")
-    supersedes: Digest = Field(description="Digest of the one before.")
-    reason: Words = Field(description="Why.")
-    void: tuple[ExcludedDraw, ...] = Field(
-        description="Exclusions of earlier amendments that this one does not repeat."
-    )
-    pending: Count = Field(description="Draws that waited then, and could be looked at.")
+    declaration: Digest
+    """Digest of the registry that is in force now."""
+    supersedes: Digest
+    """Digest of the one before."""
+    reason: Words
+    """Why."""
+    void: tuple[ExcludedDraw, ...]
+    """Exclusions of earlier amendments that this one does not repeat."""
+    pending: Count
+    """Draws that waited then, and could be looked at."""
 
 
 class Frozen(WritingBody):
@@ -222,9 +255,12 @@ class Frozen(WritingBody):
 
     stage = Stage.DRAWN
 
-    releases: Digest = Field(description="Digest of the manifest of releases.")
-    registry: Digest = Field(description="The registry that they were drawn for.")
-    again: tuple[RepeatedDraw, ...] = Field(description="Draws that were made again.")
+    releases: Digest
+    """Digest of the manifest of releases."""
+    registry: Digest
+    """The registry that they were drawn for."""
+    again: tuple[RepeatedDraw, ...]
+    """Draws that were made again."""
 
 
 class Committed(WritingBody):
@@ -232,10 +268,10 @@ class Committed(WritingBody):
 
     stage = Stage.DRAWN
 
-    release: Digest = Field(description="Digest of the record.")
-    record: Annotated[MadeDraw, Field(discriminator="status")] = Field(
-        description="What was drawn."
-    )
+    release: Digest
+    """Digest of the record."""
+    record: Annotated[MadeDraw, Field(discriminator="status")]
+    """What was drawn."""
 
 
 class Opened(WritingBody):
@@ -243,11 +279,16 @@ class Opened(WritingBody):
 
     stage = Stage.OPENED
 
-    registry: Digest = Field(description="The registry that it is opened for.")
-    releases: Digest = Field(description="The releases that it is opened for.")
-    lineage: tuple[Overlap, ...] = Field(description="Where the records were met before.")
-    seal_known: bool = Field(description="Whether the lineage store knew this audit's own seal.")
-    grant: Digest | None = Field(description="Digest of the grant, if there is a steward.")
+    registry: Digest
+    """The registry that it is opened for."""
+    releases: Digest
+    """The releases that it is opened for."""
+    lineage: tuple[Overlap, ...]
+    """Where the records were met before."""
+    seal_known: bool
+    """Whether the lineage store knew this audit's own seal."""
+    grant: Digest | None
+    """Digest of the grant, if there is a steward."""
 
 
 class Favored(LedgerBody):
@@ -255,9 +296,12 @@ class Favored(LedgerBody):
 
     stage = Stage.SCORED
 
-    release: Digest = Field(description="Digest of the committed record.")
-    favorable: bool = Field(description="Whether its score counts for the mechanism.")
-    statistics: GroupEvidence = Field(description="Its statistics.")
+    release: Digest
+    """Digest of the committed record."""
+    favorable: bool
+    """Whether its score counts for the mechanism."""
+    statistics: GroupEvidence
+    """Its statistics."""
 
     @property
     def passed(self) -> bool:
@@ -270,11 +314,16 @@ class Judged(LedgerBody):
 
     stage = Stage.SCORED
 
-    release: Digest = Field(description="Digest of the committed record.")
-    round: Annotated[int, Field(ge=1)] = Field(description="Number of the round.")
-    decision: Literal["validated", "unresolved"] = Field(description="What was decided.")
-    level: NumberText = Field(description="The error level of the round.")
-    statistics: GroupEvidence = Field(description="Its statistics.")
+    release: Digest
+    """Digest of the committed record."""
+    round: Annotated[int, Field(ge=1)]
+    """Number of the round."""
+    decision: Literal["validated", "unresolved"]
+    """What was decided."""
+    level: NumberText
+    """The error level of the round."""
+    statistics: GroupEvidence
+    """Its statistics."""
 
     @property
     def passed(self) -> bool:
@@ -293,10 +342,10 @@ class Deviated(LedgerBody):
 
     stage = Stage.DEVIATED
 
-    reason: Words = Field(description="What happened.")
-    design: DesignText | None = Field(
-        default=None, description="The design of a second correction that was asked for."
-    )
+    reason: Words
+    """What happened."""
+    design: DesignText | None = None
+    """The design of a second correction that was asked for."""
 
 
 class Corrected(WritingBody):
@@ -304,10 +353,14 @@ class Corrected(WritingBody):
 
     stage = Stage.CORRECTED
 
-    reason: Words = Field(description="Why.")
-    design: DesignText = Field(description="The sampling design that it turned out to be.")
-    decisions: dict[str, Decided] = Field(description="What it says of each mechanism.")
-    correction: Digest = Field(description="Digest of the corrective certificate.")
+    reason: Words
+    """Why."""
+    design: DesignText
+    """The sampling design that it turned out to be."""
+    decisions: dict[str, Decided]
+    """What it says of each mechanism."""
+    correction: Digest
+    """Digest of the corrective certificate."""
 
 
 class Rotated(LedgerBody):
@@ -315,8 +368,10 @@ class Rotated(LedgerBody):
 
     stage = Stage.ROTATED
 
-    successor: Identity = Field(description="Who signs from now on.")
-    consent: Hex = Field(description="The successor's signature of the ledger's head.")
+    successor: Identity
+    """Who signs from now on."""
+    consent: Hex
+    """The successor's signature of the ledger's head."""
 
 
 Body = (
@@ -354,53 +409,72 @@ _BODIES: dict[Stage, tuple[type[Body], ...]] = {
 class LedgerEntry(Document):
     """One recorded step, as a line of the ledger holds it; the body has a type by its step."""
 
-    format: Format = Field(description="The format of this document.")
-    index: Count = Field(description="Number of the entry, from 0.")
-    stage: Stage = Field(description="The step.")
-    signer: PublicKey = Field(description="The key that signs it.")
-    body: dict[str, JsonValue] = Field(description="What the step says.")
-    previous: Digest = Field(description="Digest of the entry before it.")
+    format: Format
+    """The format of this document."""
+    index: Count
+    """Number of the entry, from 0."""
+    stage: Stage
+    """The step."""
+    signer: PublicKey
+    """The key that signs it."""
+    body: dict[str, JsonValue]
+    """What the step says."""
+    previous: Digest
+    """Digest of the entry before it."""
 
 
 class SignedEntry(Document):
     """A line of `ledger.jsonl`."""
 
-    entry: LedgerEntry = Field(description="The entry.")
-    signature: Hex = Field(description="Signature of the entry's canonical bytes.")
-
-
-NONCE = "Nonce of the encryption of the key."
-WRAPPED = "The target's key, encrypted for its holder."
+    entry: LedgerEntry
+    """The entry."""
+    signature: Hex
+    """Signature of the entry's canonical bytes."""
 
 
 class KeyFileWrap(Document):
     """The target's key, wrapped under a secret in a file."""
 
-    kind: Literal["key"] = Field(description="That its holder has a key file.")
-    nonce: Hex = Field(description=NONCE)
-    wrapped: Hex = Field(description=WRAPPED)
+    kind: Literal["key"]
+    """That its holder has a key file."""
+    nonce: Hex
+    """Nonce of the encryption of the key."""
+    wrapped: Hex
+    """The target's key, encrypted for its holder."""
 
 
 class PassphraseWrap(Document):
     """The target's key, wrapped under stretched words."""
 
-    kind: Literal["passphrase"] = Field(description="That its holder remembers words.")
-    salt: Hex = Field(description="Salt of scrypt.")
-    n: Count = Field(description="Cost of scrypt.")
-    r: Count = Field(description="Block size of scrypt.")
-    p: Count = Field(description="Parallelism of scrypt.")
-    nonce: Hex = Field(description=NONCE)
-    wrapped: Hex = Field(description=WRAPPED)
+    kind: Literal["passphrase"]
+    """That its holder remembers words."""
+    salt: Hex
+    """Salt of scrypt."""
+    n: Count
+    """Cost of scrypt."""
+    r: Count
+    """Block size of scrypt."""
+    p: Count
+    """Parallelism of scrypt."""
+    nonce: Hex
+    """Nonce of the encryption of the key."""
+    wrapped: Hex
+    """The target's key, encrypted for its holder."""
 
 
 class PersonWrap(Document):
     """The target's key, wrapped for a person."""
 
-    kind: Literal["person"] = Field(description="That its holder is a person.")
-    public: PublicKey = Field(description="The X25519 key of that person.")
-    once: PublicKey = Field(description="The X25519 key that was made for this alone.")
-    nonce: Hex = Field(description=NONCE)
-    wrapped: Hex = Field(description=WRAPPED)
+    kind: Literal["person"]
+    """That its holder is a person."""
+    public: PublicKey
+    """The X25519 key of that person."""
+    once: PublicKey
+    """The X25519 key that was made for this alone."""
+    nonce: Hex
+    """Nonce of the encryption of the key."""
+    wrapped: Hex
+    """The target's key, encrypted for its holder."""
 
 
 Wrap = Annotated[KeyFileWrap | PassphraseWrap | PersonWrap, Field(discriminator="kind")]
@@ -409,36 +483,54 @@ Wrap = Annotated[KeyFileWrap | PassphraseWrap | PersonWrap, Field(discriminator=
 class SealedHeader(Document):
     """The first line of a sealed file."""
 
-    format: Format = Field(description="The format of this document.")
-    rows: Count = Field(description="Records of the file.")
-    chunks: Count = Field(description="Encrypted chunks, the salt among them.")
-    wraps: tuple[Wrap, ...] = Field(description="The key, for each of its holders.")
+    format: Format
+    """The format of this document."""
+    rows: Count
+    """Records of the file."""
+    chunks: Count
+    """Encrypted chunks, the salt among them."""
+    wraps: tuple[Wrap, ...]
+    """The key, for each of its holders."""
 
 
 class GrantedAgain(Document):
     """Why records were granted that the steward had met before."""
 
-    reason: Annotated[str, Field(pattern=r"\S")] = Field(description="The steward's reason.")
-    met: Annotated[str, Field(min_length=1)] = Field(description="Where the records were met.")
+    reason: Annotated[str, Field(pattern=r"\S")]
+    """The steward's reason."""
+    met: Annotated[str, Field(min_length=1)]
+    """Where the records were met."""
 
 
 class GrantStatement(Document):
     """What a steward grants: one target, for one registry and one set of releases."""
 
-    format: Format = Field(description="The format of this document.")
-    registry: Digest = Field(description="The registry that it is for.")
-    releases: Digest = Field(description="The releases that it is for.")
-    targets: dict[str, Digest] = Field(description="The sealed targets, by member.")
-    head: Digest = Field(description="The ledger's head that the steward looked at.")
-    keys: dict[str, PersonWrap] = Field(description="The targets' keys for the author, by member.")
-    author: Identity = Field(description="The author in force then.")
-    steward: Identity = Field(description="The steward.")
-    again: GrantedAgain | None = Field(description="Why, if the records were met before.")
-    time: str = Field(description="When, by the steward's clock.")
+    format: Format
+    """The format of this document."""
+    registry: Digest
+    """The registry that it is for."""
+    releases: Digest
+    """The releases that it is for."""
+    targets: dict[str, Digest]
+    """The sealed targets, by member."""
+    head: Digest
+    """The ledger's head that the steward looked at."""
+    keys: dict[str, PersonWrap]
+    """The targets' keys for the author, by member."""
+    author: Identity
+    """The author in force then."""
+    steward: Identity
+    """The steward."""
+    again: GrantedAgain | None
+    """Why, if the records were met before."""
+    time: str
+    """When, by the steward's clock."""
 
 
 class Grant(Document):
     """`grant.json`: the statement with the steward's signature."""
 
-    grant: GrantStatement = Field(description="What is granted.")
-    signature: Hex = Field(description="The steward's signature of its canonical bytes.")
+    grant: GrantStatement
+    """What is granted."""
+    signature: Hex
+    """The steward's signature of its canonical bytes."""

@@ -15,11 +15,10 @@ Seed = Annotated[int, Field(ge=0, lt=2**32)]
 class Draw(Document):
     """What is recorded of every draw: its seed, and how it is called."""
 
-    seed: Seed = Field(description="The registered seed of the draw; of a stream, its round.")
-    name: str | None = Field(
-        default=None,
-        description="What the draw is called, where it is not called by its seed.",
-    )
+    seed: Seed
+    """The registered seed of the draw; of a stream, its round."""
+    name: str | None = None
+    """What the draw is called, where it is not called by its seed."""
 
     @property
     def label(self) -> str:
@@ -35,34 +34,41 @@ class Draw(Document):
 class _Made(Draw):
     """What a drawing process records of a draw, whether it gave a release or not."""
 
-    guard: str = Field(description="What held the process: the kernel's Landlock, or a hook.")
-    files: dict[str, Digest] | None = Field(
-        default=None, description="The files that the draw read, with the digest of their bytes."
-    )
-    prepared_from: dict[str, Digest] | None = Field(
-        default=None, description="The files that the preparation of all draws rests on."
-    )
-    format: Format | None = Field(
-        default=None, description="The format of a draw that waits; none in the ledger."
-    )
+    guard: str
+    """What held the process: the kernel's Landlock, or a hook."""
+    files: dict[str, Digest] | None = None
+    """The files that the draw read, with the digest of their bytes."""
+    prepared_from: dict[str, Digest] | None = None
+    """The files that the preparation of all draws rests on."""
+    format: Format | None = None
+    """The format of a draw that waits; none in the ledger."""
 
 
 class DroppedRelease(_Made):
     """A draw that gave a release."""
 
-    status: Literal["drawn"] = Field(description="That it gave a release.")
-    rows: Count = Field(description="Records of the release.")
-    content: Digest = Field(description="Digest of what the release holds, in any encoding.")
-    stages: tuple[str, ...] = Field(description="What took the seed, in order: what is redrawn.")
-    selected: str | None = Field(description="Which pipeline of the procedure was chosen.")
-    threshold: NumberText | None = Field(description="The decision threshold that was chosen.")
-    temperature: NumberText | None = Field(description="The temperature that calibrates.")
-    predictions: Literal[True] | None = Field(
-        default=None, description="That the release holds predictions, made elsewhere."
-    )
-    prepared_at_random: bool = Field(description="Whether the preparation used its own seed.")
-    release: Digest = Field(description="Where the release lies in the store.")
-    model: Digest | None = Field(description="Where the fitted procedure lies in the store.")
+    status: Literal["drawn"]
+    """That it gave a release."""
+    rows: Count
+    """Records of the release."""
+    content: Digest
+    """Digest of what the release holds, in any encoding."""
+    stages: tuple[str, ...]
+    """What took the seed, in order: what is redrawn."""
+    selected: str | None
+    """Which pipeline of the procedure was chosen."""
+    threshold: NumberText | None
+    """The decision threshold that was chosen."""
+    temperature: NumberText | None
+    """The temperature that calibrates."""
+    predictions: Literal[True] | None = None
+    """That the release holds predictions, made elsewhere."""
+    prepared_at_random: bool
+    """Whether the preparation used its own seed."""
+    release: Digest
+    """Where the release lies in the store."""
+    model: Digest | None
+    """Where the fitted procedure lies in the store."""
 
     @property
     def failed(self) -> bool:
@@ -78,11 +84,12 @@ class DroppedRelease(_Made):
 class DroppedFailure(_Made):
     """A draw that gave no release: every loss of it counts as its upper bound."""
 
-    status: Literal["failed", "timeout"] = Field(description="Whether it failed or was too slow.")
-    error: str = Field(description="Why there is no release, in words.")
-    prepared_at_random: bool | None = Field(
-        default=None, description="Whether the preparation used its own seed, where it got so far."
-    )
+    status: Literal["failed", "timeout"]
+    """Whether it failed or was too slow."""
+    error: str
+    """Why there is no release, in words."""
+    prepared_at_random: bool | None = None
+    """Whether the preparation used its own seed, where it got so far."""
 
     @property
     def failed(self) -> bool:
@@ -97,27 +104,31 @@ class DroppedFailure(_Made):
 
 Dropped = Annotated[DroppedRelease | DroppedFailure, Field(discriminator="status")]
 """A draw that was made, dropped before the opening, and made again."""
-AGAIN = "What the draws of this seed were that were dropped before, first to last."
 
 
 class DrawnRelease(DroppedRelease):
     """A draw that gave a release, and what its seed gave before."""
 
-    again: tuple[Dropped, ...] | None = Field(default=None, description=AGAIN)
+    again: tuple[Dropped, ...] | None = None
+    """What the draws of this seed were that were dropped before, first to last."""
 
 
 class FailedDraw(DroppedFailure):
     """A draw that gave no release, and what its seed gave before."""
 
-    again: tuple[Dropped, ...] | None = Field(default=None, description=AGAIN)
+    again: tuple[Dropped, ...] | None = None
+    """What the draws of this seed were that were dropped before, first to last."""
 
 
 class GivenRelease(Draw):
     """A release whose losses were computed elsewhere: a name, and its place in their file."""
 
-    status: Literal["given"] = Field(description="That its losses were given.")
-    name: str = Field(description="Its name in the file of losses.")
-    column: Count = Field(description="Its place among the releases of that file.")
+    status: Literal["given"]
+    """That its losses were given."""
+    name: str
+    """Its name in the file of losses."""
+    column: Count
+    """Its place among the releases of that file."""
 
 
 MadeDraw = DrawnRelease | FailedDraw
@@ -147,28 +158,32 @@ def same_outcome(first: Draw, second: Draw) -> bool:
 class RepeatedDraw(Document):
     """A draw that was dropped and made again."""
 
-    mechanism: str = Field(description="The mechanism.")
-    seed: Seed = Field(description="The seed of the draw.")
-    same: bool = Field(description="Whether it came out the same.")
+    mechanism: str
+    """The mechanism."""
+    seed: Seed
+    """The seed of the draw."""
+    same: bool
+    """Whether it came out the same."""
 
 
 class DrawGroup(Document):
     """The draws of one mechanism, or the one of a named release."""
 
-    draws: tuple[DrawRecord, ...] = Field(description="One record for each seed, in order.")
+    draws: tuple[DrawRecord, ...]
+    """One record for each seed, in order."""
 
 
 class ReleaseManifest(Document):
     """`releases.json`: every frozen release of a fixed audit."""
 
-    format: Format = Field(description="The format of this document.")
-    registry: Digest = Field(description="The registry that the releases were drawn for.")
-    members: dict[str, dict[str, DrawGroup]] = Field(
-        description="The draws by member, and by mechanism or named release."
-    )
-    sources: dict[str, Digest] = Field(
-        description="By member, the source's predictions in the store, where they were given."
-    )
+    format: Format
+    """The format of this document."""
+    registry: Digest
+    """The registry that the releases were drawn for."""
+    members: dict[str, dict[str, DrawGroup]]
+    """The draws by member, and by mechanism or named release."""
+    sources: dict[str, Digest]
+    """By member, the source's predictions in the store, where they were given."""
 
     def draws(self, member: str, name: str) -> tuple[AnyDraw, ...]:
         """Return the draws of a mechanism, or the one of a named release, if there are any."""

@@ -40,15 +40,20 @@ MOST_DRAWS_IN_ALL = 1_000_000
 class Member(DeclarationPart):
     """One source and one target, and what is drawn and required there."""
 
-    name: Name = Field(description="Its name.")
-    target: Target = Field(description="The records that decide.")
-    development: Development = Field(
-        default_factory=Development, description="How the other rows are used."
-    )
-    procedure: Procedure | None = Field(default=None, description="The learning procedure.")
-    requirement: tuple[RequirementPart, ...] = Field(min_length=1, description="What must hold.")
-    mechanism: tuple[MechanismPart, ...] = Field(default=(), description="The mechanisms.")
-    release: tuple[ReleasePart, ...] = Field(default=(), description="The named releases.")
+    name: Name
+    """Its name."""
+    target: Target
+    """The records that decide."""
+    development: Development = Field(default_factory=Development)
+    """How the other rows are used."""
+    procedure: Procedure | None = None
+    """The learning procedure."""
+    requirement: tuple[RequirementPart, ...] = Field(min_length=1)
+    """What must hold."""
+    mechanism: tuple[MechanismPart, ...] = ()
+    """The mechanisms."""
+    release: tuple[ReleasePart, ...] = ()
+    """The named releases."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Member:
@@ -156,35 +161,40 @@ class Candidate(Member):
 class Declaration(DeclarationPart):
     """A whole `audit.toml`."""
 
-    format: Literal[1] = Field(description="The format of this file.")
-    name: Name = Field(description="The audit's name.")
-    purpose: Text = Field(description="What it is to find out.")
-    target: Target | None = Field(default=None, description="The records that decide.")
-    development: Development | None = Field(
-        default=None, description="How the other rows are used."
-    )
-    procedure: Procedure | None = Field(default=None, description="The learning procedure.")
-    requirement: tuple[RequirementPart, ...] = Field(default=(), description="What must hold.")
-    pilot: tuple[Pilot, ...] = Field(
-        default=(), description="Releases drawn before registration, for rules to use."
-    )
-    roles: Roles | None = Field(default=None, description="Which pilots play which role.")
-    mechanism: tuple[MechanismPart, ...] = Field(default=(), description="The mechanisms.")
-    release: tuple[ReleasePart, ...] = Field(default=(), description="The named releases.")
-    candidate: tuple[Candidate, ...] = Field(
-        default=(), description="Stand-ins with a source and a target of their own."
-    )
-    secondary: tuple[Secondary, ...] = Field(
-        default=(), description="Other limits, reported beside the certificate."
-    )
-    claim: ClaimPart = Field(description="What is claimed, at which error levels.")
-    disclosure: Disclosure | None = Field(
-        default=None, description="How finely statistics are given away."
-    )
-    picks: Picks | None = Field(
-        default=None, description="A budget for choosing releases after looking."
-    )
-    plan: PlanPart | None = Field(default=None, description="What was planned and expected.")
+    format: Literal[1]
+    """The format of this file."""
+    name: Name
+    """The audit's name."""
+    purpose: Text
+    """What it is to find out."""
+    target: Target | None = None
+    """The records that decide."""
+    development: Development | None = None
+    """How the other rows are used."""
+    procedure: Procedure | None = None
+    """The learning procedure."""
+    requirement: tuple[RequirementPart, ...] = ()
+    """What must hold."""
+    pilot: tuple[Pilot, ...] = ()
+    """Releases drawn before registration, for rules to use."""
+    roles: Roles | None = None
+    """Which pilots play which role."""
+    mechanism: tuple[MechanismPart, ...] = ()
+    """The mechanisms."""
+    release: tuple[ReleasePart, ...] = ()
+    """The named releases."""
+    candidate: tuple[Candidate, ...] = ()
+    """Stand-ins with a source and a target of their own."""
+    secondary: tuple[Secondary, ...] = ()
+    """Other limits, reported beside the certificate."""
+    claim: ClaimPart
+    """What is claimed, at which error levels."""
+    disclosure: Disclosure | None = None
+    """How finely statistics are given away."""
+    picks: Picks | None = None
+    """A budget for choosing releases after looking."""
+    plan: PlanPart | None = None
+    """What was planned and expected."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Declaration:

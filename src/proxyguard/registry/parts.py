@@ -35,9 +35,12 @@ from proxyguard.registry.test import Bound, ComponentTest, Family, Score
 class Validation(DeclarationPart):
     """The part of development that chooses models and thresholds."""
 
-    fraction: Share = Field(description="Share of the development rows that choose.")
-    stratify: bool = Field(default=True, description="Whether each outcome has that share.")
-    seed: Seed = Field(description="Seed of the division.")
+    fraction: Share
+    """Share of the development rows that choose."""
+    stratify: bool = True
+    """Whether each outcome has that share."""
+    seed: Seed
+    """Seed of the division."""
 
 
 class Blocks(DeclarationPart):
@@ -47,25 +50,21 @@ class Blocks(DeclarationPart):
     order of the design, and dealt out: training, validation, target.
     """
 
-    training: dict[Name, Count] = Field(min_length=1, description="Rows that train, by stratum.")
-    validation: dict[Name, Count] = Field(
-        default_factory=dict, description="Rows that choose, by stratum."
-    )
+    training: dict[Name, Count] = Field(min_length=1)
+    """Rows that train, by stratum."""
+    validation: dict[Name, Count] = Field(default_factory=dict)
+    """Rows that choose, by stratum."""
 
 
 class Development(DeclarationPart):
     """How the rows outside the target are used."""
 
-    table: FilePath | None = Field(
-        default=None,
-        description="The table, where the target is a file or a population of its own.",
-    )
-    validation: Validation | None = Field(
-        default=None, description="The part that chooses models and thresholds."
-    )
-    blocks: Blocks | None = Field(
-        default=None, description="The rows of every stratum, of a stratified target."
-    )
+    table: FilePath | None = None
+    """The table, where the target is a file or a population of its own."""
+    validation: Validation | None = None
+    """The part that chooses models and thresholds."""
+    blocks: Blocks | None = None
+    """The rows of every stratum, of a stratified target."""
 
     @model_validator(mode="after")
     def _divided_once(self) -> Development:
@@ -82,13 +81,12 @@ class Development(DeclarationPart):
 class Choose(DeclarationPart):
     """How the procedure picks its decision threshold on validation data."""
 
-    loss: Literal["cost", "error"] = Field(
-        default="cost", description="The loss that the threshold makes small."
-    )
-    false_negative: Decimal = Field(
-        default="1", description="What a false negative costs, a false positive being 1."
-    )
-    thresholds: GridSize = Field(default=501, description="How many thresholds are tried.")
+    loss: Literal["cost", "error"] = "cost"
+    """The loss that the threshold makes small."""
+    false_negative: Decimal = "1"
+    """What a false negative costs, a false positive being 1."""
+    thresholds: GridSize = 501
+    """How many thresholds are tried."""
 
 
 class Procedure(DeclarationPart):
@@ -99,39 +97,33 @@ class Procedure(DeclarationPart):
     the order of dates).
     """
 
-    library: tuple[Name, ...] = Field(
-        min_length=1, description="Pipelines to choose from: names of ours, or import paths."
-    )
-    options: dict[Name, Any] = Field(
-        default_factory=dict, description="Options of an estimator that is named by import path."
-    )
-    trusted: tuple[Name, ...] = Field(
-        default=(), description="Further types that its stored form may contain."
-    )
-    calibrate: Literal["none", "temperature"] = Field(
-        default="none", description="How predictions are calibrated."
-    )
-    choose: Choose | None = Field(default=None, description="How the decision threshold is chosen.")
-    validation: Literal["development", "release", "end of release"] = Field(
-        default="development", description="Whose records choose for a release."
-    )
-    seed: Seed = Field(default=0, description="Seed of the source's own fit.")
-    references: tuple[Literal["constant", "prevalence"], ...] = Field(
-        default=("constant", "prevalence"),
-        description="Policies that learn nothing, for comparison.",
-    )
+    library: tuple[Name, ...] = Field(min_length=1)
+    """Pipelines to choose from: names of ours, or import paths."""
+    options: dict[Name, Any] = Field(default_factory=dict)
+    """Options of an estimator that is named by import path."""
+    trusted: tuple[Name, ...] = ()
+    """Further types that its stored form may contain."""
+    calibrate: Literal["none", "temperature"] = "none"
+    """How predictions are calibrated."""
+    choose: Choose | None = None
+    """How the decision threshold is chosen."""
+    validation: Literal["development", "release", "end of release"] = "development"
+    """Whose records choose for a release."""
+    seed: Seed = 0
+    """Seed of the source's own fit."""
+    references: tuple[Literal["constant", "prevalence"], ...] = ("constant", "prevalence")
+    """Policies that learn nothing, for comparison."""
 
 
 class SourceRule(DeclarationPart):
     """A limit from the source's validation risk, resolved and recorded at registration."""
 
-    source_validation_plus: Decimal = Field(
-        description="What is added to the source's validation risk."
-    )
-    round_up: Decimal | None = Field(
-        default=None, description="The step to which the sum is rounded up."
-    )
-    at_most: Decimal | None = Field(default=None, description="The greatest limit.")
+    source_validation_plus: Decimal
+    """What is added to the source's validation risk."""
+    round_up: Decimal | None = None
+    """The step to which the sum is rounded up."""
+    at_most: Decimal | None = None
+    """The greatest limit."""
 
 
 class PilotRule(DeclarationPart):
@@ -141,11 +133,12 @@ class PilotRule(DeclarationPart):
     requirement's slack, rounded up again.
     """
 
-    pilot_largest_plus: Decimal = Field(
-        description="What is added to the largest mean of the pilot."
-    )
-    pilot: Name = Field(description="The pilot.")
-    round_up: Decimal = Field(description="The step to which sums are rounded up.")
+    pilot_largest_plus: Decimal
+    """What is added to the largest mean of the pilot."""
+    pilot: Name
+    """The pilot."""
+    round_up: Decimal
+    """The step to which sums are rounded up."""
 
 
 class SlackRule(DeclarationPart):
@@ -156,49 +149,47 @@ class SlackRule(DeclarationPart):
     claim itself has none.
     """
 
-    smallest_of: tuple[Decimal, ...] = Field(min_length=1, description="The slacks to choose from.")
-    allowance: Decimal = Field(description="The allowance that the slack must come below.")
-    common: bool = Field(
-        default=False, description="Whether one slack is for all requirements with such a rule."
-    )
-    target_share: Share | None = Field(
-        default=None, description="Share of the error that the allowance is planned with."
-    )
+    smallest_of: tuple[Decimal, ...] = Field(min_length=1)
+    """The slacks to choose from."""
+    allowance: Decimal
+    """The allowance that the slack must come below."""
+    common: bool = False
+    """Whether one slack is for all requirements with such a rule."""
+    target_share: Share | None = None
+    """Share of the error that the allowance is planned with."""
 
 
 class RequirementPart(DeclarationPart):
     """One promise about one bounded loss, or about a workload of queries."""
 
-    name: Name = Field(description="Its name.")
-    loss: Name | None = Field(default=None, description="The loss: one of ours, or an import path.")
-    form: Literal["relative", "absolute", "query"] = Field(
-        description="Relative to the source, absolute, or about a query."
-    )
-    limit: Decimal | SourceRule | PilotRule = Field(
-        description="The limit, or the rule that gives it."
-    )
-    slack: Decimal | SlackRule | None = Field(
-        default=None, description="How much stricter the cutoff of a score is, or the rule."
-    )
-    ramp: Decimal | None = Field(default=None, description="Width of the ramp of a smooth score.")
-    group: dict[Name, StrictStr] | None = Field(
-        default=None, description="Columns and values: only records that have them count."
-    )
-    query: Query | None = Field(default=None, description="What is asked of a released table.")
-    threshold: Decimal | None = Field(
-        default=None, description="Of a decision; left out, the procedure's own."
-    )
-    false_negative: Decimal | None = Field(
-        default=None, description="Of a cost; left out, the procedure's own."
-    )
-    quantile: Share | None = Field(default=None, description="Of a pinball loss.")
-    low: Decimal | None = Field(
-        default=None, description="The least loss, of a loss by import path."
-    )
-    high: Decimal | None = Field(
-        default=None, description="The greatest loss, of a loss by import path."
-    )
-    two_valued: bool = Field(default=False, description="Whether the loss is one of its bounds.")
+    name: Name
+    """Its name."""
+    loss: Name | None = None
+    """The loss: one of ours, or an import path."""
+    form: Literal["relative", "absolute", "query"]
+    """Relative to the source, absolute, or about a query."""
+    limit: Decimal | SourceRule | PilotRule
+    """The limit, or the rule that gives it."""
+    slack: Decimal | SlackRule | None = None
+    """How much stricter the cutoff of a score is, or the rule."""
+    ramp: Decimal | None = None
+    """Width of the ramp of a smooth score."""
+    group: dict[Name, StrictStr] | None = None
+    """Columns and values: only records that have them count."""
+    query: Query | None = None
+    """What is asked of a released table."""
+    threshold: Decimal | None = None
+    """Of a decision; left out, the procedure's own."""
+    false_negative: Decimal | None = None
+    """Of a cost; left out, the procedure's own."""
+    quantile: Share | None = None
+    """Of a pinball loss."""
+    low: Decimal | None = None
+    """The least loss, of a loss by import path."""
+    high: Decimal | None = None
+    """The greatest loss, of a loss by import path."""
+    two_valued: bool = False
+    """Whether the loss is one of its bounds."""
 
     @model_validator(mode="after")
     def _one_subject(self) -> RequirementPart:
@@ -228,23 +219,27 @@ class RequirementPart(DeclarationPart):
 class Seeds(DeclarationPart):
     """Consecutive seeds, one a draw."""
 
-    first: Seed = Field(description="The first of consecutive seeds.")
+    first: Seed
+    """The first of consecutive seeds."""
 
 
 class Drawn(DeclarationPart):
     """What pilots and mechanisms have in common: a generator and the seeds of its draws."""
 
-    name: Name = Field(description="Its name.")
-    generator: Name | None = Field(
-        default=None, description="One of ours, an entry point, or an import path."
-    )
-    draws: DrawCount = Field(description="How many releases are drawn.")
-    seeds: Seeds | tuple[Seed, ...] = Field(description="The seeds, one a draw.")
-    prepare_seed: Seed = Field(default=0, description="Seed of what is done once, before any draw.")
-    options: dict[Name, Any] = Field(default_factory=dict, description="Options of the generator.")
-    allow: tuple[Name, ...] = Field(
-        default=(), description="What draws may read besides code: devices, interpreters, models."
-    )
+    name: Name
+    """Its name."""
+    generator: Name | None = None
+    """One of ours, an entry point, or an import path."""
+    draws: DrawCount
+    """How many releases are drawn."""
+    seeds: Seeds | tuple[Seed, ...]
+    """The seeds, one a draw."""
+    prepare_seed: Seed = 0
+    """Seed of what is done once, before any draw."""
+    options: dict[Name, Any] = Field(default_factory=dict)
+    """Options of the generator."""
+    allow: tuple[Name, ...] = ()
+    """What draws may read besides code: devices, interpreters, models."""
 
     @model_validator(mode="after")
     def _whole_paths(self) -> Drawn:
@@ -288,19 +283,14 @@ class MechanismPart(Drawn):
     Its generator is named here, or is that of the pilot which a role rule chose.
     """
 
-    role: Literal["high", "moderate", "degraded"] | None = Field(
-        default=None, description="The role that a pilot is chosen for."
-    )
-    on_failure: Literal["worst_loss", "stop"] = Field(
-        default="worst_loss",
-        description="Whether a failed draw counts with the worst loss, or stops the audit.",
-    )
-    timeout: Count | None = Field(
-        default=None, description="Seconds that a draw may take, and as many again the fit to it."
-    )
-    deterministic: bool = Field(
-        default=False, description="That it has no randomness: every seed gives one release."
-    )
+    role: Literal["high", "moderate", "degraded"] | None = None
+    """The role that a pilot is chosen for."""
+    on_failure: Literal["worst_loss", "stop"] = "worst_loss"
+    """Whether a failed draw counts with the worst loss, or stops the audit."""
+    timeout: Count | None = None
+    """Seconds that a draw may take, and as many again the fit to it."""
+    deterministic: bool = False
+    """That it has no randomness: every seed gives one release."""
 
     @model_validator(mode="after")
     def _one_generator(self) -> MechanismPart:
@@ -314,26 +304,25 @@ class MechanismPart(Drawn):
 class Roles(DeclarationPart):
     """Which pilots play high, moderate and degraded, by the rule of `choose_roles`."""
 
-    pilots: tuple[Name, ...] = Field(min_length=3, description="The pilots to choose from.")
-    moderate: Decimal = Field(
-        description="The margin that the moderate role should come closest to."
-    )
-    against: Literal["limit", "cutoff"] = Field(
-        default="limit", description="Whether margins are to the limit or to the cutoff."
-    )
-    among: Literal["likely", "all"] = Field(
-        default="likely", description="Which pilots the moderate role may fall to."
-    )
+    pilots: tuple[Name, ...] = Field(min_length=3)
+    """The pilots to choose from."""
+    moderate: Decimal
+    """The margin that the moderate role should come closest to."""
+    against: Literal["limit", "cutoff"] = "limit"
+    """Whether margins are to the limit or to the cutoff."""
+    among: Literal["likely", "all"] = "likely"
+    """Which pilots the moderate role may fall to."""
 
 
 class ReleasePart(DeclarationPart):
     """A named stand-in: one table that exists already."""
 
-    name: Name = Field(description="Its name.")
-    file: FilePath = Field(description="The table.")
-    lacks: tuple[Name, ...] = Field(
-        default=(), description="Features of the source that this table does not have."
-    )
+    name: Name
+    """Its name."""
+    file: FilePath
+    """The table."""
+    lacks: tuple[Name, ...] = ()
+    """Features of the source that this table does not have."""
 
 
 class Disclosure(DeclarationPart):
@@ -343,9 +332,8 @@ class Disclosure(DeclarationPart):
     the claim, before anything is decided. This is no privacy guarantee.
     """
 
-    digits: Annotated[StrictInt, Field(ge=1, le=6)] = Field(
-        description="Decimal digits that every statistic is rounded to."
-    )
+    digits: Annotated[StrictInt, Field(ge=1, le=6)]
+    """Decimal digits that every statistic is rounded to."""
 
     def objections(self, design: Design) -> list[str]:
         """Return why statistics of this design cannot be rounded soundly; empty if they can."""
@@ -361,25 +349,31 @@ class Disclosure(DeclarationPart):
 class Secondary(DeclarationPart):
     """Other limits on the same losses, reported beside the certificate; they never decide."""
 
-    name: Name = Field(description="Its name.")
-    limits: dict[Name, Decimal] = Field(
-        min_length=1, description="The other limits, by requirement."
-    )
+    name: Name
+    """Its name."""
+    limits: dict[Name, Decimal] = Field(min_length=1)
+    """The other limits, by requirement."""
 
 
 class PlanPart(DeclarationPart):
     """What was planned and expected, as `proxyguard plan` wrote it; it never decides."""
 
-    records: Count = Field(description="Target records that were planned.")
-    draws: DrawCount = Field(description="Draws that were planned.")
-    power: Decimal = Field(description="Predicted chance of validation.")
-    reliability: Decimal = Field(description="Assumed share of valid releases.")
-    margins: dict[Name, Decimal] = Field(
-        default_factory=dict, description="Assumed margins, by requirement."
-    )
-    origin: Text = Field(description="Where the assumptions come from.")
-    cost: Decimal | None = Field(default=None, description="What the audit was expected to cost.")
-    seed: Seed = Field(default=0, description="Seed of the planner's simulation.")
+    records: Count
+    """Target records that were planned."""
+    draws: DrawCount
+    """Draws that were planned."""
+    power: Decimal
+    """Predicted chance of validation."""
+    reliability: Decimal
+    """Assumed share of valid releases."""
+    margins: dict[Name, Decimal] = Field(default_factory=dict)
+    """Assumed margins, by requirement."""
+    origin: Text
+    """Where the assumptions come from."""
+    cost: Decimal | None = None
+    """What the audit was expected to cost."""
+    seed: Seed = 0
+    """Seed of the planner's simulation."""
 
 
 SCHEDULED = ("sequential", "stream")
@@ -403,67 +397,56 @@ ModeName = Annotated[
 class ClaimPart(DeclarationPart):
     """What is claimed and at which error levels."""
 
-    level: Literal["mechanism", "releases"] = Field(
-        default="mechanism", description="Whether it is about mechanisms or about named releases."
-    )
-    mode: ModeName | None = Field(default=None, description="The certificate that decides.")
-    bound: Bound | None = Field(default=None, description="Which bound on the reliability.")
-    score: Score | None = Field(default=None, description="How releases are scored.")
-    test: ComponentTest | dict[Name, ComponentTest] | None = Field(
-        default=None, description="The component test, for all requirements or by requirement."
-    )
-    threshold: Share | None = Field(default=None, description="Threshold of a favorable score.")
-    violation_threshold: Share | None = Field(
-        default=None, description="Threshold of a violating score."
-    )
-    reliability_target: Share | None = Field(
-        default=None, description="The reliability that must be exceeded."
-    )
-    alpha: Share = Field(default="0.05", description="Error level of validation.")
-    beta: Share | None = Field(
-        default="0.05", description="Error level of violation; null claims none."
-    )
-    release_share: Share | None = Field(
-        default=None, description="Share of the error for releases."
-    )
-    target_share: Share | None = Field(
-        default=None, description="Share of the error for the target."
-    )
-    named_share: Share | None = Field(
-        default=None, description="Share of the error for the named part of a hybrid."
-    )
-    family: Family | None = Field(
-        default=None, description="Whether bounds or decisions hold for all mechanisms at once."
-    )
-    shares: dict[Name, Share] | None = Field(
-        default=None, description="Share of the error, by mechanism."
-    )
-    dependence: Dependence | None = Field(
-        default=None, description="What is assumed about the dependence of p-values."
-    )
-    calibrator: Literal["threshold", "capital"] | None = Field(
-        default=None, description="How p-values become e-values."
-    )
-    thresholds: tuple[Share, ...] | None = Field(
-        default=None, description="Thresholds of the calibrator."
-    )
-    block_size: Count | None = Field(default=None, description="Records of a block.")
-    bounds_level: Share | None = Field(
-        default=None, description="Error level of the limits of single releases."
-    )
-    pooled_violations: bool | None = Field(
-        default=None, description="Whether violations are counted over all releases."
-    )
-    looks: tuple[DrawCount, ...] | None = Field(
-        default=None, description="Of a sequential audit: the draws after which it may stop."
-    )
-    levels: tuple[Share, ...] | None = Field(
-        default=None, description="Of a sequential audit: reliabilities that are bounded besides."
-    )
-    futility: bool | None = Field(
-        default=None, description="Of a sequential audit: whether it stops when it cannot succeed."
-    )
-    batch: Count | None = Field(default=None, description="Of a stream: target records a round.")
+    level: Literal["mechanism", "releases"] = "mechanism"
+    """Whether it is about mechanisms or about named releases."""
+    mode: ModeName | None = None
+    """The certificate that decides."""
+    bound: Bound | None = None
+    """Which bound on the reliability."""
+    score: Score | None = None
+    """How releases are scored."""
+    test: ComponentTest | dict[Name, ComponentTest] | None = None
+    """The component test, for all requirements or by requirement."""
+    threshold: Share | None = None
+    """Threshold of a favorable score."""
+    violation_threshold: Share | None = None
+    """Threshold of a violating score."""
+    reliability_target: Share | None = None
+    """The reliability that must be exceeded."""
+    alpha: Share = "0.05"
+    """Error level of validation."""
+    beta: Share | None = "0.05"
+    """Error level of violation; null claims none."""
+    release_share: Share | None = None
+    """Share of the error for releases."""
+    target_share: Share | None = None
+    """Share of the error for the target."""
+    named_share: Share | None = None
+    """Share of the error for the named part of a hybrid."""
+    family: Family | None = None
+    """Whether bounds or decisions hold for all mechanisms at once."""
+    shares: dict[Name, Share] | None = None
+    """Share of the error, by mechanism."""
+    dependence: Dependence | None = None
+    """What is assumed about the dependence of p-values."""
+    calibrator: Literal["threshold", "capital"] | None = None
+    """How p-values become e-values."""
+    thresholds: tuple[Share, ...] | None = None
+    """Thresholds of the calibrator."""
+    block_size: Count | None = None
+    """Records of a block."""
+    bounds_level: Share | None = None
+    """Error level of the limits of single releases."""
+    pooled_violations: bool | None = None
+    """Whether violations are counted over all releases."""
+    looks: tuple[DrawCount, ...] | None = None
+    """Of a sequential audit: the draws after which it may stop."""
+    levels: tuple[Share, ...] | None = None
+    """Of a sequential audit: reliabilities that are bounded besides."""
+    futility: bool | None = None
+    """Of a sequential audit: whether it stops when it cannot succeed."""
+    batch: Count | None = None
+    """Of a stream: target records a round."""
 
     @model_validator(mode="after")
     def _reliability(self) -> ClaimPart:
@@ -548,12 +531,10 @@ class Picks(DeclarationPart):
     release p-values into e-values; left out, they follow from the local level.
     """
 
-    alpha: Share = Field(description="Its error level, apart from the claim's.")
-    thresholds: tuple[Share, ...] | None = Field(
-        default=None,
-        min_length=1,
-        description="Thresholds of the calibrator; left out, they follow from the level.",
-    )
+    alpha: Share
+    """Its error level, apart from the claim's."""
+    thresholds: tuple[Share, ...] | None = Field(default=None, min_length=1)
+    """Thresholds of the calibrator; left out, they follow from the level."""
 
     def levels(
         self, groups: Sequence[str], shares: Mapping[str, str] | None

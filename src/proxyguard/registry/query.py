@@ -23,8 +23,10 @@ OTHERS = "all others"
 class Ways(DeclarationPart):
     """Every table over ``ways`` of these columns."""
 
-    columns: tuple[Name, ...] = Field(min_length=1, description="The columns.")
-    ways: Count = Field(default=2, description="How many of them a table is over.")
+    columns: tuple[Name, ...] = Field(min_length=1)
+    """The columns."""
+    ways: Count = 2
+    """How many of them a table is over."""
 
     @model_validator(mode="after")
     def _possible(self) -> Ways:
@@ -53,24 +55,18 @@ class Query(DeclarationPart):
     column are its ``bins``, given by the ends between them. An end belongs to the bin above.
     """
 
-    mean: Name | None = Field(
-        default=None, description="A numeric column, whose mean is asked for."
-    )
-    range: tuple[Decimal, Decimal] | None = Field(
-        default=None, description="The ends that values of that column are clipped to."
-    )
-    share: dict[Name, StrictStr] | None = Field(
-        default=None, description="Columns and values: the share of the records that have them."
-    )
-    marginals: tuple[tuple[Name, ...], ...] | Ways | None = Field(
-        default=None, description="Tables of columns: the share of every cell."
-    )
-    bins: dict[Name, tuple[Decimal, ...]] | None = Field(
-        default=None, description="The ends between the bins of a numeric column."
-    )
-    groups: dict[Name, dict[Name, tuple[StrictStr, ...]]] | None = Field(
-        default=None, description="Groups of the values of a text column, by name."
-    )
+    mean: Name | None = None
+    """A numeric column, whose mean is asked for."""
+    range: tuple[Decimal, Decimal] | None = None
+    """The ends that values of that column are clipped to."""
+    share: dict[Name, StrictStr] | None = None
+    """Columns and values: the share of the records that have them."""
+    marginals: tuple[tuple[Name, ...], ...] | Ways | None = None
+    """Tables of columns: the share of every cell."""
+    bins: dict[Name, tuple[Decimal, ...]] | None = None
+    """The ends between the bins of a numeric column."""
+    groups: dict[Name, dict[Name, tuple[StrictStr, ...]]] | None = None
+    """Groups of the values of a text column, by name."""
 
     @property
     def tables(self) -> tuple[tuple[str, ...], ...]:

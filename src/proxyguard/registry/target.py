@@ -31,25 +31,34 @@ class Reserve(DeclarationPart):
     clustered one, of which whole ``clusters`` are set aside.
     """
 
-    rows: Count | None = Field(default=None, description="How many records.")
-    clusters: Count | None = Field(default=None, description="How many whole clusters.")
-    seed: Seed = Field(description="Seed of the choice.")
+    rows: Count | None = None
+    """How many records."""
+    clusters: Count | None = None
+    """How many whole clusters."""
+    seed: Seed
+    """Seed of the choice."""
 
 
 class PopulationDraw(DeclarationPart):
     """Records drawn from a sealed population."""
 
-    size: Count = Field(description="How many records.")
-    replace: bool = Field(description="Whether with replacement.")
-    seed: Seed = Field(description="Seed of the draw.")
+    size: Count
+    """How many records."""
+    replace: bool
+    """Whether with replacement."""
+    seed: Seed
+    """Seed of the draw."""
 
 
 class StratifiedDesign(DeclarationPart):
     """Fixed stratum sizes with registered weights (Proposition 11)."""
 
-    by: Name = Field(description="The column that holds the strata.")
-    sizes: dict[Name, Count] = Field(description="Records of each stratum.")
-    weights: dict[Name, Share] = Field(description="Weight of each stratum; they sum to 1.")
+    by: Name
+    """The column that holds the strata."""
+    sizes: dict[Name, Count]
+    """Records of each stratum."""
+    weights: dict[Name, Share]
+    """Weight of each stratum; they sum to 1."""
 
     @model_validator(mode="after")
     def _agree(self) -> StratifiedDesign:
@@ -63,34 +72,32 @@ class StratifiedDesign(DeclarationPart):
 class ClusteredDesign(DeclarationPart):
     """Clusters of dependent records, and whether clusters or records weigh alike."""
 
-    by: Name = Field(description="The column that holds the clusters.")
-    weighting: Literal["cluster", "record"] = Field(
-        default="cluster", description="Whether clusters or records weigh alike."
-    )
-    max_size: Count | None = Field(
-        default=None, description="Records of the largest cluster there can be."
-    )
+    by: Name
+    """The column that holds the clusters."""
+    weighting: Literal["cluster", "record"] = "cluster"
+    """Whether clusters or records weigh alike."""
+    max_size: Count | None = None
+    """Records of the largest cluster there can be."""
 
 
 class WithoutReplacementDesign(DeclarationPart):
     """A simple random sample from a pool disjoint from development."""
 
-    pool: PoolSize = Field(description="Records of the pool.")
+    pool: PoolSize
+    """Records of the pool."""
 
 
 class Reading(DeclarationPart):
     """How a text table is read; Parquet needs none of it."""
 
-    separator: StrictStr = Field(
-        default=",", min_length=1, max_length=1, description="What stands between values."
-    )
-    header: bool = Field(default=True, description="Whether the first line names the columns.")
-    columns: tuple[Name, ...] = Field(
-        default=(), description="Names of the columns, where the file has no header."
-    )
-    missing: tuple[StrictStr, ...] = Field(
-        default=("", "NA", "NaN", "nan"), description="Texts that stand for a missing value."
-    )
+    separator: StrictStr = Field(default=",", min_length=1, max_length=1)
+    """What stands between values."""
+    header: bool = True
+    """Whether the first line names the columns."""
+    columns: tuple[Name, ...] = ()
+    """Names of the columns, where the file has no header."""
+    missing: tuple[StrictStr, ...] = ("", "NA", "NaN", "nan")
+    """Texts that stand for a missing value."""
 
     @model_validator(mode="after")
     def _named(self) -> Reading:
@@ -107,14 +114,14 @@ class Reading(DeclarationPart):
 class Outcome(DeclarationPart):
     """What is predicted: a yes or no, one of several classes, or a number in a range."""
 
-    column: Name = Field(description="The column.")
-    positive: Label | None = Field(default=None, description="The label of a yes.")
-    classes: tuple[Label, ...] | None = Field(
-        default=None, min_length=2, description="The labels of several classes."
-    )
-    range: tuple[Decimal, Decimal] | None = Field(
-        default=None, description="The ends of a number's range."
-    )
+    column: Name
+    """The column."""
+    positive: Label | None = None
+    """The label of a yes."""
+    classes: tuple[Label, ...] | None = Field(default=None, min_length=2)
+    """The labels of several classes."""
+    range: tuple[Decimal, Decimal] | None = None
+    """The ends of a number's range."""
 
     @property
     def kind(self) -> Literal["binary", "multiclass", "regression"]:
@@ -127,44 +134,36 @@ class Outcome(DeclarationPart):
 class Target(DeclarationPart):
     """The records that decide, sealed before anything else; one source of four."""
 
-    table: FilePath | None = Field(
-        default=None, description="A table, of which a part is reserved."
-    )
-    reserve: Reserve | None = Field(default=None, description="The part that is reserved.")
-    file: FilePath | None = Field(
-        default=None, description="A target that was kept apart from the start."
-    )
-    population: FilePath | None = Field(
-        default=None, description="A population, from which records are drawn."
-    )
-    draw: PopulationDraw | None = Field(
-        default=None, description="How records are drawn from the population."
-    )
-    losses: FilePath | None = Field(
-        default=None,
-        description="Losses that were computed elsewhere: releases x records x requirements.",
-    )
-    read: Reading = Field(default_factory=Reading, description="How the table is read.")
-    design: Literal["iid"] | StratifiedDesign | ClusteredDesign | WithoutReplacementDesign = Field(
-        default="iid", description="How the records were sampled."
-    )
-    outcome: Name | None = Field(default=None, description="The column that is predicted.")
-    positive: Label | None = Field(
-        default=None, description="The label of a yes, of a binary outcome."
-    )
-    classes: tuple[Label, ...] | None = Field(
-        default=None, min_length=2, description="The labels, of an outcome of several classes."
-    )
-    range: tuple[Decimal, Decimal] | None = Field(
-        default=None, description="The ends of the range, of an outcome that is a number."
-    )
-    exclude: tuple[Name, ...] = Field(default=(), description="Columns that are no features.")
-    prior_use: Text | None = Field(
-        default=None, description="What was done with these records before, if anything."
-    )
-    coincidence: Text | None = Field(
-        default=None, description="Why records of another table may have the same values."
-    )
+    table: FilePath | None = None
+    """A table, of which a part is reserved."""
+    reserve: Reserve | None = None
+    """The part that is reserved."""
+    file: FilePath | None = None
+    """A target that was kept apart from the start."""
+    population: FilePath | None = None
+    """A population, from which records are drawn."""
+    draw: PopulationDraw | None = None
+    """How records are drawn from the population."""
+    losses: FilePath | None = None
+    """Losses that were computed elsewhere: releases x records x requirements."""
+    read: Reading = Field(default_factory=Reading)
+    """How the table is read."""
+    design: Literal["iid"] | StratifiedDesign | ClusteredDesign | WithoutReplacementDesign = "iid"
+    """How the records were sampled."""
+    outcome: Name | None = None
+    """The column that is predicted."""
+    positive: Label | None = None
+    """The label of a yes, of a binary outcome."""
+    classes: tuple[Label, ...] | None = Field(default=None, min_length=2)
+    """The labels, of an outcome of several classes."""
+    range: tuple[Decimal, Decimal] | None = None
+    """The ends of the range, of an outcome that is a number."""
+    exclude: tuple[Name, ...] = ()
+    """Columns that are no features."""
+    prior_use: Text | None = None
+    """What was done with these records before, if anything."""
+    coincidence: Text | None = None
+    """Why records of another table may have the same values."""
 
     @model_validator(mode="after")
     def _one_source(self) -> Target:
