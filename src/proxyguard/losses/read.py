@@ -49,6 +49,25 @@ class LossArray:
     Values are never copied whole, clipped or repaired. A draw that failed is an invalid
     release: give it a row with every loss at its upper bound, so that it stays in the
     denominator.
+
+    Parameters
+    ----------
+    values
+        The losses, with three axes: releases, records, requirements.
+    records
+        What is known of the records, in the order of the second axis.
+    releases
+        Names of the releases; numbered unless given.
+
+    Raises
+    ------
+    LossMismatch
+        Where the values are no real numbers or have another shape.
+
+    Examples
+    --------
+    >>> LossArray(np.zeros((2, 5, 1)), releases=["spring", "autumn"]).shape
+    (2, 5, 1)
     """
 
     values: NDArray[Any]  # (R, n, J)
@@ -81,9 +100,29 @@ class LossArray:
 class LossStream:
     """Losses in chunks over records, read once; memory does not depend on their number.
 
-    Each chunk is an array (releases, some records, requirements) or a `LossArray` that
-    brings the records' own columns. The total number of records is declared here and
-    checked at the end.
+    Parameters
+    ----------
+    chunks
+        Each an array (releases, some records, requirements), or a `LossArray` that brings the
+        records' own columns.
+    n_releases, n_records, n_requirements
+        The sizes of all chunks together, declared here and checked at the end.
+    random_order
+        States that the records stand in an order drawn at random when the target was sealed,
+        which tests that read them one after the other rely on.
+    releases
+        Names of the releases; numbered unless given.
+
+    Raises
+    ------
+    LossMismatch
+        Where a size is none, and, while it is read, where the chunks have other sizes.
+
+    Examples
+    --------
+    >>> halves = (np.zeros((3, 50, 1)) for _ in range(2))
+    >>> LossStream(chunks=halves, n_releases=3, n_records=100, n_requirements=1).shape
+    (3, 100, 1)
     """
 
     chunks: Iterable[ArrayLike | LossArray]
@@ -133,7 +172,28 @@ class Moments:
     """Sample means and Bessel variances with the number of records they came from.
 
     The number travels with the moments and nothing else states it, so nobody can pair
-    them with a larger sample. ``n`` is per requirement; all values on registered scales.
+    them with a larger sample. All are on the registered scales of their requirements.
+
+    Parameters
+    ----------
+    n
+        Records of each requirement, or one number for all.
+    mean
+        Releases x requirements.
+    variance
+        Of the same shape, with ``n - 1`` in the denominator; empirical Bernstein needs it.
+    releases
+        Names of the releases; numbered unless given.
+
+    Raises
+    ------
+    LossMismatch
+        Where shapes disagree, or a variance is negative.
+
+    Examples
+    --------
+    >>> Moments(n=200, mean=[[0.04], [0.06]], variance=[[0.01], [0.02]]).shape
+    (2, 200, 1)
     """
 
     n: ArrayLike  # (J,) or one number
@@ -175,6 +235,22 @@ class LossBatches:
 
     Batches may differ in size and share no record. This is what independence between
     release p-values means (paper Theorem 9).
+
+    Parameters
+    ----------
+    batches
+        One `LossArray` of a single release for each batch.
+
+    Raises
+    ------
+    LossMismatch
+        Where a batch has several releases, or two batches share a record or a cluster.
+
+    Examples
+    --------
+    >>> one, other = (LossArray(np.zeros((1, n, 1))) for n in (30, 50))
+    >>> LossBatches([one, other]).shape
+    (2, 30, 1)
     """
 
     batches: Sequence[LossArray]

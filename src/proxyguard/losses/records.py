@@ -23,10 +23,32 @@ class Records:
     to a design that uses them; a subgroup that no requirement names changes nothing, because
     subgroups only choose which records count.
 
-    ``random_order`` states that the records stand in an order drawn at random when the
-    target was sealed; tests that read them one after the other rely on it. It says nothing
-    about clusters, whose order is always drawn here: the first record of a random order is
-    more likely to come from a large cluster.
+    Parameters
+    ----------
+    ids
+        Who each record is: no record counts twice, and mechanisms of a family list the same ones.
+    strata
+        The stratum of each record, for `Stratified`.
+    clusters
+        The cluster of each record, for `Clustered`.
+    groups
+        Subgroups by name, each with a truth value for every record, for `Requirement.group`.
+    random_order
+        States that the records stand in an order drawn at random when the target was sealed;
+        tests that read them one after the other rely on it. It says nothing about clusters,
+        whose order is always drawn here: the first record of a random order is more likely to
+        come from a large cluster.
+
+    Raises
+    ------
+    LossMismatch
+        Where a label is missing or a subgroup has no truth values.
+
+    Examples
+    --------
+    >>> records = Records(ids=["a", "b", "c"], groups={"women": [True, False, True]})
+    >>> records.group("women").sum()
+    np.int64(2)
     """
 
     ids: ArrayLike | None = None
@@ -49,7 +71,7 @@ class Records:
             raise LossMismatch(f"random_order is True or False, got {self.random_order!r}")
 
     def check_length(self, n: int) -> None:
-        """Refuse labels of more or fewer records than there are losses of."""
+        """Refuse labels of more or fewer records than the ``n`` that there are losses of."""
         columns = {name: getattr(self, name) for name in LABELS}
         columns |= {f"groups[{name!r}]": mask for name, mask in self.groups.items()}
         for name, column in columns.items():
@@ -59,12 +81,12 @@ class Records:
                 )
 
     def column(self, name: str) -> NDArray[Any] | None:
-        """Return ids, strata or clusters: whole numbers, or canonical text."""
+        """Return ids, strata or clusters, as ``name`` says: whole numbers, or canonical text."""
         values = getattr(self, name)
         return None if values is None else np.asarray(values)
 
     def texts(self, name: str) -> list[str]:
-        """Return ids, strata or clusters as text that is comparable between batches."""
+        """Return ids, strata or clusters, as ``name`` says, as text to compare between batches."""
         column = self.column(name)
         return [] if column is None else [str(label) for label in column.tolist()]
 

@@ -43,8 +43,16 @@ class Sampling(Enum):
 class Iid:
     """Independent records of one law.
 
-    ``with_replacement`` states that the records were drawn with replacement from a sealed
-    population, so that a record id may occur more than once.
+    Parameters
+    ----------
+    with_replacement
+        States that the records were drawn with replacement from a sealed population, so that a
+        record id may occur more than once.
+
+    Examples
+    --------
+    >>> Iid().sampling.value
+    'iid'
     """
 
     with_replacement: bool = False
@@ -58,7 +66,13 @@ class Iid:
 
 @dataclass(frozen=True, slots=True)
 class Independent:
-    """Independent records that need not share a law; the claim is about their average mean."""
+    """Independent records that need not share a law; the claim is about their average mean.
+
+    Examples
+    --------
+    >>> Independent().sampling.value
+    'independent'
+    """
 
     sampling = Sampling.INDEPENDENT
 
@@ -70,6 +84,16 @@ class WithoutReplacement:
     The pool must be disjoint from development and sampled after it. A random split of one
     table into development and reserve is not that: given the development part the reserve
     is fixed; declare its rows as `Iid`.
+
+    Parameters
+    ----------
+    pool
+        How many records the pool has.
+
+    Examples
+    --------
+    >>> WithoutReplacement(pool=5000).sampling.value
+    'independent'
     """
 
     pool: int
@@ -86,6 +110,26 @@ class Stratified:
     Each stratum is an iid or a without-replacement sample. The estimand is the weighted
     mean; with weights in proportion to the sizes it is the plain mean of the records. Strata
     are named as the records name them, in canonical text: 1, 1.0 and "1" are one stratum.
+
+    Parameters
+    ----------
+    sizes
+        How many target records each stratum has.
+    weights
+        The share of each stratum in the target, summing to exactly 1; decimal strings and numbers
+        are read exactly.
+
+    Raises
+    ------
+    RegistryError
+        Where the two do not name the same strata, or weights do not sum to 1.
+
+    Examples
+    --------
+    >>> sizes = {"city": 300, "rural": 100}
+    >>> design = Stratified(sizes=sizes, weights={"city": "0.6", "rural": "0.4"})
+    >>> design.n_records, design.proportional
+    (400, False)
     """
 
     sizes: Mapping[str, int]
@@ -155,9 +199,18 @@ def _by_stratum(name: str, values: Mapping[Any, Any]) -> dict[str, Any]:
 class Clustered:
     """Independent clusters of dependent records; the cluster is the unit of inference.
 
-    ``weighting="cluster"`` makes a claim about the mean of cluster means;
-    ``weighting="record"`` about the mean over records, which needs a registered bound
-    ``max_size`` on a cluster's size.
+    Parameters
+    ----------
+    weighting
+        ``"cluster"`` makes a claim about the mean of cluster means; ``"record"`` about the mean
+        over records, which needs ``max_size``.
+    max_size
+        A registered bound on the size of every cluster that could be sampled.
+
+    Examples
+    --------
+    >>> Clustered(weighting="record", max_size=12).max_size
+    12
     """
 
     weighting: str = "cluster"

@@ -58,7 +58,17 @@ def check_range(name: str, low: float, high: float) -> None:
 
 
 class Form(Enum):
-    """Whether a requirement compares with the source procedure or stands alone."""
+    """Whether a requirement compares with the source procedure or stands alone.
+
+    Attributes
+    ----------
+    RELATIVE
+        The loss is paired with that of the source procedure: paper Eq. (1).
+    ABSOLUTE
+        The loss stands alone.
+    QUERY
+        One side of ``|answer of the release - answer of the target| < limit``.
+    """
 
     RELATIVE = "relative"  # paired with the source procedure, Eq. (1)
     ABSOLUTE = "absolute"
@@ -72,7 +82,39 @@ class Requirement:
     Paper Definition 2 and Eq. (2), with the slack of Eq. (10) and the ramp of Theorem 12
     for the scores that use them.
 
-    >>> Requirement(name="error", low=0, high=1, limit=0.10).unit_limit
+    Parameters
+    ----------
+    name
+        What the loss is called, in tables and sentences.
+    low, high
+        The bounds ``a_j`` and ``b_j`` of the loss: a loss outside them is refused, never clipped.
+    limit
+        ``tau_j``, which the mean must stay strictly below.
+    form
+        Whether the loss is paired with the source's, see `Form`.
+    two_valued
+        Declares that the loss takes the values ``low`` and ``high`` alone, so that exact binomial
+        tests are valid.
+    indicator
+        Declares a share of a query: 0 or 1 a record, less the release's own answer.
+    slack
+        ``s_j``: scores with a slack compare with the cutoff ``limit - slack``.
+    ramp
+        ``h_j``: the width over which a smooth score falls from 1 to 0 below the cutoff.
+    group
+        Only records of this subgroup count, see `Records`.
+
+    Raises
+    ------
+    RegistryError
+        Where the numbers are none, not ordered, or such that doubles cannot hold their range.
+
+    Examples
+    --------
+    >>> error = Requirement(name="error", low=0, high=1, limit=0.10, slack=0.02)
+    >>> error.cutoff
+    0.08
+    >>> Requirement(name="loss in dollars", low=0, high=500, limit=50).unit_limit
     0.1
     """
 
