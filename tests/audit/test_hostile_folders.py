@@ -475,7 +475,7 @@ def test_want_of_handles_is_never_a_broken_record(at: At, monkeypatch: pytest.Mo
         raise OSError(errno.EMFILE, "Too many open files")
 
     audit = at("certified")
-    monkeypatch.setattr("proxyguard.audit.integrity.sha256_inside", full)
+    monkeypatch.setattr("proxyguard.seal.storage.FolderFiles.sha256", full)
     with pytest.raises(OSError, match="Too many open files"):
         audit.verify()
 

@@ -24,6 +24,7 @@ from proxyguard.registry.target import Outcome, Reading
 from proxyguard.seal.crypto import KeyFile, Recipient
 from proxyguard.seal.fingerprint import canonical_value
 from proxyguard.seal.sealed_file import SealedFile, seal_table
+from proxyguard.seal.storage import FolderFiles
 from proxyguard.tables.files import RawTable, read_table
 
 HOLDER = KeyFile(bytes(range(32)))
@@ -212,7 +213,7 @@ def test_a_row_of_missing_values_alone_is_a_row(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_write_left_is_no_object(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+    store = Store(FolderFiles(tmp_path))
     address = store.put(b"a")
     store.path(address).with_name(address + ".part").write_bytes(b"half")
     assert store.addresses() == {address}

@@ -309,12 +309,16 @@ class Audit:
         if self.journal().ledger.schedule is Schedule.SEQUENTIAL:
             if not self._sequential(key_file, passphrase).run(most):
                 return None
-        else:
-            Opener(
-                self.place, self.home, key_file=_path(key_file), passphrase=passphrase,
-                write_records=write_records,
-            ).open()  # fmt: skip
-        return self.certificate()
+            return self.certificate()
+        opener = Opener(
+            self.place, self.home, key_file=_path(key_file), passphrase=passphrase,
+            write_records=write_records,
+        )  # fmt: skip
+        # Nothing is read before the opener has locked the folder; from there on every file is
+        # read once, so that what was checked is what is scored, signed and reported.
+        with self.folder.step():
+            opener.open()
+            return self.certificate()
 
     def submit(
         self,
@@ -371,7 +375,7 @@ class Audit:
 
     def report(self) -> list[Path]:
         """Write the report and return its files."""
-        with exclusive(self.folder.path):
+        with exclusive(self.folder.path), self.folder.step():
             return [self.folder / name for name in write_report(self.folder, self.journal())]
 
     def figures(self, *, scheme: str = "light") -> dict[str, list[Figure]]:
@@ -426,7 +430,8 @@ class Audit:
 
     def status(self) -> Status:
         """Say where the audit stands and what comes next."""
-        return status_of(self.folder)
+        with self.folder.step():
+            return status_of(self.folder)
 
     def run(
         self, *, key_file: Path | str | None = None, passphrase: str | None = None

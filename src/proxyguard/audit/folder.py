@@ -14,8 +14,8 @@ import hashlib
 import os
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -44,11 +44,9 @@ from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Entry
 from proxyguard.seal.storage import (
     DOCUMENT,
+    FolderFiles,
     check_name,
     open_inside,
-    read_inside,
-    sha256_inside,
-    write_inside,
 )
 
 if TYPE_CHECKING:
@@ -77,10 +75,19 @@ class AuditFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.store = Store(path)
+        self._files = FolderFiles(path)
+        self._parsed: dict[tuple[type[Document], str], Document] = {}
+        self.store = Store(self._files)
 
     def __truediv__(self, name: str) -> Path:
         return self.path / name
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """Read, hash and parse every file once until this ends, however often it is asked for."""
+        with self._files.step():
+            yield
+        self._parsed.clear()
 
     def declaration(self) -> Declaration:
         """Read `audit.toml` as it stands now."""
@@ -92,7 +99,7 @@ class AuditFolder:
     def declaration_text(self) -> str:
         """Return the text of `audit.toml`."""
         try:
-            return read_inside(self.path, DECLARATION).decode("utf-8")
+            return self._files.read(DECLARATION).decode("utf-8")
         except FileNotFoundError:
             raise RegistryError(
                 f"there is no {DECLARATION} in {self.path}; proxyguard init writes one"
@@ -113,7 +120,7 @@ class AuditFolder:
     def read(self, name: str, *, most: int = DOCUMENT) -> bytes:
         """Return the bytes of a file, which must be a plain one of this folder."""
         try:
-            return read_inside(self.path, name, most=most)
+            return self._files.read(name, most=most)
         except FileNotFoundError:
             raise SealError(f"{name} is missing from {self.path}") from None
 
@@ -147,7 +154,7 @@ class AuditFolder:
         """Write a value in canonical form and return the digest of its bytes."""
         content = canonical_bytes(value)
         if not self.has(name) or self.read(name) != content:
-            write_inside(self.path, name, content)
+            self._files.write(name, content)
         return hashlib.sha256(content).hexdigest()
 
     def read_json(self, name: str) -> Any:
@@ -160,33 +167,38 @@ class AuditFolder:
 
     def document(self, kind: type[Kind], name: str) -> Kind:
         """Return a document of this folder; one that is not in its form is refused by field."""
-        return kind.read(self.read(name), name)
+        content = self.read(name)
+        digest = self._files.digest_of(name, content)
+        parsed = self._parsed.get((kind, digest))
+        if not isinstance(parsed, kind):
+            parsed = kind.read(content, name, known=digest)
+            self._parsed[kind, digest] = parsed  # by its digest: whatever is written, it is this
+        return parsed
 
     def put(self, name: str, document: Document) -> str:
         """Write a document and return the digest of its bytes."""
         content = document.to_bytes()
         if not self.has(name) or self.read(name) != content:
-            write_inside(self.path, name, content)
-        return hashlib.sha256(content).hexdigest()
+            self._files.write(name, content, document.digest)
+        return document.digest
 
     def write(self, name: str, content: bytes) -> str:
         """Write a file and return the digest of its bytes."""
-        write_inside(self.path, name, content)
-        return hashlib.sha256(content).hexdigest()
+        return self._files.write(name, content)
 
     def sha256(self, name: str) -> str:
         """Return the digest of a file's bytes as they are now."""
         try:
-            return sha256_inside(self.path, name)
+            return self._files.sha256(name)
         except FileNotFoundError:
             raise SealError(f"{name} is missing from {self.path}") from None
 
     def check_files(self, files: dict[str, str]) -> None:
         """Raise unless every file still has the bytes that were recorded."""
         for name, recorded in files.items():
-            found = self.sha256(name)
-            if found != recorded:
-                raise DigestMismatch(name, sealed=recorded, found=found)
+            digest = self.sha256(name)
+            if digest != recorded:
+                raise DigestMismatch(name, sealed=recorded, found=digest)
 
     def registry(self, journal: Journal) -> Registry:
         """Return the registry in force: registered, or the last amendment's."""

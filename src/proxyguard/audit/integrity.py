@@ -17,7 +17,7 @@ from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.errors import SealError
 from proxyguard.seal.journal import NAME, Journal
 from proxyguard.seal.ledger import Stage
-from proxyguard.seal.storage import entries_inside, sha256_inside
+from proxyguard.seal.storage import entries_inside
 
 
 def check_folder(folder: AuditFolder, journal: Journal) -> None:
@@ -30,18 +30,13 @@ def problems(folder: AuditFolder, journal: Journal) -> Iterator[tuple[str, str]]
     """Yield every recorded file that is missing or changed."""
     for name, recorded in sorted(vouched_files(folder, journal).items()):
         try:
-            found = sha256_inside(folder.path, name)
-        except FileNotFoundError:
-            yield name, "is missing"
-            continue
-        except SealError as error:
+            if not folder.has(name):
+                yield name, "is missing"
+            elif (digest := folder.sha256(name)) != recorded:
+                changed = f"recorded with digest {recorded[:16]}..., found {digest[:16]}..."
+                yield name, f"was changed: {changed}"
+        except SealError as error:  # what lies there is no plain file
             yield name, str(error)
-            continue
-        if found != recorded:
-            yield (
-                name,
-                f"was changed: recorded with digest {recorded[:16]}..., found {found[:16]}...",
-            )
 
 
 def vouched_files(folder: AuditFolder, journal: Journal) -> dict[str, str]:

@@ -139,7 +139,7 @@ def verify(
     folder: AuditFolder, opener: Opener | None = None, scope: Scope | None = None
 ) -> Verification:
     """Check everything that can be checked here; with an ``opener``, the losses too."""
-    with only_our_code():
+    with only_our_code(), folder.step():
         return _verify(folder, opener, scope or Scope())
 
 

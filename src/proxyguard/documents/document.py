@@ -15,6 +15,7 @@ Rules
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from json import loads
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -76,7 +77,7 @@ class Document(Described):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)
 
     @classmethod
-    def read(cls, source: bytes | Path, name: str = "") -> Self:
+    def read(cls, source: bytes | Path, name: str = "", *, known: str | None = None) -> Self:
         """Return the document that bytes, or a file, hold.
 
         Parameters
@@ -86,6 +87,9 @@ class Document(Described):
             read by `AuditFolder`, which opens plain files only, and passed on as bytes.
         name
             What errors call it; of a path, the file's name if nothing is given.
+        known
+            The digest of the bytes, where the caller has computed it: being canonical, they
+            have the document's own.
 
         Raises
         ------
@@ -95,7 +99,10 @@ class Document(Described):
         """
         if isinstance(source, Path):
             name, source = name or source.name, source.read_bytes()
-        return cls.of(parse_canonical(source, name), name)
+        document = cls.of(parse_canonical(source, name), name)
+        if known is not None:
+            document.__dict__["digest"] = known  # where `cached_property` keeps it
+        return document
 
     @classmethod
     def of(cls, value: object, name: str) -> Self:
@@ -125,10 +132,17 @@ class Document(Described):
         """Return the canonical bytes (RFC 8785): what is written, digested and signed."""
         return canonical_bytes(self.to_dict())
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """The SHA-256 of the canonical bytes."""
         return digest(self.to_dict())
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with other fields, which has a digest of its own."""
+        copy = super().model_copy(update=update, deep=deep)
+        # Pydantic copies what is remembered too, and a changed document has another digest.
+        copy.__dict__.pop("digest", None)
+        return copy
 
     @model_serializer(mode="wrap")
     def _leave_out_defaults(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -6,15 +6,15 @@ import hashlib
 from pathlib import Path
 
 from proxyguard.errors import DigestMismatch, SealError
-from proxyguard.seal.storage import LEFTOVER, OBJECT, is_address, read_inside, write_inside
+from proxyguard.seal.storage import LEFTOVER, OBJECT, FolderFiles, is_address
 
 
 class Store:
     """Objects under ``store/``, by SHA-256."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._root = folder / "store"
+    def __init__(self, files: FolderFiles) -> None:
+        self._files = files
+        self._root = files.folder / "store"
 
     def path(self, address: str) -> Path:
         """Return where an object lies; what is no address of ours could lead anywhere."""
@@ -24,26 +24,28 @@ class Store:
 
     def name(self, address: str) -> str:
         """Return the name of an object's file in the audit's folder."""
-        return self.path(address).relative_to(self._folder).as_posix()
+        return self.path(address).relative_to(self._files.folder).as_posix()
 
     def put(self, content: bytes) -> str:
         """Keep these bytes and return their address; what is there already is left alone."""
         address = hashlib.sha256(content).hexdigest()
         place = self.path(address)
         if not place.exists():
-            write_inside(self._folder, self.name(address), content)
+            self._files.write(self.name(address), content, address)
         return address
 
     def get(self, address: str) -> bytes:
         """Return the bytes of an address, after checking that they are still those."""
-        place = self.path(address)
+        name = self.name(address)
         try:
-            content = read_inside(self._folder, self.name(address), most=OBJECT)
+            content = self._files.read(name, most=OBJECT)
         except FileNotFoundError:
-            raise SealError(f"the stored object {address[:16]}... is missing: {place}") from None
-        found = hashlib.sha256(content).hexdigest()
-        if found != address:
-            raise DigestMismatch(f"store/{address[:2]}/{address}", sealed=address, found=found)
+            raise SealError(
+                f"the stored object {address[:16]}... is missing: {self.path(address)}"
+            ) from None
+        digest = self._files.digest_of(name, content)
+        if digest != address:
+            raise DigestMismatch(name, sealed=address, found=digest)
         return content
 
     def addresses(self) -> set[str]:

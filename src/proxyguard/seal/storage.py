@@ -164,10 +164,109 @@ def make_parents_inside(folder: Path, name: str) -> None:
         os.close(handle)
 
 
-def sha256_inside(folder: Path, name: str) -> str:
-    """Return the digest of a plain file of the folder."""
-    with open_inside(folder, name) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+class FolderFiles:
+    """The files of an audit's folder, as one step sees them: each is read and hashed once.
+
+    Within a `step` the bytes that were hashed are the bytes that are used: a forger who puts
+    another file in a checked one's place between two reads changes nothing that the step sees.
+    Outside a step nothing is remembered.
+
+    Parameters
+    ----------
+    folder
+        The audit's folder.
+    room
+        Bytes that a step holds in memory. A file beyond them is read again for every use, and
+        hashed each time: what has not the digest that the step saw first is refused.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "evidence.json"
+    ...     _ = file.write_bytes(b"checked")
+    ...     files = FolderFiles(Path(folder))
+    ...     with files.step():
+    ...         digest = files.sha256("evidence.json")
+    ...         _ = file.write_bytes(b"swapped")
+    ...         files.read("evidence.json")
+    b'checked'
+    """
+
+    def __init__(self, folder: Path, *, room: int = DOCUMENT) -> None:
+        self.folder = folder
+        self._room = room
+        self._steps = 0
+        self._held: dict[str, bytes] = {}
+        self._digests: dict[str, str] = {}
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """Remember every file from its first read on, until the outermost step ends.
+
+        A step that writes begins after it has locked the folder: what another writer did
+        before is then read, and nobody else writes while it lasts.
+        """
+        room = self._room
+        self._steps += 1
+        try:
+            yield
+        finally:
+            self._steps -= 1
+            if not self._steps:
+                self._held.clear()
+                self._digests.clear()
+                self._room = room
+
+    def read(self, name: str, *, most: int = DOCUMENT) -> bytes:
+        """Return the bytes of a plain file; a missing one is a `FileNotFoundError`."""
+        if name in self._held:
+            return self._held[name]
+        content = read_inside(self.folder, name, most=most)
+        if self._steps and not self._hold(name, content):
+            # Its digest is all that is remembered of it, and binds this use and all others.
+            self._see(name, hashlib.sha256(content).hexdigest())
+        return content
+
+    def sha256(self, name: str) -> str:
+        """Return the digest of a file, which is that of the bytes that `read` gives."""
+        if name in self._held or name in self._digests:
+            return self.digest_of(name, self._held.get(name, b""))
+        with open_inside(self.folder, name) as file:
+            if self._steps and os.fstat(file.fileno()).st_size <= self._room:
+                content = read_whole(file)
+                self._hold(name, content)
+                return self.digest_of(name, content)
+            # What is too large to be held, a sealed target above all, is hashed piece by piece.
+            return self._see(name, hashlib.file_digest(file, "sha256").hexdigest())
+
+    def digest_of(self, name: str, content: bytes) -> str:
+        """Return the digest of what `read` gave, computed where this step has not done so."""
+        known = self._digests.get(name)
+        return self._see(name, hashlib.sha256(content).hexdigest()) if known is None else known
+
+    def write(self, name: str, content: bytes, digest: str | None = None) -> str:
+        """Put a file into the folder and return its digest, which a caller may know already."""
+        write_inside(self.folder, name, content)
+        self._room += len(self._held.pop(name, b""))
+        self._digests.pop(name, None)
+        if self._steps:
+            self._hold(name, content)
+        return self._see(name, digest or hashlib.sha256(content).hexdigest())
+
+    def _hold(self, name: str, content: bytes) -> bool:
+        """Keep the bytes of a file for this step, if there is room."""
+        if len(content) > self._room:
+            return False
+        self._room -= len(content)
+        self._held[name] = content
+        return True
+
+    def _see(self, name: str, digest: str) -> str:
+        """Return the digest of a file; within a step it is the one that was seen first."""
+        if self._steps and self._digests.setdefault(name, digest) != digest:
+            raise SealError(f"{name} was changed while it was read; run the step again")
+        return digest
 
 
 def check_name(name: str) -> list[str]:
