@@ -16,9 +16,9 @@ from proxyguard.adapters.library import Library
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.decide import groups_of, readings_of
 from proxyguard.audit.demo import DECLARATION, write_digits
+from proxyguard.audit.development import load_fitted
 from proxyguard.audit.folder import RELEASES
 from proxyguard.audit.open import Opener
-from proxyguard.audit.resolve import load_fitted
 from proxyguard.draw.protocol import Seed, features, outcomes, predict
 from proxyguard.tables.files import read_table_bytes
 

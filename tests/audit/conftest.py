@@ -210,7 +210,7 @@ def draw_here_with(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("proxyguard.audit.jobs.asked", ask_here)
     for module in ("draw", "sequential"):
         patch.setattr(f"proxyguard.audit.{module}.draw_all", draw_in_this_process)
-    patch.setattr("proxyguard.audit.resolve.draw_groups", draw_groups_in_this_process)
+    patch.setattr("proxyguard.audit.development.draw_groups", draw_groups_in_this_process)
 
 
 @pytest.fixture

@@ -231,7 +231,7 @@ def test_a_role_is_told_for_each_pilot_until_it_is_resolved(
     monkeypatch: pytest.MonkeyPatch,
     draw_groups_here: Callable[..., None],
 ) -> None:
-    monkeypatch.setattr("proxyguard.audit.resolve.draw_groups", draw_groups_here)
+    monkeypatch.setattr("proxyguard.audit.development.draw_groups", draw_groups_here)
     audit = make(ROLES)
     planned = privacy_notes(audit.place)
     assert set(planned) == {"high", "moderate", "degraded"}

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 from proxyguard.audit import redraw as redraw_module
 from proxyguard.audit.apart import redraw_apart, refit_apart, run_apart
 from proxyguard.audit.audit import Audit
+from proxyguard.audit.development import MemberDevelopment, fit_source
 from proxyguard.audit.folder import DECLARATION, RELEASES
-from proxyguard.audit.resolve import MemberDevelopment, fit_source
 from proxyguard.cli.main import app
 
 At = Callable[[str], Audit]
@@ -343,7 +343,7 @@ def test_a_source_that_was_fitted_to_other_labels_is_fitted_again_and_found(
 
     monkeypatch.setattr("proxyguard.audit.draw.draw_all", draw_here)
     with monkeypatch.context() as lie:
-        lie.setattr("proxyguard.audit.resolve.fit_source", fit_poorly)
+        lie.setattr("proxyguard.audit.development.fit_source", fit_poorly)
         audit = few_draws(stages, tmp_path / "work")
     audit.draw()
     audit.open()

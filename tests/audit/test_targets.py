@@ -19,7 +19,6 @@ from sklearn.preprocessing import StandardScaler
 import proxyguard as pg
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.home import load_key_file
-from proxyguard.audit.requirements import design_of
 from proxyguard.audit.target import Chunk, OpenTarget
 from proxyguard.errors import RegistryError, TableError
 from proxyguard.models.stored import load_model
@@ -161,7 +160,7 @@ def certify_by_hand(audit: Audit, losses: Array, chunk: Chunk, **choices: Any) -
             ),
             pg.Requirement(name="Brier risk", low=0, high=1, limit=0.30),
         ],
-        design=design_of(member),
+        design=member.target.sampling_design,
         seed=int(audit.folder.read_json("evidence.json")["seed"]),
         reliability_target="0.3",
         **choices,

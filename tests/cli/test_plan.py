@@ -265,7 +265,7 @@ Make = Callable[..., tuple[str, ...]]
 @pytest.fixture
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
     """Return a function that makes an audit folder and gives the arguments that name it."""
-    monkeypatch.setattr("proxyguard.audit.resolve.draw_groups", draw_here)
+    monkeypatch.setattr("proxyguard.audit.development.draw_groups", draw_here)
     rng = np.random.default_rng(1)
     x = rng.normal(size=(700, 2)).round(4)
     label = np.where(x[:, 0] + 0.5 * x[:, 1] + 0.7 * rng.normal(size=700) > 0, "yes", "no")

@@ -32,6 +32,17 @@ import pyarrow as pa
 
 from proxyguard.adapters.worker import make_learner
 from proxyguard.audit.correct import corrected_registry
+from proxyguard.audit.development import (
+    MemberDevelopment,
+    Workplace,
+    choices_around,
+    fit_training,
+    load_fitted,
+    loss_measures,
+    measures_of,
+    reference_policies,
+    validation_risks,
+)
 from proxyguard.audit.draw import Task, tasks
 from proxyguard.audit.folder import (
     CERTIFICATE,
@@ -44,18 +55,7 @@ from proxyguard.audit.folder import (
 from proxyguard.audit.home import Home, default_home
 from proxyguard.audit.jobs import fit_job
 from proxyguard.audit.open import Opener
-from proxyguard.audit.requirements import measures_of
-from proxyguard.audit.resolve import (
-    MemberDevelopment,
-    Workplace,
-    choices_around,
-    describe_mechanism,
-    fit_training,
-    load_fitted,
-    loss_measures,
-    reference_policies,
-    validation_risks,
-)
+from proxyguard.audit.register import describe_mechanism
 from proxyguard.audit.sequential import SequentialOpener
 from proxyguard.audit.target import OpenTarget
 from proxyguard.documents.ledger import SealedMember

@@ -15,8 +15,9 @@ from proxyguard.audit import grant as granting
 from proxyguard.audit import register as amending
 from proxyguard.audit import register as registering
 from proxyguard.audit import seal as sealing
-from proxyguard.audit.check import TEMPLATE, Check, check
+from proxyguard.audit.check import Check, check, template
 from proxyguard.audit.correct import correct, deviate
+from proxyguard.audit.development import Progress, Workplace
 from proxyguard.audit.folder import (
     CERTIFICATE,
     DECLARATION,
@@ -38,7 +39,6 @@ from proxyguard.audit.outcome import (
     Sealing,
 )
 from proxyguard.audit.report import figures_of, write_report
-from proxyguard.audit.resolve import Progress, Workplace
 from proxyguard.audit.seal import Keeper
 from proxyguard.audit.sequential import SequentialOpener
 from proxyguard.audit.stated import software_versions
@@ -252,7 +252,7 @@ class Audit:
         with exclusive(self.folder.path):
             if place.exists():
                 raise RegistryError(f"{place} is here already")
-            write_atomic(place, (declaration or TEMPLATE).encode())
+            write_atomic(place, (declaration or template()).encode())
         self.home.make_signing_key()
         return place
 

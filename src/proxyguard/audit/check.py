@@ -1,29 +1,29 @@
-"""Can this audit succeed as declared? Asked before anything irreversible.
-
-The declaration that ``init`` writes for a person to fill in.
-"""
+"""Can this audit succeed as declared? Asked before anything irreversible."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from proxyguard.audit.development import (
+    MemberDevelopment,
+    Workplace,
+    develop,
+    measures_of,
+    planned_records,
+    reference_policies,
+    resolve_limits,
+)
 from proxyguard.audit.folder import DECLARATION
 from proxyguard.audit.home import Home
 from proxyguard.audit.jobs import loading_problems
 from proxyguard.audit.manifest import same_files
 from proxyguard.audit.plan import MANY, declared_records, obstacles
 from proxyguard.audit.register import claim_reasons
-from proxyguard.audit.requirements import (
-    design_of,
-    measures_of,
-    planned_records,
-    read_loss_file,
-    resolve_limits,
-)
 from proxyguard.audit.reserve import (
     check_columns,
     check_lineage,
@@ -33,7 +33,6 @@ from proxyguard.audit.reserve import (
     lineage_words,
     refuse_leaks,
 )
-from proxyguard.audit.resolve import MemberDevelopment, Workplace, develop, reference_policies
 from proxyguard.audit.seal import (
     count_requirements,
     group_warnings,
@@ -41,6 +40,7 @@ from proxyguard.audit.seal import (
     mean_warnings,
     overlaps_of,
     prepare_member,
+    read_loss_file,
 )
 from proxyguard.documents.registry import ReleaseFile, ResolvedNumber, ResolvedRequirement
 from proxyguard.draw.catalog import PROCEDURES, find_pipeline, is_random, procedure_path
@@ -240,20 +240,20 @@ def _check_mechanisms(result: Check, place: Workplace, member: Member) -> None:
             continue
         if described.files is None:
             continue
-        files = [ReleaseFile(**file.to_dict()) for file in described.files]
+        releases = [ReleaseFile(**file.to_dict()) for file in described.files]
         stops = mechanism.on_failure == "stop"
-        for file in files:
+        for file in releases:
             if file.problem is not None:
                 counts = 'on_failure = "stop"' if stops else "its draw counts as failed"
                 words = f"{mechanism.name}, seed {file.seed}: {file.problem}; {counts}"
                 (result.problems if stops else result.warnings).append(words)
-        problems = [file.problem for file in files if file.seed is not None]
+        problems = [file.problem for file in releases if file.seed is not None]
         if problems and None not in problems:
             result.problems.append(f"{mechanism.name}: no file of it is a release")
         if mechanism.deterministic:
             continue
         out = frozenset(seed for name, seed in apart if name == mechanism.name)
-        for first, second in same_files(files, out):
+        for first, second in same_files(releases, out):
             result.problems.append(
                 f"{mechanism.name}: {first.name} and {second.name} hold the same records, "
                 f"and draw will stop there; remove one of them, or exclude {mechanism.name}:"
@@ -299,7 +299,7 @@ def _check_sizes(
         result.warnings.append(f"[plan] counts on {plan.records:,} records, the target has {n:,}")
     found = {
         mechanism.name: obstacles(
-            declaration.claim, design_of(member), requirements, n=n or MANY,
+            declaration.claim, member.target.sampling_design, requirements, n=n or MANY,
             releases=mechanism.draws, mechanisms=len(member.mechanism),
         )
         for mechanism in member.mechanism
@@ -346,7 +346,7 @@ def _judge_claim(
 ) -> None:  # fmt: skip
     try:
         requirements = [m.requirement for m in measures_of(member, resolved)]
-        reasons = claim_reasons(declaration, design_of(member), requirements)
+        reasons = claim_reasons(declaration, member.target.sampling_design, requirements)
         if not reasons:
             _check_sizes(result, declaration, member, requirements, n)
     except ProxyGuardError as error:
@@ -403,53 +403,6 @@ def _check_limits(result: Check, declaration: Declaration, development: MemberDe
             )
 
 
-TEMPLATE = """# What is claimed, before anything is drawn. Numbers that matter are text: "0.05".
-# proxyguard check tells whether this can be honoured; nothing is final before register.
-format = 1
-name = "my-audit"
-purpose = "May releases of this mechanism stand in for the table when a classifier is trained?"
-# disclosure = { digits = 3 }              # round what is published of the target; no guarantee
-
-[target]                                   # sealed before anything else
-table = "table.csv"                        # beside this folder, or in --data; never in it
-reserve = { rows = 2000, seed = 1 }        # rows set aside before any outcome is read
-# or: file = "target.parquet"              (with development.table)
-# or: population = "all.parquet"           (with draw = { size = 2000, replace = true, seed = 1 })
-# or: losses = "losses.npz"                (computed elsewhere)
-design = "iid"                             # or { by = "site", weighting = "cluster" }, ...
-outcome = "class"
-positive = "yes"
-
-[development]
-validation = { fraction = "0.2", stratify = true, seed = 2 }
-
-[procedure]                                # fit, calibrate, choose a decision threshold
-library = ["logistic", "forest", "boosting"]
-choose = { loss = "cost", false_negative = "5", thresholds = 501 }
-seed = 2
-
-[[requirement]]
-name = "Brier transfer"
-loss = "brier"
-form = "relative"                          # compared with the source procedure
-limit = "0.04"
-
-[[requirement]]
-name = "Brier risk"
-loss = "brier"
-form = "absolute"
-limit = { source_validation_plus = "0.05", round_up = "0.001" }
-
-[[mechanism]]
-name = "row bootstrap"
-generator = "bootstrap"
-draws = 60
-seeds = { first = 1000 }
-on_failure = "worst_loss"
-
-[claim]
-level = "mechanism"
-reliability_target = "0.8"
-alpha = "0.05"
-beta = "0.05"
-"""
+def template() -> str:
+    """Return the declaration that `Audit.init` writes for a person to fill in."""
+    return files("proxyguard.audit").joinpath("template.toml").read_text(encoding="utf-8")

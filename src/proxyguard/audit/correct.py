@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from proxyguard.audit.decide import decide
+from proxyguard.audit.development import measures_of
 from proxyguard.audit.folder import CORRECTION, RELEASES, AuditFolder
 from proxyguard.audit.home import Home
 from proxyguard.audit.open import Opener
 from proxyguard.audit.outcome import CorrectiveCertificate
 from proxyguard.audit.register import check_claim, check_sizes
-from proxyguard.audit.requirements import design_of, measures_of
 from proxyguard.certificate.wording import corrective_sentence
 from proxyguard.documents.canonical import digest
 from proxyguard.documents.certificate import Correction
@@ -149,7 +149,7 @@ def corrected_registry(
         m.requirement for m in measures_of(member, corrected.members[member.name].requirements)
     ]
     claim = corrected.declaration.claim.to_claim()
-    if not claim.covers(design_of(member), requirements):
+    if not claim.covers(member.target.sampling_design, requirements):
         declared = {**declared, "claim": {**declared["claim"], "test": None}}
         corrected = _declaring(registry, declared)
     sealed = journal.ledger.sealed.members[member.name]
@@ -165,4 +165,4 @@ def _declaring(registry: Registry, declared: dict[str, Any]) -> Registry:
 
 def _designs(declaration: Declaration) -> list[Any]:
     """Return the designs as the tests see them, with the column that tells units apart."""
-    return [(design_of(m), m.target.design_column) for m in declaration.members]
+    return [(m.target.sampling_design, m.target.design_column) for m in declaration.members]

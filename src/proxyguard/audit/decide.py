@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from proxyguard.audit.requirements import design_of, measures_of
+from proxyguard.audit.development import measures_of
 from proxyguard.audit.stated import Redrawn, redrawn
 from proxyguard.certificate.certify import certify_evidence, reading_of
 from proxyguard.certificate.picks import picks_record
@@ -109,7 +109,9 @@ def readings_of(
                 share=shares[group.name],
             )
         )
-        reading = reading_of(claim, group.requirements, design_of(group.member), levels, seed)
+        reading = reading_of(
+            claim, group.requirements, group.member.target.sampling_design, levels, seed
+        )
         digits = registry.declaration.digits
         found[group.name] = (replace(reading, digits=digits), levels)
     return found

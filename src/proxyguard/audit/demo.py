@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from proxyguard.audit.audit import Audit
+from proxyguard.audit.development import Progress
 from proxyguard.audit.outcome import SealedCertificate
-from proxyguard.audit.resolve import Progress
 
 DECLARATION = """\
 format = 1

@@ -12,6 +12,7 @@ from typing import Any
 
 from proxyguard.adapters.files import NAMED
 from proxyguard.adapters.library import Library
+from proxyguard.audit.development import MemberDevelopment, Workplace
 from proxyguard.audit.folder import PENDING, RELEASES, AuditFolder
 from proxyguard.audit.home import Home
 from proxyguard.audit.jobs import WORKER, draw_job, forbidden_paths
@@ -22,7 +23,7 @@ from proxyguard.audit.manifest import (
     repeats,
     same_files,
 )
-from proxyguard.audit.resolve import MemberDevelopment, Workplace, acting
+from proxyguard.audit.register import acting
 from proxyguard.documents.canonical import canonical_bytes, digest
 from proxyguard.documents.document import FORMAT, parse_canonical
 from proxyguard.documents.ledger import Frozen

@@ -28,7 +28,7 @@ WORKER = "proxyguard.adapters.worker"
 """The module that a drawing process runs."""
 
 if TYPE_CHECKING:
-    from proxyguard.audit.resolve import Workplace
+    from proxyguard.audit.development import Workplace
 
 
 def draw_job(

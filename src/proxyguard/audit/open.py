@@ -25,6 +25,7 @@ from proxyguard.audit.decide import (
     readings_of,
     secondary_readings,
 )
+from proxyguard.audit.development import Workplace
 from proxyguard.audit.folder import (
     ADVICE,
     CERTIFICATE,
@@ -41,9 +42,9 @@ from proxyguard.audit.grant import granted_again, granted_key, read_grant, relea
 from proxyguard.audit.home import Home, load_key_file
 from proxyguard.audit.integrity import check_folder
 from proxyguard.audit.manifest import check_manifest
+from proxyguard.audit.register import recorded_privacy, refuse_changed_losses
 from proxyguard.audit.report import advice_record, write_report
 from proxyguard.audit.reserve import check_lineage, claim_status, knows_seal
-from proxyguard.audit.resolve import Workplace, recorded_privacy, refuse_changed_losses
 from proxyguard.audit.score import Scored, Scorer
 from proxyguard.audit.stated import stated_not_checked
 from proxyguard.audit.target import Chunk, OpeningSeed, OpenTarget

@@ -8,21 +8,18 @@ from typing import Any
 import numpy as np
 
 from proxyguard.adapters.privacy import privacy_lines, privacy_of
-from proxyguard.audit.requirements import (
-    design_of,
-    measures_of,
-    planned_records,
-    resolve_limits,
-    resolve_roles,
-)
-from proxyguard.audit.resolve import (
+from proxyguard.audit.development import (
     MemberDevelopment,
     Workplace,
     develop,
     load_fitted,
+    measures_of,
     pilot_losses,
-    privacy_key,
+    planned_records,
+    resolve_limits,
+    resolve_roles,
 )
+from proxyguard.audit.register import privacy_key
 from proxyguard.documents.registry import ResolvedRequirement, SourceModel
 from proxyguard.errors import RegistryError, StageError, UnsupportedDesign
 from proxyguard.losses.measure import Measure
@@ -216,7 +213,7 @@ def declared_question(place: Workplace, **open_choices: Any) -> Question:
         "reliability_target": claim.reliability_target,
         "alpha": claim.alpha,
         "mechanisms": len(member.mechanism),
-        "design": design_of(member),
+        "design": member.target.sampling_design,
         "digits": declaration.digits,
     }
     searching = bool({"budget", "power"} & set(open_choices))
@@ -241,7 +238,7 @@ def _records(place: Workplace, member: Member) -> int:
 def declared_records(member: Member) -> int | None:
     """Return how many units the tests will see, where the declaration says so."""
     target = member.target
-    design = design_of(member)
+    design = member.target.sampling_design
     if isinstance(design, Stratified):
         return design.n_records
     if target.draw is not None:

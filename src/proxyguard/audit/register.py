@@ -1,35 +1,70 @@
 """Resolve every rule, check that the claim is covered, and freeze it (the audit's second step).
 
-Change a registered claim in the open, while no outcome has been seen.
+`amend` changes a registered claim in the open, while no outcome has been seen.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from proxyguard.audit.folder import DECLARATION, AuditFolder, registry_name, snapshot_name
-from proxyguard.audit.home import Home
-from proxyguard.audit.requirements import design_of, measures_of, planned_records, resolve_limits
-from proxyguard.audit.reserve import check_lineage
-from proxyguard.audit.resolve import (
+from proxyguard.adapters.library import Library
+from proxyguard.adapters.privacy import privacy_lines, privacy_of
+from proxyguard.audit.development import (
     NOTHING_LEARNED,
     MemberDevelopment,
     Workplace,
     develop,
-    registered_procedure,
-    resolve_losses,
-    resolve_mechanisms,
-    resolve_stand_ins,
+    measures_of,
+    planned_records,
+    resolve_limits,
+    resolve_roles,
 )
+from proxyguard.audit.folder import (
+    DECLARATION,
+    AuditFolder,
+    registry_name,
+    snapshot_name,
+)
+from proxyguard.audit.home import Home
+from proxyguard.audit.reserve import check_lineage
 from proxyguard.audit.seal import check_sealed_part
 from proxyguard.certificate.sequential import SequentialPlan
 from proxyguard.documents.document import FORMAT
 from proxyguard.documents.ledger import Amended, Developed, Registered
-from proxyguard.documents.registry import ExcludedDraw, NoFacts, RegisteredMember, Registry
-from proxyguard.errors import LossMismatch, RegistryError, StageError, UnsupportedDesign
+from proxyguard.documents.registry import (
+    DrawnMechanism,
+    ExcludedDraw,
+    Facts,
+    GivenMechanism,
+    NoFacts,
+    NoOrigin,
+    Origin,
+    RegisteredMember,
+    RegisteredProcedure,
+    Registry,
+    ResolvedRequirement,
+    StandIn,
+)
+from proxyguard.documents.registry import ReleaseFile as RegisteredFile
+from proxyguard.draw.catalog import is_random, path_origin
+from proxyguard.draw.protocol import ReleaseFile
+from proxyguard.draw.sources import (
+    Described,
+    Survey,
+    allowed_files,
+    changed_origin,
+    refuse_changes,
+)
+from proxyguard.errors import (
+    LossMismatch,
+    RegistryError,
+    StageError,
+    UnsupportedDesign,
+)
 from proxyguard.losses.measure import Measure
 from proxyguard.losses.records import check_size
 from proxyguard.modes.catalog import NO_MECHANISM
@@ -38,12 +73,16 @@ from proxyguard.registry.budget import family_shares
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.design import Design, Iid
 from proxyguard.registry.fields import number
-from proxyguard.registry.parts import ClaimPart
+from proxyguard.registry.parts import ClaimPart, Drawn, MechanismPart
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import Bound
 from proxyguard.seal.journal import Journal, writing
 from proxyguard.seal.ledger import Schedule, Stage
 from proxyguard.seal.storage import now
+from proxyguard.tables.files import Schema, read_file
+
+if TYPE_CHECKING:
+    pass
 
 
 def register(place: Workplace, home: Home, software: dict[str, str]) -> None:
@@ -127,7 +166,7 @@ def build_registry(
 def check_claim(declaration: Declaration, requirements: Sequence[Requirement], name: str) -> None:
     """Raise with every reason why the claim is not covered on this member's design."""
     member = next(m for m in declaration.members if m.name == name)
-    reasons = claim_reasons(declaration, design_of(member), requirements)
+    reasons = claim_reasons(declaration, member.target.sampling_design, requirements)
     if reasons:
         raise UnsupportedDesign("; ".join(dict.fromkeys(reasons)))
 
@@ -199,7 +238,7 @@ def check_sizes(member: Member, pool: int) -> None:
     if draw is not None and not draw.replace and n > pool:
         raise RegistryError(f"{n} records cannot be drawn without replacement from {pool}")
     try:
-        check_size(n, design_of(member))
+        check_size(n, member.target.sampling_design)
     except LossMismatch as error:
         raise RegistryError(f"{member.name}: {error}") from None
 
@@ -367,3 +406,120 @@ def drawn_part(registry: Registry) -> object:
         {name: (m.mechanisms, m.stand_ins, m.procedure, m.source)
          for name, m in registry.members.items()},
     )  # fmt: skip
+
+
+def recorded_privacy(registry: Registry) -> dict[str, list[str]]:
+    """Return the registered privacy statements; of several members, by member and mechanism."""
+    members = registry.declaration.members
+    return {
+        privacy_key(member, name, members): list(mechanism.privacy)
+        for member in members
+        for name, mechanism in registry.members[member.name].mechanisms.items()
+        if isinstance(mechanism, DrawnMechanism) and mechanism.privacy is not None
+    }
+
+
+def privacy_key(member: Member, mechanism: str, members: Sequence[Member]) -> str:
+    """Return the name under which a mechanism's privacy is told; two members may share its own."""
+    return mechanism if len(members) == 1 else f"{member.name}/{mechanism}"
+
+
+def describe_mechanism(made: Any, generator: str) -> dict[str, Any]:
+    """Return what a generator that was made here says of itself: what verify compares."""
+    return Described.by(generator, made).registered()
+
+
+def resolve_stand_ins(development: MemberDevelopment) -> dict[str, StandIn]:
+    """Return the file of every named release as it is now."""
+    member = development.member
+    seed = 0 if member.procedure is None else member.procedure.seed
+    found = {}
+    for release in member.release:
+        path = development.place.data.find(release.file)
+        digest = hashlib.sha256(read_file(path)).hexdigest()
+        file = ReleaseFile(name=path.name, seed=seed, sha256=digest)
+        found[release.name] = StandIn(files=(RegisteredFile(**file.to_dict()),))
+    return found
+
+
+def resolve_losses(member: Member) -> dict[str, Origin]:
+    """Return the code of the losses that are named by import path."""
+    paths = {part.loss for part in member.requirement if part.loss and ":" in part.loss}
+    return {path: Origin(**path_origin(path)) for path in sorted(paths)}
+
+
+def refuse_changed_losses(registry: Registry) -> None:
+    """Stop where a loss that is named by import path is not the code that was registered."""
+    for member in registry.declaration.members:
+        for path, registered in registry.members[member.name].losses.items():
+            refuse_changes(
+                f"the loss {path}", list(changed_origin(registered.to_dict(), path_origin(path)))
+            )
+
+
+def acting(declaration: Declaration, mechanism: MechanismPart, pilot: str | None) -> Drawn:
+    """Return what a mechanism is drawn as: itself, or the pilot that was given its role.
+
+    Generator, options and what draws may read are the pilot's; the seeds are the mechanism's own.
+    """
+    if mechanism.role is None:
+        return mechanism
+    return next(part for part in declaration.pilot if part.name == pilot)
+
+
+def resolve_mechanisms(
+    declaration: Declaration, development: MemberDevelopment,
+    requirements: Sequence[ResolvedRequirement], facts: Facts,
+    drawn: Mapping[str, DrawnMechanism | GivenMechanism],
+) -> dict[str, DrawnMechanism | GivenMechanism]:  # fmt: skip
+    """Return each mechanism's generator, options and description; roles by their rule.
+
+    ``drawn`` are the mechanisms as they were when they were drawn. What draws depend on is then
+    not looked at again: it says what made the releases, whatever became of it since.
+    """
+    roles = resolve_roles(declaration, requirements, facts)
+    found: dict[str, DrawnMechanism | GivenMechanism] = {}
+    for mechanism in development.member.mechanism:
+        drawn_as = acting(declaration, mechanism, roles.get(mechanism.role or ""))
+        generator, options = drawn_as.generator, drawn_as.options
+        if mechanism.deterministic and is_random(str(generator)):
+            raise RegistryError(
+                f"{mechanism.name}: {generator} takes its seed and is random, so that it cannot be "
+                "declared with deterministic = true; take that out"
+            )
+        if generator == "losses":
+            found[mechanism.name] = GivenMechanism(
+                generator="losses", options={}, describe={}, origin=NoOrigin(), pilot=None
+            )
+            continue
+        pilot = roles.get(mechanism.role or "")
+        before = drawn.get(mechanism.name)
+        if before is not None and (before.generator, before.options) == (generator, options):
+            found[mechanism.name] = before.model_copy(update={"pilot": pilot})
+            continue
+        missing = development.member.target.read.missing
+        schema = Schema.of_releases(development.kinds, missing, generator=generator)
+        described = development.place.descriptions.of(
+            development.place, development.member, drawn_as,
+            Survey(seeds=mechanism.seed_list, schema=schema),
+        )  # fmt: skip
+        registered: dict[str, Any] = {
+            "generator": generator,
+            "options": options,
+            "pilot": pilot,
+            **described.registered(),
+        }
+        if drawn_as.allow:
+            registered["allowed"] = allowed_files(drawn_as.allow)
+        if described.files is not None:
+            registered["files"] = [file.to_dict() for file in described.files]
+        stated = privacy_of(described.describe)
+        if stated is not None:  # recorded here: to read it again takes no accounting library
+            registered["privacy"] = privacy_lines(stated, mechanism.draws)
+        found[mechanism.name] = DrawnMechanism.of(registered, mechanism.name)
+    return found
+
+
+def registered_procedure(learner: Library) -> RegisteredProcedure:
+    """Return what is registered of a learning procedure: its settings and its code."""
+    return RegisteredProcedure.of(dict(learner.describe()), "the procedure")

@@ -7,6 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from proxyguard.audit.development import measures_of
 from proxyguard.audit.folder import (
     ADVICE,
     CERTIFICATE,
@@ -18,7 +19,6 @@ from proxyguard.audit.folder import (
     recorded_files,
 )
 from proxyguard.audit.integrity import check_folder
-from proxyguard.audit.requirements import design_of, measures_of
 from proxyguard.documents.canonical import canonical_bytes
 from proxyguard.documents.certificate import Advice, Predicate, ReportAdvice, Statement
 from proxyguard.documents.document import FORMAT
@@ -142,7 +142,7 @@ def unsettled_in(registry: Registry, predicate: Predicate, evidence: Evidence) -
             Unsettled(
                 mechanism=verdict.mechanism,
                 claim=planned(declaration.claim.fixed_claim()),
-                design=design_of(member),
+                design=member.target.sampling_design,
                 requirements=requirements,
                 means=unit_means(group, requirements),
                 deviations=unit_deviations(group),

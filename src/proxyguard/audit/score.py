@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from proxyguard.audit.development import load_fitted
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.manifest import Diagnostics, StoredPredictions, stored_predictions
-from proxyguard.audit.resolve import load_fitted
 from proxyguard.audit.target import Chunk, OpenTarget
 from proxyguard.documents.evidence import ColumnRecord, GroupEvidence
 from proxyguard.documents.registry import SourceModel

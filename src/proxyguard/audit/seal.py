@@ -7,6 +7,8 @@ features and the releases, which are in the folder, each mean is one linear equa
 with as many equations as records they have one solution. `docs/threat-model.md` has the figures.
 
 What is seen of a target before it is sealed: that every record can be read later.
+
+Losses that were computed elsewhere, in any language, are sealed too: npz, or Parquet in long form.
 """
 
 from __future__ import annotations
@@ -14,15 +16,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from proxyguard.audit.development import given_bounds, planned_records
 from proxyguard.audit.folder import AuditFolder, DataFolders
 from proxyguard.audit.home import Home
 from proxyguard.audit.outcome import Sealing
-from proxyguard.audit.requirements import check_bounds, planned_records, read_loss_file
 from proxyguard.audit.reserve import (
     Fingerprinted,
     Parts,
@@ -43,6 +47,7 @@ from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.parts import RequirementPart
 from proxyguard.registry.target import (
     ClusteredDesign,
+    Reading,
     StratifiedDesign,
     Target,
     WithoutReplacementDesign,
@@ -55,20 +60,15 @@ from proxyguard.seal.lineage import Known, find_overlaps
 from proxyguard.seal.sealed_file import seal_table
 from proxyguard.seal.storage import now, random_bytes
 from proxyguard.tables.columns import as_text, kinds_of, typed
-from proxyguard.tables.files import table_bytes, to_arrow
+from proxyguard.tables.files import read_table, table_bytes, to_arrow
 
 if TYPE_CHECKING:
     import pandas as pd
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 # Warn from a quarter as many published means as there are records.
 EQUATIONS = 4
+
+
 # Warn of groups with fewer records: a mean over nine of them is close to nine labels.
 FEW = 10
 
@@ -263,6 +263,8 @@ def negative_of(target: Target, development: pd.DataFrame) -> str | None:
 
 # Column of the sealed file: the record's row in the table it came from.
 POSITION = "__position__"
+
+
 LOSSES = "__losses__"
 
 
@@ -507,4 +509,108 @@ def _seal_losses(
         files={name: folder.write(name, sealed.content)},
         means=n_requirements,
         warnings=[],
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GivenLosses:
+    """An array of losses with its names."""
+
+    values: NDArray[np.float64]  # (R, n, J)
+    releases: tuple[str, ...]
+    requirements: tuple[str, ...]
+    labels: list[str] | None  # strata or clusters, one a record
+
+
+def read_loss_file(path: Path, design_column: str | None) -> GivenLosses:
+    """Read a loss array.
+
+    An npz file has ``losses`` (releases x records x requirements), ``releases`` and
+    ``requirements`` (their names), and a column for strata or clusters where the design
+    has them. A Parquet file has one row for each release and record, with the columns
+    ``release`` and ``record``, and one column for each requirement.
+    """
+    if path.suffix == ".npz":
+        return _from_npz(path, design_column)
+    return _from_parquet(path, design_column)
+
+
+def check_bounds(given: GivenLosses, requirements: Sequence[RequirementPart]) -> None:
+    """Refuse losses outside their declared bounds, before they are sealed."""
+    names = [part.name for part in requirements]
+    if list(given.requirements) != names:
+        raise TableError(f"the losses are about {list(given.requirements)}, declared are {names}")
+    for j, part in enumerate(requirements):
+        low, high = given_bounds(part)
+        column = given.values[:, :, j]
+        wrong = np.argwhere(~((column >= low) & (column <= high)))
+        if wrong.size:
+            r, i = (int(k) for k in wrong[0])
+            raise TableError(
+                f"{part.name}: release {given.releases[r]}, record {i} has {column[r, i]}, "
+                f"declared bounds [{low:g}, {high:g}]"
+            )
+
+
+def _from_npz(path: Path, design_column: str | None) -> GivenLosses:
+    try:
+        with np.load(path, allow_pickle=False) as content:
+            held = {name: content[name] for name in content.files}
+    except (OSError, ValueError, EOFError) as error:
+        raise TableError(f"{path.name} is no npz file without objects: {error}") from error
+    needed = ["losses", "releases", "requirements", *([design_column] if design_column else [])]
+    missing = [name for name in needed if name not in held]
+    if missing:
+        raise TableError(f"{path.name} lacks the arrays {missing}; it has {sorted(held)}")
+    values = np.asarray(held["losses"], dtype=np.float64)
+    releases = tuple(str(r) for r in held["releases"].tolist())
+    requirements = tuple(str(r) for r in held["requirements"].tolist())
+    if values.ndim != 3 or (values.shape[0], values.shape[2]) != (
+        len(releases),
+        len(requirements),
+    ):
+        raise TableError(
+            f"{path.name}: losses have shape {values.shape}, named are {len(releases)} releases "
+            f"and {len(requirements)} requirements"
+        )
+    labels = None
+    if design_column is not None:
+        labels = [as_text(v) for v in held[design_column].tolist()]
+        if len(labels) != values.shape[1]:
+            raise TableError(
+                f"{path.name}: {design_column!r} has {len(labels)} labels for {values.shape[1]} "
+                "records"
+            )
+    return GivenLosses(values, releases, requirements, labels)
+
+
+def _from_parquet(path: Path, design_column: str | None) -> GivenLosses:
+    frame: Any = read_table(path, Reading())
+    extra = [design_column] if design_column else []
+    missing = [c for c in ("release", "record", *extra) if c not in frame.columns]
+    if missing:
+        raise TableError(f"{path.name} lacks the columns {missing}; it has {list(frame.columns)}")
+    requirements = [c for c in frame.columns if c not in ("release", "record", *extra)]
+    releases = list(dict.fromkeys(frame["release"].map(as_text)))
+    records = list(dict.fromkeys(frame["record"].map(as_text)))
+    if len(frame) != len(releases) * len(records):
+        raise TableError(
+            f"{path.name} has {len(frame)} rows, expected one for each of {len(releases)} releases "
+            f"and {len(records)} records"
+        )
+    ordered = frame.assign(
+        release=frame["release"].map(as_text), record=frame["record"].map(as_text)
+    ).set_index(["release", "record"])
+    if not ordered.index.is_unique:
+        raise TableError(f"{path.name} has two rows for one release and record")
+    whole = ordered.reindex([(release, record) for release in releases for record in records])
+    values = whole[requirements].to_numpy(dtype=np.float64)
+    labels = None
+    if design_column is not None:
+        labels = [as_text(v) for v in whole[design_column].to_numpy()[: len(records)]]
+    return GivenLosses(
+        values.reshape(len(releases), len(records), len(requirements)),
+        tuple(releases),
+        tuple(str(r) for r in requirements),
+        labels,
     )

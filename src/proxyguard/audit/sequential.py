@@ -18,6 +18,7 @@ from typing import Any
 
 from proxyguard.adapters.files import NAMED
 from proxyguard.audit.decide import DrawCounts, Group, failures_of
+from proxyguard.audit.development import MemberDevelopment, measures_of, planned_records
 from proxyguard.audit.draw import (
     Task,
     changes_of,
@@ -45,8 +46,6 @@ from proxyguard.audit.open import Opener, frame_of, subjects_of
 from proxyguard.audit.outcome import JudgedCandidate
 from proxyguard.audit.register import sequential_plan
 from proxyguard.audit.report import advice_record, write_report
-from proxyguard.audit.requirements import design_of, measures_of, planned_records
-from proxyguard.audit.resolve import MemberDevelopment
 from proxyguard.audit.score import agree, check_answers, slice_chunk
 from proxyguard.audit.stated import redrawn
 from proxyguard.audit.target import OpeningSeed, OpenTarget, check_seed, round_seed
@@ -105,7 +104,7 @@ def reading_for(registry: Registry, seed: int, level: float) -> Reading:
     member = registry.declaration.members[0]
     measures = measures_of(member, registry.members[member.name].requirements)
     requirements = tuple(m.requirement for m in measures)
-    design = design_of(member)
+    design = member.target.sampling_design
     claim = Claim.of({"mode": NO_MECHANISM, "beta": None, "test": registry.declaration.claim.test})
     return Reading(
         requirements=requirements,

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from proxyguard.adapters.privacy import privacy_lines, privacy_of
+from proxyguard.audit.development import MemberDevelopment, Workplace
 from proxyguard.audit.folder import AuditFolder, DataFolders
 from proxyguard.audit.home import Home, default_home, processors
-from proxyguard.audit.resolve import MemberDevelopment, Workplace, describe_mechanism
+from proxyguard.audit.register import describe_mechanism
 from proxyguard.audit.seal import negative_of
 from proxyguard.documents.canonical import digest
 from proxyguard.documents.ledger import PersonWrap, Sealed, SealedMember

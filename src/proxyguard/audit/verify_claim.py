@@ -26,6 +26,17 @@ from proxyguard.audit.decide import (
     readings_of,
     secondary_readings,
 )
+from proxyguard.audit.development import (
+    NOTHING_LEARNED,
+    MemberDevelopment,
+    Workplace,
+    check_facts,
+    loss_measures,
+    planned_records,
+    reference_policies,
+    resolve_limits,
+    resolve_roles,
+)
 from proxyguard.audit.folder import (
     CERTIFICATE,
     CORRECTION,
@@ -44,18 +55,14 @@ from proxyguard.audit.folder import (
 from proxyguard.audit.grant import read_grant, release_set
 from proxyguard.audit.manifest import check_manifest
 from proxyguard.audit.open import predicate_of, subjects_of
-from proxyguard.audit.register import check_excluded, drawn_part, schedule_of, void_exclusions
-from proxyguard.audit.report import report_bytes
-from proxyguard.audit.requirements import planned_records, resolve_limits, resolve_roles
-from proxyguard.audit.resolve import (
-    NOTHING_LEARNED,
-    MemberDevelopment,
-    Workplace,
+from proxyguard.audit.register import (
     acting,
-    check_facts,
-    loss_measures,
-    reference_policies,
+    check_excluded,
+    drawn_part,
+    schedule_of,
+    void_exclusions,
 )
+from proxyguard.audit.report import report_bytes
 from proxyguard.audit.score import agree, check_answers
 from proxyguard.audit.sequential import check_sequential, sequential_predicate
 from proxyguard.audit.stated import doubts

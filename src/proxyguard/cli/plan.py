@@ -202,7 +202,7 @@ def _law(
     parts = [_parts(text) for text in require]
     requirements = [_requirement(part) for part in parts]
     if losses is not None:
-        from proxyguard.audit.requirements import read_loss_file
+        from proxyguard.audit.seal import read_loss_file
 
         given = read_loss_file(losses, None)
         names = [r.name for r in requirements]

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from proxyguard.audit.audit import StandingVerdict, Status
+    from proxyguard.audit.development import Progress
     from proxyguard.audit.outcome import SealedCertificate
-    from proxyguard.audit.resolve import Progress
     from proxyguard.documents.canonical import Plain
 
 if TYPE_CHECKING:

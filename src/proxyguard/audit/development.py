@@ -1,8 +1,12 @@
-"""What is learned on development data before registration: the source, its risks, pilots."""
+"""What is learned on development data, and what the registered rules make of it.
+
+`develop` fits the source, tries reference policies and draws pilots: the facts. Limits, slacks,
+roles and measures follow from recorded facts alone, so that `register` and `verify` get the same
+numbers from the same facts.
+"""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -12,56 +16,64 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from proxyguard.adapters.library import Library, best_threshold
-from proxyguard.adapters.privacy import privacy_lines, privacy_of
 from proxyguard.audit.folder import AuditFolder, DataFolders
 from proxyguard.audit.jobs import WORKER, Descriptions, draw_job, forbidden_paths
-from proxyguard.audit.requirements import provisional_measure, resolve_roles
 from proxyguard.documents.ledger import SealedMember
 from proxyguard.documents.registry import (
-    DrawnMechanism,
     Facts,
-    GivenMechanism,
     NoFacts,
-    NoOrigin,
-    Origin,
     PilotFacts,
-    RegisteredProcedure,
-    Registry,
+    ResolvedNumber,
+    ResolvedQuery,
     ResolvedRequirement,
     SourceModel,
-    StandIn,
 )
-from proxyguard.documents.registry import ReleaseFile as RegisteredFile
 from proxyguard.documents.releases import DrawnRelease
-from proxyguard.draw.catalog import is_random, path_origin
 from proxyguard.draw.pool import Check, Draws, Keep, draw_groups
-from proxyguard.draw.protocol import Fitted, ReleaseFile, Seed, features, outcomes, predict
+from proxyguard.draw.protocol import Fitted, Seed, features, outcomes, predict
 from proxyguard.draw.sources import (
-    Described,
-    Survey,
     allowed_files,
-    changed_origin,
     changed_settings,
     refuse_changes,
 )
 from proxyguard.errors import DrawError, RegistryError, SealError
-from proxyguard.losses.measure import Measure, Predicted
-from proxyguard.losses.query import CodedRecords
+from proxyguard.losses.measure import Measure, Predicted, measure_loss, measure_query
+from proxyguard.losses.query import BoundedQuery, CodedRecords, codings, expand
 from proxyguard.models.stored import load_model, model_bytes
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.fields import number
-from proxyguard.registry.parts import Drawn, MechanismPart
+from proxyguard.registry.parts import (
+    ClaimPart,
+    Drawn,
+    PilotRule,
+    RequirementPart,
+    SlackRule,
+    SourceRule,
+)
+from proxyguard.registry.requirement import (
+    Form,
+    Requirement,
+    Resolved,
+    choose_roles,
+    cutoff_from_pilot,
+    limit_from_source,
+    slack_from_plan,
+)
 from proxyguard.registry.target import Outcome
 from proxyguard.seal.fingerprint import canonical_value
 from proxyguard.seal.storage import OBJECT
 from proxyguard.tables.columns import as_text
-from proxyguard.tables.files import Schema, read_file, read_table_bytes
+from proxyguard.tables.files import read_table_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Array = NDArray[np.float64]
+
+
 Progress = Callable[[str, int, int], None]
+
+
 # The facts of a member that has no procedure and asks for no values.
 NOTHING_LEARNED = Facts(source=None, risks={}, references={}, pilots={}, domains={})
 
@@ -490,118 +502,174 @@ def _domains(development: MemberDevelopment) -> dict[str, tuple[str, ...]]:
     }
 
 
-def recorded_privacy(registry: Registry) -> dict[str, list[str]]:
-    """Return the registered privacy statements; of several members, by member and mechanism."""
-    members = registry.declaration.members
-    return {
-        privacy_key(member, name, members): list(mechanism.privacy)
-        for member in members
-        for name, mechanism in registry.members[member.name].mechanisms.items()
-        if isinstance(mechanism, DrawnMechanism) and mechanism.privacy is not None
-    }
-
-
-def privacy_key(member: Member, mechanism: str, members: Sequence[Member]) -> str:
-    """Return the name under which a mechanism's privacy is told; two members may share its own."""
-    return mechanism if len(members) == 1 else f"{member.name}/{mechanism}"
-
-
-def describe_mechanism(made: Any, generator: str) -> dict[str, Any]:
-    """Return what a generator that was made here says of itself: what verify compares."""
-    return Described.by(generator, made).registered()
-
-
-def resolve_stand_ins(development: MemberDevelopment) -> dict[str, StandIn]:
-    """Return the file of every named release as it is now."""
-    member = development.member
-    seed = 0 if member.procedure is None else member.procedure.seed
-    found = {}
-    for release in member.release:
-        path = development.place.data.find(release.file)
-        digest = hashlib.sha256(read_file(path)).hexdigest()
-        file = ReleaseFile(name=path.name, seed=seed, sha256=digest)
-        found[release.name] = StandIn(files=(RegisteredFile(**file.to_dict()),))
-    return found
-
-
-def resolve_losses(member: Member) -> dict[str, Origin]:
-    """Return the code of the losses that are named by import path."""
-    paths = {part.loss for part in member.requirement if part.loss and ":" in part.loss}
-    return {path: Origin(**path_origin(path)) for path in sorted(paths)}
-
-
-def refuse_changed_losses(registry: Registry) -> None:
-    """Stop where a loss that is named by import path is not the code that was registered."""
-    for member in registry.declaration.members:
-        for path, registered in registry.members[member.name].losses.items():
-            refuse_changes(
-                f"the loss {path}", list(changed_origin(registered.to_dict(), path_origin(path)))
+def resolve_limits(
+    member: Member, facts: Facts, claim: ClaimPart, n_records: int
+) -> tuple[ResolvedRequirement, ...]:
+    """Return every requirement of a member with its limit, its slack and its queries."""
+    resolved = []
+    limits = {part.name: _limit(part, facts) for part in member.requirement}
+    for part in member.requirement:
+        limit = limits[part.name]
+        slack = _slack(part, limits, member, claim, n_records)
+        queries = [] if part.query is None else expand(part.name, part.query, facts.domains)
+        resolved.append(
+            ResolvedRequirement(
+                part=part,
+                limit=_record(limit),
+                slack=None if slack is None else _record(slack),
+                queries=tuple(ResolvedQuery.of(query.to_dict(), part.name) for query in queries),
             )
+        )
+    return tuple(resolved)
 
 
-def acting(declaration: Declaration, mechanism: MechanismPart, pilot: str | None) -> Drawn:
-    """Return what a mechanism is drawn as: itself, or the pilot that was given its role.
-
-    Generator, options and what draws may read are the pilot's; the seeds are the mechanism's own.
-    """
-    if mechanism.role is None:
-        return mechanism
-    return next(part for part in declaration.pilot if part.name == pilot)
+def planned_records(member: Member, records: int) -> int:
+    """Return how many target records will be scored, of so many that are sealed."""
+    draw = member.target.draw
+    return draw.size if draw is not None else records
 
 
-def resolve_mechanisms(
-    declaration: Declaration, development: MemberDevelopment,
-    requirements: Sequence[ResolvedRequirement], facts: Facts,
-    drawn: Mapping[str, DrawnMechanism | GivenMechanism],
-) -> dict[str, DrawnMechanism | GivenMechanism]:  # fmt: skip
-    """Return each mechanism's generator, options and description; roles by their rule.
+def provisional_measure(part: RequirementPart, member: Member, limit: str | None = None) -> Measure:
+    """Return a measure for its loss alone: without slack, and with any limit if none is given."""
+    assert member.target.predicted is not None  # a loss has an outcome
+    low, high = (number(part.low or "0"), number(part.high or "1"))
+    bare = part.model_copy(update={"ramp": None, "slack": None})
+    return measure_loss(
+        bare,
+        limit=limit or repr((low + high) / 2.0),
+        slack=None,
+        outcome=member.target.predicted,
+        choose=None if member.procedure is None else member.procedure.choose,
+    )
 
-    ``drawn`` are the mechanisms as they were when they were drawn. What draws depend on is then
-    not looked at again: it says what made the releases, whatever became of it since.
-    """
-    roles = resolve_roles(declaration, requirements, facts)
-    found: dict[str, DrawnMechanism | GivenMechanism] = {}
-    for mechanism in development.member.mechanism:
-        drawn_as = acting(declaration, mechanism, roles.get(mechanism.role or ""))
-        generator, options = drawn_as.generator, drawn_as.options
-        if mechanism.deterministic and is_random(str(generator)):
+
+def _limit(part: RequirementPart, facts: Facts) -> Resolved:
+    if isinstance(part.limit, SourceRule):
+        if part.name not in facts.risks:
             raise RegistryError(
-                f"{mechanism.name}: {generator} takes its seed and is random, so that it cannot be "
-                "declared with deterministic = true; take that out"
+                f"{part.name}: its limit is the source's validation risk plus a margin, and "
+                f"development.validation has no record of the group {part.group}; give the limit "
+                "as a number"
             )
-        if generator == "losses":
-            found[mechanism.name] = GivenMechanism(
-                generator="losses", options={}, describe={}, origin=NoOrigin(), pilot=None
+        return limit_from_source(
+            facts.risks[part.name],
+            plus=part.limit.source_validation_plus,
+            step=part.limit.round_up,
+            at_most=part.limit.at_most,
+        )
+    if isinstance(part.limit, PilotRule):
+        means = [float(m[part.name]) for m in facts.pilots[part.limit.pilot].means.values()]
+        cutoff = cutoff_from_pilot(
+            repr(max(means)), margin=part.limit.pilot_largest_plus, step=part.limit.round_up
+        )
+        total = limit_from_source(cutoff.value, plus=str(part.slack), step=part.limit.round_up)
+        return Resolved(
+            value=total.value,
+            rule=f"{cutoff.rule}; plus the slack, rounded up",
+            inputs={**cutoff.inputs, "slack": str(part.slack)},
+        )
+    return Resolved(value=part.limit, rule="as declared", inputs={})
+
+
+def _slack(
+    part: RequirementPart, limits: Mapping[str, Resolved], member: Member, claim: ClaimPart,
+    n_records: int,
+) -> Resolved | None:  # fmt: skip
+    if not isinstance(part.slack, SlackRule):
+        if part.slack is None:
+            return None
+        return Resolved(value=part.slack, rule="as declared", inputs={})
+    share = number(part.slack.target_share or claim.target_share or "0.5")
+    alike = [part]
+    if part.slack.common:
+        alike = [
+            other
+            for other in member.requirement
+            if isinstance(other.slack, SlackRule) and other.slack.common
+        ]
+    return slack_from_plan(
+        part.slack.smallest_of,
+        [provisional_measure(one, member, limits[one.name].value).requirement for one in alike],
+        n_records=n_records,
+        alpha_target=number(claim.alpha) * share / (len(member.mechanism) or 1),
+        allowance=part.slack.allowance,
+    )
+
+
+def resolve_roles(
+    declaration: Declaration, requirements: Sequence[ResolvedRequirement], facts: Facts
+) -> dict[str, str]:
+    """Return which pilot plays which role, by the registered rule."""
+    if declaration.roles is None:
+        return {}
+    against = {}
+    for requirement in requirements:
+        limit = number(requirement.limit.value)
+        if declaration.roles.against == "cutoff" and requirement.slack is not None:
+            limit -= number(requirement.slack.value)
+        against[requirement.part.name] = limit
+    margins = {
+        name: [
+            min(against[r] - float(value) for r, value in means.items())
+            for means in facts.pilots[name].means.values()
+        ]
+        for name in declaration.roles.pilots
+    }
+    roles = declaration.roles
+    return choose_roles(margins, moderate=number(roles.moderate), among=roles.among)
+
+
+def _record(value: Resolved) -> ResolvedNumber:
+    return ResolvedNumber(value=value.value, rule=value.rule, inputs=dict(value.inputs))
+
+
+def given_bounds(part: RequirementPart) -> tuple[float, float]:
+    """Return the declared bounds: by default [0, 1], and [-1, 1] of a difference."""
+    if part.low is not None and part.high is not None:
+        return number(part.low), number(part.high)
+    return (-1.0, 1.0) if part.form == "relative" else (0.0, 1.0)
+
+
+def measures_of(member: Member, resolved: Sequence[ResolvedRequirement]) -> list[Measure]:
+    """Return the measures of a member from its registered requirements, queries expanded."""
+    found: list[Measure] = []
+    choose = None if member.procedure is None else member.procedure.choose
+    for requirement in resolved:
+        part, limit = requirement.part, requirement.limit.value
+        slack = None if requirement.slack is None else requirement.slack.value
+        if part.query is not None:
+            coding = codings(part.query)
+            for query in requirement.queries:
+                bounded = BoundedQuery(
+                    query.name, float(query.low), float(query.high), query.column, query.cell,
+                    coding,
+                )  # fmt: skip
+                found += measure_query(part, bounded, limit=limit, slack=slack)
+        elif member.target.losses is not None:
+            found.append(_given(part, limit, slack))
+        else:
+            assert member.target.predicted is not None  # checked in the declaration
+            found.append(
+                measure_loss(
+                    part, limit=limit, slack=slack, outcome=member.target.predicted, choose=choose
+                )
             )
-            continue
-        pilot = roles.get(mechanism.role or "")
-        before = drawn.get(mechanism.name)
-        if before is not None and (before.generator, before.options) == (generator, options):
-            found[mechanism.name] = before.model_copy(update={"pilot": pilot})
-            continue
-        missing = development.member.target.read.missing
-        schema = Schema.of_releases(development.kinds, missing, generator=generator)
-        described = development.place.descriptions.of(
-            development.place, development.member, drawn_as,
-            Survey(seeds=mechanism.seed_list, schema=schema),
-        )  # fmt: skip
-        registered: dict[str, Any] = {
-            "generator": generator,
-            "options": options,
-            "pilot": pilot,
-            **described.registered(),
-        }
-        if drawn_as.allow:
-            registered["allowed"] = allowed_files(drawn_as.allow)
-        if described.files is not None:
-            registered["files"] = [file.to_dict() for file in described.files]
-        stated = privacy_of(described.describe)
-        if stated is not None:  # recorded here: to read it again takes no accounting library
-            registered["privacy"] = privacy_lines(stated, mechanism.draws)
-        found[mechanism.name] = DrawnMechanism.of(registered, mechanism.name)
     return found
 
 
-def registered_procedure(learner: Library) -> RegisteredProcedure:
-    """Return what is registered of a learning procedure: its settings and its code."""
-    return RegisteredProcedure.of(dict(learner.describe()), "the procedure")
+def _given(part: RequirementPart, limit: str, slack: str | None) -> Measure:
+    """Return the requirement of a loss that was computed elsewhere, with declared bounds."""
+    low, high = given_bounds(part)
+    return Measure(
+        part=part.name,
+        requirement=Requirement(
+            name=part.name,
+            low=low,
+            high=high,
+            limit=number(limit),
+            form=Form(part.form),
+            two_valued=part.two_valued,
+            slack=None if slack is None else number(slack),
+            ramp=None if part.ramp is None else number(part.ramp),
+        ),
+    )
