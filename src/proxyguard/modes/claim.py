@@ -121,7 +121,29 @@ AtLevels = tuple[MechanismEvidence, Levels]
 class Claim(ABC):
     """What is claimed and at which error levels; frozen before any loss is read.
 
-    `Claim.of` reads the choices of a caller and returns a claim in the mode that they name.
+    `Claim.of` reads the choices of a caller and returns a claim in the mode that they name; each
+    mode has fields of its own beside these.
+
+    Parameters
+    ----------
+    test
+        The component test of every requirement, or one for each by name; by declaration if None.
+    alpha
+        The error of the validation direction, over the whole family.
+    beta
+        The error of the violation direction; None for no such direction.
+    bounds_level
+        The error of the requirement bounds, which are shown and never decide.
+    stakes
+        The registered grid of ``betting_fixed``, fractions of the largest stake.
+    unused
+        Choices of other modes that were made: `supports` objects to each.
+
+    Examples
+    --------
+    >>> claim = Claim.of({"reliability_target": "0.8", "alpha": "0.05"})
+    >>> claim.mode, str(claim.alpha)
+    ('direct', '1/20')
     """
 
     mode: ClassVar[str]
@@ -143,6 +165,23 @@ class Claim(ABC):
     def of(choices: Mapping[str, object]) -> Claim:
         """Read a claim from what a caller wrote; unknown keys and names are refused.
 
+        Parameters
+        ----------
+        choices
+            The keywords of `certify`, or of ``[claim]`` in a declaration, with their values.
+
+        Returns
+        -------
+        Claim
+            Of the class of the mode that ``choices`` name, ``direct`` where they name none.
+
+        Raises
+        ------
+        RegistryError
+            For a key or a name that there is not, or a number that is no level.
+
+        Examples
+        --------
         >>> Claim.of({"mode": "named", "reliability_target": 0.8}).mode
         'named'
         """

@@ -180,6 +180,17 @@ class Decision(StrEnum):
 
     A text too, so that it is written into documents and printed as its word.
 
+    Attributes
+    ----------
+    VALIDATED
+        The claim holds, with the registered confidence.
+    UNRESOLVED
+        Neither is shown: an answer, and no error.
+    VIOLATION
+        The claim fails, with the confidence of the violation direction.
+
+    Examples
+    --------
     >>> print(Decision.VALIDATED)
     validated
     """

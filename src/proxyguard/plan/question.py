@@ -33,10 +33,43 @@ MOST_RECORDS, MOST_RELEASES = 20_000, 2_000
 class Question:
     """The open choices of an audit and their costs, ``record_cost n + release_cost R``.
 
-    ``n`` and ``releases`` are fixed where they are given; otherwise the search stays within
-    ``budget`` and within ``most_records`` and ``most_releases``. With ``power`` the cheapest
-    plan that reaches it is wanted, else the most powerful one. With ``digits`` every power is that
-    of an audit whose statistics are rounded, as a registered disclosure rounds them.
+    Parameters
+    ----------
+    reliability_target
+        ``eta_0``, which the reliability is to be shown to exceed.
+    alpha
+        The error of the validation direction.
+    mechanisms
+        How many mechanisms share ``alpha``.
+    n, releases
+        Target records and draws, where they are fixed; the search chooses them otherwise.
+    most_records, most_releases
+        The largest sizes that the search may take.
+    record_cost, release_cost
+        What a record and a draw cost.
+    budget
+        The most that both together may cost.
+    power
+        The cheapest plan that reaches this chance of validation is wanted; without it the most
+        powerful one.
+    design
+        How the target is sampled; iid unless said otherwise.
+    modes, tests
+        Those that are compared; all that can be planned unless said otherwise.
+    digits
+        Statistics are rounded to so many digits before they decide, as a registered disclosure
+        rounds them.
+
+    Raises
+    ------
+    RegistryError
+        Where a number is none, or no size is within the budget.
+
+    Examples
+    --------
+    >>> question = Question(reliability_target="0.8", n=1000, budget=1500, release_cost=10)
+    >>> question.cost(1000, 50)
+    1500.0
     """
 
     reliability_target: Level
@@ -122,7 +155,7 @@ class Question:
         return oracle_releases(target=self.target, alpha=self.level)
 
     def cost(self, n: int, releases: int) -> float:
-        """Return what an audit of these sizes costs."""
+        """Return what an audit of ``n`` records and so many ``releases`` costs."""
         return self.record_cost * n + self.release_cost * releases
 
     def offered(self) -> tuple[ComponentTest, ...]:
@@ -156,7 +189,7 @@ class Question:
         return [] if most < least else geometric(least, most, SIZES)
 
     def most_records_with(self, releases: int, budget: float | None = None) -> int:
-        """Return how many records can be had beside so many draws; 0 if none can."""
+        """Return how many records ``budget`` leaves beside so many ``releases``; 0 if none."""
         budget = self.budget if budget is None else budget
         if self.n is not None:
             cost = self.cost(self.n, releases)

@@ -167,8 +167,42 @@ def recommend(
 ) -> Recommendation:
     """Return the most powerful plan within the question's limits, or the cheapest good one.
 
-    ``effort`` is how many losses one evaluation of a search may bet on, and a tenth of what the
-    chosen plan may: less is quicker, and every power says its Monte Carlo error.
+    Parameters
+    ----------
+    law
+        What is believed about the mechanism: every power is one under this law.
+    question
+        Which claim is made, which sizes are open, and what they cost.
+    seed
+        Of the simulated targets.
+    repetitions
+        Simulated targets for the power of the chosen plan.
+    effort
+        How many losses one evaluation of a search may bet on, and a tenth of what the chosen plan
+        may: less is quicker, and every power says its Monte Carlo error.
+    progress
+        Called with what is done, how much of it, and of how much.
+
+    Returns
+    -------
+    Recommendation
+        The plan (``chosen``), what else was considered, and why a plan could not succeed
+        (``needs``).
+
+    Raises
+    ------
+    RegistryError
+        Where the law is not more reliable than the target, or nothing limits the records.
+
+    Examples
+    --------
+    >>> from proxyguard import Question, Requirement, assumed_law
+    >>> error = Requirement(name="error", low=0, high=1, limit=0.10, two_valued=True)
+    >>> law = assumed_law([error], margins=[0.04], reliability=0.95)
+    >>> question = Question(reliability_target="0.8", n=1000, releases=60, modes=["direct"])
+    >>> found = recommend(law, question, repetitions=200)
+    >>> found.chosen.way.label, round(found.chosen.power.value, 1)
+    ('direct, sharp', 1.0)
     """
     if not isinstance(law, Law) or not isinstance(question, Question):
         raise RegistryError(f"recommend takes a Law and a Question, got {law!r} and {question!r}")
