@@ -25,6 +25,7 @@ from proxyguard.audit.grant import grant, read_grant
 from proxyguard.audit.home import Home
 from proxyguard.cli.main import app
 from proxyguard.documents.canonical import digest
+from proxyguard.documents.ledger import SealedHeader
 from proxyguard.errors import (
     DigestMismatch,
     KeyMissing,
@@ -630,14 +631,12 @@ def test_a_steward_counts_the_records_before_granting(
     after: Copy, forge: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     audit = after("new")
-    plain = sealed_file.canonical_bytes
 
-    def more_rows(value: Any) -> bytes:
-        told = {**value, "rows": 4000} if isinstance(value, dict) and "wraps" in value else value
-        return plain(told)
+    def more_rows(**header: Any) -> SealedHeader:
+        return SealedHeader(**{**header, "rows": 4000})
 
     with monkeypatch.context() as patch:
-        patch.setattr(sealed_file, "canonical_bytes", more_rows)
+        patch.setattr(sealed_file, "SealedHeader", more_rows)
         audit.seal(steward=SigningKey.load(steward_key(audit)).identity)
     forge.rewrite(audit, sealed=lambda body: body["members"]["target"].update(records=4000))
     audit.register()

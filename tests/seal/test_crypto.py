@@ -24,6 +24,7 @@ from proxyguard.seal.crypto import (
     Passphrase,
     Person,
     Recipient,
+    ScryptCost,
     decrypt,
     encrypt,
     unwrap_any,
@@ -46,7 +47,7 @@ def public(one: Person) -> str:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stretch words less: how long it takes is not what these tests are about."""
-    monkeypatch.setattr(crypto, "SCRYPT", {"n": 2**4, "r": 8, "p": 1})
+    monkeypatch.setattr(crypto, "SCRYPT", ScryptCost(n=2**4, r=8, p=1))
 
 
 HOLDERS: list[tuple[Callable[[], Holder], Callable[[], Holder]]] = [
@@ -65,18 +66,18 @@ def test_what_was_wrapped_opens_for_its_holder_and_not_for_another_of_the_kind(
     wrapped = own().wrap(DATA_KEY)
     assert own().unwrap(wrapped) == DATA_KEY
     assert other().unwrap(wrapped) is None
-    assert DATA_KEY.hex() not in canonical_bytes(wrapped).decode()
+    assert DATA_KEY.hex() not in wrapped.to_bytes().decode()
     # Nonce, salt and one-time key are fresh: nothing of two wraps can be compared.
     again = own().wrap(DATA_KEY)
-    assert again["wrapped"] != wrapped["wrapped"]
-    assert again["nonce"] != wrapped["nonce"]
+    assert again.wrapped != wrapped.wrapped
+    assert again.nonce != wrapped.nonce
 
 
 @pytest.mark.usefixtures("quick")
 def test_no_kind_of_holder_opens_what_was_wrapped_for_another_kind() -> None:
     for i, (own, _) in enumerate(HOLDERS):
         wrapped = own().wrap(DATA_KEY)
-        assert wrapped["kind"] == KINDS[i]
+        assert wrapped.kind == KINDS[i]
         for j, (other, _) in enumerate(HOLDERS):
             assert other().unwrap(wrapped) == (DATA_KEY if i == j else None)
 
@@ -97,9 +98,11 @@ def test_the_right_one_of_several_holders_is_found_and_a_wrong_one_is_told_whom_
 def test_the_words_are_stretched_as_declared() -> None:
     # RFC 7914 asks for N as a power of two; 2**15 with r = 8 takes 32 MiB a guess.
     wrapped = Passphrase("words").wrap(DATA_KEY)
-    assert {name: wrapped[name] for name in ("n", "r", "p")} == {"n": 2**15, "r": 8, "p": 1}
+    assert (wrapped.n, wrapped.r, wrapped.p) == (2**15, 8, 1)
     assert Passphrase("words").unwrap(wrapped) == DATA_KEY
-    assert Passphrase("words").unwrap({**wrapped, "n": 2}) is None  # weaker than we ever wrap
+    assert (
+        Passphrase("words").unwrap(wrapped.model_copy(update={"n": 2})) is None
+    )  # weaker than we ever wrap
 
 
 def test_a_public_key_wraps_for_its_person_and_opens_nothing() -> None:
@@ -112,7 +115,7 @@ def test_a_public_key_wraps_for_its_person_and_opens_nothing() -> None:
         unwrap_any([wrapped], recipient)
     # Named as its recipient, another person still lacks the private key.
     berta = person(2)
-    assert berta.unwrap({**wrapped, "public": public(berta)}) is None
+    assert berta.unwrap(wrapped.model_copy(update={"public": public(berta)})) is None
 
 
 @pytest.mark.parametrize("text", ["zz", "00" * 31, "", "ü" * 64])
@@ -124,11 +127,11 @@ def test_what_is_no_public_key_is_refused_by_name(text: str) -> None:
 def test_a_changed_wrap_opens_for_nobody() -> None:
     wrapped = HOLDER.wrap(DATA_KEY)
     for field in ("nonce", "wrapped"):
-        honest = bytes.fromhex(wrapped[field])
+        honest = bytes.fromhex(getattr(wrapped, field))
         for place in range(len(honest)):
             changed = bytearray(honest)
             changed[place] ^= 1
-            assert HOLDER.unwrap({**wrapped, field: changed.hex()}) is None
+            assert HOLDER.unwrap(wrapped.model_copy(update={field: changed.hex()})) is None
 
 
 @given(st.binary(max_size=64), st.integers(0, 2**20))

@@ -21,7 +21,6 @@ from proxyguard.documents.ledger import (
     Grant,
     GrantedAgain,
     GrantStatement,
-    PersonWrap,
     Sealed,
     SealedMember,
 )
@@ -95,7 +94,7 @@ def grant(
             releases=request.releases,
             targets={name: m.commitment for name, m in sealed.members.items()},
             head=journal.ledger.head,
-            keys={name: PersonWrap(**recipient.wrap(key)) for name, key in unwrapped.items()},
+            keys={name: recipient.wrap(key) for name, key in unwrapped.items()},
             author=author,
             steward=steward.identity,
             again=GrantedAgain(reason=str(again), met=met_words(met)) if met else None,
@@ -216,7 +215,7 @@ def granted_again(statement: GrantStatement | None) -> str | None:
 
 def granted_key(statement: GrantStatement, member: str, author: SigningKey) -> bytes:
     """Return the target's key that the grant holds for the author."""
-    key = Person(author.exchange).unwrap(statement.keys[member].to_dict())
+    key = Person(author.exchange).unwrap(statement.keys[member])
     if key is None:
         raise SealError("the grant's key does not open with its author's key; it was edited")
     return key

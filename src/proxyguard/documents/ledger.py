@@ -477,7 +477,7 @@ class PersonWrap(Document):
     """The target's key, encrypted for its holder."""
 
 
-Wrap = Annotated[KeyFileWrap | PassphraseWrap | PersonWrap, Field(discriminator="kind")]
+Wrapped = KeyFileWrap | PassphraseWrap | PersonWrap
 
 
 class SealedHeader(Document):
@@ -489,7 +489,7 @@ class SealedHeader(Document):
     """Records of the file."""
     chunks: Count
     """Encrypted chunks, the salt among them."""
-    wraps: tuple[Wrap, ...]
+    wraps: tuple[Annotated[Wrapped, Field(discriminator="kind")], ...]
     """The key, for each of its holders."""
 
 

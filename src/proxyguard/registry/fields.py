@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
-from collections.abc import Iterator
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise
 from typing import Annotated
 
@@ -96,14 +96,17 @@ class Described(BaseModel):
         return schema
 
 
-def _described(kind: type[Described]) -> Iterator[tuple[str, str]]:
-    """Yield the fields that a class itself declares, each with the text that stands under it."""
+@cache  # one class is a part of many schemas, and its file is parsed to find it
+def _described(kind: type[Described]) -> list[tuple[str, str]]:
+    """Return the fields that a class itself declares, each with the text that stands under it."""
+    described = []
     (made,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     assert isinstance(made, ast.ClassDef)  # the source of a class
     for field, text in pairwise(made.body):
         match field, text:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(ast.Constant(str(words))):
-                yield name, inspect.cleandoc(words)
+                described.append((name, inspect.cleandoc(words)))
+    return described
 
 
 class DeclarationPart(Described):

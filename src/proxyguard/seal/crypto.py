@@ -1,20 +1,20 @@
-"""Encryption of sealed records: AES-256-GCM under a fresh key, itself wrapped for its holder.
+"""Keys: who signs an audit's steps, and who can read what it seals.
 
-The holder is a key file, a passphrase, or a person's X25519 public key, so that the
+Keys of people come first: Ed25519 to sign, X25519 to receive. Both are made from one secret, so
+that a person has one file to keep, outside the folder; the public identity is the two public
+keys, one after the other.
+
+Then the encryption of sealed records: AES-256-GCM under a fresh key, itself wrapped for its
+holder. The holder is a key file, a passphrase, or a person's X25519 public key, so that the
 authors of an audit need not be able to open its target alone.
-
-Keys of people: Ed25519 to sign, X25519 to receive; made once, kept outside the folder.
-
-Both come from one secret, so that a person has one file to keep. The public identity is
-the two public keys, one after the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from cryptography.exceptions import InvalidSignature, InvalidTag
 from cryptography.hazmat.primitives import hashes, serialization
@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
+from proxyguard.documents.ledger import KeyFileWrap, PassphraseWrap, PersonWrap, Wrapped
 from proxyguard.errors import KeyExists, KeyMissing, SealError
 from proxyguard.seal.storage import random_bytes, read_private, write_once
 
@@ -151,17 +152,27 @@ def exchange_problem(public: bytes) -> str | None:
     return None
 
 
-SCRYPT = {"n": 2**15, "r": 8, "p": 1}
+@dataclass(frozen=True, slots=True)
+class ScryptCost:
+    """What it costs to try one passphrase (RFC 7914)."""
+
+    n: int  # a power of two: rounds, and memory of 128 r n bytes
+    r: int  # block size
+    p: int  # rounds one after the other
+
+
+SCRYPT = ScryptCost(n=2**15, r=8, p=1)
+"""32 MiB of memory for every guess of the words."""
 _ABOUT = b"proxyguard target key"
 
 
 class Holder(Protocol):
     """Who can unwrap a data key."""
 
-    def wrap(self, data_key: bytes) -> dict[str, Any]:
+    def wrap(self, data_key: bytes) -> Wrapped:
         """Return the data key as only this holder can read it."""
 
-    def unwrap(self, wrapped: Mapping[str, Any]) -> bytes | None:
+    def unwrap(self, wrapped: Wrapped) -> bytes | None:
         """Return the data key, or nothing where it was wrapped for somebody else."""
 
 
@@ -175,13 +186,14 @@ class KeyFile:
         if len(self.secret) != 32:
             raise KeyMissing(f"a key has 32 bytes, this one {len(self.secret)}")
 
-    def wrap(self, data_key: bytes) -> dict[str, Any]:
+    def wrap(self, data_key: bytes) -> KeyFileWrap:
         """Wrap under the secret."""
-        return {"kind": "key", **_seal_key(self.secret, data_key)}
+        nonce, wrapped = _seal_key(self.secret, data_key)
+        return KeyFileWrap(kind="key", nonce=nonce, wrapped=wrapped)
 
-    def unwrap(self, wrapped: Mapping[str, Any]) -> bytes | None:
+    def unwrap(self, wrapped: Wrapped) -> bytes | None:
         """Unwrap with the secret."""
-        return _open_key(self.secret, wrapped) if wrapped["kind"] == "key" else None
+        return _open_key(self.secret, wrapped) if isinstance(wrapped, KeyFileWrap) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,24 +202,28 @@ class Passphrase:
 
     words: str
 
-    def wrap(self, data_key: bytes) -> dict[str, Any]:
+    def wrap(self, data_key: bytes) -> PassphraseWrap:
         """Wrap under the stretched words."""
         salt = random_bytes(16)
-        return {
-            "kind": "passphrase",
-            "salt": salt.hex(),
-            **SCRYPT,
-            **_seal_key(self._stretch(salt), data_key),
-        }
+        nonce, wrapped = _seal_key(self._stretch(salt), data_key)
+        return PassphraseWrap(
+            kind="passphrase", salt=salt.hex(), n=SCRYPT.n, r=SCRYPT.r, p=SCRYPT.p,
+            nonce=nonce, wrapped=wrapped,
+        )  # fmt: skip
 
-    def unwrap(self, wrapped: Mapping[str, Any]) -> bytes | None:
+    def unwrap(self, wrapped: Wrapped) -> bytes | None:
         """Unwrap with the stretched words."""
-        if wrapped["kind"] != "passphrase" or {k: wrapped[k] for k in SCRYPT} != SCRYPT:
+        if not isinstance(wrapped, PassphraseWrap):
             return None
-        return _open_key(self._stretch(bytes.fromhex(wrapped["salt"])), wrapped)
+        # The header states the cost, and it may come from anybody: a high one would keep this
+        # machine busy for days, and none that we wrote has a lower one.
+        if ScryptCost(wrapped.n, wrapped.r, wrapped.p) != SCRYPT:
+            return None
+        return _open_key(self._stretch(bytes.fromhex(wrapped.salt)), wrapped)
 
     def _stretch(self, salt: bytes) -> bytes:
-        return Scrypt(salt=salt, length=32, **SCRYPT).derive(self.words.encode())
+        cost = Scrypt(salt=salt, length=32, n=SCRYPT.n, r=SCRYPT.r, p=SCRYPT.p)
+        return cost.derive(self.words.encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,18 +232,20 @@ class Recipient:
 
     public: str
 
-    def wrap(self, data_key: bytes) -> dict[str, Any]:
+    def wrap(self, data_key: bytes) -> PersonWrap:
         """Wrap for the person, with a key agreed upon once."""
         once = X25519PrivateKey.from_private_bytes(random_bytes(32))
         shared = once.exchange(_public(self.public))
-        return {
-            "kind": "person",
-            "public": self.public,
-            "once": once.public_key().public_bytes_raw().hex(),
-            **_seal_key(_derive(shared), data_key),
-        }
+        nonce, wrapped = _seal_key(_derive(shared), data_key)
+        return PersonWrap(
+            kind="person",
+            public=self.public,
+            once=once.public_key().public_bytes_raw().hex(),
+            nonce=nonce,
+            wrapped=wrapped,
+        )
 
-    def unwrap(self, wrapped: Mapping[str, Any]) -> bytes | None:
+    def unwrap(self, wrapped: Wrapped) -> bytes | None:
         """Return nothing: a public key opens nothing."""
         return None
 
@@ -238,31 +256,39 @@ class Person:
 
     private: X25519PrivateKey
 
-    def wrap(self, data_key: bytes) -> dict[str, Any]:
+    def wrap(self, data_key: bytes) -> PersonWrap:
         """Wrap for oneself."""
         return Recipient(self._public).wrap(data_key)
 
-    def unwrap(self, wrapped: Mapping[str, Any]) -> bytes | None:
+    def unwrap(self, wrapped: Wrapped) -> bytes | None:
         """Unwrap what was wrapped for this person."""
-        if wrapped["kind"] != "person" or wrapped["public"] != self._public:
+        if not isinstance(wrapped, PersonWrap) or wrapped.public != self._public:
             return None
-        return _open_key(_derive(self.private.exchange(_public(wrapped["once"]))), wrapped)
+        return _open_key(_derive(self.private.exchange(_public(wrapped.once))), wrapped)
 
     @property
     def _public(self) -> str:
         return self.private.public_key().public_bytes_raw().hex()
 
 
-def unwrap_any(wraps: Sequence[Mapping[str, Any]], holder: Holder) -> bytes:
-    """Return the data key if one of the wraps is for this holder; else say whom it was for."""
+def unwrap_any(wraps: Sequence[Wrapped], holder: Holder) -> bytes:
+    """Return the data key if one of the wraps is for this holder; else say whom it was for.
+
+    Raises
+    ------
+    KeyMissing
+        Where none is: the key is another one, and nothing was lost.
+    SealError
+        Where a wrap was edited into something that no wrapping writes.
+    """
     for wrapped in wraps:
         try:
             key = holder.unwrap(wrapped)
-        except (KeyError, ValueError, TypeError) as error:
+        except ValueError as error:  # a nonce or a salt of a length that its cipher refuses
             raise SealError(f"a wrapped key is not in its form; it was edited: {error}") from error
         if key is not None:
             return key
-    kinds = ", ".join(sorted({str(w["kind"]) for w in wraps}))
+    kinds = ", ".join(sorted({wrapped.kind for wrapped in wraps}))
     raise KeyMissing(
         f"this key does not open the target, which was sealed for another holder ({kinds}); "
         "name the right key, and nothing is lost"
@@ -284,18 +310,18 @@ def decrypt(key: bytes, index: int, cipher: bytes, about: bytes, name: str) -> b
         ) from None
 
 
-def _seal_key(secret: bytes, data_key: bytes) -> dict[str, str]:
+def _seal_key(secret: bytes, data_key: bytes) -> tuple[str, str]:
+    """Return a fresh nonce and the data key encrypted with it, in hexadecimal digits."""
     nonce = random_bytes(12)
-    return {
-        "nonce": nonce.hex(),
-        "wrapped": AESGCM(secret).encrypt(nonce, data_key, _ABOUT).hex(),
-    }
+    return nonce.hex(), AESGCM(secret).encrypt(nonce, data_key, _ABOUT).hex()
 
 
-def _open_key(secret: bytes, wrapped: Mapping[str, Any]) -> bytes | None:
+def _open_key(secret: bytes, wrapped: Wrapped) -> bytes | None:
+    """Return the data key, or nothing where another secret wrapped it or a byte was changed."""
     try:
-        nonce, cipher = bytes.fromhex(wrapped["nonce"]), bytes.fromhex(wrapped["wrapped"])
-        return AESGCM(secret).decrypt(nonce, cipher, _ABOUT)
+        return AESGCM(secret).decrypt(
+            bytes.fromhex(wrapped.nonce), bytes.fromhex(wrapped.wrapped), _ABOUT
+        )
     except InvalidTag:
         return None
 

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from proxyguard.documents.canonical import canonical_bytes
 from proxyguard.documents.document import FORMAT
 from proxyguard.documents.ledger import SealedHeader
 from proxyguard.errors import DigestMismatch, SealError
@@ -58,14 +57,12 @@ def seal_table(table: pa.Table, holders: Sequence[Holder], *, rows: int = ROWS) 
     """Encrypt a table, in the order of its rows, for these holders."""
     key, salt = random_bytes(32), random_bytes(32)
     plain = [salt, *_chunks(table, rows)]
-    header = canonical_bytes(
-        {
-            "format": FORMAT,
-            "rows": table.num_rows,
-            "chunks": len(plain),
-            "wraps": [holder.wrap(key) for holder in holders],
-        }
-    )
+    header = SealedHeader(
+        format=FORMAT,
+        rows=table.num_rows,
+        chunks=len(plain),
+        wraps=tuple(holder.wrap(key) for holder in holders),
+    ).to_bytes()
     sink = io.BytesIO()
     sink.write(header + b"\n")
     for index, chunk in enumerate(plain):
@@ -96,7 +93,7 @@ class SealedFile:
 
     def unwrap(self, holder: Holder) -> bytes:
         """Return the data key for its holder."""
-        return unwrap_any([wrap.to_dict() for wrap in self.header.wraps], holder)
+        return unwrap_any(self.header.wraps, holder)
 
     def salt(self, key: bytes) -> bytes:
         """Return the salt."""
