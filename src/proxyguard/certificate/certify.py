@@ -92,10 +92,26 @@ def certify(
         The registered choices of `Claim`: ``reliability_target``, ``alpha``, ``beta``,
         ``mode``, ``bound``, ``test``, ``threshold``, ``family`` and the rest.
 
+    Returns
+    -------
+    Certificate or FamilyCertificate
+        The verdict on the mechanism; of a mapping, one for each under a common budget.
+
+    Raises
+    ------
+    RegistryError
+        Where a choice is none that there is.
+    UnsupportedDesign
+        Where no theorem covers the choices on this design: before any loss is read.
+    LossError
+        Where losses leave their bounds or disagree with their declaration; nothing is clipped.
+
     Guarantee
     ---------
     That of the certificate which the mode names; each bound says what it rests on.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> losses = np.random.default_rng(1).random((40, 2000, 1)) < 0.05
     >>> error = Requirement(name="error", low=0, high=1, limit=0.10, two_valued=True)
@@ -170,6 +186,27 @@ def supports(
 
     Walks the very checks of `certify`, before anything is drawn or read.
 
+    Parameters
+    ----------
+    requirements
+        What a release must satisfy.
+    design
+        How the target is sampled; iid unless said otherwise.
+    **choices
+        As `certify` takes them.
+
+    Returns
+    -------
+    list of str
+        Every reason, each a sentence.
+
+    Raises
+    ------
+    RegistryError
+        Where a choice is none that there is.
+
+    Examples
+    --------
     >>> error = Requirement(name="error", low=0, high=1, limit=0.10)
     >>> supports([error], reliability_target=0.8, test="binomial")
     ["binomial needs losses declared two_valued, and 'error' is not"]

@@ -30,9 +30,46 @@ if TYPE_CHECKING:
 class Certificate(ShownAsPage):
     """The verdict on one mechanism, with all that a reader needs to follow it.
 
-    ``reliability_lower`` and ``reliability_upper`` are one-sided bounds with separate
-    budgets. In a family certified for decisions they are ``eta_0`` where the decision
+    `certify` makes it. ``reliability_lower`` and ``reliability_upper`` are one-sided bounds with
+    separate budgets. In a family certified for decisions they are ``eta_0`` where the decision
     says so and trivial elsewhere, because nothing more is certified there.
+
+    Attributes
+    ----------
+    mechanism
+        Its name.
+    decision
+        Validated, unresolved or violation.
+    claim
+        What was claimed, and at which levels.
+    evidence
+        All that the decision looked at: statistics and p-values of every release.
+    lower, upper
+        The bounds of the two directions with the counts and budgets behind them; no ``upper``
+        where there is no violation direction.
+    n_mechanisms
+        How many mechanisms share the budgets.
+    certified
+        Whether the bounds are certified, or the decisions alone.
+    adjusted_pvalue
+        Holm's over the family, where that decided.
+    count
+        How many of any releases that one picks are valid, where the mode says so.
+    seed_given
+        Whether the caller gave the seed.
+    notes
+        What there is to say about levels and thresholds.
+    basis
+        Who stands for the order of choices and losses.
+
+    Examples
+    --------
+    >>> from proxyguard import Requirement, certify
+    >>> error = Requirement(name="error", low=0, high=1, limit=0.10, two_valued=True)
+    >>> certificate = certify(np.zeros((40, 300, 1)), [error], reliability_target=0.8)
+    >>> print(certificate.sentence)
+    With 95 % confidence, at least 91.8 % of future releases of this mechanism meet the requirement
+    'error' on the registered target.
     """
 
     mechanism: str
@@ -129,7 +166,24 @@ class Certificate(ShownAsPage):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FamilyCertificate(ShownAsPage, Mapping[str, Certificate]):
-    """Certificates of several mechanisms under one registered family budget."""
+    """Certificates of several mechanisms under one registered family budget.
+
+    `certify` makes it of a mapping; it is one itself, of names to certificates.
+
+    Attributes
+    ----------
+    members
+        The certificate of each mechanism.
+
+    Examples
+    --------
+    >>> from proxyguard import Requirement, certify
+    >>> error = Requirement(name="error", low=0, high=1, limit=0.10, two_valued=True)
+    >>> losses = {"good": np.zeros((60, 300, 1)), "bad": np.ones((60, 300, 1))}
+    >>> family = certify(losses, [error], reliability_target=0.8)
+    >>> {name: str(decision) for name, decision in family.decisions.items()}
+    {'good': 'validated', 'bad': 'violation'}
+    """
 
     members: Mapping[str, Certificate]
 

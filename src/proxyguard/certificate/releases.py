@@ -134,7 +134,25 @@ def _decision(validated: bool, violated: bool) -> Decision:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NamedReleases:
-    """One member of a family of named releases, with its own target and requirements."""
+    """One member of a family of named releases, with its own target and requirements.
+
+    Parameters
+    ----------
+    losses
+        Of its releases on its target, as `certify` takes them.
+    requirements
+        What its releases must satisfy.
+    design
+        How its target was sampled; iid unless said otherwise.
+    records
+        What is known of its records, where the losses are a plain array.
+
+    Examples
+    --------
+    >>> error = Requirement(name="error", low=0, high=1, limit=0.10)
+    >>> NamedReleases(np.zeros((1, 300, 1)), [error]).design
+    Iid(with_replacement=False)
+    """
 
     losses: AnyLosses
     requirements: Sequence[Requirement]
@@ -144,7 +162,32 @@ class NamedReleases:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReleaseCertificate(ShownAsPage):
-    """Verdicts on named releases: no mechanism, no reliability (Theorem 4)."""
+    """Verdicts on named releases: no mechanism, no reliability (Theorem 4).
+
+    `certify_releases` makes it.
+
+    Attributes
+    ----------
+    verdicts
+        One for each release, in the order of the members.
+    claim
+        The levels at which they were decided.
+    evidence
+        By member, all that the verdicts looked at.
+    seed
+        Of the orders and uniforms of the tests.
+    seed_given
+        Whether the caller gave that seed.
+    basis
+        Who stands for the order of choices and losses.
+
+    Examples
+    --------
+    >>> error = Requirement(name="error", low=0, high=1, limit=0.10, two_valued=True)
+    >>> made = certify_releases({"site": NamedReleases(np.zeros((2, 300, 1)), [error])})
+    >>> [verdict.name for verdict in made.verdicts]
+    ['site/0', 'site/1']
+    """
 
     verdicts: tuple[NamedVerdict, ...]
     claim: Claim
@@ -198,10 +241,40 @@ def certify_releases(
 ) -> ReleaseCertificate:
     """Certify named releases under one Holm family, each member on its own target.
 
+    Parameters
+    ----------
+    members
+        By name, the releases of each with their own target and requirements.
+    seed
+        Of the random order and the uniforms of tests that have them; drawn afresh unless given.
+    **choices
+        Those of `Claim` that make sense without a mechanism: ``alpha``, ``beta``, ``test``.
+
+    Returns
+    -------
+    ReleaseCertificate
+        A verdict on each release.
+
+    Raises
+    ------
+    RegistryError
+        Where a member or a choice is none.
+    UnsupportedDesign
+        Where no theorem covers a test on its member's design.
+    LossError
+        Where losses leave their bounds or disagree with their declaration.
+
     Guarantee
     ---------
     Paper Theorem 4: with probability at least ``1 - alpha`` every validated release meets
     all its requirements on its registered target, under any dependence.
+
+    Examples
+    --------
+    >>> error = Requirement(name="error", low=0, high=1, limit=0.10, two_valued=True)
+    >>> few, many = (NamedReleases(np.zeros((1, n, 1)), [error]) for n in (10, 300))
+    >>> certify_releases({"few records": few, "many records": many}).validated
+    ('many records/0',)
     """
     mode = choices.setdefault("mode", NO_MECHANISM)
     if about_mechanism(mode):

@@ -55,12 +55,37 @@ if TYPE_CHECKING:
 class SequentialPlan:
     """What a sequential audit registers before its first draw.
 
-    ``kappa`` is the ceiling of the registered score, `FavorableScore.threshold`.
-    ``looks`` are the numbers of draws at which the scores may be looked at; the last is
-    the largest number of draws.
-    ``levels`` are further reliabilities to be tested along with the target, increasing:
-    the reported bound is the largest of them that is crossed together with all below it.
-    ``futility`` stops when no later look can cross; stopping early never costs coverage.
+    Parameters
+    ----------
+    looks
+        The numbers of draws at which the scores may be looked at; the last is the largest number
+        of draws.
+    reliability_target
+        ``eta_0``, which the reliability is to be shown to exceed.
+    kappa
+        The ceiling of the registered score, `FavorableScore.threshold`.
+    alpha
+        The error over all looks together.
+    bound
+        ``sharp``, or ``rescaled``.
+    target_share
+        ``alpha_Z/alpha`` of the rescaled form.
+    levels
+        Further reliabilities to be tested along with the target, increasing: the reported bound is
+        the largest of them that is crossed together with all below it.
+    futility
+        Stop when no later look can cross; stopping early never costs coverage.
+
+    Raises
+    ------
+    RegistryError
+        Where looks or levels do not increase, or a level is none.
+
+    Examples
+    --------
+    >>> plan = SequentialPlan(looks=(20, 40), reliability_target=0.8, kappa=0.01)
+    >>> str(plan.budget.total)
+    '1/20'
     """
 
     looks: tuple[int, ...]
@@ -122,10 +147,37 @@ class FavorableScore:
     target: they stay the same for every release that this object scores, and a release
     scored on other records is refused.
 
+    Parameters
+    ----------
+    requirements
+        What a release must satisfy.
+    threshold
+        The level at which a release p-value scores.
+    design
+        How the target was sampled; iid unless said otherwise.
+    test
+        The component test of every requirement; by declaration unless given.
+    seed
+        Of the order of the records and the uniforms; drawn afresh unless given.
+
+    Raises
+    ------
+    RegistryError
+        Where the threshold is no level.
+    UnsupportedDesign
+        Where no theorem covers the test on this design.
+
     Guarantee
     ---------
     Theory section 2: an invalid release scores with probability at most ``threshold``,
     which is the plan's ``kappa``.
+
+    Examples
+    --------
+    >>> error = Requirement(name="error", low=0, high=1, limit=0.10, two_valued=True)
+    >>> score = FavorableScore([error], threshold="0.01")
+    >>> score(np.zeros((2, 300, 1)))
+    array([ True,  True])
     """
 
     def __init__(
@@ -184,12 +236,31 @@ class SequentialAudit(Shown):
     Each release must be committed before it is scored, and nothing about scores or target
     may reach the generator.
 
+    Parameters
+    ----------
+    plan
+        What was registered.
+    score
+        What `add_losses` scores releases by; whoever adds scores needs none.
+
+    Raises
+    ------
+    RegistryError
+        Where the score's ceiling is above the plan's ``kappa``.
+
     Guarantee
     ---------
     Theory section 5: with probability at least ``1 - alpha`` the reported bound never
     exceeds the reliability, at any look. *Sharp*: the boundary's crossing chance at the
     worst law of the shared target is at most ``alpha``. *Rescaled*: a time-uniform limit
     for the score rate at ``alpha_Q`` and Markov's allowance at ``alpha_Z``.
+
+    Examples
+    --------
+    >>> plan = SequentialPlan(looks=(20, 40), reliability_target=0.8, kappa=0.01)
+    >>> audit = SequentialAudit(plan)
+    >>> print(audit.add([True] * 20))
+    validated
     """
 
     def __init__(self, plan: SequentialPlan, score: FavorableScore | None = None) -> None:
@@ -222,7 +293,23 @@ class SequentialAudit(Shown):
         return f"theory section 5, {self.plan.bound.value} form"
 
     def add(self, favorable: ArrayLike | bool) -> Decision:
-        """Record the next scores, in the order of the draws, and return the decision so far."""
+        """Record the next scores, in the order of the draws, and return the decision so far.
+
+        Parameters
+        ----------
+        favorable
+            A truth value for each draw.
+
+        Returns
+        -------
+        Decision
+            Validated, or unresolved so far.
+
+        Raises
+        ------
+        RegistryError
+            Where these are no truth values, or more draws than were registered.
+        """
         try:
             scores: NDArray[np.bool_] = np.atleast_1d(np.asarray(favorable))
         except ValueError as error:
@@ -241,7 +328,25 @@ class SequentialAudit(Shown):
         return self.decision
 
     def add_losses(self, losses: ArrayLike | LossArray) -> Decision:
-        """Score the next releases, (R, n, J), by the registered score and record the result."""
+        """Score the next releases by the registered score and record the result.
+
+        Parameters
+        ----------
+        losses
+            Releases x records x requirements, on the one target.
+
+        Returns
+        -------
+        Decision
+            Validated, or unresolved so far.
+
+        Raises
+        ------
+        RegistryError
+            Where the audit has no score.
+        LossMismatch
+            Where releases were scored on other records than the first ones.
+        """
         if self._score is None:
             raise RegistryError("this audit has no score: give it one, or add scores yourself")
         return self.add(self._score(losses))
@@ -344,12 +449,37 @@ class Round:
 class CandidateStream(Shown):
     """An open-ended search that may look at every earlier verdict.
 
+    Parameters
+    ----------
+    requirements
+        What every candidate must satisfy.
+    alpha
+        The error over all rounds that there will ever be.
+    design
+        How every batch was sampled; iid unless said otherwise.
+    test
+        The component test of every requirement; by declaration unless given.
+    seed
+        Of the random orders and uniforms of all rounds; drawn afresh unless given.
+
+    Raises
+    ------
+    UnsupportedDesign
+        Where batches are not independent of each other, or no theorem covers the test.
+
     Guarantee
     ---------
     Paper Proposition 19: the chance that an invalid candidate is ever validated is at
     most ``alpha``, however each candidate depends on earlier rounds, because every round
     is judged on records that no earlier round has seen. A record that comes back is
     refused.
+
+    Examples
+    --------
+    >>> error = Requirement(name="error", low=0, high=1, limit=0.10, two_valued=True)
+    >>> search = CandidateStream([error])
+    >>> print(search.submit(np.zeros((300, 1)), Records(ids=np.arange(300))).decision)
+    validated
     """
 
     def __init__(
@@ -418,7 +548,27 @@ class CandidateStream(Shown):
         return self._requirements
 
     def submit(self, losses: ArrayLike, records: Records) -> Round:
-        """Judge the next candidate by its losses, (records, requirements), on a fresh batch."""
+        """Judge the next candidate on a fresh batch.
+
+        Parameters
+        ----------
+        losses
+            Of the candidate: records x requirements.
+        records
+            Those of the batch, with their ids.
+
+        Returns
+        -------
+        Round
+            The verdict, with its p-value and the level of the round.
+
+        Raises
+        ------
+        TargetReused
+            Where a record or a cluster was seen in an earlier round.
+        LossMismatch
+            Where the records have no ids, or there are several candidates.
+        """
         if not isinstance(records, Records):
             raise LossMismatch(f"a round needs Records with the ids of its batch, got {records!r}")
         values = as_array(losses)
