@@ -211,10 +211,38 @@ def kept_words(folder: AuditFolder) -> str:
 class Audit:
     """One audit folder and the steps that lead from a declaration to a certificate.
 
+    Parameters
+    ----------
+    folder
+        Where the audit lies, or will: what is given to others.
+    home
+        Where keys and the lineage store lie, never in the folder; the user's own unless given.
+    data
+        Folders in which the tables of the declaration are looked for, before
+        ``$PROXYGUARD_DATA`` and the folder that the audit lies in.
+    workers
+        How many processes draw and fit; as many as there are processors unless given.
+    progress
+        Called with what is done, how much of it, and of how much.
+
+    Raises
+    ------
+    RegistryError
+        Where an argument is none.
+
     Guarantee
     ---------
     The order of the steps is the ledger's: a step that comes too early or twice raises
     `StageError` and changes nothing. A kill at any instant loses nothing that was recorded.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as work:
+    ...     audit = Audit(f"{work}/audit", home=f"{work}/home")
+    ...     written = audit.init()
+    ...     print(written.name, audit.status().next)
+    audit.toml seal
     """
 
     def __init__(
@@ -246,7 +274,23 @@ class Audit:
         )
 
     def init(self, declaration: str | None = None) -> Path:
-        """Make the folder with a declaration to fill in, and the signing key if there is none."""
+        """Make the folder with a declaration to fill in, and the signing key if there is none.
+
+        Parameters
+        ----------
+        declaration
+            The text of `audit.toml`; a template unless given.
+
+        Returns
+        -------
+        Path
+            Of the declaration.
+
+        Raises
+        ------
+        RegistryError
+            Where there is one already.
+        """
         self.folder.path.mkdir(parents=True, exist_ok=True)
         place = self.folder / DECLARATION
         with exclusive(self.folder.path):
@@ -261,17 +305,69 @@ class Audit:
         return check(self.place)
 
     def seal(self, *, passphrase: str | None = None, steward: str | None = None) -> Sealing:
-        """Set the target aside and encrypt it."""
+        """Set the target aside and encrypt it.
+
+        Parameters
+        ----------
+        passphrase
+            Protects the target's key on this machine.
+        steward
+            The identity of a second person, without whom the target cannot be opened.
+
+        Returns
+        -------
+        Sealing
+            What was recorded of the sealed target.
+
+        Raises
+        ------
+        RegistryError
+            Where the declaration cannot be honoured.
+        StageError
+            Where it is sealed already.
+        """
         keeper = Keeper(passphrase=passphrase, steward=steward)
         return sealing.seal(self.folder, self.home, self.place.data, keeper, software_versions())
 
     def register(self) -> Registration:
-        """Resolve every rule and freeze the claim."""
+        """Resolve every rule on development data and freeze the claim.
+
+        Returns
+        -------
+        Registration
+            The limits and roles that the rules gave.
+
+        Raises
+        ------
+        RegistryError
+            Where what was sealed is no longer declared alike, or a rule cannot be honoured.
+        StageError
+            Where nothing is sealed, or the claim is registered.
+        """
         registering.register(self.place, self.home, software_versions())
         return Registration.of(self.folder)
 
     def amend(self, reason: str, exclude: Sequence[tuple[str, int]] = ()) -> Registration:
-        """Register `audit.toml` as it stands now, before any outcome is seen."""
+        """Register `audit.toml` as it stands now, before any outcome is seen.
+
+        Parameters
+        ----------
+        reason
+            Why; it stands in the certificate.
+        exclude
+            Mechanism and seed of every draw that is taken out of the claim; it is kept as
+            descriptive, and what is not listed counts again.
+
+        Returns
+        -------
+        Registration
+            The limits and roles that the rules gave.
+
+        Raises
+        ------
+        StageError
+            Where the target was opened already, or nothing is registered.
+        """
         amending.amend(
             self.place, self.home, software_versions(), reason=reason, exclude=tuple(exclude)
         )
@@ -280,16 +376,46 @@ class Audit:
     def draw(self, again: Sequence[tuple[str | None, int]] = ()) -> FrozenReleases:
         """Draw every registered release and freeze them.
 
-        ``again`` are seeds, each with its mechanism or None for all, whose draws wait already
-        and are dropped and made again; the record says so.
+        Parameters
+        ----------
+        again
+            Seeds, each with its mechanism or None for all, whose draws wait already and are dropped
+            and made again; the record says so.
+
+        Returns
+        -------
+        FrozenReleases
+            What was drawn, and which draws failed.
+
+        Raises
+        ------
+        DrawError
+            Where draws could not be made; those that were are kept.
+        StageError
+            Where nothing is registered.
         """
         return FrozenReleases(manifest=drawing.draw(self.place, self.home, again))
 
     def grant(self, steward_key: Path | str, *, again: str | None = None) -> GrantStatement:
         """Release the target's key for what is registered and frozen now: the steward's step.
 
-        Records that were granted before are refused, unless ``again`` says why not; the
-        certificate repeats that, and has no guarantee.
+        Parameters
+        ----------
+        steward_key
+            The file with the steward's own key.
+        again
+            Why records that were granted before are granted once more; the certificate repeats it,
+            and has no guarantee. Without it they are refused.
+
+        Returns
+        -------
+        GrantStatement
+            What was granted.
+
+        Raises
+        ------
+        SealError
+            Where the folder is broken, or the key is not the steward's.
         """
         return granting.grant(self.folder, Path(steward_key), self.home.lineage, again)
 
@@ -303,8 +429,28 @@ class Audit:
     ) -> SealedCertificate | None:
         """Open the target, score, certify; return the certificate.
 
-        ``most`` stops a sequential audit after so many further draws, with nothing to
-        return unless it was decided.
+        Parameters
+        ----------
+        key_file
+            The target's key, where it is not in the home.
+        passphrase
+            Of the target's key, where it has one.
+        write_records
+            Write the losses of single records, encrypted, into the folder.
+        most
+            Stops a sequential audit after so many further draws.
+
+        Returns
+        -------
+        SealedCertificate or None
+            None where a sequential audit was stopped by ``most`` and is not decided.
+
+        Raises
+        ------
+        StageError
+            Where a step before it is missing, or the target was opened already.
+        KeyMissing
+            Where the target's key is not here.
         """
         if self.journal().ledger.schedule is Schedule.SEQUENTIAL:
             if not self._sequential(key_file, passphrase).run(most):
@@ -327,18 +473,52 @@ class Audit:
         key_file: Path | str | None = None,
         passphrase: str | None = None,
     ) -> JudgedCandidate:
-        """Judge the next candidate of a stream."""
+        """Judge the next candidate of a stream.
+
+        Parameters
+        ----------
+        candidate
+            The file with the candidate.
+        key_file
+            The target's key, where it is not in the home.
+        passphrase
+            Of the target's key, where it has one.
+
+        Returns
+        -------
+        JudgedCandidate
+            The verdict of this round.
+        """
         return self._sequential(key_file, passphrase).submit(Path(candidate))
 
     def close(
         self, *, key_file: Path | str | None = None, passphrase: str | None = None
     ) -> SealedCertificate:
-        """End a stream and certify its rounds."""
+        """End a stream and certify its rounds.
+
+        Parameters
+        ----------
+        key_file
+            The target's key, where it is not in the home.
+        passphrase
+            Of the target's key, where it has one.
+
+        Returns
+        -------
+        SealedCertificate
+            The verdicts of all rounds.
+        """
         self._sequential(key_file, passphrase).close()
         return self.certificate()
 
     def deviate(self, reason: str) -> None:
-        """Record, after opening, that something was not done as registered."""
+        """Record, after opening, that something was not done as registered.
+
+        Parameters
+        ----------
+        reason
+            What, and why; it stands in the report, and verify repeats it.
+        """
         deviate(self.folder, self.home, reason)
         self._rewrite_report()
 
@@ -353,8 +533,23 @@ class Audit:
         """Add a corrective certificate under a changed sampling design, once.
 
         Its test is the registered one where that covers the design, and the default for it
-        otherwise. It has no confidence level of its own: the design was chosen after opening. A
-        second one is recorded as a deviation, and what is returned then has no verdict.
+        otherwise. It has no confidence level of its own: the design was chosen after opening.
+
+        Parameters
+        ----------
+        reason
+            Why the registered design was not the right one.
+        design
+            The design that is.
+        key_file
+            The target's key, where it is not in the home.
+        passphrase
+            Of the target's key, where it has one.
+
+        Returns
+        -------
+        CorrectiveCertificate
+            Without a verdict where it is the second one, which is recorded as a deviation.
         """
         opener = Opener(self.place, self.home, key_file=_path(key_file), passphrase=passphrase)
         corrected = correct(self.folder, self.home, reason, design, opener)
@@ -366,8 +561,9 @@ class Audit:
 
         Returns
         -------
-        The identities before and after. The old key is kept in the home's ``retired/``,
-        because what was encrypted for it opens with it alone.
+        Handover
+            The identities before and after. The old key is kept in the home's ``retired/``,
+            because what was encrypted for it opens with it alone.
         """
         handed = rotate_key(self.folder, self.home)
         self._rewrite_report()
@@ -381,8 +577,16 @@ class Audit:
     def figures(self, *, scheme: str = "light") -> dict[str, list[Figure]]:
         """Return the report's pictures as matplotlib figures; needs the [plots] extra.
 
-        By what they are about: ``audit.figures()["verdicts"][0].savefig("verdict.pdf")``. The
-        other keys are the mechanisms and ``"error budget"``; ``scheme`` is light or dark.
+        Parameters
+        ----------
+        scheme
+            ``light`` or ``dark``.
+
+        Returns
+        -------
+        dict of str to list of Figure
+            By what they are about: ``audit.figures()["verdicts"][0].savefig("verdict.pdf")``. The
+            other keys are the mechanisms and ``"error budget"``.
         """
         return figures_of(self.folder, self.journal(), scheme)
 
@@ -405,14 +609,33 @@ class Audit:
     ) -> Verification:
         """Check the folder offline; with the target's key, compute the losses again too.
 
-        That key is the author's, or the steward's own (``steward_key``). Stored models may
-        contain our own types and those of ``trust``, whatever the folder says. Code that the
-        folder names is run with ``run_named_code`` only, in a process without keys; what would
-        need it is in ``not_checked`` otherwise. ``redraw`` draws so many registered seeds again,
-        chosen at random, fits their models again from the stored releases, and compares what
-        they give with what was stored. Named code and redraws are ended after ``timeout`` seconds
-        each, and then are not checked either. ``head`` is the ledger's head as it was noted
-        before: one that is no longer in it is a finding.
+        Parameters
+        ----------
+        with_target
+            Open the target again and compute the losses.
+        key_file
+            The target's key, where it is not in the home.
+        passphrase
+            Of the target's key, where it has one.
+        steward_key
+            The steward's own key, in place of the author's.
+        trust
+            Types that stored models may contain beside our own, whatever the folder says.
+        run_named_code
+            Run code that the folder names, in a process without keys; what would need it is in
+            ``not_checked`` otherwise.
+        redraw
+            Draw so many registered seeds again, chosen at random, fit their models again from the
+            stored releases, and compare what they give with what was stored.
+        timeout
+            Seconds after which named code and redraws are each ended, and then are not checked.
+        head
+            The ledger's head as it was noted before: one that is no longer in it is a finding.
+
+        Returns
+        -------
+        Verification
+            What does not hold, and what was not checked.
         """
         opener: Opener | None = None
         if with_target:
@@ -436,7 +659,20 @@ class Audit:
     def run(
         self, *, key_file: Path | str | None = None, passphrase: str | None = None
     ) -> SealedCertificate | None:
-        """Do all remaining steps."""
+        """Do all remaining steps.
+
+        Parameters
+        ----------
+        key_file
+            The target's key, where it is not in the home.
+        passphrase
+            Of the target's key, where it has one.
+
+        Returns
+        -------
+        SealedCertificate or None
+            As `open`.
+        """
         ledger = self.journal().ledger
         if not ledger.has(Stage.SEALED):
             self.seal(passphrase=passphrase)
@@ -457,8 +693,16 @@ class Audit:
     def picks(self) -> dict[str, ValidCount]:
         """Return, for each mechanism, how many of any releases that one picks are valid.
 
-        ``audit.picks()["bootstrap"].of(["100", "101"])`` is the number that the report shows
-        for these two, and holds with the registered confidence for every choice at once.
+        Returns
+        -------
+        dict of str to ValidCount
+            ``audit.picks()["bootstrap"].of(["100", "101"])`` is the number that the report shows
+            for these two, and holds with the registered confidence for every choice at once.
+
+        Raises
+        ------
+        RegistryError
+            Where no budget was registered for picks.
         """
         return self.certificate().picks()
 

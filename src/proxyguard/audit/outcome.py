@@ -187,17 +187,29 @@ class CorrectiveCertificate:
 class SealedCertificate:
     """The signed certificate of a sealed audit.
 
+    `Audit.open` gives it, and `Audit.certificate` again. Evidence and page are read from the
+    audit's folder when they are asked for, and refused where they are no longer those that were
+    certified.
+
+    Attributes
+    ----------
+    predicate
+        What it says, as it was signed.
+    signer
+        The identity of the key that signed it.
+    subjects
+        Digests of the files that it is about.
+    folder
+        Where it was read.
+
     Examples
     --------
-    ``audit.open()`` gives it, and ``audit.certificate()`` again: ::
+    ::
 
         certificate = audit.certificate()
         certificate.decisions                       # {"bootstrap": Decision.VALIDATED}
         certificate.verdicts[0].reliability_lower   # 0.83
         certificate.to_frame()                      # one row for each release and requirement
-
-    What it says is in ``predicate``. Evidence and page are read from the audit's folder when
-    they are asked for, and refused where they are no longer those that were certified.
     """
 
     predicate: Predicate
