@@ -221,6 +221,13 @@ class SealedCertificate:
     def of(cls, folder: AuditFolder, journal: Journal) -> SealedCertificate:
         """Return the certificate that a ledger records.
 
+        Parameters
+        ----------
+        folder
+            The audit's folder.
+        journal
+            The ledger as it stands there.
+
         Raises
         ------
         StageError

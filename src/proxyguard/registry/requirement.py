@@ -249,7 +249,7 @@ class Requirement:
         return float((value - low) / (high - low))
 
     def from_unit(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the value on the registered scale."""
+        """Return ``values`` of the unit scale on the registered scale."""
         return self.low + values * self.width
 
 
