@@ -28,7 +28,7 @@ from proxyguard.audit.folder import (
     sign_statement,
 )
 from proxyguard.audit.open import predicate_of, subjects_of
-from proxyguard.audit.report import write_report
+from proxyguard.audit.outcome import write_report
 from proxyguard.audit.sequential import sequential_predicate
 from proxyguard.documents.canonical import canonical_bytes, digest
 from proxyguard.documents.evidence import Evidence, GroupEvidence

@@ -15,8 +15,7 @@ import pytest
 
 from proxyguard.audit import home as home_module
 from proxyguard.audit.audit import Audit
-from proxyguard.audit.home import Home, load_key_file
-from proxyguard.audit.stated import examine
+from proxyguard.audit.home import Home, examine, load_key_file
 from proxyguard.audit.verify import Verification, step
 from proxyguard.cli.show import Exit, exit_code
 from proxyguard.errors import DiskError, KeyMissing, StoodOpen, Unprotected

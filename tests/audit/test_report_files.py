@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import ADVICE, REPORTS
-from proxyguard.audit.report import write_comparison
+from proxyguard.audit.outcome import write_comparison
 from proxyguard.cli.main import app
 from proxyguard.errors import RegistryError, SealError
 from proxyguard.seal.ledger import Stage
@@ -149,7 +149,7 @@ def test_the_advice_is_recorded_and_never_searched_for_again(
     assert ADVICE in done.body.to_dict()["files"]
     before = {name: (chosen.folder / name).read_bytes() for name in REPORTS}
     monkeypatch.setattr("proxyguard.report.advice.recommend", None)  # would raise if it were called
-    monkeypatch.setattr("proxyguard.audit.report.advise", None)
+    monkeypatch.setattr("proxyguard.audit.outcome.advise", None)
     assert chosen.status().verdicts[0].advice
     chosen.report()
     assert {name: (chosen.folder / name).read_bytes() for name in REPORTS} == before

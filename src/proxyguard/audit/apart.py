@@ -50,9 +50,8 @@ from proxyguard.audit.folder import (
     RELEASES,
     REPORTS,
     AuditFolder,
-    DataFolders,
 )
-from proxyguard.audit.home import Home, default_home
+from proxyguard.audit.home import DataFolders, Home, default_home
 from proxyguard.audit.jobs import fit_job
 from proxyguard.audit.open import Opener
 from proxyguard.audit.register import describe_mechanism

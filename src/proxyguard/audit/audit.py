@@ -26,9 +26,16 @@ from proxyguard.audit.folder import (
     PENDING,
     REPORTS,
     AuditFolder,
-    DataFolders,
 )
-from proxyguard.audit.home import Handover, Home, default_home, processors, rotate_key
+from proxyguard.audit.home import (
+    DataFolders,
+    Handover,
+    Home,
+    default_home,
+    processors,
+    rotate_key,
+    software_versions,
+)
 from proxyguard.audit.open import Opener
 from proxyguard.audit.outcome import (
     CorrectiveCertificate,
@@ -37,11 +44,11 @@ from proxyguard.audit.outcome import (
     Registration,
     SealedCertificate,
     Sealing,
+    figures_of,
+    write_report,
 )
-from proxyguard.audit.report import figures_of, write_report
 from proxyguard.audit.seal import Keeper
 from proxyguard.audit.sequential import SequentialOpener
-from proxyguard.audit.stated import software_versions
 from proxyguard.audit.verify import TIMEOUT, Scope, Verification, verify
 from proxyguard.documents.ledger import DesignText, Deviated, GrantStatement, Sealed
 from proxyguard.errors import RegistryError, SealError
@@ -114,7 +121,7 @@ def status_of(folder: AuditFolder) -> Status:
     sealed = ledger.find(Sealed)
     report: Report | None = None
     if ledger.has(Stage.CERTIFIED) and all(folder.has(n) for n in (CERTIFICATE, EVIDENCE)):
-        from proxyguard.audit.report import report_of
+        from proxyguard.audit.outcome import report_of
 
         report = report_of(folder, journal)
     no_grant = _why_no_grant(folder, journal)

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from proxyguard.adapters.library import Library, best_threshold
-from proxyguard.audit.folder import AuditFolder, DataFolders
+from proxyguard.audit.folder import AuditFolder
+from proxyguard.audit.home import DataFolders
 from proxyguard.audit.jobs import WORKER, Descriptions, draw_job, forbidden_paths
 from proxyguard.documents.ledger import SealedMember
 from proxyguard.documents.registry import (

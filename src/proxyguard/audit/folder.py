@@ -1,11 +1,9 @@
-"""Where the parts of an audit lie, and which bytes each recorded step vouches for.
+"""An audit's folder: where its files lie, which bytes the ledger vouches for, and do they hold?
 
-The certificate's file: an in-toto statement in a signed DSSE envelope.
-
-Any DSSE reader can check the signature; the statement's subjects are the digests of what
-the certificate is about.
-
-Where declared files are looked for: the data folders given, then beside the audit folder.
+Every step reads and writes through `AuditFolder`. The ledger says by `recorded_files` what each
+step wrote; `problems`, `unknown_files` and `odd_entries` compare that with the disk. The
+certificate's file is an in-toto statement in a signed DSSE envelope: any DSSE reader can check
+the signature, and the statement's subjects are the digests of what the certificate is about.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ import hashlib
 import os
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,15 +35,17 @@ from proxyguard.documents.ledger import (
     WritingBody,
 )
 from proxyguard.documents.registry import Registry
+from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.draw.store import Store
-from proxyguard.errors import DigestMismatch, RegistryError, SealError, StageError, TableError
+from proxyguard.errors import DigestMismatch, RegistryError, SealError, StageError
 from proxyguard.seal.crypto import SigningKey, signed_by
-from proxyguard.seal.journal import Journal
-from proxyguard.seal.ledger import Entry
+from proxyguard.seal.journal import NAME, Journal
+from proxyguard.seal.ledger import Entry, Stage
 from proxyguard.seal.storage import (
     DOCUMENT,
     FolderFiles,
     check_name,
+    entries_inside,
     open_inside,
 )
 
@@ -287,6 +287,75 @@ def recorded_files(entries: Iterable[Entry[LedgerBody]]) -> dict[str, str]:
     return files
 
 
+def check_folder(folder: AuditFolder, journal: Journal) -> None:
+    """Raise at the first file that is missing or has other bytes than were recorded."""
+    for name, problem in problems(folder, journal):
+        raise SealError(f"{name}: {problem}")
+
+
+def problems(folder: AuditFolder, journal: Journal) -> Iterator[tuple[str, str]]:
+    """Yield every recorded file that is missing or changed."""
+    for name, recorded in sorted(vouched_files(folder, journal).items()):
+        try:
+            if not folder.has(name):
+                yield name, "is missing"
+            elif (digest := folder.sha256(name)) != recorded:
+                changed = f"recorded with digest {recorded[:16]}..., found {digest[:16]}..."
+                yield name, f"was changed: {changed}"
+        except SealError as error:  # what lies there is no plain file
+            yield name, str(error)
+
+
+def vouched_files(folder: AuditFolder, journal: Journal) -> dict[str, str]:
+    """Return every file that the ledger vouches for, directly or through the manifest."""
+    files = recorded_files(journal.ledger.entries)
+    listed = RELEASES in files and folder.has(RELEASES)
+    if listed and folder.sha256(RELEASES) == files[RELEASES]:
+        for address in folder.document(ReleaseManifest, RELEASES).objects:
+            files[folder.store.name(address)] = address
+    return files
+
+
+def unknown_files(folder: AuditFolder, journal: Journal) -> list[str]:
+    """Return the files that nothing vouches for; an unfinished audit may have some of its own."""
+    known = set(vouched_files(folder, journal)) | {NAME}
+    ledger = journal.ledger
+    if not ledger.has(Stage.REGISTERED):
+        known.add(DECLARATION)
+    elif not ledger.has(Stage.OPENED):
+        known.add(GRANT)  # which `verify` then reads; before registration nobody can grant
+    certified = ledger.has(Stage.CERTIFIED)
+    if certified:
+        known |= set(REPORTS)
+    found = []
+    for name, odd in entries_inside(folder.path):
+        if odd is not None:
+            continue  # a problem, whoever vouches for it
+        if name in known or (not certified and _unfinished(name, ledger.has(Stage.DRAWN))):
+            continue
+        found.append(name)
+    return sorted(found)
+
+
+def odd_entries(folder: AuditFolder) -> Iterator[tuple[str, str]]:
+    """Yield what is neither a plain file nor a folder: audits write nothing else."""
+    for name, odd in entries_inside(folder.path):
+        if odd is not None:
+            yield name, f"is {odd}, and an audit's folder holds plain files alone"
+
+
+_UNFINISHED = re.compile(
+    r"store/[0-9a-f]{2}/[0-9a-f]{64}|draws/[0-9a-f]{64}/[0-9]+\.(json|dropped|ended)|registry/[0-9]+\.(json|toml)"
+    r"|development/[0-9]+\.(training|validation)\.parquet|target/[0-9]+\.sealed|releases\.json"
+)
+"""What a step writes before its entry vouches for it, by name: a page among them is none."""
+
+
+def _unfinished(name: str, drawn: bool) -> bool:
+    """Return whether a file belongs to a step that is still going on."""
+    return not drawn and _UNFINISHED.fullmatch(name) is not None
+
+
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
 PREDICATE_TYPE = "urn:proxyguard:certificate:1"
@@ -330,41 +399,3 @@ def preauthenticate(payload: bytes) -> bytes:
     """Return what DSSE signs: type and payload with their lengths (PAE, DSSE v1)."""
     kind = PAYLOAD_TYPE.encode()
     return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
-
-
-@dataclass(frozen=True, slots=True)
-class DataFolders:
-    """The folders that declared paths may start from, first match wins."""
-
-    roots: tuple[Path, ...]
-
-    @classmethod
-    def of(cls, audit: Path, given: Sequence[Path] = ()) -> DataFolders:
-        """Return those given, then ``$PROXYGUARD_DATA``, then the folder that the audit lies in."""
-        named = os.environ.get("PROXYGUARD_DATA")
-        return cls((*given, *([Path(named)] if named else []), audit.resolve().parent))
-
-    def find(self, name: str) -> Path:
-        """Return the file or folder of a declared path, also where only ``name.gz`` exists."""
-        for root in self.roots:
-            for place in (root / name, root / f"{name}.gz"):
-                if place.exists():
-                    return place
-        looked = ", ".join(str(root) for root in self.roots)
-        raise TableError(
-            f"there is no {name!r} in {looked}; put it there, or name its folder with --data or "
-            "PROXYGUARD_DATA"
-        )
-
-    def spellings(self, name: str) -> list[Path]:
-        """Return every file that a declared path could stand for, compressed or not."""
-        plain = name.removesuffix(".gz")
-        places = (root / text for root in self.roots for text in (plain, f"{plain}.gz"))
-        return [place for place in places if place.exists()]
-
-    def root_of(self, name: str) -> Path:
-        """Return the folder that a declared path starts from."""
-        for root in self.roots:
-            if (root / name).exists():
-                return root
-        return self.roots[0]

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from proxyguard.audit.folder import GRANT, RELEASES, AuditFolder
-from proxyguard.audit.integrity import check_folder
+from proxyguard.audit.folder import GRANT, RELEASES, AuditFolder, check_folder
 from proxyguard.audit.manifest import check_manifest
 from proxyguard.audit.seal import LOSSES, POSITION, check_steward
 from proxyguard.audit.verify import refuse_unsound

@@ -1,24 +1,35 @@
-"""What lies outside every audit folder: keys and the lineage store.
+"""What lies outside every audit folder: keys, the lineage store, data files, and the machine.
 
-All of it is secret. The folder is its owner's alone, and so is every file in it: whoever has
+A step gets its keys from a `Home`, the files that a declaration names from `DataFolders`, and
+the versions that it records from `software_versions`; `examine` says whether a machine is fit.
+
+A home is secret. The folder is its owner's alone, and so is every file in it: whoever has
 the store and its key can try values until a target record is recovered.
 """
 
 from __future__ import annotations
 
 import os
+import platform
+import sys
+import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import time
+from typing import TYPE_CHECKING
 
 from proxyguard.audit.folder import AuditFolder
-from proxyguard.errors import KeyExists, KeyMissing, StageError
+from proxyguard.draw.catalog import installed_version
+from proxyguard.draw.confine import guard_here
+from proxyguard.errors import KeyExists, KeyMissing, ProxyGuardError, StageError, TableError
 from proxyguard.seal.crypto import KeyFile, SigningKey
 from proxyguard.seal.journal import writing
 from proxyguard.seal.lineage import LineageStore
 from proxyguard.seal.storage import (
     LEFTOVER,
+    exclusive,
     now,
     private_folder,
     random_bytes,
@@ -27,6 +38,9 @@ from proxyguard.seal.storage import (
     sync_folder,
     write_atomic,
 )
+
+if TYPE_CHECKING:
+    from proxyguard.documents.canonical import Plain
 
 KNOWN = ("signing.", "lineage.", "targets", "retired")
 """Beginnings of the names in a home."""
@@ -192,3 +206,93 @@ def rotate_key(folder: AuditFolder, home: Home) -> Handover:
         if old.public == present.public:
             home.retire()
     return Handover(before=before, after=new.identity)
+
+
+@dataclass(frozen=True, slots=True)
+class DataFolders:
+    """The folders that declared paths may start from, first match wins."""
+
+    roots: tuple[Path, ...]
+
+    @classmethod
+    def of(cls, audit: Path, given: Sequence[Path] = ()) -> DataFolders:
+        """Return those given, then ``$PROXYGUARD_DATA``, then the folder that the audit lies in."""
+        named = os.environ.get("PROXYGUARD_DATA")
+        return cls((*given, *([Path(named)] if named else []), audit.resolve().parent))
+
+    def find(self, name: str) -> Path:
+        """Return the file or folder of a declared path, also where only ``name.gz`` exists."""
+        for root in self.roots:
+            for place in (root / name, root / f"{name}.gz"):
+                if place.exists():
+                    return place
+        looked = ", ".join(str(root) for root in self.roots)
+        raise TableError(
+            f"there is no {name!r} in {looked}; put it there, or name its folder with --data or "
+            "PROXYGUARD_DATA"
+        )
+
+    def spellings(self, name: str) -> list[Path]:
+        """Return every file that a declared path could stand for, compressed or not."""
+        plain = name.removesuffix(".gz")
+        places = (root / text for root in self.roots for text in (plain, f"{plain}.gz"))
+        return [place for place in places if place.exists()]
+
+    def root_of(self, name: str) -> Path:
+        """Return the folder that a declared path starts from."""
+        for root in self.roots:
+            if (root / name).exists():
+                return root
+        return self.roots[0]
+
+
+PACKAGES = ("proxyguard", "numpy", "scipy", "pandas", "pyarrow", "scikit-learn", "skops")
+
+
+def software_versions() -> dict[str, str]:
+    """Return the versions that an audit is made with."""
+    found = {"python": platform.python_version(), "platform": sys.platform}
+    return found | {
+        name: installed_version(name) or "not installed as a package" for name in PACKAGES
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fitness:
+    """Facts about a machine, and what would stand in an audit's way."""
+
+    facts: dict[str, str]
+    problems: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Plain]:
+        """Return plain values, ready for JSON."""
+        return {"facts": dict(self.facts), "problems": list(self.problems)}
+
+
+def examine(home: Path | None) -> Fitness:
+    """Return what this machine has, for an audit."""
+    place = Home(default_home() if home is None else home)
+    facts: dict[str, str] = {f"version of {k}": v for k, v in software_versions().items()}
+    facts["home"] = str(place.root)
+    facts["processors"] = str(processors())
+    facts["draws are held by"] = guard_here()
+    problems = []
+    if place.signing_path.exists():
+        try:
+            facts["signing key"] = place.signing_key().public
+        except ProxyGuardError as error:
+            problems.append(str(error))
+    else:
+        facts["signing key"] = "none yet; init makes one"
+    try:
+        _ = place.lineage
+        facts["lineage store"] = "readable"
+    except (ProxyGuardError, OSError) as error:
+        problems.append(f"the lineage store cannot be used: {error}")
+    try:
+        with tempfile.TemporaryDirectory() as folder, exclusive(Path(folder)):
+            write_atomic(Path(folder) / "try", b"try")
+        facts["disk"] = "files can be locked, flushed and replaced"
+    except (ProxyGuardError, OSError) as error:
+        problems.append(f"files cannot be locked or replaced safely: {error}")
+    return Fitness(facts=facts, problems=tuple(problems))

@@ -34,16 +34,16 @@ from proxyguard.audit.folder import (
     RECORDS,
     RELEASES,
     AuditFolder,
+    check_folder,
     open_envelope,
     sign_statement,
     statement,
 )
 from proxyguard.audit.grant import granted_again, granted_key, read_grant, release_set
 from proxyguard.audit.home import Home, load_key_file
-from proxyguard.audit.integrity import check_folder
 from proxyguard.audit.manifest import check_manifest
+from proxyguard.audit.outcome import advice_record, write_report
 from proxyguard.audit.register import recorded_privacy, refuse_changed_losses
-from proxyguard.audit.report import advice_record, write_report
 from proxyguard.audit.reserve import check_lineage, claim_status, knows_seal
 from proxyguard.audit.score import Scored, Scorer
 from proxyguard.audit.stated import stated_not_checked

@@ -22,9 +22,9 @@ from threadpoolctl import threadpool_limits
 from proxyguard.adapters.privacy import privacy_of
 from proxyguard.audit.apart import redraw_apart, refit_apart, source_apart
 from proxyguard.audit.development import MemberDevelopment, Workplace, fitted_from
-from proxyguard.audit.folder import RELEASES, AuditFolder, DataFolders
+from proxyguard.audit.folder import RELEASES, AuditFolder
+from proxyguard.audit.home import DataFolders, software_versions
 from proxyguard.audit.manifest import schema_of
-from proxyguard.audit.stated import software_versions
 from proxyguard.audit.verify import Scope, Verification, step
 from proxyguard.documents.ledger import Committed
 from proxyguard.documents.registry import Registry, SourceModel

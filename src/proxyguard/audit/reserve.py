@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.adapters.library import split_table
-from proxyguard.audit.folder import AuditFolder, DataFolders
-from proxyguard.audit.home import Home
+from proxyguard.audit.folder import AuditFolder
+from proxyguard.audit.home import DataFolders, Home
 from proxyguard.documents.ledger import (
     Amended,
     Deviated,

@@ -24,8 +24,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from proxyguard.audit.development import given_bounds, planned_records
-from proxyguard.audit.folder import AuditFolder, DataFolders
-from proxyguard.audit.home import Home
+from proxyguard.audit.folder import AuditFolder
+from proxyguard.audit.home import DataFolders, Home
 from proxyguard.audit.outcome import Sealing
 from proxyguard.audit.reserve import (
     Fingerprinted,

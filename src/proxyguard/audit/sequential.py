@@ -35,17 +35,16 @@ from proxyguard.audit.folder import (
     CERTIFICATE,
     EVIDENCE,
     AuditFolder,
+    check_folder,
     sign_statement,
     statement,
 )
 from proxyguard.audit.grant import read_grant, release_set
-from proxyguard.audit.integrity import check_folder
 from proxyguard.audit.jobs import WORKER
 from proxyguard.audit.manifest import check_content, check_declared, check_files, repeats, schema_of
 from proxyguard.audit.open import Opener, frame_of, subjects_of
-from proxyguard.audit.outcome import JudgedCandidate
+from proxyguard.audit.outcome import JudgedCandidate, advice_record, write_report
 from proxyguard.audit.register import sequential_plan
-from proxyguard.audit.report import advice_record, write_report
 from proxyguard.audit.score import agree, check_answers, slice_chunk
 from proxyguard.audit.stated import redrawn
 from proxyguard.audit.target import OpeningSeed, OpenTarget, check_seed, round_seed

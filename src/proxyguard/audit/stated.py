@@ -2,25 +2,19 @@
 
 An author with keys can sign any statement. What can be computed again without the target is
 computed again, here; the rest is listed in the certificate under *stated, not checked*.
-
-Is this machine fit for audits?
 """
 
 from __future__ import annotations
 
-import platform
 import re
-import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from proxyguard.adapters.privacy import privacy_lines, privacy_of
 from proxyguard.audit.development import MemberDevelopment, Workplace
-from proxyguard.audit.folder import AuditFolder, DataFolders
-from proxyguard.audit.home import Home, default_home, processors
+from proxyguard.audit.folder import AuditFolder
+from proxyguard.audit.home import DataFolders
 from proxyguard.audit.register import describe_mechanism
 from proxyguard.audit.seal import negative_of
 from proxyguard.documents.canonical import digest
@@ -28,29 +22,16 @@ from proxyguard.documents.ledger import PersonWrap, Sealed, SealedMember
 from proxyguard.documents.registry import DrawnMechanism, GivenMechanism, RegisteredMember, Registry
 from proxyguard.documents.releases import AnyDraw, DrawnRelease
 from proxyguard.draw.catalog import PROCEDURES, installed_version, is_ours, load_ours
-from proxyguard.draw.confine import guard_here
-from proxyguard.errors import ProxyGuardError, RegistryError
+from proxyguard.errors import RegistryError
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.parts import MechanismPart
 from proxyguard.seal.sealed_file import SealedFile
-from proxyguard.seal.storage import exclusive, write_atomic
 
 if TYPE_CHECKING:
-    from proxyguard.documents.canonical import Plain
+    pass
 
 
 GIVEN = "whatever made the losses, which were computed elsewhere"
-
-
-PACKAGES = ("proxyguard", "numpy", "scipy", "pandas", "pyarrow", "scikit-learn", "skops")
-
-
-def software_versions() -> dict[str, str]:
-    """Return the versions that an audit is made with."""
-    found = {"python": platform.python_version(), "platform": sys.platform}
-    return found | {
-        name: installed_version(name) or "not installed as a package" for name in PACKAGES
-    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -444,46 +425,3 @@ def _epsilons(lines: Sequence[str]) -> list[float]:
 def _accountants(lines: Sequence[str]) -> list[str]:
     """Return the versions of dp-accounting that lines name."""
     return [name for line in lines for name in _ACCOUNTANT.findall(line)]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fitness:
-    """Facts about a machine, and what would stand in an audit's way."""
-
-    facts: dict[str, str]
-    problems: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Plain]:
-        """Return plain values, ready for JSON."""
-        return {"facts": dict(self.facts), "problems": list(self.problems)}
-
-
-def examine(home: Path | None) -> Fitness:
-    """Return what this machine has, for an audit."""
-    from proxyguard.audit.stated import software_versions
-
-    place = Home(default_home() if home is None else home)
-    facts: dict[str, str] = {f"version of {k}": v for k, v in software_versions().items()}
-    facts["home"] = str(place.root)
-    facts["processors"] = str(processors())
-    facts["draws are held by"] = guard_here()
-    problems = []
-    if place.signing_path.exists():
-        try:
-            facts["signing key"] = place.signing_key().public
-        except ProxyGuardError as error:
-            problems.append(str(error))
-    else:
-        facts["signing key"] = "none yet; init makes one"
-    try:
-        _ = place.lineage
-        facts["lineage store"] = "readable"
-    except (ProxyGuardError, OSError) as error:
-        problems.append(f"the lineage store cannot be used: {error}")
-    try:
-        with tempfile.TemporaryDirectory() as folder, exclusive(Path(folder)):
-            write_atomic(Path(folder) / "try", b"try")
-        facts["disk"] = "files can be locked, flushed and replaced"
-    except (ProxyGuardError, OSError) as error:
-        problems.append(f"files cannot be locked or replaced safely: {error}")
-    return Fitness(facts=facts, problems=tuple(problems))

@@ -23,9 +23,11 @@ from proxyguard.audit.folder import (
     RELEASES,
     REPORTS,
     AuditFolder,
+    odd_entries,
+    problems,
     recorded_files,
+    unknown_files,
 )
-from proxyguard.audit.integrity import odd_entries, problems, unknown_files
 from proxyguard.documents.certificate import Advice, Correction, Envelope, Statement
 from proxyguard.documents.document import Document
 from proxyguard.documents.evidence import Evidence

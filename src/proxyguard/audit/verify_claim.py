@@ -46,15 +46,16 @@ from proxyguard.audit.folder import (
     RELEASES,
     REPORTS,
     AuditFolder,
-    DataFolders,
     open_envelope,
     registry_name,
     snapshot_name,
     statement,
 )
 from proxyguard.audit.grant import read_grant, release_set
+from proxyguard.audit.home import DataFolders
 from proxyguard.audit.manifest import check_manifest
 from proxyguard.audit.open import predicate_of, subjects_of
+from proxyguard.audit.outcome import report_bytes
 from proxyguard.audit.register import (
     acting,
     check_excluded,
@@ -62,7 +63,6 @@ from proxyguard.audit.register import (
     schedule_of,
     void_exclusions,
 )
-from proxyguard.audit.report import report_bytes
 from proxyguard.audit.score import agree, check_answers
 from proxyguard.audit.sequential import check_sequential, sequential_predicate
 from proxyguard.audit.stated import doubts

@@ -40,7 +40,7 @@ def report(
             raise typer.BadParameter("a report lies in its audit's folder; --out is for several")
         files = [str(path) for path in audit_of(folders[0], home, None, None, None).report()]
     else:
-        from proxyguard.audit.report import write_comparison
+        from proxyguard.audit.outcome import write_comparison
 
         files = [str(write_comparison(folders, out or Path("comparison.html")))]
     if json:
@@ -216,7 +216,7 @@ def log(folder: Folder, json: Json = False) -> None:
 
 def doctor(home: Home = None, json: Json = False) -> None:
     """Say what this machine has: versions, keys, the lineage store, a disk that can be locked."""
-    from proxyguard.audit.stated import examine
+    from proxyguard.audit.home import examine
 
     found = examine(home)
     if json:
