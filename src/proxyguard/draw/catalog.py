@@ -28,7 +28,13 @@ from contextvars import ContextVar
 from functools import cache, lru_cache
 from importlib import import_module
 from importlib.machinery import ModuleSpec
-from importlib.metadata import PackageNotFoundError, entry_points, packages_distributions, version
+from importlib.metadata import (
+    EntryPoints,
+    PackageNotFoundError,
+    entry_points,
+    packages_distributions,
+    version,
+)
 from importlib.util import resolve_name
 from pathlib import Path
 from typing import Any
@@ -292,8 +298,15 @@ def path_origin(path: str, also: Sequence[str] = ()) -> dict[str, Any]:
     }
 
 
+@cache
+def _points(group: str, path: tuple[str, ...]) -> EntryPoints:
+    """Return what the installed packages offer under a group, as seen from an import path."""
+    # A step asks hundreds of times, and every time costs the metadata of all packages.
+    return entry_points(group=group)
+
+
 def _find(name: str, ours: Mapping[str, str], group: str) -> str:
-    found = {point.value for point in entry_points(group=group, name=name)}
+    found = {point.value for point in _points(group, tuple(sys.path)).select(name=name)}
     if name in ours:
         found.add(ours[name])
     if ":" in name:
