@@ -108,6 +108,7 @@ def test_the_wheel_is_the_product_and_the_paper_has_a_wheel_of_its_own(
     declared = "reproduction/audits/screen/audit.toml"
     assert "reproduction/studies/page.md.j2" in paper.namelist()
     assert "reproduction/studies/readings.toml" in paper.namelist()
+    assert "reproduction/audits/published.toml" in paper.namelist()
     assert {"reproduction/__main__.py", "reproduction/datasets/catalog.toml", declared} <= set(
         paper.namelist()
     )

@@ -49,7 +49,7 @@ def test_a_role_that_fell_to_another_pilot_names_both() -> None:
     registry = SimpleNamespace(declaration=declaration, members={"m": member})
     folder = SimpleNamespace(registry=lambda journal: registry)
     audit: Any = SimpleNamespace(folder=folder, journal=lambda: None)
-    # Published: 02, 06 and 09 (audits/published.py).
+    # Published: 02, 06 and 09 (audits/published.toml).
     found = other_configurations(audit, AUDITS["text-unigram"])
     assert found == {"high": "configuration 01 here, 02 published"}
     assert other_configurations(audit, AUDITS["magic-bootstrap"]) == {}
@@ -108,7 +108,7 @@ def test_other_choices_for_the_stand_ins_are_shown_beside_the_published_figures(
     run = run_with(tmp_path, experiments.SPREAD_OTHERWISE, found)
     lines = experiments.otherwise(run, AUDITS["stand-ins"]).splitlines()
     assert len(lines) == 2 + 2 + 6  # words, head, three figures of two choices
-    # Published: AUC -.030 (audits/published.py).
+    # Published: AUC -.030 (audits/published.toml).
     cells = " | ".join(["0.080 (always)"] * 3)
     assert lines[4].startswith("| Bank Marketing/2009, a random fifth to choose on")
     assert lines[4].endswith(f"| AUC | -0.030 | {cells} |")

@@ -1,6 +1,6 @@
 """The paper's audits with fewer draws, from their declarations to their verdicts.
 
-Published figures and their sources are in audits/published.py. Limits that follow from the source
+Published figures and their sources are in audits/published.toml. Limits that follow from the source
 alone, or from all pilots, come out as published; counts of fewer draws are compared with the
 published ones by Fisher's test, and fail only where two samples of one law would differ so once in
 ten thousand times.

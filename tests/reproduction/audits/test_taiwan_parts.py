@@ -123,7 +123,7 @@ def test_boosted_trees_are_nearer_to_the_published_source_than_the_forest(work: 
     (boosted, cost), (trees, forest_cost) = (
         target_risks(work, learn) for learn in (boosting, forest)
     )
-    # The note of audits/published.py: .1345, .0310, .1071 on the target, .1087 on validation.
+    # The note of audits/published.toml: .1345, .0310, .1071 on the target, .1087 on validation.
     assert boosted == pytest.approx([0.1345, 0.0310, 0.1071], abs=5e-5)
     assert (cost, forest_cost) == pytest.approx((0.1087, 0.1085), abs=5e-5)
     # In every risk, and by more than the last printed digit in one of them.

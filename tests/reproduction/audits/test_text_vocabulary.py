@@ -1,7 +1,7 @@
 """What ties in the vocabulary of the text audit decide: a limit, and with the draws a role.
 
 The limits are printed as .120537, .078884 and .073557, and the configurations as 02, 06 and 09
-(audits/published.py). They follow from the published division and seeds, but for which of 22
+(audits/published.toml). They follow from the published division and seeds, but for which of 22
 equally frequent words fill the last 11 of 500 places.
 """
 
