@@ -239,7 +239,7 @@ def draw_here(
     job: dict[str, Any],
     seeds: Sequence[int],
     *,
-    module: str,
+    pool: pool.DrawingPool,
     workers: int,
     timeout: float | None,
     keep: Callable[[dict[str, Any], bytes, bytes], None],

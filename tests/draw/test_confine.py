@@ -18,7 +18,7 @@ import pytest
 from proxyguard.draw import confine
 from proxyguard.draw import confine as landlock
 from proxyguard.draw.confine import HardLinks, Reach, is_guard, needs_of, reach_of
-from proxyguard.draw.pool import Draws, draw_groups
+from proxyguard.draw.pool import DrawingPool, Draws, draw_groups
 from proxyguard.errors import DrawError
 from proxyguard.tables.files import read_table_bytes, table_bytes
 
@@ -207,7 +207,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
         patch.syspath_prepend(root / "code")
         patch.setenv("THE_COMMAND", str(os.getpid()))
         draws = [Draws(job=one, seeds=(5, 6), keep=keeper(one["name"])) for one in jobs]
-        draw_groups(draws, module="proxyguard.adapters.worker", workers=1, timeout=None)
+        draw_groups(draws, pool=DrawingPool(), workers=1, timeout=None)
     return found
 
 
@@ -263,7 +263,7 @@ def test_a_hard_link_to_the_table_where_draws_may_read_stops_the_drawing(
         job=job(tmp_path, "Honest", "linked"), seeds=(5,), keep=lambda *kept: pytest.fail("drawn")
     )
     with pytest.raises(DrawError, match=r"mine.csv is a hard link to .*table.csv"):
-        draw_groups([draws], module="proxyguard.adapters.worker", workers=1, timeout=None)
+        draw_groups([draws], pool=DrawingPool(), workers=1, timeout=None)
 
 
 def test_a_link_that_appears_or_moves_between_two_batches_is_noticed(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from conformance.draws import DrawHere
 from proxyguard.draw import confine as landlock
 from proxyguard.draw.answers import Made
-from proxyguard.draw.pool import Draws, draw_groups
+from proxyguard.draw.pool import DrawingPool, Draws, draw_groups
 from proxyguard.draw.worker import Fitter, _Fits
 from proxyguard.errors import DrawError, TableError
 from proxyguard.models.stored import load_model
@@ -182,7 +182,7 @@ def drawn(
     groups = [Draws(job=one, seeds=seeds, keep=keeper(one["name"])) for one in jobs]
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(root / "code"))
-        draw_groups(groups, module="proxyguard.adapters.worker", workers=1, timeout=timeout)
+        draw_groups(groups, pool=DrawingPool(), workers=1, timeout=timeout)
     return kept
 
 

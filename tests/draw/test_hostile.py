@@ -20,7 +20,7 @@ from proxyguard.draw import confine as landlock
 from proxyguard.draw import pool
 from proxyguard.draw.answers import Ready, Told, drawn_answers, readiness, receive
 from proxyguard.draw.confine import needs_of, reach_of
-from proxyguard.draw.pool import Draws, draw_groups
+from proxyguard.draw.pool import DrawingPool, Draws, draw_groups
 from proxyguard.errors import DrawError
 from proxyguard.tables.files import read_table_bytes, table_bytes
 
@@ -196,7 +196,7 @@ def draw(
 ) -> list[tuple[dict[str, Any], bytes]]:
     kept: list[tuple[dict[str, Any], bytes]] = []
     draws = Draws(job=one, seeds=seeds, keep=lambda r, release, model: kept.append((r, release)))
-    draw_groups([draws], module="proxyguard.adapters.worker", workers=1, timeout=timeout)
+    draw_groups([draws], pool=DrawingPool(), workers=1, timeout=timeout)
     return kept
 
 

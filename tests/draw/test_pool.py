@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import pandas as pd
 import pytest
 
 from proxyguard.draw import pool
-from proxyguard.draw.pool import Draws, draw_groups
+from proxyguard.draw.pool import DrawingPool, Draws, draw_groups
 from proxyguard.errors import DrawError
 from proxyguard.tables.files import read_table_bytes, table_bytes
 
@@ -40,7 +41,6 @@ class Marked:
     def draw(self, seed):
         return self.source.sample(3, random_state=seed.take("rows"))
 """
-WORKER = "proxyguard.adapters.worker"
 KINDS = {"x": "number", "mark": "number", "before": "number", "process": "number"}
 
 
@@ -94,7 +94,8 @@ def test_one_process_draws_job_after_job_and_no_job_sees_another(
     tmp_path: Path, started: list[Any]
 ) -> None:
     draws, releases = groups(tmp_path, job(tmp_path, 1), job(tmp_path, 2), job(tmp_path, 3))
-    draw_groups(draws, module=WORKER, workers=1, timeout=None)
+    with DrawingPool() as processes:
+        draw_groups(draws, pool=processes, workers=1, timeout=None)
     assert len(started) == 1
     assert started[0].wait() == 0
     names = [f"job {mark}/{seed}" for mark in (1, 2, 3) for seed in (5, 6)]
@@ -121,7 +122,7 @@ def test_no_draw_is_kept_unless_the_looks_before_and_after_it_saw_no_change(
             raise DrawError("a file has changed")
 
     with pytest.raises(DrawError, match="a file has changed"):
-        draw_groups([replace(draws, check=check)], module=WORKER, workers=1, timeout=None)
+        draw_groups([replace(draws, check=check)], pool=DrawingPool(), workers=1, timeout=None)
     assert list(releases) == (["job 1/5"] if look > 2 else [])
     assert started[0].wait() != 0
 
@@ -131,5 +132,34 @@ def test_a_job_that_cannot_start_ends_the_drawing_with_its_name(
 ) -> None:
     draws, releases = groups(tmp_path, job(tmp_path, 1), job(tmp_path, 2, broken=True))
     with pytest.raises(DrawError, match=r"job 2: .*no such generator"):
-        draw_groups(draws, module=WORKER, workers=1, timeout=None)
+        draw_groups(draws, pool=DrawingPool(), workers=1, timeout=None)
     assert list(releases) == ["job 1/5", "job 1/6"]
+
+
+def test_all_drawings_of_one_pool_are_forked_from_one_process(
+    tmp_path: Path, started: list[Any]
+) -> None:
+    first, releases = groups(tmp_path, job(tmp_path, 1))
+    second, more = groups(tmp_path, job(tmp_path, 2))
+    with DrawingPool() as processes:
+        draw_groups(first, pool=processes, workers=2, timeout=None)
+        draw_groups(second, pool=processes, workers=2, timeout=None)
+        assert started[0].poll() is None
+    assert (len(releases), len(more), len(started)) == (2, 2, 1)
+    assert started[0].wait() == 0
+
+
+def test_a_pool_draws_on_after_its_processes_were_ended_and_ends_with_whoever_had_it(
+    tmp_path: Path, started: list[Any]
+) -> None:
+    processes = DrawingPool()
+    broken, _ = groups(tmp_path, job(tmp_path, 1, broken=True))
+    with pytest.raises(DrawError, match="no such generator"):
+        draw_groups(broken, pool=processes, workers=1, timeout=None)
+    assert started[0].returncode != 0  # ended with all that it forked, and waited for
+    draws, releases = groups(tmp_path, job(tmp_path, 2))
+    draw_groups(draws, pool=processes, workers=1, timeout=None)
+    assert (len(releases), len(started)) == (2, 2)
+    del processes
+    gc.collect()  # the error above holds the frame that it was raised in
+    assert started[1].returncode == 0

@@ -1,28 +1,26 @@
-"""The drawing process: ``python -m proxyguard.adapters.worker PARENT``.
+"""The process that drawing processes are forked from.
 
-``PARENT`` is the number of the process that it draws for, and ends with.
+Run as ``python -m proxyguard.adapters.worker PARENT``: ``PARENT`` is the number of the process that
+they draw for, and all of them end with it. What every draw and every fit needs is imported here,
+once for all of them, and nobody else's code.
 """
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-# Imported here so that every fork has them already, and none has to import them again.
-import pandas  # noqa: F401
-import pyarrow.parquet  # noqa: F401
-import sklearn.model_selection  # noqa: F401
+import pandas  # noqa: F401 - so that every fork has it already, and none imports it again
+import pyarrow.parquet  # noqa: F401 - likewise: tables come and go as Parquet
+import sklearn.model_selection  # noqa: F401 - likewise: a procedure may divide a release
 
-import proxyguard.adapters.pipelines  # noqa: F401
+import proxyguard.adapters.pipelines  # noqa: F401 - likewise: every fit by scikit-learn
 from proxyguard.adapters.library import Library
 from proxyguard.draw.catalog import is_ours
-from proxyguard.draw.processes import end_with_parent
 from proxyguard.draw.protocol import Learner
-from proxyguard.draw.worker import serve
+from proxyguard.draw.worker import fork_workers
 from proxyguard.models.stored import skops
 from proxyguard.registry.parts import Procedure
 from proxyguard.registry.target import Outcome
@@ -46,13 +44,5 @@ def make_learner(job: Mapping[str, Any]) -> Learner | None:
     return library
 
 
-def main() -> None:
-    """Serve the parent; what a generator prints goes to the error stream."""
-    end_with_parent(int(sys.argv[1]), signal.SIGTERM)
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    serve(make_learner, sys.stdin.buffer, answers)
-
-
 if __name__ == "__main__":
-    main()
+    fork_workers(int(sys.argv[1]), make_learner)

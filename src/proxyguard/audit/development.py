@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from proxyguard.adapters.library import Library, best_threshold
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.home import DataFolders
-from proxyguard.audit.jobs import WORKER, Descriptions, draw_job, forbidden_paths
+from proxyguard.audit.jobs import Descriptions, draw_job, forbidden_paths
 from proxyguard.documents.ledger import SealedMember
 from proxyguard.documents.registry import (
     Facts,
@@ -30,7 +30,7 @@ from proxyguard.documents.registry import (
     SourceModel,
 )
 from proxyguard.documents.releases import DrawnRelease
-from proxyguard.draw.pool import Check, Draws, Keep, draw_groups
+from proxyguard.draw.pool import Check, DrawingPool, Draws, Keep, draw_groups
 from proxyguard.draw.protocol import Fitted, Seed, features, outcomes, predict
 from proxyguard.draw.sources import (
     allowed_files,
@@ -89,6 +89,7 @@ class Workplace:
     workers: int = 1
     progress: Progress = lambda what, done, total: None
     descriptions: Descriptions = field(default_factory=Descriptions)  # those of one command
+    pool: DrawingPool = field(default_factory=DrawingPool)  # and its drawing processes
 
 
 class MemberDevelopment:
@@ -353,7 +354,7 @@ def pilot_losses(
         )
         for pilot in pilots
     ]
-    draw_groups(groups, module=WORKER, workers=place.workers, timeout=None)
+    draw_groups(groups, pool=place.pool, workers=place.workers, timeout=None)
     return found
 
 

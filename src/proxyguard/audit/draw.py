@@ -15,7 +15,7 @@ from proxyguard.adapters.library import Library
 from proxyguard.audit.development import MemberDevelopment, Workplace
 from proxyguard.audit.folder import PENDING, RELEASES, AuditFolder
 from proxyguard.audit.home import Home
-from proxyguard.audit.jobs import WORKER, draw_job, forbidden_paths
+from proxyguard.audit.jobs import draw_job, forbidden_paths
 from proxyguard.audit.manifest import (
     check_predictions,
     predicted_source,
@@ -107,7 +107,7 @@ def draw(place: Workplace, home: Home, again: Sequence[Again] = ()) -> ReleaseMa
     """
     folder = place.folder
     key = home.signing_key()
-    with writing(folder.path) as journal:
+    with writing(folder.path) as journal, place.pool:
         if journal.ledger.schedule is Schedule.SEQUENTIAL:
             raise StageError("drawn: this audit draws after its target is opened; run open")
         registry = folder.registry(journal)
@@ -413,7 +413,7 @@ def _draw_task(
         draw_all(
             task.job,
             [seed for seed in task.seeds if seed not in have],
-            module=WORKER,
+            pool=place.pool,
             workers=place.workers,
             timeout=task.timeout,
             keep=keep,

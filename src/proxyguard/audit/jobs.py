@@ -24,9 +24,6 @@ from proxyguard.registry.declaration import Member
 from proxyguard.registry.parts import Drawn
 from proxyguard.seal.journal import NAME
 
-WORKER = "proxyguard.adapters.worker"
-"""The module that a drawing process runs."""
-
 if TYPE_CHECKING:
     from proxyguard.audit.development import Workplace
 
@@ -163,7 +160,7 @@ class Descriptions:
         job = _job(place, member, drawn, survey)
         key = json.dumps(job, sort_keys=True)
         if key not in self._told:
-            self._told[key] = Described.told(generator, asked(job, module=WORKER, kind=Told))
+            self._told[key] = Described.told(generator, asked(job, pool=place.pool, kind=Told))
         return self._told[key]
 
 
@@ -178,7 +175,7 @@ def loading_problems(place: Workplace, member: Member, names: Sequence[str]) -> 
         "what": ", ".join(names),
         "names": list(names),
     }
-    said: Loaded = asked(job, module=WORKER, kind=Loaded)
+    said: Loaded = asked(job, pool=place.pool, kind=Loaded)
     return list(said.problems)
 
 

@@ -40,7 +40,6 @@ from proxyguard.audit.folder import (
     statement,
 )
 from proxyguard.audit.grant import read_grant, release_set
-from proxyguard.audit.jobs import WORKER
 from proxyguard.audit.manifest import check_content, check_declared, check_files, repeats, schema_of
 from proxyguard.audit.open import Opener, frame_of, subjects_of
 from proxyguard.audit.outcome import JudgedCandidate, advice_record, write_report
@@ -377,7 +376,7 @@ class Step:
         draw_all(
             task.job,
             [seed],
-            module=WORKER,
+            pool=place.pool,
             workers=1,
             timeout=task.timeout,
             keep=keep,

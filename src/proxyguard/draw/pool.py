@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, Queue
-from typing import Any
+from typing import IO, Any
 
 from proxyguard.draw.answers import (
     MOST,
@@ -36,6 +38,8 @@ THREADS = (
     "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS",
     "VECLIB_MAXIMUM_THREADS",
 )  # fmt: skip
+WORKER = "proxyguard.adapters.worker"
+"""The module that forks drawing processes."""
 PATIENCE = 300.0
 """Seconds in which a generator that is asked about itself has answered: its libraries are large."""
 TOLD = 1 << 26
@@ -44,6 +48,8 @@ GRACE = 60.0
 """Seconds more than four times its limit that a batch may take, on a busy machine."""
 PRINTED = 1 << 20
 """Bytes that are shown of what one worker prints."""
+ENDS_WITHIN = 20.0
+"""Seconds in which the process that forked workers ends when all of them have."""
 SHOWN_WITHIN = 2.0
 """Seconds in which the last of it is shown; where nothing ends descendants, one may hold it."""
 Keep = Callable[[dict[str, Any], bytes, bytes], None]
@@ -72,7 +78,7 @@ def draw_all(
     job: Mapping[str, Any],
     seeds: Sequence[int],
     *,
-    module: str,
+    pool: DrawingPool,
     workers: int,
     timeout: float | None,
     keep: Keep,
@@ -80,11 +86,11 @@ def draw_all(
 ) -> None:
     """Draw every seed and hand each result to ``keep``."""
     draws = Draws(job=job, seeds=seeds, keep=keep, check=check)
-    draw_groups([draws], module=module, workers=workers, timeout=timeout)
+    draw_groups([draws], pool=pool, workers=workers, timeout=timeout)
 
 
 def draw_groups(
-    groups: Sequence[Draws], *, module: str, workers: int, timeout: float | None
+    groups: Sequence[Draws], *, pool: DrawingPool, workers: int, timeout: float | None
 ) -> None:
     """Draw the seeds of several jobs, one job after the other, in the same processes.
 
@@ -99,20 +105,17 @@ def draw_groups(
             todo.put((group, list(group.seeds[i : i + many])))
     if todo.empty():
         return
-    done: Queue[tuple[Keep, Answer] | Exception | None] = Queue()
-    n = max(1, min(workers, todo.qsize()))
-    crew = _Crew()
-    threads = [
-        threading.Thread(target=_drive, args=(module, timeout, todo, done, crew), daemon=True)
-        for _ in range(n)
-    ]
+    pool.open()
+    drawing = _Drawing(pool, timeout, todo)
+    count = max(1, min(workers, todo.qsize()))
+    threads = [threading.Thread(target=drawing.drive, daemon=True) for _ in range(count)]
     running = 0
     try:
         for thread in threads:
             thread.start()
             running += 1
         while running:
-            item = done.get()
+            item = drawing.done.get()
             if item is None:
                 running -= 1
             elif isinstance(item, Exception):
@@ -121,7 +124,8 @@ def draw_groups(
                 keep, answer = item
                 keep(*answer)
     except BaseException:  # an interruption too: nobody waits for the other draws any more
-        crew.end()
+        drawing.stopped.set()
+        pool.end()
         raise
     finally:
         for thread in threads:
@@ -132,7 +136,7 @@ def draw_groups(
 def asked(
     job: Mapping[str, Any],
     *,
-    module: str,
+    pool: DrawingPool,
     kind: type[Told] | type[Loaded],
     limit: float | None = None,
 ) -> Any:
@@ -142,77 +146,194 @@ def asked(
     ``limit`` seconds (``PATIENCE``) the process is ended with all that it started.
     """
     seconds = PATIENCE if limit is None else limit
-    crew = _Crew()
-    watch = threading.Timer(seconds, crew.end)
+    late = threading.Event()
+
+    def end() -> None:
+        late.set()
+        pool.end()
+
+    watch = threading.Timer(seconds, end)
     watch.daemon = True
     watch.start()
+    worker = pool.start(late)
     try:
-        with _process(crew, module) as process:
-            _give(process, job)
-            confined: Confined = _expect(process, job, Confined, RegistryError)
-            HardLinks(job["forbidden"], confined.read).check()
-            return _expect(process, job, kind, RegistryError, TOLD)
+        _give(worker, job)
+        confined: Confined = _expect(worker, job, Confined, RegistryError)
+        HardLinks(job["forbidden"], confined.read).check()
+        return _expect(worker, job, kind, RegistryError, TOLD)
     except _Ended:
-        how = f"gave no answer in {seconds:g} s" if crew.stopped else "ended without an answer"
+        how = f"gave no answer in {seconds:g} s" if late.is_set() else "ended without an answer"
         raise DrawError(
             f"{job['name']}: the process in which {job['what']} is loaded, to be asked about "
             f"itself, {how}; mend what it does when it is imported, made and described"
         ) from None
+    except BaseException:  # it may still be at work, and nobody waits for it any more
+        pool.end()
+        raise
     finally:
         watch.cancel()
+        worker.close()
 
 
-class _Crew:
-    """The workers of one drawing, so that whoever stops it can end them all."""
+class DrawingPool:
+    """Where the drawing processes of one step come from: forks of one that has imported once.
+
+    That process runs no code but ours, and is started when the first worker is wanted. It ends,
+    with every worker, when the pool is closed, when nobody has the pool any more, and when this
+    process ends.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._workers: list[subprocess.Popen[bytes]] = []
-        self.stopped = False
+        self._template: _Template | None = None
 
-    def start(self, module: str) -> subprocess.Popen[bytes]:
-        """Start a worker, the leader of a session of its own, which has no terminal.
+    def __enter__(self) -> DrawingPool:
+        return self
 
-        What a terminal sends to the command must not reach it by another way: the command
-        ends its workers itself. And nothing may go the other way: whoever holds the terminal of
-        its session can type into it (TIOCSTI), and the user's shell would run that.
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let the processes end that have nothing to do any more."""
+        with self._lock:
+            if self._template is not None:
+                self._template.close()
+                self._template = None
+
+    def end(self) -> None:
+        """End every process, whatever it does; a later worker comes from a new template."""
+        with self._lock:
+            if self._template is not None:
+                self._template.end()
+                self._template = None
+
+    def start(self, stopped: threading.Event) -> _Worker:
+        """Return a new worker, unless whoever asks was stopped."""
+        with self._lock:
+            # Under the lock that ends workers: one that starts after they were told to end would
+            # be waited for by nobody.
+            if stopped.is_set():
+                raise DrawError("drawing was stopped")
+            return self._opened().fork()
+
+    def open(self) -> None:
+        """Start the process that workers are forked from, if there is none.
+
+        In the thread that goes on for as long as workers are wanted: the kernel takes the end of
+        the thread that started a process for the end of its parent.
         """
+        with self._lock:
+            self._opened()
+
+    def _opened(self) -> _Template:
+        if self._template is not None and self._template.ended:
+            self._template.close()
+            self._template = None
+        if self._template is None:
+            self._template = _Template()
+        return self._template
+
+
+class _Template:
+    """The process that imports once, and forks a worker whenever it is given pipes for one.
+
+    It leads a session of its own, which has no terminal, and so does each worker. What a terminal
+    sends to the command must not reach them by another way: the command ends them itself. And
+    nothing may go the other way: whoever holds the terminal of its session can type into it
+    (TIOCSTI), and the user's shell would run that.
+    """
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
         environment = {
             **os.environ, **dict.fromkeys(THREADS, "1"), "PYTHONPATH": import_path(),
         }  # fmt: skip
-        with self._lock:
-            if self.stopped:
-                raise DrawError("drawing was stopped")
-            worker = subprocess.Popen(
+        with theirs:
+            self._process = subprocess.Popen(
                 # -P: the folder in which somebody stands is no place to import from. A numpy.py
                 # in an audit folder would otherwise be the numpy of every draw.
-                [sys.executable, "-P", "-m", module, str(os.getpid())],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                [sys.executable, "-P", "-m", WORKER, str(os.getpid())],
+                stdin=theirs.fileno(),
+                stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 env=environment,
                 start_new_session=True,
             )
-            self._workers.append(worker)
-        return worker
+        assert self._process.stderr is not None  # a pipe
+        # Whoever waits for the process would close it under this thread, which alone reads it.
+        said, self._process.stderr = self._process.stderr, None
+        _Relay(said).start()
+        self._socket = ours
+        self._ending = weakref.finalize(self, _close, ours, self._process)
+
+    def fork(self) -> _Worker:
+        """Return a worker that it forks."""
+        requests, ask = os.pipe()
+        answers, answer = os.pipe()
+        said, say = os.pipe()
+        try:
+            socket.send_fds(self._socket, [b"w"], [requests, answer, say])
+        except BrokenPipeError:
+            pass  # it has ended, which the missing answers will say
+        finally:
+            for number in (requests, answer, say):
+                os.close(number)
+        return _Worker(
+            os.fdopen(ask, "wb"), os.fdopen(answers, "rb"), _Relay(os.fdopen(said, "rb"))
+        )
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended, by whatever hand."""
+        return self._process.poll() is not None
+
+    def close(self) -> None:
+        """Let it end."""
+        self._ending()
 
     def end(self) -> None:
-        """Start no more, and end every worker with all that it started."""
-        with self._lock:
-            self.stopped = True
-            workers = list(self._workers)
-        for worker in workers:
-            end_family(worker)
+        """End it with all that it started."""
+        end_family(self._process)
+        self._ending()
+
+
+def _close(ours: socket.socket, process: subprocess.Popen[bytes]) -> None:
+    """Tell the process that nobody wants a worker any more, and wait until it has ended."""
+    ours.close()
+    try:
+        process.wait(ENDS_WITHIN)
+    except subprocess.TimeoutExpired:  # what a generator started may have stopped it
+        end_family(process)
+
+
+class _Worker:
+    """The pipes of one worker: to ask it, to hear it, and what its processes print."""
+
+    def __init__(self, requests: IO[bytes], answers: IO[bytes], relay: _Relay) -> None:
+        self.requests, self.answers, self._relay = requests, answers, relay
+        relay.start()
+
+    def tell(self, line: object) -> None:
+        """Give it a job, or a request; raise `BrokenPipeError` where it has ended."""
+        self.requests.write(json.dumps(line).encode() + b"\n")
+        self.requests.flush()
+
+    def close(self) -> None:
+        """Let it end, and wait until it has and what it printed was shown."""
+        with suppress(BrokenPipeError):
+            self.requests.close()
+        with self.answers:
+            while self.answers.read(1 << 20):  # an answer that nobody waits for any more
+                continue
+        self._relay.join(SHOWN_WITHIN)  # what was printed stands before what the command says of it
 
 
 class _Relay(threading.Thread):
     """Shows what a worker's processes print; a generator chose it, so none of it may act."""
 
-    def __init__(self, worker: subprocess.Popen[bytes]) -> None:
+    def __init__(self, said: IO[bytes]) -> None:
         super().__init__(daemon=True)
-        assert worker.stderr is not None  # a pipe
-        # Whoever waits for the worker would close it under this thread, which alone reads it.
-        self._said, worker.stderr = worker.stderr, None
+        self._said = said
 
     def run(self) -> None:
         """Show lines until nobody can print any more; what is too much is taken and not shown."""
@@ -230,35 +351,93 @@ class _Relay(threading.Thread):
                 shown += len(line)
 
 
-def _drive(
-    module: str,
-    timeout: float | None,
-    todo: Queue[_Batch],
-    done: Queue[tuple[Keep, Answer] | Exception | None],
-    crew: _Crew,
-) -> None:
-    """Feed one worker until nothing is left to do."""
-    serving: _Serving | None = None
-    try:
-        with _process(crew, module) as process:
-            while not crew.stopped:
-                try:
-                    group, seeds = todo.get_nowait()
-                except Empty:
-                    break
-                if serving is None or group is not serving.group:
-                    serving = _prepare(process, group)
-                # Here and not in the worker, where the generator's code could say otherwise.
-                serving.links.check()
-                group.check()
-                answers = list(_ask(process, group.job, seeds, timeout))
-                group.check()  # a file may have changed after the look before, and was read then
-                for record, release, model in answers:
-                    done.put((group.keep, ({**record, **serving.stated}, release, model)))
-    except Exception as error:
-        done.put(error)
-    finally:
-        done.put(None)
+class _Drawing:
+    """What the threads of one drawing share, each of which feeds one worker."""
+
+    def __init__(self, pool: DrawingPool, timeout: float | None, todo: Queue[_Batch]) -> None:
+        self._pool, self._timeout, self._todo = pool, timeout, todo
+        self.done: Queue[tuple[Keep, Answer] | Exception | None] = Queue()
+        self.stopped = threading.Event()
+
+    def drive(self) -> None:
+        """Feed one worker until nothing is left to do."""
+        worker: _Worker | None = None
+        try:
+            worker = self._pool.start(self.stopped)
+            self._feed(worker)
+        except Exception as error:
+            # Before the worker is waited for: it may stand still until whoever reads this ends it.
+            self.done.put(error)
+        finally:
+            if worker is not None:
+                worker.close()
+            self.done.put(None)
+
+    def _feed(self, worker: _Worker) -> None:
+        serving: _Serving | None = None
+        while not self.stopped.is_set():
+            try:
+                group, seeds = self._todo.get_nowait()
+            except Empty:
+                break
+            if serving is None or group is not serving.group:
+                serving = _prepare(worker, group)
+            # Here and not in the worker, where the generator's code could say otherwise.
+            serving.links.check()
+            group.check()
+            answers = list(self._ask(worker, group.job, seeds))
+            group.check()  # a file may have changed after the look before, and was read then
+            for record, release, model in answers:
+                self.done.put((group.keep, ({**record, **serving.stated}, release, model)))
+
+    def _ask(self, worker: _Worker, job: Mapping[str, Any], seeds: list[int]) -> Iterator[Answer]:
+        timeout = self._timeout
+        limit = None if timeout is None else timeout * len(seeds)  # of all, each taking its time
+        try:
+            worker.tell({"seeds": seeds, "timeout": timeout})
+        except BrokenPipeError:
+            raise _killed(seeds, None) from None
+        with self._watched(limit) as late:
+            content = receive(worker.answers)
+        if late.is_set():
+            raise UnansweredDraw(
+                seeds[0],
+                f"{job['name']}: the process that draws seed {seeds[0]} neither answered nor ended "
+                f"what took more than {limit:g} s; it stands still, or its code stopped it. It was "
+                "ended, and what was drawn before is kept: read the generator's code",
+            )
+        if content is None:
+            raise _killed(seeds, None)
+        for answer in drawn_answers(content, job, seeds):
+            if isinstance(answer, Killed):
+                raise _killed(seeds, answer.signal)
+            yield answer
+
+    @contextmanager
+    def _watched(self, limit: float | None) -> Iterator[threading.Event]:
+        """End a worker that does not end its own draws in time; say whether it was.
+
+        The process that a generator prepared itself in ends its draws. Code that ran there can
+        have left a thread or a process that stops it, and then nobody else would.
+        """
+        late = threading.Event()
+        if limit is None:
+            yield late
+            return
+
+        def end() -> None:
+            late.set()
+            self.stopped.set()
+            self._pool.end()
+
+        # Draws of a batch are tried again one by one, and fits have the same time once more.
+        watch = threading.Timer(4 * limit + GRACE, end)
+        watch.daemon = True
+        watch.start()
+        try:
+            yield late
+        finally:
+            watch.cancel()
 
 
 def import_path(without: Path | None = None) -> str:
@@ -281,22 +460,6 @@ def _in_an_audit(place: Path) -> bool:
     return any((folder / NAME).exists() for folder in (place, *place.parents))
 
 
-@contextmanager
-def _process(crew: _Crew, module: str) -> Iterator[subprocess.Popen[bytes]]:
-    with crew.start(module) as process:
-        assert process.stdin is not None  # a pipe
-        relay = _Relay(process)
-        relay.start()
-        try:
-            yield process
-        except BaseException:
-            end_family(process)
-            raise
-        finally:
-            process.stdin.close()
-    relay.join(SHOWN_WITHIN)  # what was printed stands before what the command says of it
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Serving:
     """The job that a worker is ready for."""
@@ -306,11 +469,11 @@ class _Serving:
     links: HardLinks
 
 
-def _prepare(process: subprocess.Popen[bytes], group: Draws) -> _Serving:
+def _prepare(worker: _Worker, group: Draws) -> _Serving:
     """Give a worker its job; return what is true of all its draws."""
-    _give(process, group.job)
-    confined: Confined = _expect(process, group.job, Confined)
-    ready: Ready = _expect(process, group.job, Ready)
+    _give(worker, group.job)
+    confined: Confined = _expect(worker, group.job, Confined)
+    ready: Ready = _expect(worker, group.job, Ready)
     return _Serving(
         group=group,
         stated={"guard": confined.guard, **ready.prepared.model_dump(exclude_unset=True)},
@@ -318,25 +481,22 @@ def _prepare(process: subprocess.Popen[bytes], group: Draws) -> _Serving:
     )
 
 
-def _give(process: subprocess.Popen[bytes], job: Mapping[str, Any]) -> None:
-    assert process.stdin is not None  # a pipe
+def _give(worker: _Worker, job: Mapping[str, Any]) -> None:
     try:
-        process.stdin.write(json.dumps(dict(job)).encode() + b"\n")
-        process.stdin.flush()
+        worker.tell(dict(job))
     except BrokenPipeError:
         raise _Ended from None
 
 
 def _expect(
-    process: subprocess.Popen[bytes],
+    worker: _Worker,
     job: Mapping[str, Any],
     kind: type[Confined] | type[Ready] | type[Told] | type[Loaded],
     refusal: type[DrawError] | type[RegistryError] = DrawError,
     most: int = MOST,
 ) -> Any:
     """Return the next answer of a worker that prepares, which is of this kind or says why not."""
-    assert process.stdout is not None  # a pipe
-    content = receive(process.stdout, most)
+    content = receive(worker.answers, most)
     if content is None:
         raise _Ended
     return readiness(content, job, kind, refusal)
@@ -347,63 +507,6 @@ class _Ended(DrawError):
 
     def __init__(self) -> None:
         super().__init__("a drawing process ended before it was ready; run draw again")
-
-
-def _ask(
-    process: subprocess.Popen[bytes],
-    job: Mapping[str, Any],
-    seeds: list[int],
-    timeout: float | None,
-) -> Iterator[Answer]:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    limit = None if timeout is None else timeout * len(seeds)  # of all, each taking its time
-    try:
-        process.stdin.write(json.dumps({"seeds": seeds, "timeout": timeout}).encode() + b"\n")
-        process.stdin.flush()
-    except BrokenPipeError:
-        raise _killed(seeds, None) from None
-    with _watched(process, limit) as late:
-        content = receive(process.stdout)
-    if late.is_set():
-        raise UnansweredDraw(
-            seeds[0],
-            f"{job['name']}: the process that draws seed {seeds[0]} neither answered nor ended "
-            f"what took more than {limit:g} s; it stands still, or its code stopped it. It was "
-            "ended, and what was drawn before is kept: read the generator's code",
-        )
-    if content is None:
-        raise _killed(seeds, None)
-    for answer in drawn_answers(content, job, seeds):
-        if isinstance(answer, Killed):
-            raise _killed(seeds, answer.signal)
-        yield answer
-
-
-@contextmanager
-def _watched(process: subprocess.Popen[bytes], limit: float | None) -> Iterator[threading.Event]:
-    """End a worker that does not end its own draws in time; say whether it was.
-
-    The process that a generator prepared itself in ends its draws. Code that ran there can have
-    left a thread or a process that stops it, and then nobody else would.
-    """
-    late = threading.Event()
-    if limit is None:
-        yield late
-        return
-
-    def end() -> None:
-        late.set()
-        end_family(process)
-
-    # Draws of a batch are tried again one by one, and fits have the same time once more.
-    watch = threading.Timer(4 * limit + GRACE, end)
-    watch.daemon = True
-    watch.start()
-    try:
-        yield late
-    finally:
-        watch.cancel()
 
 
 def _killed(seeds: list[int], number: int | None) -> UnansweredDraw:

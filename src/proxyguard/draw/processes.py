@@ -1,9 +1,9 @@
 """Families of processes: none outlives the command that it works for.
 
-A pool starts workers; a worker forks a process for each job, and that one a process for each
-batch of draws, in which a generator may start processes of its own. On Linux the kernel tells
-every member of this chain when the member above it has died, and gives orphans to the nearest
-ancestor that adopts them; elsewhere a process group is all there is.
+A pool starts one process, which imports and forks workers; a worker forks two processes for each
+job, and these one for each batch of draws, in which a generator may start processes of its own.
+On Linux the kernel tells every member of this chain when the member above it has died, and gives
+orphans to the nearest ancestor that adopts them; elsewhere a process group is all there is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from subprocess import Popen
 from typing import Any, NamedTuple
 
@@ -227,20 +227,31 @@ def _lead_nowhere(numbers: Iterable[int]) -> None:
 
 
 def end_family(worker: Popen[bytes]) -> None:
-    """Tell a worker, the leader of its own group, to end with all it started; wait until it has.
+    """Tell a process, the leader of its own group, to end with all it started; wait until it has.
 
     It is given time, because it alone knows descendants that left the group. Then the group is
-    killed, before the worker is reaped: until then nobody else can have its number. That goes for
-    a worker too that was killed by what it started: the others of its group are still there.
+    killed, before the leader is reaped: until then nobody else can have its number. That goes for
+    a leader too that was killed by what it started: the others of its group are still there.
     """
-    if worker.returncode is not None:
-        return
-    with contextlib.suppress(ChildProcessError):  # somebody else has reaped it
-        if not has_ended(worker.pid):
-            os.kill(worker.pid, signal.SIGTERM)
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end and not has_ended(worker.pid):
-            time.sleep(0.01)
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(worker.pid, signal.SIGKILL)
+    if worker.returncode is None:
+        end_leaders([worker.pid], PATIENCE)
     worker.wait()
+
+
+def end_leaders(leaders: Collection[int], patience: float) -> None:
+    """Tell children that lead groups to end, and kill the groups of those that take too long.
+
+    They are not reaped. One that somebody else has reaped is left alone: its number may be
+    another process's by now.
+    """
+    for leader in leaders:
+        with contextlib.suppress(ChildProcessError):
+            if not has_ended(leader):
+                os.kill(leader, signal.SIGTERM)
+    end = time.monotonic() + patience
+    for leader in leaders:
+        with contextlib.suppress(ChildProcessError, ProcessLookupError, PermissionError):
+            while time.monotonic() < end and not has_ended(leader):
+                time.sleep(0.01)
+            has_ended(leader)  # raises where it was reaped
+            os.killpg(leader, signal.SIGKILL)

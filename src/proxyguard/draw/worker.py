@@ -21,6 +21,7 @@ import json
 import os
 import select
 import signal
+import socket
 import tempfile
 import time
 import traceback
@@ -49,9 +50,12 @@ from proxyguard.draw.catalog import is_ours, load_generator
 from proxyguard.draw.confine import Confined, confine, confine_draw, fit_needs, needs_of
 from proxyguard.draw.processes import (
     LOOK,
+    PATIENCE,
     Forked,
     adopt_orphans,
     end_children,
+    end_leaders,
+    end_with_parent,
     has_ended,
     in_a_fork,
     leave_only,
@@ -381,6 +385,58 @@ class Worker:
             seed.taken.append("the release" if seed.used else NO_SEED)
         made = Made(seed=int(seed), status="made", stages=list(seed.taken), files=dict(seed.files))
         return made, self._schema.sent(table)
+
+
+def fork_workers(parent: int, make_learner: Any) -> None:
+    """Fork a worker for each three pipes that come through the standard input, until it ends.
+
+    They are its requests, its answers and what its processes print. This process has imported
+    what every worker needs, and no code but ours runs in it; it ends with ``parent``.
+    """
+    end_with_parent(parent, signal.SIGTERM)
+    adopt_orphans()  # of a worker that was killed
+    workers: list[int] = []
+    signal.signal(signal.SIGTERM, partial(_end_workers, workers))
+    with socket.socket(fileno=os.dup(0)) as orders:
+        while len(pipes := socket.recv_fds(orders, 1, 3)[1]) == 3:
+            workers[:] = [worker for worker in workers if not _reaped(worker)]
+            workers.append(_forked_worker(make_learner, *pipes))
+            for pipe in pipes:
+                os.close(pipe)
+    end_leaders(workers, PATIENCE / 2)
+    end_children()
+
+
+def _reaped(worker: int) -> bool:
+    return os.waitpid(worker, os.WNOHANG)[0] == worker
+
+
+def _end_workers(workers: Sequence[int], number: int, frame: FrameType | None) -> None:
+    """End every worker, and then this process, before whoever asked for it runs out of patience."""
+    end_leaders(workers, PATIENCE / 2)
+    end_children()
+    os._exit(128 + number)
+
+
+def _forked_worker(make_learner: Any, requests: int, answers: int, prints: int) -> int:
+    """Return a fork of this process that serves these pipes, in a session of its own."""
+    template = os.getpid()
+    child = os.fork()
+    if child == 0:
+        try:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.setsid()
+            end_with_parent(template, signal.SIGTERM)
+            for number in (1, 2):  # what a generator prints goes to the error stream
+                os.dup2(prints, number)
+            leave_only((1, 2, requests, answers))
+            with os.fdopen(requests, "rb") as asked, os.fdopen(answers, "wb") as told:
+                serve(make_learner, asked, told)
+        except BaseException:  # it must not run on as its parent; the missing answer is refused
+            traceback.print_exc()
+        finally:
+            os._exit(0)
+    return child
 
 
 def serve(make_learner: Any, requests: IO[bytes], answers: IO[bytes]) -> None:

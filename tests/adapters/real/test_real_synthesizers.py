@@ -29,6 +29,8 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 def needs(module: str) -> None:
     """Skip a test whose package is not asked for; one that is and does not load is a failure."""
+    # These packages want versions of each other's dependencies that do not go together, so
+    # `make test-adapters` makes one environment for each and says which one it is in.
     if module not in os.environ["PROXYGUARD_REAL_ADAPTERS"].split():
         pytest.skip(f"{module} is tested in an environment of its own")
     import_module(module)
