@@ -13,9 +13,8 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from proxyguard.adapters.library import Library
-from proxyguard.audit.audit import Audit
+from proxyguard.audit.audit import Audit, demo_declaration, write_digits
 from proxyguard.audit.decide import groups_of, readings_of
-from proxyguard.audit.demo import DECLARATION, write_digits
 from proxyguard.audit.development import load_fitted
 from proxyguard.audit.folder import RELEASES
 from proxyguard.audit.open import Opener
@@ -29,7 +28,7 @@ def main() -> None:
         root = Path(work)
         write_digits(root / "data")
         audit = Audit(root / "audit", home=root / "home", data=[root / "data"], workers=1)
-        audit.init(DECLARATION)
+        audit.init(demo_declaration())
         audit.seal()
         audit.register()
         start = time.perf_counter()

@@ -14,9 +14,7 @@ import numpy as np
 import pytest
 
 from conformance.draws import DrawHere
-from proxyguard.audit.audit import Audit
-from proxyguard.audit.demo import DECLARATION as DEMO
-from proxyguard.audit.demo import write_digits
+from proxyguard.audit.audit import Audit, demo_declaration, write_digits
 from proxyguard.audit.folder import open_envelope, sign_statement
 from proxyguard.cli.main import main
 from proxyguard.documents.certificate import Advice, Correction, Envelope, ReportDocument, Statement
@@ -237,7 +235,7 @@ def test_of_the_demonstration(tmp_path: Path) -> None:
     data = tmp_path / "data"
     write_digits(data)
     audit = Audit(tmp_path / "audit", home=tmp_path / "home", data=[data], workers=1)
-    audit.init(DEMO.replace("draws = 40", "draws = 6"))
+    audit.init(demo_declaration().replace("draws = 40", "draws = 6"))
     audit.run()
     assert {"advice.json", "report.json"} <= documents_in(audit.folder.path)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from proxyguard.audit.audit import StandingVerdict
+from proxyguard.audit.outcome import StandingVerdict
 from proxyguard.cli import show
 from proxyguard.modes.evidence import Decision
 

@@ -1,32 +1,20 @@
-"""The whole audit as one object: the same steps as on the command line.
-
-Where an audit stands, and what comes next.
-"""
+"""The whole audit as one object, the same steps as on the command line, and its demonstration."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from proxyguard.audit import draw as drawing
 from proxyguard.audit import grant as granting
-from proxyguard.audit import register as amending
 from proxyguard.audit import register as registering
 from proxyguard.audit import seal as sealing
 from proxyguard.audit.check import Check, check, template
 from proxyguard.audit.correct import correct, deviate
 from proxyguard.audit.development import Progress, Workplace
-from proxyguard.audit.folder import (
-    CERTIFICATE,
-    DECLARATION,
-    EVIDENCE,
-    GRANT,
-    PENDING,
-    REPORTS,
-    AuditFolder,
-)
+from proxyguard.audit.folder import DECLARATION, REPORTS, AuditFolder
 from proxyguard.audit.home import (
     DataFolders,
     Handover,
@@ -44,175 +32,24 @@ from proxyguard.audit.outcome import (
     Registration,
     SealedCertificate,
     Sealing,
+    Status,
     figures_of,
+    status_of,
     write_report,
 )
 from proxyguard.audit.seal import Keeper
 from proxyguard.audit.sequential import SequentialOpener
 from proxyguard.audit.verify import TIMEOUT, Scope, Verification, verify
-from proxyguard.documents.ledger import DesignText, Deviated, GrantStatement, Sealed
-from proxyguard.errors import RegistryError, SealError
+from proxyguard.documents.ledger import DesignText, GrantStatement
+from proxyguard.errors import RegistryError
 from proxyguard.modes.count import ValidCount
-from proxyguard.modes.evidence import Decision
 from proxyguard.registry.numbers import callback, listed, path, whole
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Schedule, Stage
 from proxyguard.seal.storage import exclusive, write_atomic
 
 if TYPE_CHECKING:
-    from proxyguard.documents.canonical import Plain
-    from proxyguard.report.content import Report
-
-if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedStep:
-    """One entry of the ledger."""
-
-    index: int
-    stage: str
-    time: str
-    digest: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StandingVerdict:
-    """A verdict as the report has it: interval, what binds, what would settle it."""
-
-    mechanism: str
-    decision: Decision
-    sentence: str
-    target: float | None
-    lower: float | None
-    upper: float | None
-    certified: bool  # whether the bounds are, or the decision alone
-    together: str  # how sure both ends of the interval are
-    warning: str  # that no guarantee remains, and why
-    binding: str
-    advice: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
-    """The steps that are recorded and the next command."""
-
-    name: str | None
-    steps: tuple[RecordedStep, ...]
-    next: str
-    head: str
-    signer: str | None
-    verdicts: tuple[StandingVerdict, ...] = ()
-    guarantee: str | None = None  # of the certificate, with what was admitted later
-    attestation: str | None = None
-    deviations: tuple[str, ...] = ()
-    no_grant: str | None = None  # why the file in a grant's place is none for this folder
-
-    def to_dict(self) -> dict[str, Plain]:
-        """Return plain values, ready for JSON."""
-        return asdict(self)
-
-
-def status_of(folder: AuditFolder) -> Status:
-    """Read the ledger and say where the audit stands."""
-    journal = folder.journal()
-    ledger = journal.ledger
-    sealed = ledger.find(Sealed)
-    report: Report | None = None
-    if ledger.has(Stage.CERTIFIED) and all(folder.has(n) for n in (CERTIFICATE, EVIDENCE)):
-        from proxyguard.audit.outcome import report_of
-
-        report = report_of(folder, journal)
-    no_grant = _why_no_grant(folder, journal)
-    return Status(
-        name=sealed[0].body.name if sealed else None,
-        steps=tuple(
-            RecordedStep(
-                index=entry.index,
-                stage=entry.stage.value,
-                time=entry.body.time,
-                digest=entry.digest,
-            )
-            for entry in ledger.entries
-        ),
-        next=_next(folder, journal, granted=folder.has(GRANT) and no_grant is None),
-        head=ledger.head,
-        signer=journal.signer,
-        verdicts=() if report is None else _verdicts(report),
-        guarantee=None if report is None else report.guarantee,
-        attestation=None if report is None else report.attestation,
-        deviations=tuple(entry.body.reason for entry in ledger.find(Deviated)),
-        no_grant=no_grant,
-    )
-
-
-def _why_no_grant(folder: AuditFolder, journal: Journal) -> str | None:
-    """Return why a `grant.json` before the opening is no grant for this folder; none if it is.
-
-    Anybody can put a file there, or leave the grant of another folder or of an earlier claim.
-    """
-    ledger = journal.ledger
-    if not folder.has(GRANT) or not ledger.has(Stage.SEALED) or ledger.has(Stage.OPENED):
-        return None  # nothing to doubt, or recorded, and checked by `verify`
-    from proxyguard.audit.grant import read_grant  # it reads tables, which status mostly does not
-
-    try:
-        read_grant(folder, journal)
-    except SealError as error:
-        return str(error)
-    return None
-
-
-def _verdicts(report: Report) -> tuple[StandingVerdict, ...]:
-    advice = {advised.mechanism: advised.sentence for advised in report.advice}
-    return tuple(
-        StandingVerdict(
-            mechanism=verdict.name,
-            decision=Decision(verdict.decision.lower()),
-            sentence=verdict.sentence,
-            target=verdict.target,
-            lower=verdict.lower,
-            upper=verdict.upper,
-            certified=verdict.certified,
-            together=verdict.together,
-            warning=verdict.warning,
-            binding=verdict.binding,
-            advice=advice.get(verdict.name, ""),
-        )
-        for verdict in report.verdicts
-    )
-
-
-def _next(folder: AuditFolder, journal: Journal, *, granted: bool) -> str:
-    ledger = journal.ledger
-    if not folder.has(DECLARATION):
-        return "init"
-    if not ledger.has(Stage.SEALED):
-        return "seal"
-    if not ledger.has(Stage.REGISTERED):
-        return "register"
-    fixed = ledger.schedule is Schedule.FIXED
-    if fixed and not ledger.has(Stage.DRAWN):
-        return "draw"
-    steward = ledger.sealed.steward
-    if steward is not None and not granted:
-        return "grant (by the steward)"
-    return "verify" if ledger.has(Stage.CERTIFIED) else "open"
-
-
-def kept_words(folder: AuditFolder) -> str:
-    """Say what a command that was interrupted leaves: recorded steps and finished draws."""
-    ledger = folder.journal().ledger
-    steps = ", ".join(dict.fromkeys(entry.stage.value for entry in ledger.entries))
-    parts = [f"recorded and kept: {steps}" if steps else "nothing was recorded yet"]
-    drawing = ledger.schedule is Schedule.FIXED and not ledger.has(Stage.DRAWN)
-    if ledger.has(Stage.REGISTERED) and drawing:
-        finished = sum(1 for _ in (folder / PENDING).glob("*/*.json"))
-        parts.append(f"{finished} finished draws are kept" if finished else "no draw had finished")
-    if ledger.has(Stage.OPENED) and not ledger.has(Stage.CERTIFIED):
-        parts.append("the target counts as opened")
-    return "; ".join(parts)
 
 
 class Audit:
@@ -375,7 +212,7 @@ class Audit:
         StageError
             Where the target was opened already, or nothing is registered.
         """
-        amending.amend(
+        registering.amend(
             self.place, self.home, software_versions(), reason=reason, exclude=tuple(exclude)
         )
         return Registration.of(self.folder)
@@ -660,8 +497,7 @@ class Audit:
 
     def status(self) -> Status:
         """Say where the audit stands and what comes next."""
-        with self.folder.step():
-            return status_of(self.folder)
+        return status_of(self.folder)
 
     def run(
         self, *, key_file: Path | str | None = None, passphrase: str | None = None
@@ -725,3 +561,58 @@ class Audit:
 
 def _path(given: Path | str | None) -> Path | None:
     return None if given is None else Path(given)
+
+
+def demo_declaration() -> str:
+    """Return the declaration of the demonstration.
+
+    May bootstrap tables stand in for the digits when a reader is trained? Three mechanisms differ
+    only in how many rows they draw. Keys and lineage lie in the folder's own ``home``, so that
+    nothing outside it is touched.
+    """
+    return files("proxyguard.audit").joinpath("demo.toml").read_text(encoding="utf-8")
+
+
+def run_demo(
+    folder: Path, progress: Progress, say: Callable[[str], None] | None
+) -> tuple[Path, SealedCertificate, bool]:
+    """Run the audit in ``folder``, or beside it where one is there already; verify it."""
+    speak = say or (lambda text: None)
+    place = folder
+    number = 2
+    while place.exists():
+        place = folder.with_name(f"{folder.name}-{number}")
+        number += 1
+    if place != folder:
+        speak(f"{folder} has an audit already; this one starts afresh in {place}")
+    data = place / "data"
+    write_digits(data)
+    audit = Audit(place / "audit", home=place / "home", data=[data], progress=progress)
+    speak("init      a declaration and a signing key")
+    audit.init(demo_declaration())
+    for problem in audit.check().problems:
+        speak(f"problem: {problem}")
+    speak("seal      900 of 1,797 records are set aside and encrypted, before any label is read")
+    audit.seal()
+    for warning in audit.check().warnings:
+        speak(f"warning   {warning}")
+    speak("register  limits are resolved on development data, and the claim is frozen")
+    audit.register()
+    speak("draw      3 x 40 releases, a classifier is trained on each, all are frozen")
+    audit.draw()
+    speak("open      the target is opened once, every release is scored, the certificate is signed")
+    certificate = audit.open()
+    assert certificate is not None  # a fixed audit certifies when it is opened
+    return audit.folder.path, certificate, audit.verify().good
+
+
+def write_digits(folder: Path) -> None:
+    """Write the digits as a table: 64 pixels and whether the digit is odd."""
+    from sklearn.datasets import load_digits
+
+    folder.mkdir(parents=True)
+    pixels, digits = load_digits(return_X_y=True)
+    lines = [",".join([*(f"pixel{i}" for i in range(pixels.shape[1])), "parity"])]
+    for row, digit in zip(pixels, digits, strict=True):
+        lines.append(",".join([*(f"{int(v)}" for v in row), "odd" if digit % 2 else "even"]))
+    (folder / "digits.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -173,8 +173,8 @@ def verify(
 
 def status(folder: Folder, json: Json = False) -> None:
     """Say where the audit stands and what comes next."""
-    from proxyguard.audit.audit import status_of
     from proxyguard.audit.folder import AuditFolder
+    from proxyguard.audit.outcome import status_of
 
     found = status_of(AuditFolder(folder))
     if json:

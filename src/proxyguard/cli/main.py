@@ -105,7 +105,7 @@ def _say_interrupted(interrupted: Interrupted, command: list[str]) -> None:
     """Say what ended the command, what is kept, and what to type."""
     kept = "what was recorded is kept"
     if options.audits:
-        from proxyguard.audit.audit import kept_words
+        from proxyguard.audit.outcome import kept_words
 
         try:
             kept = kept_words(options.audits[-1].folder)

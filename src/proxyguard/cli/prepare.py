@@ -179,7 +179,7 @@ def demo(
     json: Json = False,
 ) -> None:
     """Run a whole audit on embedded data: one mechanism validated, one not, one in between."""
-    from proxyguard.audit.demo import run_demo
+    from proxyguard.audit.audit import run_demo
 
     with show.bars(json) as progress:
         place, certificate, good = run_demo(folder, progress, None if json else show.say)

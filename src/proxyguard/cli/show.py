@@ -36,9 +36,8 @@ from proxyguard.printable import printable, write_line
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
-    from proxyguard.audit.audit import StandingVerdict, Status
     from proxyguard.audit.development import Progress
-    from proxyguard.audit.outcome import SealedCertificate
+    from proxyguard.audit.outcome import SealedCertificate, StandingVerdict, Status
     from proxyguard.documents.canonical import Plain
 
 if TYPE_CHECKING:
@@ -144,8 +143,8 @@ def _by_number(letter: str) -> str:
 
 def show_outcome(folder: Path, certificate: SealedCertificate) -> None:
     """Print what an audit ended with, and who attests to the opening."""
-    from proxyguard.audit.audit import status_of
     from proxyguard.audit.folder import AuditFolder
+    from proxyguard.audit.outcome import status_of
 
     found = status_of(AuditFolder(folder))
     show_verdicts(found.verdicts)
