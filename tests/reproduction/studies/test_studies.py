@@ -3,31 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from reproduction.studies import (
-    calibration,
-    component_power,
-    costs,
-    held_out,
-    labels_needed,
-    mechanisms,
-    modes,
-    pilots,
-    searches,
-    sequential_draws,
-    shared_target,
-    sharp_rates,
-    sharp_tables,
-    smooth_target,
-    violation,
-    worst_case,
-)
+from reproduction.studies import shared_target, violation
 from reproduction.studies.catalog import STUDIES
 from reproduction.studies.paper_planner import PaperGrid
 from reproduction.studies.report import table, write_rows
@@ -102,50 +85,48 @@ def test_a_cell_runs_alone_as_it_does_among_others() -> None:
     assert [r for r in whole if r.cell == study.cells[1]] == alone
 
 
-def wrong(module: Any, name: str, value: Any) -> Any:
-    """Return a context in which a module's constant is another one."""
-    return lambda monkeypatch: monkeypatch.setattr(module, name, value)
+def wrong(name: str, value: object) -> Callable[[pytest.MonkeyPatch], None]:
+    """Return what puts another value under a name of a study's module."""
+    return lambda monkeypatch: monkeypatch.setattr(f"reproduction.studies.{name}", value)
 
 
 MISTAKES = {
-    "calibration": wrong(calibration, "INVALID", (0.105, 0.02, 0.02)),
-    "target-reuse": wrong(calibration, "CANDIDATES", 10),
-    "held-out-regrets": wrong(held_out, "TOLERANCE", 0.03),
-    "rare-group": wrong(searches, "ALPHA", 0.1),
-    "mechanism-calibration": wrong(mechanisms, "TARGET", 0.85),
-    "adaptive-stream": wrong(searches, "ALPHA", 0.075),
-    "release-planning": wrong(searches, "least_releases_named", lambda **_: 18),
-    "near-boundary": wrong(mechanisms, "ALPHA", 0.1),
-    "error-split": wrong(mechanisms, "H", 4),
-    "collective-grid": wrong(mechanisms, "ALPHA", 0.1),
-    "shared-target": wrong(shared_target, "TARGET", 0.85),
-    "false-pass": wrong(shared_target, "TARGET", 0.78),
-    "smooth-target": wrong(smooth_target, "TARGET", 0.82),
-    "mode-comparison": wrong(modes, "TARGET", 0.85),
-    "mode-comparison-high-signal": wrong(modes, "TARGET", 0.85),
-    "cost-plan": wrong(costs, "GRID", PaperGrid(alpha=0.1)),
-    "mode-phase": wrong(costs, "GRID", PaperGrid(records=(500, 1000, 2000))),
+    "calibration": wrong("calibration.INVALID", (0.105, 0.02, 0.02)),
+    "target-reuse": wrong("calibration.CANDIDATES", 10),
+    "held-out-regrets": wrong("held_out.TOLERANCE", 0.03),
+    "rare-group": wrong("searches.ALPHA", 0.1),
+    "mechanism-calibration": wrong("mechanisms.TARGET", 0.85),
+    "adaptive-stream": wrong("searches.ALPHA", 0.075),
+    "release-planning": wrong("searches.least_releases_named", lambda **_: 18),
+    "near-boundary": wrong("mechanisms.ALPHA", 0.1),
+    "error-split": wrong("mechanisms.H", 4),
+    "collective-grid": wrong("mechanisms.ALPHA", 0.1),
+    "shared-target": wrong("shared_target.TARGET", 0.85),
+    "false-pass": wrong("shared_target.TARGET", 0.78),
+    "smooth-target": wrong("smooth_target.TARGET", 0.82),
+    "mode-comparison": wrong("modes.TARGET", 0.85),
+    "mode-comparison-high-signal": wrong("modes.TARGET", 0.85),
+    "cost-plan": wrong("costs.GRID", PaperGrid(alpha=0.1)),
+    "mode-phase": wrong("costs.GRID", PaperGrid(records=(500, 1000, 2000))),
     "shared-target-pilot": wrong(
-        shared_target,
-        "draw_shared",
+        "shared_target.draw_shared",
         lambda rng, eta, shape, n, draw=shared_target.draw_shared: draw(rng, eta - 0.1, shape, n),
     ),
-    "mode-comparison-pilot": wrong(modes, "TARGET", 0.85),
-    "mode-comparison-high-signal-pilot": wrong(modes, "TARGET", 0.85),
-    "false-pass-pilot": wrong(shared_target, "TARGET", 0.85),
-    "smooth-target-pilot": wrong(pilots, "TARGET", 0.82),
-    "component-tests": wrong(component_power, "LEVEL", 0.05),
-    "sharp-counts": wrong(sharp_tables, "ALPHA", 0.06),
-    "sharp-rates": wrong(sharp_rates, "TARGET", 0.9),
-    "labels-needed": wrong(labels_needed, "ALPHA", 0.001),
-    "sequential-draws": wrong(sequential_draws, "KAPPA", 0.02),
+    "mode-comparison-pilot": wrong("modes.TARGET", 0.85),
+    "mode-comparison-high-signal-pilot": wrong("modes.TARGET", 0.85),
+    "false-pass-pilot": wrong("shared_target.TARGET", 0.85),
+    "smooth-target-pilot": wrong("pilots.TARGET", 0.82),
+    "component-tests": wrong("component_power.LEVEL", 0.05),
+    "sharp-counts": wrong("sharp_tables.ALPHA", 0.06),
+    "sharp-rates": wrong("sharp_rates.TARGET", 0.9),
+    "labels-needed": wrong("labels_needed.ALPHA", 0.001),
+    "sequential-draws": wrong("sequential_draws.KAPPA", 0.02),
     "violation-direct-holm": wrong(
-        violation,
-        "draw_risks",
+        "violation.draw_risks",
         lambda rng, eta, shape, draw=violation.draw_risks: draw(rng, 1 - eta, shape),
     ),
-    "worst-case": wrong(worst_case, "RELIABILITY", 0.87),
-    "cost-plan-sensitivity": wrong(costs, "ERRORS", (-0.10, 0.0, 0.10)),
+    "worst-case": wrong("worst_case.RELIABILITY", 0.87),
+    "cost-plan-sensitivity": wrong("costs.ERRORS", (-0.10, 0.0, 0.10)),
 }
 
 
