@@ -397,36 +397,25 @@ COLLECTIVE_GRID = Study(
         **OURS,
     },
     published={
-        (_SHOWN, "Holm", "false validation"): Published(value=0.0, digits=4, repetitions=2000),
-        (_SHOWN, "Holm", "power"): Published(
-            value=0.1266, digits=4, repetitions=2000, standard_error=0.0039, rate=False
-        ),
-        (_SHOWN, "Holm", "recognized"): Published(
-            value=83.29, digits=2, repetitions=2000, rate=False
-        ),
-        (_SHOWN, "tail-Simes", "false validation"): Published(
-            value=0.0005, digits=4, repetitions=2000
-        ),
-        (_SHOWN, "tail-Simes", "power"): Published(
-            value=0.6501, digits=4, repetitions=2000, standard_error=0.0055, rate=False
-        ),
-        (_SHOWN, "tail-Simes", "recognized"): Published(
-            value=90.69, digits=2, repetitions=2000, rate=False
-        ),
-        (_SHOWN, "tail-Simes", "gain over Holm"): Published(
-            value=7.40, digits=2, repetitions=2000, rate=False
-        ),
-        (_SHOWN, "tail-Fisher", "false validation"): Published(
-            value=0.0005, digits=4, repetitions=2000
-        ),
-        (_SHOWN, "tail-Fisher", "power"): Published(
-            value=0.9035, digits=4, repetitions=2000, standard_error=0.0036, rate=False
-        ),
-        (_SHOWN, "tail-Fisher", "recognized"): Published(
-            value=92.71, digits=2, repetitions=2000, rate=False
-        ),
-        (_SHOWN, "tail-Fisher", "gain over Holm"): Published(
-            value=9.42, digits=2, repetitions=2000, rate=False
-        ),
+        (_SHOWN, method, metric): Published(
+            value=value,
+            digits=digits,
+            repetitions=2000,
+            standard_error=error,
+            rate=metric == "false validation",
+        )
+        for method, metric, value, digits, error in (
+            ("Holm", "false validation", 0.0, 4, None),
+            ("Holm", "power", 0.1266, 4, 0.0039),
+            ("Holm", "recognized", 83.29, 2, None),
+            ("tail-Simes", "false validation", 0.0005, 4, None),
+            ("tail-Simes", "power", 0.6501, 4, 0.0055),
+            ("tail-Simes", "recognized", 90.69, 2, None),
+            ("tail-Simes", "gain over Holm", 7.40, 2, None),
+            ("tail-Fisher", "false validation", 0.0005, 4, None),
+            ("tail-Fisher", "power", 0.9035, 4, 0.0036),
+            ("tail-Fisher", "recognized", 92.71, 2, None),
+            ("tail-Fisher", "gain over Holm", 9.42, 2, None),
+        )
     },
 )
