@@ -133,7 +133,7 @@ def test_the_cells_of_marginals_run_over_bins_groups_and_the_values_of_developme
     assert cells[0].name == "w: age = under 25, site = north"
     assert cells[5].cell == (("age", "25 and over"), ("site", OTHERS))
     # A sealed mapping has no order, and what is read back asks the same.
-    again = BoundedQuery.from_dict(cells[0].to_dict(), query.codings(asked))
+    again = BoundedQuery.of(cells[0].recorded(), query.codings(asked))
     assert again == cells[0]
     with pytest.raises(RegistryError, match=r"\['sex'\], which are no text columns; register bins"):
         expand("w", asked, {})

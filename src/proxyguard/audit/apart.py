@@ -22,7 +22,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
@@ -33,9 +33,9 @@ import pyarrow as pa
 from proxyguard.adapters.worker import make_learner
 from proxyguard.audit.correct import corrected_registry
 from proxyguard.audit.development import (
+    Choices,
     MemberDevelopment,
     Workplace,
-    choices_around,
     fit_training,
     load_fitted,
     loss_measures,
@@ -501,7 +501,7 @@ class _Job:
             return {"status": "failed", "error": f"{type(error).__name__}: {error}"}
         assert fitted is not None  # members without a procedure have no such job
         model = base64.b64encode(model_bytes(fitted.estimator)).decode()
-        return {"status": "fitted", **choices_around(fitted), "model": model}
+        return {"status": "fitted", **asdict(Choices.around(fitted)), "model": model}
 
     def _describe(self) -> dict[str, Any]:
         made = load_generator(self._job["generator"], self._job["options"])

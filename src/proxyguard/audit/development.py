@@ -1,15 +1,17 @@
 """What is learned on development data, and what the registered rules make of it.
 
-`develop` fits the source, tries reference policies and draws pilots: the facts. Limits, slacks,
-roles and measures follow from recorded facts alone, so that `register` and `verify` get the same
-numbers from the same facts.
+`MemberDevelopment` reads the parts that sealing wrote under ``development/``. `develop` fits the
+source, tries reference policies and draws pilots: the facts, which `register` records. Limits,
+slacks, roles and measures (`resolve_limits`, `resolve_roles`, `measures_of`) follow from recorded
+facts alone and read no data, so that `register` and `verify` get the same numbers from the same
+facts. Nothing of the target is read here; only the source's model is written, to the store.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,17 +21,15 @@ from proxyguard.adapters.library import Library, best_threshold
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.home import DataFolders
 from proxyguard.audit.jobs import Descriptions, draw_job, forbidden_paths
-from proxyguard.documents.ledger import SealedMember
+from proxyguard.documents.ledger import DevelopmentRole, SealedMember
 from proxyguard.documents.registry import (
     Facts,
     NoFacts,
     PilotFacts,
     ResolvedNumber,
-    ResolvedQuery,
     ResolvedRequirement,
     SourceModel,
 )
-from proxyguard.documents.releases import DrawnRelease
 from proxyguard.draw.pool import Check, DrawingPool, Draws, Keep, draw_groups
 from proxyguard.draw.protocol import Fitted, Seed, features, outcomes, predict
 from proxyguard.draw.sources import (
@@ -70,35 +70,55 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Array = NDArray[np.float64]
-
-
 Progress = Callable[[str, int, int], None]
-
-
+# Losses of pilot draws by pilot, seed and requirement: one for each record that counts.
+PilotLosses = dict[str, dict[int, dict[str, Array]]]
 # The facts of a member that has no procedure and asks for no values.
 NOTHING_LEARNED = Facts(source=None, risks={}, references={}, pilots={}, domains={})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workplace:
-    """The folder, the files it may use, and how many processes may work at once."""
+    """What the steps of one command work with."""
 
     folder: AuditFolder
+    """The audit folder."""
     data: DataFolders
+    """Where the tables lie that the declaration names."""
     home: str
+    """The home with keys and lineage, which draws may not open."""
     workers: int = 1
+    """How many processes may draw at once."""
     progress: Progress = lambda what, done, total: None
-    descriptions: Descriptions = field(default_factory=Descriptions)  # those of one command
-    pool: DrawingPool = field(default_factory=DrawingPool)  # and its drawing processes
+    """What is told how many draws are done."""
+    descriptions: Descriptions = field(default_factory=Descriptions)
+    """What generators said of themselves in this command, and in no earlier one."""
+    pool: DrawingPool = field(default_factory=DrawingPool)
+    """The drawing processes of this command."""
+
+
+def development_file(index: int, role: DevelopmentRole) -> str:
+    """Return the file of a member's training or validation part."""
+    return f"development/{index}.{role}.parquet"
 
 
 class MemberDevelopment:
-    """The development part of one member, and what follows from it."""
+    """The development part of one member, as sealing wrote it.
+
+    Parameters
+    ----------
+    place
+        What the command works with.
+    member
+        The declared member.
+    sealed
+        What the ledger says of its target and its development part.
+    """
 
     def __init__(self, place: Workplace, member: Member, sealed: SealedMember) -> None:
         self.place, self.member, self.sealed = place, member, sealed
-        self.training_name = f"development/{sealed.index}.training.parquet"
-        self.validation_name = f"development/{sealed.index}.validation.parquet"
+        self.training_name = development_file(sealed.index, "training")
+        self.validation_name = development_file(sealed.index, "validation")
         self.kinds = sealed.kind_of
 
     @property
@@ -113,9 +133,7 @@ class MemberDevelopment:
     def features(self) -> list[str]:
         """The columns that predict: all but the outcome, clusters and excluded ones."""
         target = self.member.target
-        other = {target.outcome, *target.exclude}
-        if target.design_column is not None:
-            other.add(target.design_column)
+        other = {target.outcome, target.design_column, *target.exclude}
         return [name for name in self.kinds if name not in other]
 
     def training(self) -> pd.DataFrame:
@@ -137,7 +155,7 @@ class MemberDevelopment:
         return frame
 
     def learner(self) -> Library | None:
-        """Return the registered procedure."""
+        """Return the declared procedure, ready to fit; nothing where none is declared."""
         if self.member.procedure is None:
             return None
         return Library(self.member.procedure, self.outcome, self.features)
@@ -145,61 +163,93 @@ class MemberDevelopment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """The source procedure, fitted on the training part."""
+    """The source procedure, fitted on the training part, and its record."""
 
     fitted: Fitted
     record: SourceModel
 
 
 def fit_source(development: MemberDevelopment) -> Source | None:
-    """Fit the registered procedure on the training part and store it."""
+    """Fit the declared procedure on the training part and put its model into the store."""
     fitted, procedure = fit_training(development), development.member.procedure
     if fitted is None or procedure is None:
         return None
-    address = development.place.folder.store.put(model_bytes(fitted.estimator))
-    return Source(
-        fitted=fitted,
-        record=SourceModel(model=address, seed=procedure.seed, **choices_around(fitted)),
+    choices = Choices.around(fitted)
+    record = SourceModel(
+        model=development.place.folder.store.put(model_bytes(fitted.estimator)),
+        selected=choices.selected,
+        threshold=choices.threshold,
+        temperature=choices.temperature,
+        seed=procedure.seed,
     )
+    return Source(fitted=fitted, record=record)
 
 
 def fit_training(development: MemberDevelopment) -> Fitted | None:
-    """Return the registered procedure, fitted on the training part; nothing is stored."""
+    """Return the declared procedure, fitted on the training part; nothing is stored."""
     learner, procedure = development.learner(), development.member.procedure
     if learner is None or procedure is None:
         return None
     seed = Seed(procedure.seed)
+    # One thread: sums in another order are other numbers, and verify fits the source again.
     with threadpool_limits(1):
         return learner.fit(development.training(), development.validation(), seed, source=True)
 
 
-def choices_around(fitted: Fitted) -> dict[str, Any]:
-    """Return what a fit chose besides its model, as it is recorded."""
-    return {
-        "selected": fitted.selected,
-        "threshold": None if fitted.threshold is None else repr(fitted.threshold),
-        "temperature": None if fitted.temperature is None else repr(fitted.temperature),
-    }
+class Chosen(Protocol):
+    """What was chosen around an estimator, as records have it: numbers as text."""
+
+    @property
+    def selected(self) -> str | None:
+        """Which pipeline of the library was chosen."""
+
+    @property
+    def threshold(self) -> str | None:
+        """The decision threshold."""
+
+    @property
+    def temperature(self) -> str | None:
+        """The temperature that calibrates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chosen:
-    """What was chosen around an estimator, numbers as text."""
+class Choices:
+    """What a fit chose besides its model; numbers as text, which keeps every bit."""
 
-    selected: str | None
+    selected: str
     threshold: str | None
     temperature: str | None
 
+    @classmethod
+    def around(cls, fitted: Fitted) -> Choices:
+        """Return the choices of a fit, as they are recorded."""
+        return cls(
+            selected=fitted.selected,
+            threshold=None if fitted.threshold is None else repr(fitted.threshold),
+            temperature=None if fitted.temperature is None else repr(fitted.temperature),
+        )
+
 
 def load_fitted(
-    folder: AuditFolder, address: str, chosen: Chosen | DrawnRelease | SourceModel,
-    trusted: Sequence[str],
-) -> Fitted:  # fmt: skip
-    """Load a stored procedure with the choices recorded around it."""
+    folder: AuditFolder, address: str, chosen: Chosen, trusted: Sequence[str]
+) -> Fitted:
+    """Load a stored procedure with the choices recorded around it.
+
+    Parameters
+    ----------
+    folder
+        The audit folder, whose store has the model.
+    address
+        The digest that the model is stored under.
+    chosen
+        The record of the source or of a draw.
+    trusted
+        Types of others that the model may contain; others are refused before they are built.
+    """
     return fitted_from(chosen, load_model(folder.store.get(address), address, trusted))
 
 
-def fitted_from(chosen: Chosen | DrawnRelease | SourceModel, estimator: Any) -> Fitted:
+def fitted_from(chosen: Chosen, estimator: object) -> Fitted:
     """Return an estimator with the choices that were recorded around it."""
     return Fitted(
         estimator=estimator,
@@ -209,48 +259,71 @@ def fitted_from(chosen: Chosen | DrawnRelease | SourceModel, estimator: Any) -> 
     )
 
 
+class Validation:
+    """The validation part, read once for all that is judged on it.
+
+    Parameters
+    ----------
+    development
+        The development part that it belongs to.
+    records
+        Its validation rows.
+    """
+
+    def __init__(self, development: MemberDevelopment, records: pd.DataFrame) -> None:
+        self.outcome = development.outcome
+        self.y = outcomes(records[self.outcome.column], self.outcome, "validation")
+        self.x = features(records, development.features)
+        self._coded = CodedRecords(records)
+
+    @classmethod
+    def of(cls, development: MemberDevelopment) -> Validation | None:
+        """Return the validation part, where rows were set aside for it."""
+        records = development.validation()
+        return None if records is None else cls(development, records)
+
+    def predicted(self, fitted: Fitted) -> Predicted:
+        """Return what a fitted procedure predicts for its records."""
+        with threadpool_limits(1):
+            return Predicted(
+                values=predict(fitted, self.x, self.outcome), threshold=fitted.threshold
+            )
+
+    def counting(self, measure: Measure) -> NDArray[np.bool_]:
+        """Return which of its records count for a measure: all, or those of its group."""
+        inside = measure.inside(self._coded)
+        return np.ones(self.y.size, dtype=bool) if inside is None else inside
+
+    def mean_losses(self, measures: Sequence[Measure], predicted: Predicted) -> dict[str, float]:
+        """Return the mean loss of every measure over the records that count for it.
+
+        A group that validation has no record of has no mean: a rule over it is refused later.
+        """
+        means = {}
+        for measure in measures:
+            counting = self.counting(measure)
+            if measure.loss is None or not counting.any():
+                continue
+            loss = measure.loss(predicted.threshold)
+            losses = loss(self.y, predicted.values)
+            # A loss of somebody else is code like any other: its bounds are promised, not known.
+            if not np.all((losses >= loss.low) & (losses <= loss.high)):
+                raise RegistryError(
+                    f"{measure.part}: {loss.name} leaves its declared bounds [{loss.low:g}, "
+                    f"{loss.high:g}] on validation data; mend the loss or its bounds"
+                )
+            means[measure.requirement.name] = float(np.mean(losses[counting]))
+        return means
+
+
 def validation_risks(
     development: MemberDevelopment, measures: Sequence[Measure], fitted: Fitted
 ) -> dict[str, float]:
     """Return the mean loss of a fitted procedure on validation data, over each one's group."""
-    part = development.validation()
-    if part is None:
-        return {}
-    y = outcomes(part[development.outcome.column], development.outcome, "validation")
-    x = features(part, development.features)
-    with threadpool_limits(1):
-        own = Predicted(values=predict(fitted, x, development.outcome), threshold=fitted.threshold)
-    return _mean_losses(measures, part, y, own)
-
-
-def _mean_losses(
-    measures: Sequence[Measure], part: pd.DataFrame, y: Array, predicted: Predicted
-) -> dict[str, float]:
-    """Return the mean loss of every measure over the validation records that count for it.
-
-    A group that validation has no record of has no mean: a rule over it is refused later.
-    """
-    coded = CodedRecords(part)
-    found = {}
-    for measure in measures:
-        inside = measure.inside(coded)
-        if measure.loss is not None and (inside is None or inside.any()):
-            found[measure.requirement.name] = _mean_loss(measure, y, predicted, inside)
-    return found
-
-
-def _mean_loss(
-    measure: Measure, y: Array, predicted: Predicted, inside: NDArray[np.bool_] | None
-) -> float:
-    assert measure.loss is not None  # queries have no loss
-    loss = measure.loss(predicted.threshold)
-    values = loss(y, predicted.values)
-    if not np.all((values >= loss.low) & (values <= loss.high)):
-        raise RegistryError(
-            f"{measure.part}: {loss.name} leaves its declared bounds [{loss.low:g}, "
-            f"{loss.high:g}] on validation data; mend the loss or its bounds"
-        )
-    return float(np.mean(_counted(values, inside)))
+    validation = Validation.of(development)
+    return {} if validation is None else validation.mean_losses(
+        measures, validation.predicted(fitted)
+    )  # fmt: skip
 
 
 def reference_policies(
@@ -260,28 +333,37 @@ def reference_policies(
 
     *constant* says one half, every class alike, or the middle of the range; *prevalence*
     what is common in the training part.
+
+    Parameters
+    ----------
+    development
+        The development part.
+    measures
+        The losses; queries among them have none and are left out.
+
+    Returns
+    -------
+    dict
+        Mean losses by policy and requirement; nothing without procedure or validation part.
     """
-    procedure, part = development.member.procedure, development.validation()
-    if procedure is None or part is None:
+    procedure, validation = development.member.procedure, Validation.of(development)
+    if procedure is None or validation is None:
         return {}
-    outcome = development.outcome
-    y = outcomes(part[outcome.column], outcome, "validation")
+    outcome, choose = development.outcome, procedure.choose
     seen = outcomes(development.training()[outcome.column], outcome, "training")
-    found: dict[str, dict[str, float]] = {}
+    policies: dict[str, dict[str, float]] = {}
     for policy in procedure.references:
-        values = _policy(policy, seen, y.size, outcome)
-        threshold = None
-        if procedure.choose is not None:
-            weight = (
-                number(procedure.choose.false_negative) if procedure.choose.loss == "cost" else 1.0
-            )
-            threshold, _ = best_threshold(y, values, weight, procedure.choose.thresholds)
-        own = Predicted(values=values, threshold=threshold)
-        found[policy] = _mean_losses(measures, part, y, own)
-    return found
+        values, threshold = _policy(policy, seen, validation.y.size, outcome), None
+        if choose is not None:
+            weight = number(choose.false_negative) if choose.loss == "cost" else 1.0
+            threshold, _ = best_threshold(validation.y, values, weight, choose.thresholds)
+        predicted = Predicted(values=values, threshold=threshold)
+        policies[policy] = validation.mean_losses(measures, predicted)
+    return policies
 
 
 def _policy(policy: str, seen: Array, n: int, outcome: Outcome) -> Array:
+    """Return what a policy predicts for ``n`` records, after the outcomes that it has seen."""
     if outcome.kind == "binary":
         return np.full(n, 0.5 if policy == "constant" else float(seen.mean()))
     if outcome.kind == "multiclass":
@@ -295,51 +377,57 @@ def _policy(policy: str, seen: Array, n: int, outcome: Outcome) -> Array:
 def pilot_losses(
     development: MemberDevelopment, pilots: Sequence[Drawn], measures: Sequence[Measure],
     source: Fitted,
-) -> dict[str, dict[int, dict[str, Array]]]:  # fmt: skip
+) -> PilotLosses:  # fmt: skip
     """Draw every pilot and return each release's losses on validation data.
 
-    By pilot, seed and requirement, one loss for each validation record that counts.
+    Parameters
+    ----------
+    development
+        The development part: pilots are drawn from training and judged on validation.
+    pilots
+        The generators and the seeds of their draws.
+    measures
+        The losses.
+    source
+        The fitted source, for relative requirements.
+
+    Raises
+    ------
+    RegistryError
+        There is no validation part, or it has no record of a group.
+    DrawError
+        A draw failed, or a file that a pilot may read changed meanwhile.
     """
     place = development.place
-    part = development.validation()
-    if part is None:
+    validation = Validation.of(development)
+    if validation is None:
         raise RegistryError("pilots are judged on development.validation, which is missing")
-    y = outcomes(part[development.outcome.column], development.outcome, "validation")
-    x = features(part, development.features)
-    coded = CodedRecords(part)
-    counting = {m.requirement.name: m.inside(coded) for m in measures}
-    empty = [name for name, inside in counting.items() if inside is not None and not inside.any()]
+    counting = [(m, validation.counting(m)) for m in measures]
+    empty = [m.requirement.name for m, inside in counting if not inside.any()]
     if empty:
         raise RegistryError(
             f"pilots are judged on development.validation, which has no record of the group of "
             f"{empty}; name a group that it has, or leave the pilots out"
         )
-    with threadpool_limits(1):
-        base = Predicted(values=predict(source, x, development.outcome), threshold=source.threshold)
-    found: dict[str, dict[int, dict[str, Array]]] = {pilot.name: {} for pilot in pilots}
+    judged = [(m, inside) for m, inside in counting if m.loss is not None]
+    base = validation.predicted(source)
+    by_pilot: PilotLosses = {pilot.name: {} for pilot in pilots}
 
     def keeper(pilot: Drawn) -> Keep:
-        losses = found[pilot.name]
+        losses = by_pilot[pilot.name]
 
         def keep(record: dict[str, Any], release: bytes, model: bytes) -> None:
             if record["status"] != "drawn":
                 raise DrawError(f"pilot {pilot.name!r}, seed {record['seed']}: {record['error']}")
-            chosen = Chosen(
+            choices = Choices(
                 selected=record["selected"],
                 threshold=record["threshold"],
                 temperature=record["temperature"],
             )
-            fitted = fitted_from(chosen, load_model(model, "a pilot", ()))
-            with threadpool_limits(1):
-                own = Predicted(
-                    values=predict(fitted, x, development.outcome), threshold=fitted.threshold
-                )
+            predicted = validation.predicted(fitted_from(choices, load_model(model, "a pilot", ())))
             losses[record["seed"]] = {
-                m.requirement.name: _counted(
-                    m.of_predictions(y, own, base), counting[m.requirement.name]
-                )
-                for m in measures
-                if m.loss is not None
+                m.requirement.name: m.of_predictions(validation.y, predicted, base)[inside]
+                for m, inside in judged
             }
             place.progress(f"pilot {pilot.name}", len(losses), pilot.draws)
 
@@ -355,12 +443,7 @@ def pilot_losses(
         for pilot in pilots
     ]
     draw_groups(groups, pool=place.pool, workers=place.workers, timeout=None)
-    return found
-
-
-def _counted(losses: Array, inside: NDArray[np.bool_] | None) -> Array:
-    """Return the losses of the records that count."""
-    return losses if inside is None else losses[inside]
+    return by_pilot
 
 
 def _same_allowed(pilot: Drawn) -> Check:
@@ -409,14 +492,26 @@ def run_pilots(
 
 
 def develop(development: MemberDevelopment, declaration: Declaration) -> Facts:
-    """Fit the source, try reference policies, draw pilots: all that rules are resolved from."""
+    """Fit the source, try reference policies, draw pilots: all that rules are resolved from.
+
+    Parameters
+    ----------
+    development
+        The development part of a member.
+    declaration
+        The declaration, which has the pilots.
+
+    Returns
+    -------
+    Facts
+        What `resolve_limits` and `resolve_roles` need, numbers as text.
+    """
     member = development.member
     domains = _domains(development)
-    if member.procedure is None:
+    source = fit_source(development)
+    if source is None:
         return NOTHING_LEARNED.model_copy(update={"domains": domains})
     measures = loss_measures(member)
-    source = fit_source(development)
-    assert source is not None  # there is a procedure
     risks = validation_risks(development, measures, source.fitted)
     references = reference_policies(development, measures)
     return Facts(
@@ -435,7 +530,8 @@ def develop(development: MemberDevelopment, declaration: Declaration) -> Facts:
 
 def loss_measures(member: Member) -> list[Measure]:
     """Return the losses that development is judged by."""
-    return [provisional_measure(p, member) for p in member.requirement if p.loss is not None]
+    declared = [part for part in member.requirement if part.loss is not None]
+    return [_provisional_measure(requirement, member) for requirement in declared]
 
 
 def check_facts(
@@ -489,11 +585,11 @@ def _domains(development: MemberDevelopment) -> dict[str, tuple[str, ...]]:
     """Return the values in training of the marginals' text columns that have no groups."""
     wanted = {
         column
-        for part in development.member.requirement
-        if part.query is not None
-        for columns in part.query.tables
+        for requirement in development.member.requirement
+        if (query := requirement.query) is not None
+        for columns in query.tables
         for column in columns
-        if development.kinds.get(column) == "text" and column not in (part.query.groups or {})
+        if development.kinds.get(column) == "text" and column not in (query.groups or {})
     }
     if not wanted:
         return {}
@@ -507,19 +603,37 @@ def _domains(development: MemberDevelopment) -> dict[str, tuple[str, ...]]:
 def resolve_limits(
     member: Member, facts: Facts, claim: ClaimPart, n_records: int
 ) -> tuple[ResolvedRequirement, ...]:
-    """Return every requirement of a member with its limit, its slack and its queries."""
+    """Return every requirement of a member with its limit, its slack and its queries.
+
+    Parameters
+    ----------
+    member
+        The declared member.
+    facts
+        What was learned on development data, as it is recorded.
+    claim
+        The declared claim, whose error a slack is planned with.
+    n_records
+        How many target records will be scored.
+
+    Raises
+    ------
+    RegistryError
+        A rule has no facts to follow from, or gives no limit.
+    """
+    limits = {declared.name: _limit(declared, facts) for declared in member.requirement}
     resolved = []
-    limits = {part.name: _limit(part, facts) for part in member.requirement}
-    for part in member.requirement:
-        limit = limits[part.name]
-        slack = _slack(part, limits, member, claim, n_records)
-        queries = [] if part.query is None else expand(part.name, part.query, facts.domains)
+    for declared in member.requirement:
+        slack = _slack(declared, limits, member, claim, n_records)
+        queries = () if declared.query is None else expand(
+            declared.name, declared.query, facts.domains
+        )  # fmt: skip
         resolved.append(
             ResolvedRequirement(
-                part=part,
-                limit=_record(limit),
+                part=declared,
+                limit=_record(limits[declared.name]),
                 slack=None if slack is None else _record(slack),
-                queries=tuple(ResolvedQuery.of(query.to_dict(), part.name) for query in queries),
+                queries=tuple(query.recorded() for query in queries),
             )
         )
     return tuple(resolved)
@@ -531,7 +645,9 @@ def planned_records(member: Member, records: int) -> int:
     return draw.size if draw is not None else records
 
 
-def provisional_measure(part: RequirementPart, member: Member, limit: str | None = None) -> Measure:
+def _provisional_measure(
+    part: RequirementPart, member: Member, limit: str | None = None
+) -> Measure:
     """Return a measure for its loss alone: without slack, and with any limit if none is given."""
     assert member.target.predicted is not None  # a loss has an outcome
     low, high = (number(part.low or "0"), number(part.high or "1"))
@@ -584,14 +700,11 @@ def _slack(
     share = number(part.slack.target_share or claim.target_share or "0.5")
     alike = [part]
     if part.slack.common:
-        alike = [
-            other
-            for other in member.requirement
-            if isinstance(other.slack, SlackRule) and other.slack.common
-        ]
+        rules = [(other, other.slack) for other in member.requirement]
+        alike = [other for other, rule in rules if isinstance(rule, SlackRule) and rule.common]
     return slack_from_plan(
         part.slack.smallest_of,
-        [provisional_measure(one, member, limits[one.name].value).requirement for one in alike],
+        [_provisional_measure(like, member, limits[like.name].value).requirement for like in alike],
         n_records=n_records,
         alpha_target=number(claim.alpha) * share / (len(member.mechanism) or 1),
         allowance=part.slack.allowance,
@@ -601,28 +714,43 @@ def _slack(
 def resolve_roles(
     declaration: Declaration, requirements: Sequence[ResolvedRequirement], facts: Facts
 ) -> dict[str, str]:
-    """Return which pilot plays which role, by the registered rule."""
-    if declaration.roles is None:
+    """Return which pilot plays which role, by the registered rule.
+
+    Parameters
+    ----------
+    declaration
+        The declaration, whose ``roles`` are the rule.
+    requirements
+        The resolved requirements, against whose limits or cutoffs margins are taken.
+    facts
+        The recorded means of the pilots.
+
+    Returns
+    -------
+    dict
+        The pilot of each role; nothing where no roles are declared.
+    """
+    roles = declaration.roles
+    if roles is None:
         return {}
     against = {}
     for requirement in requirements:
         limit = number(requirement.limit.value)
-        if declaration.roles.against == "cutoff" and requirement.slack is not None:
+        if roles.against == "cutoff" and requirement.slack is not None:
             limit -= number(requirement.slack.value)
         against[requirement.part.name] = limit
     margins = {
-        name: [
-            min(against[r] - float(value) for r, value in means.items())
-            for means in facts.pilots[name].means.values()
+        pilot: [
+            min(against[name] - float(mean) for name, mean in means.items())
+            for means in facts.pilots[pilot].means.values()
         ]
-        for name in declaration.roles.pilots
+        for pilot in roles.pilots
     }
-    roles = declaration.roles
     return choose_roles(margins, moderate=number(roles.moderate), among=roles.among)
 
 
-def _record(value: Resolved) -> ResolvedNumber:
-    return ResolvedNumber(value=value.value, rule=value.rule, inputs=dict(value.inputs))
+def _record(resolved: Resolved) -> ResolvedNumber:
+    return ResolvedNumber(value=resolved.value, rule=resolved.rule, inputs=dict(resolved.inputs))
 
 
 def given_bounds(part: RequirementPart) -> tuple[float, float]:
@@ -634,29 +762,27 @@ def given_bounds(part: RequirementPart) -> tuple[float, float]:
 
 def measures_of(member: Member, resolved: Sequence[ResolvedRequirement]) -> list[Measure]:
     """Return the measures of a member from its registered requirements, queries expanded."""
-    found: list[Measure] = []
+    measures: list[Measure] = []
     choose = None if member.procedure is None else member.procedure.choose
     for requirement in resolved:
-        part, limit = requirement.part, requirement.limit.value
+        declared, limit = requirement.part, requirement.limit.value
         slack = None if requirement.slack is None else requirement.slack.value
-        if part.query is not None:
-            coding = codings(part.query)
+        if declared.query is not None:
+            coding = codings(declared.query)
             for query in requirement.queries:
-                bounded = BoundedQuery(
-                    query.name, float(query.low), float(query.high), query.column, query.cell,
-                    coding,
-                )  # fmt: skip
-                found += measure_query(part, bounded, limit=limit, slack=slack)
+                bounded = BoundedQuery.of(query, coding)
+                measures += measure_query(declared, bounded, limit=limit, slack=slack)
         elif member.target.losses is not None:
-            found.append(_given(part, limit, slack))
+            measures.append(_given(declared, limit, slack))
         else:
             assert member.target.predicted is not None  # checked in the declaration
-            found.append(
+            measures.append(
                 measure_loss(
-                    part, limit=limit, slack=slack, outcome=member.target.predicted, choose=choose
+                    declared, limit=limit, slack=slack, outcome=member.target.predicted,
+                    choose=choose,
                 )
-            )
-    return found
+            )  # fmt: skip
+    return measures
 
 
 def _given(part: RequirementPart, limit: str, slack: str | None) -> Measure:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from proxyguard.documents.registry import ResolvedQuery
 from proxyguard.errors import RegistryError, TableError
 from proxyguard.registry.fields import number
 from proxyguard.registry.numbers import canonical_value
@@ -115,29 +116,21 @@ class BoundedQuery:
             return None
         return float(np.mean(np.clip(numbers, self.low, self.high)))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for the registry, which has the codings in the declared query."""
-        return {
-            "name": self.name,
-            "low": repr(self.low),
-            "high": repr(self.high),
-            "column": self.column,
-            "cell": [list(pair) for pair in self.cell],
-        }
+    def recorded(self) -> ResolvedQuery:
+        """Return what the registry has of it: all but the codings, which the declaration has."""
+        return ResolvedQuery(
+            name=self.name,
+            low=repr(self.low),
+            high=repr(self.high),
+            column=self.column,
+            cell=self.cell,
+        )
 
     @classmethod
-    def from_dict(
-        cls, value: Mapping[str, Any], coding: Mapping[str, Coding] | None = None
-    ) -> BoundedQuery:
-        """Read a query back, with the codings of the declared one."""
-        return cls(
-            str(value["name"]),
-            float(value["low"]),
-            float(value["high"]),
-            value["column"],
-            tuple((str(c), str(v)) for c, v in value["cell"]),
-            coding or {},
-        )
+    def of(cls, recorded: ResolvedQuery, coding: Mapping[str, Coding]) -> BoundedQuery:
+        """Return a registered query, with the codings of the declared one."""
+        low, high = float(recorded.low), float(recorded.high)
+        return cls(recorded.name, low, high, recorded.column, recorded.cell, coding)
 
 
 class CodedRecords:
