@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from proxyguard.audit.audit import Audit
-from proxyguard.audit.development import resolve_limits
+from proxyguard.audit.rules import resolve_limits
 from proxyguard.documents.canonical import digest
 from proxyguard.documents.registry import Facts, Registry
 

@@ -39,7 +39,6 @@ from proxyguard.audit.development import (
     fit_training,
     load_fitted,
     loss_measures,
-    measures_of,
     reference_policies,
     validation_risks,
 )
@@ -55,6 +54,7 @@ from proxyguard.audit.home import DataFolders, Home, default_home
 from proxyguard.audit.jobs import fit_job
 from proxyguard.audit.open import Opener
 from proxyguard.audit.register import describe_mechanism
+from proxyguard.audit.rules import measures_of
 from proxyguard.audit.sequential import SequentialOpener
 from proxyguard.audit.target import OpenTarget
 from proxyguard.documents.ledger import SealedMember

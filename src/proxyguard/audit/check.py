@@ -9,15 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from proxyguard.audit.development import (
-    MemberDevelopment,
-    Workplace,
-    develop,
-    measures_of,
-    planned_records,
-    reference_policies,
-    resolve_limits,
-)
+from proxyguard.audit.development import MemberDevelopment, Workplace, develop, reference_policies
 from proxyguard.audit.folder import DECLARATION
 from proxyguard.audit.home import Home
 from proxyguard.audit.jobs import loading_problems
@@ -33,6 +25,7 @@ from proxyguard.audit.reserve import (
     lineage_words,
     refuse_leaks,
 )
+from proxyguard.audit.rules import measures_of, planned_records, resolve_limits
 from proxyguard.audit.seal import (
     count_requirements,
     group_warnings,

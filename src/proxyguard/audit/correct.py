@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from proxyguard.audit.decide import decide
-from proxyguard.audit.development import measures_of
 from proxyguard.audit.folder import CORRECTION, RELEASES, AuditFolder
 from proxyguard.audit.home import Home
 from proxyguard.audit.open import Opener
 from proxyguard.audit.outcome import CorrectiveCertificate
 from proxyguard.audit.register import check_claim, check_sizes
+from proxyguard.audit.rules import measures_of
 from proxyguard.certificate.wording import corrective_sentence
 from proxyguard.documents.canonical import digest
 from proxyguard.documents.certificate import Correction

@@ -1,15 +1,14 @@
-"""What is learned on development data, and what the registered rules make of it.
+"""What is learned on development data: the source, its risks, reference policies, pilots.
 
 `MemberDevelopment` reads the parts that sealing wrote under ``development/``. `develop` fits the
-source, tries reference policies and draws pilots: the facts, which `register` records. Limits,
-slacks, roles and measures (`resolve_limits`, `resolve_roles`, `measures_of`) follow from recorded
-facts alone and read no data, so that `register` and `verify` get the same numbers from the same
-facts. Nothing of the target is read here; only the source's model is written, to the store.
+source, tries reference policies and draws pilots: the facts, which `register` records and from
+which `rules` resolves limits and roles. Nothing of the target is read here; only the source's
+model is written, to the store.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,13 +20,12 @@ from proxyguard.adapters.library import Library, best_threshold
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.home import DataFolders
 from proxyguard.audit.jobs import Descriptions, draw_job, forbidden_paths
+from proxyguard.audit.rules import provisional_measure
 from proxyguard.documents.ledger import DevelopmentRole, SealedMember
 from proxyguard.documents.registry import (
     Facts,
     NoFacts,
     PilotFacts,
-    ResolvedNumber,
-    ResolvedRequirement,
     SourceModel,
 )
 from proxyguard.draw.pool import Check, DrawingPool, Draws, Keep, draw_groups
@@ -38,27 +36,13 @@ from proxyguard.draw.sources import (
     refuse_changes,
 )
 from proxyguard.errors import DrawError, RegistryError, SealError
-from proxyguard.losses.measure import Measure, Predicted, measure_loss, measure_query
-from proxyguard.losses.query import BoundedQuery, CodedRecords, codings, expand
+from proxyguard.losses.measure import Measure, Predicted
+from proxyguard.losses.query import CodedRecords
 from proxyguard.models.stored import load_model, model_bytes
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.fields import number
 from proxyguard.registry.parts import (
-    ClaimPart,
     Drawn,
-    PilotRule,
-    RequirementPart,
-    SlackRule,
-    SourceRule,
-)
-from proxyguard.registry.requirement import (
-    Form,
-    Requirement,
-    Resolved,
-    choose_roles,
-    cutoff_from_pilot,
-    limit_from_source,
-    slack_from_plan,
 )
 from proxyguard.registry.target import Outcome
 from proxyguard.seal.fingerprint import canonical_value
@@ -70,9 +54,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Array = NDArray[np.float64]
+
+
 Progress = Callable[[str, int, int], None]
+
+
 # Losses of pilot draws by pilot, seed and requirement: one for each record that counts.
 PilotLosses = dict[str, dict[int, dict[str, Array]]]
+
+
 # The facts of a member that has no procedure and asks for no values.
 NOTHING_LEARNED = Facts(source=None, risks={}, references={}, pilots={}, domains={})
 
@@ -531,7 +521,7 @@ def develop(development: MemberDevelopment, declaration: Declaration) -> Facts:
 def loss_measures(member: Member) -> list[Measure]:
     """Return the losses that development is judged by."""
     declared = [part for part in member.requirement if part.loss is not None]
-    return [_provisional_measure(requirement, member) for requirement in declared]
+    return [provisional_measure(requirement, member) for requirement in declared]
 
 
 def check_facts(
@@ -598,206 +588,3 @@ def _domains(development: MemberDevelopment) -> dict[str, tuple[str, ...]]:
         name: tuple(sorted({canonical_value(as_text(v)) for v in training[name]}))
         for name in sorted(wanted)
     }
-
-
-def resolve_limits(
-    member: Member, facts: Facts, claim: ClaimPart, n_records: int
-) -> tuple[ResolvedRequirement, ...]:
-    """Return every requirement of a member with its limit, its slack and its queries.
-
-    Parameters
-    ----------
-    member
-        The declared member.
-    facts
-        What was learned on development data, as it is recorded.
-    claim
-        The declared claim, whose error a slack is planned with.
-    n_records
-        How many target records will be scored.
-
-    Raises
-    ------
-    RegistryError
-        A rule has no facts to follow from, or gives no limit.
-    """
-    limits = {declared.name: _limit(declared, facts) for declared in member.requirement}
-    resolved = []
-    for declared in member.requirement:
-        slack = _slack(declared, limits, member, claim, n_records)
-        queries = () if declared.query is None else expand(
-            declared.name, declared.query, facts.domains
-        )  # fmt: skip
-        resolved.append(
-            ResolvedRequirement(
-                part=declared,
-                limit=_record(limits[declared.name]),
-                slack=None if slack is None else _record(slack),
-                queries=tuple(query.recorded() for query in queries),
-            )
-        )
-    return tuple(resolved)
-
-
-def planned_records(member: Member, records: int) -> int:
-    """Return how many target records will be scored, of so many that are sealed."""
-    draw = member.target.draw
-    return draw.size if draw is not None else records
-
-
-def _provisional_measure(
-    part: RequirementPart, member: Member, limit: str | None = None
-) -> Measure:
-    """Return a measure for its loss alone: without slack, and with any limit if none is given."""
-    assert member.target.predicted is not None  # a loss has an outcome
-    low, high = (number(part.low or "0"), number(part.high or "1"))
-    bare = part.model_copy(update={"ramp": None, "slack": None})
-    return measure_loss(
-        bare,
-        limit=limit or repr((low + high) / 2.0),
-        slack=None,
-        outcome=member.target.predicted,
-        choose=None if member.procedure is None else member.procedure.choose,
-    )
-
-
-def _limit(part: RequirementPart, facts: Facts) -> Resolved:
-    if isinstance(part.limit, SourceRule):
-        if part.name not in facts.risks:
-            raise RegistryError(
-                f"{part.name}: its limit is the source's validation risk plus a margin, and "
-                f"development.validation has no record of the group {part.group}; give the limit "
-                "as a number"
-            )
-        return limit_from_source(
-            facts.risks[part.name],
-            plus=part.limit.source_validation_plus,
-            step=part.limit.round_up,
-            at_most=part.limit.at_most,
-        )
-    if isinstance(part.limit, PilotRule):
-        means = [float(m[part.name]) for m in facts.pilots[part.limit.pilot].means.values()]
-        cutoff = cutoff_from_pilot(
-            repr(max(means)), margin=part.limit.pilot_largest_plus, step=part.limit.round_up
-        )
-        total = limit_from_source(cutoff.value, plus=str(part.slack), step=part.limit.round_up)
-        return Resolved(
-            value=total.value,
-            rule=f"{cutoff.rule}; plus the slack, rounded up",
-            inputs={**cutoff.inputs, "slack": str(part.slack)},
-        )
-    return Resolved(value=part.limit, rule="as declared", inputs={})
-
-
-def _slack(
-    part: RequirementPart, limits: Mapping[str, Resolved], member: Member, claim: ClaimPart,
-    n_records: int,
-) -> Resolved | None:  # fmt: skip
-    if not isinstance(part.slack, SlackRule):
-        if part.slack is None:
-            return None
-        return Resolved(value=part.slack, rule="as declared", inputs={})
-    share = number(part.slack.target_share or claim.target_share or "0.5")
-    alike = [part]
-    if part.slack.common:
-        rules = [(other, other.slack) for other in member.requirement]
-        alike = [other for other, rule in rules if isinstance(rule, SlackRule) and rule.common]
-    return slack_from_plan(
-        part.slack.smallest_of,
-        [_provisional_measure(like, member, limits[like.name].value).requirement for like in alike],
-        n_records=n_records,
-        alpha_target=number(claim.alpha) * share / (len(member.mechanism) or 1),
-        allowance=part.slack.allowance,
-    )
-
-
-def resolve_roles(
-    declaration: Declaration, requirements: Sequence[ResolvedRequirement], facts: Facts
-) -> dict[str, str]:
-    """Return which pilot plays which role, by the registered rule.
-
-    Parameters
-    ----------
-    declaration
-        The declaration, whose ``roles`` are the rule.
-    requirements
-        The resolved requirements, against whose limits or cutoffs margins are taken.
-    facts
-        The recorded means of the pilots.
-
-    Returns
-    -------
-    dict
-        The pilot of each role; nothing where no roles are declared.
-    """
-    roles = declaration.roles
-    if roles is None:
-        return {}
-    against = {}
-    for requirement in requirements:
-        limit = number(requirement.limit.value)
-        if roles.against == "cutoff" and requirement.slack is not None:
-            limit -= number(requirement.slack.value)
-        against[requirement.part.name] = limit
-    margins = {
-        pilot: [
-            min(against[name] - float(mean) for name, mean in means.items())
-            for means in facts.pilots[pilot].means.values()
-        ]
-        for pilot in roles.pilots
-    }
-    return choose_roles(margins, moderate=number(roles.moderate), among=roles.among)
-
-
-def _record(resolved: Resolved) -> ResolvedNumber:
-    return ResolvedNumber(value=resolved.value, rule=resolved.rule, inputs=dict(resolved.inputs))
-
-
-def given_bounds(part: RequirementPart) -> tuple[float, float]:
-    """Return the declared bounds: by default [0, 1], and [-1, 1] of a difference."""
-    if part.low is not None and part.high is not None:
-        return number(part.low), number(part.high)
-    return (-1.0, 1.0) if part.form == "relative" else (0.0, 1.0)
-
-
-def measures_of(member: Member, resolved: Sequence[ResolvedRequirement]) -> list[Measure]:
-    """Return the measures of a member from its registered requirements, queries expanded."""
-    measures: list[Measure] = []
-    choose = None if member.procedure is None else member.procedure.choose
-    for requirement in resolved:
-        declared, limit = requirement.part, requirement.limit.value
-        slack = None if requirement.slack is None else requirement.slack.value
-        if declared.query is not None:
-            coding = codings(declared.query)
-            for query in requirement.queries:
-                bounded = BoundedQuery.of(query, coding)
-                measures += measure_query(declared, bounded, limit=limit, slack=slack)
-        elif member.target.losses is not None:
-            measures.append(_given(declared, limit, slack))
-        else:
-            assert member.target.predicted is not None  # checked in the declaration
-            measures.append(
-                measure_loss(
-                    declared, limit=limit, slack=slack, outcome=member.target.predicted,
-                    choose=choose,
-                )
-            )  # fmt: skip
-    return measures
-
-
-def _given(part: RequirementPart, limit: str, slack: str | None) -> Measure:
-    """Return the requirement of a loss that was computed elsewhere, with declared bounds."""
-    low, high = given_bounds(part)
-    return Measure(
-        part=part.name,
-        requirement=Requirement(
-            name=part.name,
-            low=low,
-            high=high,
-            limit=number(limit),
-            form=Form(part.form),
-            two_valued=part.two_valued,
-            slack=None if slack is None else number(slack),
-            ramp=None if part.ramp is None else number(part.ramp),
-        ),
-    )

@@ -15,7 +15,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from proxyguard.audit.development import measures_of
 from proxyguard.audit.folder import (
     ADVICE,
     CERTIFICATE,
@@ -31,6 +30,7 @@ from proxyguard.audit.folder import (
     recorded_files,
     registry_name,
 )
+from proxyguard.audit.rules import measures_of
 from proxyguard.certificate.picks import read_picks
 from proxyguard.documents.canonical import Plain, canonical_bytes
 from proxyguard.documents.certificate import (

@@ -13,13 +13,10 @@ from proxyguard.audit.development import (
     Workplace,
     develop,
     load_fitted,
-    measures_of,
     pilot_losses,
-    planned_records,
-    resolve_limits,
-    resolve_roles,
 )
 from proxyguard.audit.register import privacy_key
+from proxyguard.audit.rules import measures_of, planned_records, resolve_limits, resolve_roles
 from proxyguard.documents.registry import ResolvedRequirement, SourceModel
 from proxyguard.errors import RegistryError, StageError, UnsupportedDesign
 from proxyguard.losses.measure import Measure

@@ -13,16 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from proxyguard.adapters.library import Library
 from proxyguard.adapters.privacy import privacy_lines, privacy_of
-from proxyguard.audit.development import (
-    NOTHING_LEARNED,
-    MemberDevelopment,
-    Workplace,
-    develop,
-    measures_of,
-    planned_records,
-    resolve_limits,
-    resolve_roles,
-)
+from proxyguard.audit.development import NOTHING_LEARNED, MemberDevelopment, Workplace, develop
 from proxyguard.audit.folder import (
     DECLARATION,
     AuditFolder,
@@ -31,6 +22,7 @@ from proxyguard.audit.folder import (
 )
 from proxyguard.audit.home import Home
 from proxyguard.audit.reserve import check_lineage
+from proxyguard.audit.rules import measures_of, planned_records, resolve_limits, resolve_roles
 from proxyguard.audit.seal import check_sealed_part
 from proxyguard.certificate.sequential import SequentialPlan
 from proxyguard.documents.document import FORMAT

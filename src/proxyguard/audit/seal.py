@@ -23,7 +23,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from proxyguard.audit.development import given_bounds, planned_records
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.home import DataFolders, Home
 from proxyguard.audit.outcome import Sealing
@@ -36,6 +35,7 @@ from proxyguard.audit.reserve import (
     refuse_leaks,
     split_development,
 )
+from proxyguard.audit.rules import given_bounds, planned_records
 from proxyguard.documents.canonical import digest
 from proxyguard.documents.ledger import DevelopmentRole, Overlap, Sealed, SealedMember
 from proxyguard.draw.catalog import FILL_MISSING

@@ -18,7 +18,7 @@ from typing import Any
 
 from proxyguard.adapters.files import NAMED
 from proxyguard.audit.decide import DrawCounts, Group, failures_of
-from proxyguard.audit.development import MemberDevelopment, measures_of, planned_records
+from proxyguard.audit.development import MemberDevelopment
 from proxyguard.audit.draw import (
     Task,
     changes_of,
@@ -44,6 +44,7 @@ from proxyguard.audit.manifest import check_content, check_declared, check_files
 from proxyguard.audit.open import Opener, frame_of, subjects_of
 from proxyguard.audit.outcome import JudgedCandidate, advice_record, write_report
 from proxyguard.audit.register import sequential_plan
+from proxyguard.audit.rules import measures_of, planned_records
 from proxyguard.audit.score import agree, check_answers, slice_chunk
 from proxyguard.audit.stated import redrawn
 from proxyguard.audit.target import OpeningSeed, OpenTarget, check_seed, round_seed

@@ -32,10 +32,7 @@ from proxyguard.audit.development import (
     Workplace,
     check_facts,
     loss_measures,
-    planned_records,
     reference_policies,
-    resolve_limits,
-    resolve_roles,
 )
 from proxyguard.audit.folder import (
     CERTIFICATE,
@@ -63,6 +60,7 @@ from proxyguard.audit.register import (
     schedule_of,
     void_exclusions,
 )
+from proxyguard.audit.rules import planned_records, resolve_limits, resolve_roles
 from proxyguard.audit.score import agree, check_answers
 from proxyguard.audit.sequential import check_sequential, sequential_predicate
 from proxyguard.audit.stated import doubts

@@ -1,0 +1,237 @@
+"""What the registered rules make of recorded facts: limits, slacks, roles and measures.
+
+Nothing here reads data: `register` and `verify` get the same numbers from the same facts. A
+`Measure` is a requirement with its loss or its query, ready to be computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from proxyguard.documents.registry import (
+    Facts,
+    ResolvedNumber,
+    ResolvedRequirement,
+)
+from proxyguard.errors import RegistryError
+from proxyguard.losses.measure import Measure, measure_loss, measure_query
+from proxyguard.losses.query import BoundedQuery, codings, expand
+from proxyguard.registry.declaration import Declaration, Member
+from proxyguard.registry.fields import number
+from proxyguard.registry.parts import (
+    ClaimPart,
+    PilotRule,
+    RequirementPart,
+    SlackRule,
+    SourceRule,
+)
+from proxyguard.registry.requirement import (
+    Form,
+    Requirement,
+    Resolved,
+    choose_roles,
+    cutoff_from_pilot,
+    limit_from_source,
+    slack_from_plan,
+)
+
+
+def resolve_limits(
+    member: Member, facts: Facts, claim: ClaimPart, n_records: int
+) -> tuple[ResolvedRequirement, ...]:
+    """Return every requirement of a member with its limit, its slack and its queries.
+
+    Parameters
+    ----------
+    member
+        The declared member.
+    facts
+        What was learned on development data, as it is recorded.
+    claim
+        The declared claim, whose error a slack is planned with.
+    n_records
+        How many target records will be scored.
+
+    Raises
+    ------
+    RegistryError
+        A rule has no facts to follow from, or gives no limit.
+    """
+    limits = {declared.name: _limit(declared, facts) for declared in member.requirement}
+    resolved = []
+    for declared in member.requirement:
+        slack = _slack(declared, limits, member, claim, n_records)
+        queries = () if declared.query is None else expand(
+            declared.name, declared.query, facts.domains
+        )  # fmt: skip
+        resolved.append(
+            ResolvedRequirement(
+                part=declared,
+                limit=_record(limits[declared.name]),
+                slack=None if slack is None else _record(slack),
+                queries=tuple(query.recorded() for query in queries),
+            )
+        )
+    return tuple(resolved)
+
+
+def planned_records(member: Member, records: int) -> int:
+    """Return how many target records will be scored, of so many that are sealed."""
+    draw = member.target.draw
+    return draw.size if draw is not None else records
+
+
+def provisional_measure(part: RequirementPart, member: Member, limit: str | None = None) -> Measure:
+    """Return a measure for its loss alone: without slack, and with any limit if none is given."""
+    assert member.target.predicted is not None  # a loss has an outcome
+    low, high = (number(part.low or "0"), number(part.high or "1"))
+    bare = part.model_copy(update={"ramp": None, "slack": None})
+    return measure_loss(
+        bare,
+        limit=limit or repr((low + high) / 2.0),
+        slack=None,
+        outcome=member.target.predicted,
+        choose=None if member.procedure is None else member.procedure.choose,
+    )
+
+
+def _limit(part: RequirementPart, facts: Facts) -> Resolved:
+    if isinstance(part.limit, SourceRule):
+        if part.name not in facts.risks:
+            raise RegistryError(
+                f"{part.name}: its limit is the source's validation risk plus a margin, and "
+                f"development.validation has no record of the group {part.group}; give the limit "
+                "as a number"
+            )
+        return limit_from_source(
+            facts.risks[part.name],
+            plus=part.limit.source_validation_plus,
+            step=part.limit.round_up,
+            at_most=part.limit.at_most,
+        )
+    if isinstance(part.limit, PilotRule):
+        means = [float(m[part.name]) for m in facts.pilots[part.limit.pilot].means.values()]
+        cutoff = cutoff_from_pilot(
+            repr(max(means)), margin=part.limit.pilot_largest_plus, step=part.limit.round_up
+        )
+        total = limit_from_source(cutoff.value, plus=str(part.slack), step=part.limit.round_up)
+        return Resolved(
+            value=total.value,
+            rule=f"{cutoff.rule}; plus the slack, rounded up",
+            inputs={**cutoff.inputs, "slack": str(part.slack)},
+        )
+    return Resolved(value=part.limit, rule="as declared", inputs={})
+
+
+def _slack(
+    part: RequirementPart, limits: Mapping[str, Resolved], member: Member, claim: ClaimPart,
+    n_records: int,
+) -> Resolved | None:  # fmt: skip
+    if not isinstance(part.slack, SlackRule):
+        if part.slack is None:
+            return None
+        return Resolved(value=part.slack, rule="as declared", inputs={})
+    share = number(part.slack.target_share or claim.target_share or "0.5")
+    alike = [part]
+    if part.slack.common:
+        rules = [(other, other.slack) for other in member.requirement]
+        alike = [other for other, rule in rules if isinstance(rule, SlackRule) and rule.common]
+    return slack_from_plan(
+        part.slack.smallest_of,
+        [provisional_measure(like, member, limits[like.name].value).requirement for like in alike],
+        n_records=n_records,
+        alpha_target=number(claim.alpha) * share / (len(member.mechanism) or 1),
+        allowance=part.slack.allowance,
+    )
+
+
+def resolve_roles(
+    declaration: Declaration, requirements: Sequence[ResolvedRequirement], facts: Facts
+) -> dict[str, str]:
+    """Return which pilot plays which role, by the registered rule.
+
+    Parameters
+    ----------
+    declaration
+        The declaration, whose ``roles`` are the rule.
+    requirements
+        The resolved requirements, against whose limits or cutoffs margins are taken.
+    facts
+        The recorded means of the pilots.
+
+    Returns
+    -------
+    dict
+        The pilot of each role; nothing where no roles are declared.
+    """
+    roles = declaration.roles
+    if roles is None:
+        return {}
+    against = {}
+    for requirement in requirements:
+        limit = number(requirement.limit.value)
+        if roles.against == "cutoff" and requirement.slack is not None:
+            limit -= number(requirement.slack.value)
+        against[requirement.part.name] = limit
+    margins = {
+        pilot: [
+            min(against[name] - float(mean) for name, mean in means.items())
+            for means in facts.pilots[pilot].means.values()
+        ]
+        for pilot in roles.pilots
+    }
+    return choose_roles(margins, moderate=number(roles.moderate), among=roles.among)
+
+
+def _record(resolved: Resolved) -> ResolvedNumber:
+    return ResolvedNumber(value=resolved.value, rule=resolved.rule, inputs=dict(resolved.inputs))
+
+
+def given_bounds(part: RequirementPart) -> tuple[float, float]:
+    """Return the declared bounds: by default [0, 1], and [-1, 1] of a difference."""
+    if part.low is not None and part.high is not None:
+        return number(part.low), number(part.high)
+    return (-1.0, 1.0) if part.form == "relative" else (0.0, 1.0)
+
+
+def measures_of(member: Member, resolved: Sequence[ResolvedRequirement]) -> list[Measure]:
+    """Return the measures of a member from its registered requirements, queries expanded."""
+    measures: list[Measure] = []
+    choose = None if member.procedure is None else member.procedure.choose
+    for requirement in resolved:
+        declared, limit = requirement.part, requirement.limit.value
+        slack = None if requirement.slack is None else requirement.slack.value
+        if declared.query is not None:
+            coding = codings(declared.query)
+            for query in requirement.queries:
+                bounded = BoundedQuery.of(query, coding)
+                measures += measure_query(declared, bounded, limit=limit, slack=slack)
+        elif member.target.losses is not None:
+            measures.append(_given(declared, limit, slack))
+        else:
+            assert member.target.predicted is not None  # checked in the declaration
+            measures.append(
+                measure_loss(
+                    declared, limit=limit, slack=slack, outcome=member.target.predicted,
+                    choose=choose,
+                )
+            )  # fmt: skip
+    return measures
+
+
+def _given(part: RequirementPart, limit: str, slack: str | None) -> Measure:
+    """Return the requirement of a loss that was computed elsewhere, with declared bounds."""
+    low, high = given_bounds(part)
+    return Measure(
+        part=part.name,
+        requirement=Requirement(
+            name=part.name,
+            low=low,
+            high=high,
+            limit=number(limit),
+            form=Form(part.form),
+            two_valued=part.two_valued,
+            slack=None if slack is None else number(slack),
+            ramp=None if part.ramp is None else number(part.ramp),
+        ),
+    )
