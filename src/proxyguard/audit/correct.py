@@ -26,7 +26,7 @@ from proxyguard.documents.ledger import Corrected, DesignText, Deviated
 from proxyguard.documents.registry import Registry
 from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.errors import RegistryError, StageError
-from proxyguard.registry.declaration import Declaration, as_declaration
+from proxyguard.registry.declaration import Declaration
 from proxyguard.seal.journal import Journal, writing
 from proxyguard.seal.ledger import Schedule, Stage
 from proxyguard.seal.storage import now
@@ -134,11 +134,7 @@ def corrected_registry(
     """
     if journal.ledger.schedule is Schedule.SEQUENTIAL:
         raise StageError("corrected: audits that draw after opening have no correction here")
-    declared = registry.declaration.to_dict()
-    if declared["target"] is None:
-        raise RegistryError("a family of candidates has a design for each; correct them apart")
-    declared = {**declared, "target": {**declared["target"], "design": design}}
-    corrected = _declaring(registry, declared)
+    corrected = _declaring(registry, registry.declaration.redesigned(design))
     if _designs(corrected.declaration) == _designs(registry.declaration):
         raise RegistryError(
             "a correction is for a sampling design that turned out to be another one, and this is "
@@ -150,7 +146,7 @@ def corrected_registry(
     ]
     claim = corrected.declaration.claim.to_claim()
     if not claim.covers(member.target.sampling_design, requirements):
-        declared = {**declared, "claim": {**declared["claim"], "test": None}}
+        declared = registry.declaration.redesigned(design, default_test=True)
         corrected = _declaring(registry, declared)
     sealed = journal.ledger.sealed.members[member.name]
     check_sizes(member, sealed.records)
@@ -158,9 +154,9 @@ def corrected_registry(
     return corrected
 
 
-def _declaring(registry: Registry, declared: dict[str, Any]) -> Registry:
-    """Return a registry with a changed declaration, which is checked as any is."""
-    return registry.model_copy(update={"declaration": as_declaration(declared)})
+def _declaring(registry: Registry, declaration: Declaration) -> Registry:
+    """Return a registry with a changed declaration."""
+    return registry.model_copy(update={"declaration": declaration})
 
 
 def _designs(declaration: Declaration) -> list[Any]:

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from dataclasses import fields
 from math import e, inf, log
-from typing import Any
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.documents.evidence import ColumnRecord, Derived, GroupEvidence
+from proxyguard.documents.evidence import (
+    ColumnRecord,
+    Counts,
+    Derived,
+    GroupEvidence,
+    Matrix,
+    Numbers,
+)
 from proxyguard.errors import SealError
 from proxyguard.evidence.releases import ReleaseEvidence, evidence_of, is_published
 from proxyguard.exact.rounding import GUARD
@@ -35,11 +42,11 @@ def evidence_record(evidence: ReleaseEvidence) -> GroupEvidence:
 def derived_record(evidence: ReleaseEvidence) -> Derived:
     """Return p-values, estimates and simultaneous bounds, which the statistics determine."""
     return Derived(
-        pvalues=_plain(evidence.pvalues),
-        violation_pvalues=_plain(evidence.violation_pvalues),
-        estimates=_plain(evidence.estimates),
-        lower=_plain(evidence.lower),
-        upper=_plain(evidence.upper),
+        pvalues=_matrix(evidence.pvalues),
+        violation_pvalues=_matrix(evidence.violation_pvalues),
+        estimates=_matrix(evidence.estimates),
+        lower=_matrix(evidence.lower),
+        upper=_matrix(evidence.upper),
         bounds_tests=tuple(evidence.bounds_tests),
     )
 
@@ -203,37 +210,52 @@ def _check_share(column: Column, name: str) -> None:
 
 
 def _column_record(column: Column) -> ColumnRecord:
-    values: dict[str, Any] = {}
-    for field in fields(Column):
-        value = getattr(column, field.name)
-        values[field.name] = _plain(value) if isinstance(value, np.ndarray) else value
-    return ColumnRecord(**values)
+    """Return the statistics of one requirement as a document holds them."""
+    statistics = {field.name: _plain(getattr(column, field.name)) for field in fields(Column)}
+    return ColumnRecord.model_validate(statistics)
 
 
 def _read_column(record: ColumnRecord) -> Column:
-    values: dict[str, Any] = {}
-    for field in fields(Column):
-        value = getattr(record, field.name)
-        if isinstance(value, tuple):
-            value = _array(value, np.int64 if field.name in _COUNTS else np.float64)
-        values[field.name] = value
-    return Column(**values)
-
-
-def _plain(values: NDArray[Any]) -> Any:
-    """Return nested tuples; infinities, which JSON lacks, as text."""
-    if values.ndim > 1:
-        return tuple(_plain(row) for row in values)
-    return tuple(_finite(v) for v in values.tolist())
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float) and value in (inf, -inf):
-        return "inf" if value > 0 else "-inf"
-    return value
-
-
-def _array(values: tuple[Any, ...], dtype: Any) -> NDArray[Any]:
-    return np.array(
-        [_array(v, dtype) if isinstance(v, tuple) else dtype(v) for v in values], dtype=dtype
+    """Return the statistics of one requirement as arrays."""
+    return Column(
+        n=record.n,
+        mean=np.array(record.mean, dtype=np.float64),
+        variance=_reals(record.variance),
+        count=_counts(record.count),
+        answer=_reals(record.answer),
+        indicators=_counts(record.indicators),
+        size_share=record.size_share,
+        log_peak=_reals(record.log_peak),
+        log_final=_reals(record.log_final),
+        log_evalue=_reals(record.log_evalue),
+        block_means=_reals(record.block_means),
+        mean_low=_reals(record.mean_low),
+        count_low=_counts(record.count_low),
+        indicators_low=_counts(record.indicators_low),
     )
+
+
+def _plain(statistic: object) -> object:
+    """Return an array as nested tuples; infinities, which JSON lacks, as text."""
+    if not isinstance(statistic, np.ndarray):
+        return statistic
+    return _row(statistic.tolist()) if statistic.ndim == 1 else _matrix(statistic)
+
+
+def _matrix(values: NDArray[np.float64]) -> Matrix:
+    return tuple(_row(row) for row in values.tolist())
+
+
+def _row(numbers: list[float]) -> Numbers:
+    return tuple(_INFINITIES.get(number, number) for number in numbers)
+
+
+_INFINITIES: dict[float, Literal["inf", "-inf"]] = {inf: "inf", -inf: "-inf"}
+
+
+def _reals(numbers: Numbers | Matrix | None) -> NDArray[np.float64] | None:
+    return None if numbers is None else np.array(numbers, dtype=np.float64)  # reads "inf" too
+
+
+def _counts(counts: Counts | None) -> NDArray[np.int64] | None:
+    return None if counts is None else np.array(counts, dtype=np.int64)

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -150,7 +149,7 @@ class ReleaseEvidence:
     reading: Reading
     n_records: tuple[int, ...]  # (J,) records, or clusters, that count
     columns: tuple[Column, ...]
-    ids: NDArray[Any] | None  # of the records, where they were given
+    ids: NDArray[np.generic[object]] | None  # of the records, where they were given
     pvalues: Array  # (R, J) of mu >= tau
     violation_pvalues: Array  # (R, J) of mu <= tau
     estimates: Array  # (R, J) on registered scales
@@ -219,7 +218,7 @@ def evidence_of(
     *,
     releases: tuple[str, ...],
     bounds_level: float,
-    ids: NDArray[Any] | None = None,
+    ids: NDArray[np.generic[object]] | None = None,
 ) -> ReleaseEvidence:
     """Return the evidence that the statistics of one pass amount to.
 
@@ -272,15 +271,15 @@ def evidence_of(
 
 def _alike(columns: tuple[Column, ...], reading: Reading) -> list[list[int]]:
     """Return the requirements by what their p-values and bounds depend on besides statistics."""
-    found: dict[Any, list[int]] = {}
+    alike: dict[tuple[object, ...], list[int]] = {}
     for j, (column, r, test) in enumerate(
         zip(columns, reading.requirements, reading.tests, strict=True)
     ):
         missing = tuple(getattr(column, field.name) is None for field in fields(Column))
         losses = (r.low, r.high, r.limit, r.two_valued, r.indicator)
         key = (column.n, column.size_share, missing, test, losses)
-        found.setdefault(key, []).append(j)
-    return list(found.values())
+        alike.setdefault(key, []).append(j)
+    return list(alike.values())
 
 
 def _join(

@@ -23,6 +23,7 @@ from proxyguard.models.npy import Array, Content, Plain, checked_texts
 if TYPE_CHECKING:
     import pandas as pd
 
+TermCounts: TypeAlias = "csr_array[np.float64, tuple[int, int]]"
 Table: TypeAlias = "Features | pd.DataFrame | ArrayLike"
 _TOKEN = re.compile(r"(?u)\b\w\w+\b")
 """A word: what scikit-learn's vectorizers, which the vocabulary is learned with, take for one."""
@@ -53,7 +54,7 @@ class Features:
         self.names = None if self.frame is None else tuple(map(str, self.frame.columns))
         self._numbers: dict[tuple[int, ...], tuple[Array, bool]] = {}
         self._codes: dict[int, tuple[list[str | None], NDArray[np.intp]]] = {}
-        self._counts: tuple[int, tuple[str, ...], csr_array] | None = None
+        self._counts: tuple[int, tuple[str, ...], TermCounts] | None = None
 
     @classmethod
     def of(cls, table: Table) -> Features:
@@ -93,7 +94,7 @@ class Features:
             self._codes[place] = texts, np.asarray(codes)
         return self._codes[place]
 
-    def counts(self, place: int, terms: tuple[str, ...]) -> csr_array:
+    def counts(self, place: int, terms: tuple[str, ...]) -> TermCounts:
         """Return how often each term occurs in each different text of a column.
 
         Models of one procedure share their terms, so the counts of the last ones are kept.
@@ -107,7 +108,7 @@ class Features:
         return self._counts[2]
 
 
-def _counted(texts: Sequence[str], terms: tuple[str, ...]) -> csr_array:
+def _counted(texts: Sequence[str], terms: tuple[str, ...]) -> TermCounts:
     numbers = {term: k for k, term in enumerate(terms)}
     columns: list[int] = []
     times: list[float] = []

@@ -292,7 +292,7 @@ class TreeModel(Stored):
         positive = expit(total[:, 0])
         return np.stack([1.0 - positive, positive], axis=1)
 
-    def _encoded(self, features: Features) -> NDArray[np.floating]:
+    def _encoded(self, features: Features) -> NDArray[np.float32 | np.float64]:
         kind = np.float32 if self.total is Sum.SHARES else np.float64
         parts = []
         for place in self.columns.texts:
@@ -327,7 +327,7 @@ class _Walk:
     Everything is looked up by one number in one flat array, which is most of the time it takes.
     """
 
-    def __init__(self, model: TreeModel, encoded: NDArray[np.floating]) -> None:
+    def __init__(self, model: TreeModel, encoded: NDArray[np.float32 | np.float64]) -> None:
         self._count = len(encoded)
         self._values = np.ascontiguousarray(encoded.T).ravel()
         self._starts = model.feature.astype(np.intp) * self._count

@@ -109,7 +109,7 @@ class Stored:
                 raise SealError(f"{name} has shape {getattr(self, name).shape}, expected {shape}")
 
 
-def _stored(array: Array | Integers) -> np.dtype[np.generic]:
+def _stored(array: Array | Integers) -> np.dtype[np.float64] | np.dtype[np.int32]:
     return INTEGER if array.dtype.kind == "i" else DOUBLE
 
 

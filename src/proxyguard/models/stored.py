@@ -15,7 +15,7 @@ import math
 import zipfile
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any, TypeAlias
+from typing import Protocol, TypeAlias, cast
 
 import numpy as np
 
@@ -44,7 +44,7 @@ ADDRESS = "_stop_words_id"
 one without it checks them again."""
 
 
-def model_bytes(estimator: Any) -> bytes:
+def model_bytes(estimator: object) -> bytes:
     """Return a fitted model as bytes that depend on its content alone.
 
     Parameters
@@ -62,7 +62,7 @@ def model_bytes(estimator: Any) -> bytes:
     return skops_bytes(estimator)
 
 
-def load_model(content: bytes, name: str, trusted: Sequence[str] = ()) -> Any:
+def load_model(content: bytes, name: str, trusted: Sequence[str] = ()) -> object:
     """Return the model that bytes hold; nothing that they name is run or imported unasked.
 
     Parameters
@@ -97,7 +97,7 @@ def load_model(content: bytes, name: str, trusted: Sequence[str] = ()) -> Any:
     return model
 
 
-def skops_bytes(estimator: Any) -> bytes:
+def skops_bytes(estimator: object) -> bytes:
     """Return an estimator as skops bytes that depend on its content alone."""
     raw = zipfile.ZipFile(io.BytesIO(skops().dumps(estimator)))
     schema = json.loads(raw.read("schema.json"))
@@ -114,10 +114,23 @@ def skops_bytes(estimator: Any) -> bytes:
     return sink.getvalue()
 
 
-def skops() -> Any:
+class SkopsIo(Protocol):
+    """What is used of `skops.io`."""
+
+    def dumps(self, obj: object) -> bytes:
+        """Return an estimator as an archive."""
+
+    def get_untrusted_types(self, *, data: bytes) -> list[str]:
+        """Return the types in an archive that skops does not trust by itself."""
+
+    def loads(self, data: bytes, trusted: Sequence[str]) -> object:
+        """Return the estimator of an archive."""
+
+
+def skops() -> SkopsIo:
     """Return skops, or say who needs it and how to get it."""
     try:
-        return import_module("skops.io")
+        return cast(SkopsIo, import_module("skops.io"))
     except ImportError as error:
         raise RegistryError(
             "pipelines that are not this package's own are stored with skops, which is not "
@@ -125,7 +138,7 @@ def skops() -> Any:
         ) from error
 
 
-def _load_skops(content: bytes, name: str, allowed: set[str]) -> Any:
+def _load_skops(content: bytes, name: str, allowed: set[str]) -> object:
     try:
         reader = skops()
     except RegistryError as error:  # says nothing against the file: nobody here can read it
@@ -180,7 +193,7 @@ def _renamed(member: str, numbers: dict[str, str]) -> str:
     return f"{numbers.setdefault(stem, str(len(numbers)))}.{kind}"
 
 
-def _forget_addresses(node: Any) -> None:
+def _forget_addresses(node: object) -> None:
     """Take the address of the stop words out of every stored mapping that has one."""
     if isinstance(node, list):
         for value in node:
@@ -194,7 +207,7 @@ def _forget_addresses(node: Any) -> None:
             _forget_addresses(value)
 
 
-def _renumber(node: Any, numbers: dict[str, str]) -> None:
+def _renumber(node: object, numbers: dict[str, str]) -> None:
     """Replace memory addresses by numbers in the order in which they are first met."""
     if isinstance(node, dict):
         for key, value in node.items():

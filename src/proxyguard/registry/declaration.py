@@ -8,9 +8,10 @@ what they read and are sealed as they were written.
 from __future__ import annotations
 
 import tomllib
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, JsonValue, ValidationError, model_validator
 
 from proxyguard.errors import RegistryError
 from proxyguard.registry.fields import DeclarationPart, Name, Text
@@ -321,7 +322,7 @@ class Declaration(DeclarationPart):
             ),
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, JsonValue]:
         """Return the declaration as plain values, defaults included, ready to be sealed."""
         # A part added to the format appears where it is declared, so that a registry without
         # it keeps its bytes.
@@ -333,7 +334,23 @@ class Declaration(DeclarationPart):
         """The digits that statistics of the target are rounded to, where some are registered."""
         return None if self.disclosure is None else self.disclosure.digits
 
-    def sealed_part(self) -> dict[str, Any]:
+    def redesigned(self, design: object, *, default_test: bool = False) -> Declaration:
+        """Return the declaration with another sampling design, checked as any declaration is.
+
+        Parameters
+        ----------
+        design
+            The design as `audit.toml` writes it: a name, or a table.
+        default_test
+            Whether the registered test gives way to the default one for that design.
+        """
+        if self.target is None:
+            raise RegistryError("a family of candidates has a design for each; correct them apart")
+        claim = self.claim.model_dump(mode="json") | ({"test": None} if default_test else {})
+        target = self.target.model_dump(mode="json") | {"design": design}
+        return as_declaration({**self.to_dict(), "claim": claim, "target": target})
+
+    def sealed_part(self) -> dict[str, JsonValue]:
         """Return what the seal fixes: targets, and how development is divided.
 
         Draws from a sealed population are made when it is opened, so they may be amended.
@@ -357,7 +374,7 @@ def read_declaration(text: str) -> Declaration:
     return as_declaration(value)
 
 
-def as_declaration(value: dict[str, Any]) -> Declaration:
+def as_declaration(value: Mapping[str, object]) -> Declaration:
     """Read a declaration from plain values, such as those a registry was sealed with."""
     if value.get("format") != FORMAT:
         raise RegistryError(
@@ -369,7 +386,7 @@ def as_declaration(value: dict[str, Any]) -> Declaration:
         raise RegistryError(_explain(error)) from None
 
 
-def declaration_schema() -> dict[str, Any]:
+def declaration_schema() -> dict[str, JsonValue]:
     """Return the JSON Schema of `audit.toml`, for editors."""
     return Declaration.model_json_schema()
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
-from typing import Any
+from typing import TypeVar
 
 from proxyguard.errors import RegistryError
 from proxyguard.registry.numbers import (
@@ -29,6 +29,8 @@ from proxyguard.registry.numbers import (
     is_whole,
     whole,
 )
+
+Number = TypeVar("Number", int, Fraction)
 
 
 class Sampling(Enum):
@@ -179,9 +181,9 @@ class Stratified:
         return 1 / sum((self.weights[g] ** 2 / self.sizes[g] for g in self.sizes), Fraction(0))
 
 
-def _by_stratum(name: str, values: Mapping[Any, Any]) -> dict[str, Any]:
+def _by_stratum(name: str, values: Mapping[str, Number]) -> dict[str, Number]:
     """Return the values by canonical names of strata; two spellings of one name are refused."""
-    named: dict[str, Any] = {}
+    named: dict[str, Number] = {}
     for key, value in values.items():
         try:
             stratum = canonical_label(key)

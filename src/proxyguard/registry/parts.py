@@ -7,9 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, StrictInt, StrictStr, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    JsonValue,
+    StrictInt,
+    StrictStr,
+    WithJsonSchema,
+    model_validator,
+)
 
 from proxyguard.exact.multiplicity import Dependence
 from proxyguard.modes.catalog import DEFAULT, NO_MECHANISM, about_mechanism, mode_class, mode_names
@@ -99,7 +107,7 @@ class Procedure(DeclarationPart):
 
     library: tuple[Name, ...] = Field(min_length=1)
     """Pipelines to choose from: names of ours, or import paths."""
-    options: dict[Name, Any] = Field(default_factory=dict)
+    options: dict[Name, JsonValue] = Field(default_factory=dict)
     """Options of an estimator that is named by import path."""
     trusted: tuple[Name, ...] = ()
     """Further types that its stored form may contain."""
@@ -236,7 +244,7 @@ class Drawn(DeclarationPart):
     """The seeds, one a draw."""
     prepare_seed: Seed = 0
     """Seed of what is done once, before any draw."""
-    options: dict[Name, Any] = Field(default_factory=dict)
+    options: dict[Name, JsonValue] = Field(default_factory=dict)
     """Options of the generator."""
     allow: tuple[Name, ...] = ()
     """What draws may read besides code: devices, interpreters, models."""

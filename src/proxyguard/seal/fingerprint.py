@@ -38,7 +38,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb, expm1, inf, lgamma, sqrt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -290,7 +290,9 @@ class Table:
         self._columns = [_column(frame[by_name[name]], name, secrets) for name in names]
         self._telling = _telling(self._columns)
         head = np.tile(secrets.text("columns", "\x1f".join(names)), (len(frame), 1))
-        whole = secrets.encrypt("record", head + _sum(self._columns, len(frame), "named"))
+        whole = secrets.encrypt(
+            "record", head + _sum(self._columns, np.arange(len(frame)), "named")
+        )
         self.prints: Prints = np.frombuffer(whole.tobytes(), dtype=f"V{SIZE}")
         self.identity, self.occurrences = identify(self.prints, names)
 
@@ -358,20 +360,19 @@ def fingerprints(frame: pd.DataFrame, key: bytes) -> Prints:
     return Table(frame, key).prints
 
 
-def _sum(columns: Iterable[_Column], rows: Positions | int, how: str) -> Lanes:
-    at: Any = slice(None) if isinstance(rows, int) else rows
-    total = np.zeros((rows if isinstance(rows, int) else rows.size, 2), dtype=np.uint64)
+def _sum(columns: Iterable[_Column], rows: Positions, how: str) -> Lanes:
+    """Return the sum of some records' cells over some columns, with or without their names."""
+    total = np.zeros((rows.size, 2), dtype=np.uint64)
     for column in columns:
-        total += (column.named if how == "named" else column.cells)[column.codes[at]]
+        total += (column.named if how == "named" else column.cells)[column.codes[rows]]
     return total
 
 
-def _column(values: pd.Series[Any], name: str, secrets: _Secrets) -> _Column:
+def _column(values: pd.Series[float], name: str, secrets: _Secrets) -> _Column:
     import pandas as pd
 
-    if values.dtype.kind not in "fiu" or _beyond_doubles(values):
-        values = as_texts(values)
-    codes, distinct = pd.factorize(values, use_na_sentinel=False)
+    numeric = values.dtype.kind in "fiu" and not _beyond_doubles(values)
+    codes, distinct = pd.factorize(values if numeric else as_texts(values), use_na_sentinel=False)
     numbers, texts = _canonical(np.asarray(distinct))
     blocks = np.zeros((numbers.size, 2), dtype=np.uint64)
     blocks[:, 0] = (numbers + 0.0).view(np.uint64)  # -0.0 + 0.0 is 0.0
@@ -388,12 +389,12 @@ def _column(values: pd.Series[Any], name: str, secrets: _Secrets) -> _Column:
     return _Column(name, again.reshape(-1)[codes], cells, named, room)
 
 
-def _beyond_doubles(values: pd.Series[Any]) -> bool:
+def _beyond_doubles(values: pd.Series[float]) -> bool:
     """Return whether whole numbers are so large that doubles would merge them."""
     return values.dtype.kind in "iu" and len(values) > 0 and bool((abs(values) >= 2**53).any())
 
 
-def _canonical(distinct: NDArray[Any]) -> tuple[NDArray[np.float64], dict[int, str]]:
+def _canonical(distinct: NDArray[np.generic[object]]) -> tuple[NDArray[np.float64], dict[int, str]]:
     """Return values as numbers, and those that are none as canonical texts by their place."""
     numbers = np.zeros(distinct.size)
     if distinct.dtype.kind in "fiu":

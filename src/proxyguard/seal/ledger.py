@@ -27,7 +27,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from typing import Any, Generic, TypeVar, overload
+from typing import Generic, TypeVar, overload
+
+from pydantic import JsonValue
 
 from proxyguard.documents.canonical import canonical_bytes
 from proxyguard.documents.document import FORMAT
@@ -87,7 +89,7 @@ class Entry(Generic[Said]):
         """The step."""
         return self.body.stage
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, JsonValue]:
         """Return the entry as it is stored and digested."""
         return {
             "format": FORMAT,
