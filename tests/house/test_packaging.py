@@ -109,6 +109,7 @@ def test_the_wheel_is_the_product_and_the_paper_has_a_wheel_of_its_own(
     assert "reproduction/studies/page.md.j2" in paper.namelist()
     assert "reproduction/studies/readings.toml" in paper.namelist()
     assert "reproduction/audits/published.toml" in paper.namelist()
+    assert "reproduction/audits/words.toml" in paper.namelist()
     assert {"reproduction/__main__.py", "reproduction/datasets/catalog.toml", declared} <= set(
         paper.namelist()
     )

@@ -21,7 +21,7 @@ from reproduction.audits.analyse import (
 )
 from reproduction.audits.experiments import TAIWAN_POLICIES, read
 from reproduction.audits.published import Published
-from reproduction.audits.tables import marked, share, table
+from reproduction.audits.tables import marked, say, share, table
 
 Array = NDArray[np.float64]
 FIRST = "taiwan-pilot"  # the audit whose parts the published lineage is about
@@ -55,11 +55,9 @@ def means(audit: pg.Audit, published: Published) -> str:
         here = f"{low:.{digits}f} to {high:.{digits}f}" if spans else f"{upper[:, j].max():.4f}"
         rows.append((name, one.mean, f"{estimates[:, j].mean():.4f}", one.span or one.upper, here))
     what = "range of releases" if spans else "largest upper bound"
-    head = "Means over releases on the target"
-    if not spans:
-        head += ", and the largest upper bound of a release, all of them simultaneous"
+    beside = ", and the largest upper bound of a release, all of them simultaneous"
     columns = ("requirement", "published mean", "mean here", f"published {what}", f"{what} here")
-    return f"{head}:\n\n" + table(columns, rows)
+    return say("means", beside="" if spans else beside) + table(columns, rows)
 
 
 def references(run: Run, published: Published) -> str:
@@ -79,16 +77,8 @@ def references(run: Run, published: Published) -> str:
         own = [f"{float(policies[policy][name]):.3f}" for name in absolute]
         target = [f"{x:.3f}" for x in on_target[policy]]
         rows.append((policy, ", ".join(theirs), ", ".join(target), ", ".join(own)))
-    words = (
-        f"Risks of the source and of policies that learn nothing ({', '.join(absolute)}). All "
-        "published ones are on the target, with thresholds chosen on validation. So are those "
-        "here in the third column. The source's follow from the evidence: a release's risk less "
-        "its regret. A policy says the same of every record, so its risks follow from the class "
-        "shares of the open target; the audit itself does not compute them. In the last column is "
-        "what the audit registered before opening.\n\n"
-    )
     columns = ("policy", "published, on the target", "here, on the target", "here, on validation")
-    return words + table(columns, rows)
+    return say("references", absolute=", ".join(absolute)) + table(columns, rows)
 
 
 def _source_risks(audit: pg.Audit, group: str, absolute: list[str]) -> list[float]:
@@ -122,19 +112,10 @@ def withdrawn(run: Run, published: Published) -> str:
         )  # fmt: skip
     columns = ("mechanism", "published original", "original certificate here",
                "corrective certificate here", "published correction")  # fmt: skip
-    words = (
-        f"The original analysis, `audits/{name}`: the same records and draws, the target "
-        "registered as an iid sample and tested by empirical Bernstein. Recorded after opening:\n\n"
-        f"- deviation: {deviation.body.reason}\n- correction: {correction.body.reason}\n\n"
+    words = say(
+        "withdrawn", name=name, deviation=deviation.body.reason, correction=correction.body.reason
     )
-    words += (
-        "The corrective certificate takes the default tests of such strata: the registered one "
-        "does not cover them, and after the opening no other may be chosen. The paper's correction "
-        "took Chernoff's; the audit above registers it with the strata from the start. The "
-        "corrective certificate has no confidence level of its own; it stands beside the original "
-        "one and does not replace it.\n\n"
-    )
-    return words + table(columns, rows)
+    return words + say("correction") + table(columns, rows)
 
 
 def _decided(one: Bounds) -> str:
@@ -151,8 +132,7 @@ def privacy(audit: pg.Audit) -> str:
     """Return the privacy statements of the certificate."""
     found = audit.certificate().predicate.privacy or {}
     return "\n".join(
-        f"Privacy of {mechanism}, as the certificate says it:\n\n"
-        + "".join(f"- {line}\n" for line in lines)
+        say("privacy", mechanism=mechanism) + "".join(f"- {line}\n" for line in lines)
         for mechanism, lines in found.items()
     )
 
@@ -160,13 +140,13 @@ def privacy(audit: pg.Audit) -> str:
 def history(run: Run, published: Published) -> str:
     """Return amendments, and how many target records earlier audits had met."""
     amended = [
-        f"Amended before opening: {entry.body.reason}.\n"
+        say("amended", reason=entry.body.reason)
         for entry in run.paper.journal().ledger.find(Amended)
     ]
     rows = [row for audit in run.certified for row in _met(audit)]
     if rows:
         amended.append(
-            "Lineage: target records that audits sealed or opened earlier in this run had met.\n\n"
+            say("lineage")
             + table(
                 ("target of", "records were in", "of", "records", "other twins", "by coincidence"),
                 rows,
@@ -187,11 +167,8 @@ def _published_lineage(run: Run, published: Published) -> str:
             (name, f"{role} of {FIRST}", count, found.get(role, 0))
             for role, count in zip(ROLES, theirs, strict=True)
         ]
-    return (
-        "The paper's lineage table, from the lineage store. The target of the AIM rerun is sealed "
-        "here and goes no further.\n\n"
-        + table(("target of", "records were in", "published", "here"), rows)
-    )
+    columns = ("target of", "records were in", "published", "here")
+    return say("published_lineage") + table(columns, rows)
 
 
 def _overlaps(audit: pg.Audit) -> Sequence[Overlap]:
@@ -229,13 +206,8 @@ def times(runs: Mapping[str, Run]) -> str:
          "" if run.original is None else _seconds(run.original))
         for name, run in runs.items()
     ]  # fmt: skip
-    words = (
-        "## Times\n\nSeconds from seal to certificate by the clock, on two cores that other work "
-        "shared, pauses of an interrupted run included. Original analyses use the draws of the "
-        "paper's settings and repeat pilots and scoring; so do our defaults, unless they fit with "
-        "a solver of ours.\n\n"
-    )
-    return words + table(("audit", "paper's settings", "our defaults", "original analysis"), rows)
+    columns = ("audit", "paper's settings", "our defaults", "original analysis")
+    return say("times") + table(columns, rows)
 
 
 def _seconds(audit: pg.Audit) -> str:

@@ -35,60 +35,24 @@ from reproduction.audits.experiments import (
     roles_by_rule,
 )
 from reproduction.audits.published import AUDITS, DIRECT, NAMED, Published
-from reproduction.audits.tables import marked, share, table, tally
+from reproduction.audits.tables import marked, say, share, table, tally
 from reproduction.audits.workload import workload
 
 __all__ = ["Run", "document", "section"]
 
 LEVEL = 0.05
 
-INTRODUCTION = """# The paper's real-data audits
-
-Written by `python -m reproduction.audits.reproduce`; the declarations are in
-`reproduction/src/reproduction/audits/`. Every audit ran at least
-twice from the same seeds, sealed and registered each time: with the paper's settings, and with our
-defaults (`NAME-ours`), which also fit plain logistic regressions by our own solver: to the minimum
-of the same objective, where liblinear stops a little before it. The seeds are the published ones,
-but for those of the aggregates and of the screen's transformations, which are ours. Where draws are
-made in another order than the paper's, counts agree as two samples do and not digit by digit. All
-tables are public and were audited before: every certificate says that no prospective guarantee
-remains. Under "published" a cell is empty where the paper prints nothing or has no such audit, and
-elsewhere where an audit computes nothing.
-
-How to read the tables:
-
-- *recognized* releases are those that named mode validates by name, with Holm's correction;
-  *favorable* ones have the score that direct mode counts; *violations* are releases with a detected
-  violation.
-- "at least" and "at most" are the bounds on the mechanism's reliability, the share of its future
-  releases that meet all requirements. A mechanism is validated when the lower bound exceeds the
-  registered reliability, a violation when the upper bound is below it, and unresolved otherwise.
-- Lineage tables list *records* that are known to be the same, and *other twins*: records with the
-  same values in another table or at another place. Many more of them than coincidence gives may be
-  the same records under another coding.
-- Some analyses apply other settings to losses that are already known. They are there for
-  comparison, decide nothing, and are marked: *{mark}*.
-
-A published count is compared with ours by Fisher's two-sided test (*p*), adjusted by Holm's
-procedure over all counts in this document (*Holm*). Counts marked *from the bound* are not printed;
-each is the only count that gives the printed bound. Bounds follow from counts exactly and are not
-tested again. The screen's verdicts are compared over all its tables by the exact test of Fisher,
-Freeman and Halton, within tables; each table has a p-value of its own besides, outside Holm's
-family, because of three releases even 0 and 3 have p = 0.1. Where the pilots chose another
-configuration than the published one, the row says so: its p compares two mechanisms.
-"""
-
 
 def document(runs: Mapping[str, Run], draws: int | None) -> str:
     """Return the whole document for the audits that are finished."""
     found = {name: compare(name, run, AUDITS[name]) for name, run in runs.items()}
     adjusted = _adjusted([one for several in found.values() for one in several])
-    parts = [INTRODUCTION.replace("{mark}", NOT_REGISTERED), _summary(adjusted), _overview(runs)]
+    parts = [say("introduction", mark=NOT_REGISTERED), _summary(adjusted), _overview(runs)]
     if draws is not None:
-        parts.append(f"This run was shortened to at most {draws} draws a mechanism.\n")
+        parts.append(say("shortened", draws=draws))
     left = [name for name in AUDITS if name not in runs]
     if left:
-        parts.append(f"Not run here: {', '.join(left)}.\n")
+        parts.append(say("not_run", names=", ".join(left)))
     for name, run in runs.items():
         parts.append(_section(name, run, AUDITS[name], adjusted))
     parts.append(times(runs))
@@ -111,15 +75,13 @@ def _adjusted(found: Sequence[Comparison]) -> dict[Comparison, float]:
 
 def _summary(adjusted: Mapping[Comparison, float]) -> str:
     differ = [one for one, p in adjusted.items() if p <= LEVEL]
-    words = (
-        "; ".join(f"{one.audit}, {one.mechanism}, {one.what}" for one in differ)
-        if differ
-        else "none"
-    )
-    others = sum(bool(one.other) for one in adjusted)
-    return (
-        f"{len(adjusted)} counts compared, {others} of them of another configuration than the "
-        f"published one; those that differ at {LEVEL:g}: {words}.\n"
+    names = "; ".join(f"{one.audit}, {one.mechanism}, {one.what}" for one in differ)
+    return say(
+        "summary",
+        compared=len(adjusted),
+        others=sum(bool(one.other) for one in adjusted),
+        level=LEVEL,
+        differing=names or "none",
     )
 
 
@@ -143,7 +105,7 @@ def _overview(runs: Mapping[str, Run]) -> str:
         "paper's settings here",
         "our defaults",
     )
-    return "Verdicts (the screen has its own table below):\n\n" + table(columns, rows)
+    return say("overview") + table(columns, rows)
 
 
 def _section(
@@ -155,8 +117,7 @@ def _section(
     paper, ours = run.paper, run.ours
     folders = [f"`audits/{audit.folder.path.name}`" for audit in (*run.sealed_only, *run.certified)]
     parts = [
-        f"## {published.title}\n",
-        f"`python -m reproduction.audits.reproduce {name}` runs {', '.join(folders)}.\n",
+        say("section", title=published.title, name=name, folders=", ".join(folders)),
         _limits(paper, published),
         _roles(paper, published),
         roles_by_rule(run, name, _among(paper)),
@@ -238,19 +199,11 @@ def _other_role(
         rule += ", of configurations with a positive 10 % quantile"
     theirs, here = (f"{values[which]:.4f}" for values in ends.values())
     if not cause:
-        cause = (
-            "The difference in location is within chance; whether other pilots would choose "
-            "otherwise was not tried."
-            if p > LEVEL
-            else "Cause not found."
-        )
-    return (
-        f"The pilots chose another configuration for {role}, so its counts are of another "
-        f"mechanism than the published ones. Margins of the {len(margins[chosen[1]])} pilot "
-        f"releases of both (10 %, median, 90 % quantile) are {quantiles}. The rule compares {rule} "
-        f"({theirs} against {here}); the test shown is one of location (Mann-Whitney, "
-        f"p = {p:.2g}). {cause}\n"
-    )
+        cause = say("within_chance") if p > LEVEL else "Cause not found."
+    return say(
+        "other_role", role=role, pilots=len(margins[chosen[1]]), quantiles=quantiles, rule=rule,
+        theirs=theirs, here=here, p=p, cause=cause,
+    )  # fmt: skip
 
 
 def _pilot_margins(audit: pg.Audit) -> dict[str, Any]:
@@ -285,7 +238,7 @@ def _counts(own: Sequence[Comparison], adjusted: Mapping[Comparison, float]) -> 
     ]  # fmt: skip
     words = table(("mechanism", "count", "published", "here", "p", "Holm"), rows)
     if any(adjusted[one] <= LEVEL for one in own):
-        words += "\nWhere a count differs and no reason is given below: cause not found.\n"
+        words += say("unexplained")
     return words
 
 
@@ -301,7 +254,7 @@ def _bounds(paper: pg.Audit, ours: pg.Audit, published: Published) -> str:
              bound(found[mechanism]), found[mechanism].decision)
             for mechanism, row in published.rows.items()
         ]  # fmt: skip
-        heading = f"Paper's settings, {analysis} ({label}):\n\n"
+        heading = say("papers_settings", analysis=analysis, label=label)
         columns = ("mechanism", "published lower", "published upper", "here", "verdict here")
         blocks.append(heading + table(columns, rows))
     blocks.append(_defaults(ours, published))
@@ -327,7 +280,7 @@ def _defaults(audit: pg.Audit, published: Published) -> str:
         )  # fmt: skip
     label = "bounds" if len(rows) == 1 else f"bounds ({NOT_REGISTERED})"
     columns = ("mechanism", "published verdict", "favorable", label, "verdict")
-    return "Our defaults, registered, from the same seeds:\n\n" + table(columns, rows)
+    return say("defaults") + table(columns, rows)
 
 
 def _published_bounds(row: Any, analysis: str) -> tuple[str, str]:
@@ -344,7 +297,7 @@ def _mechanisms(paper: pg.Audit, ours: pg.Audit, published: Published) -> str:
         rows.append((verdict.mechanism, share((one.count, one.releases)),
                      f"{low:.4f} to {high:.4f}", one.decision))  # fmt: skip
     columns = ("mechanism", "recognized", f"bounds ({NOT_REGISTERED})", "verdict")
-    return "With the paper's tests:\n\n" + table(columns, rows) + "\n" + _defaults(ours, published)
+    return say("papers_tests") + table(columns, rows) + "\n" + _defaults(ours, published)
 
 
 def _releases(run: Run, published: Published) -> str:
@@ -379,6 +332,6 @@ def _secondary(audit: pg.Audit) -> str:
     ]
     if not rows:
         return ""
-    return "Registered secondary specifications, which decide nothing:\n\n" + table(
+    return say("secondary") + table(
         ("specification", "limits", "mechanism", "lower bound", "would be"), rows
     )

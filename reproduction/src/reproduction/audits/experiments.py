@@ -15,7 +15,7 @@ from reproduction.audits.analyse import Run
 from reproduction.audits.cdc_roles import SETS
 from reproduction.audits.published import Published
 from reproduction.audits.spread import CHOSEN, FIGURES, OTHERWISE, REPEATS
-from reproduction.audits.tables import table
+from reproduction.audits.tables import say, table
 from reproduction.audits.text_roles import RULES
 
 # In the work folder:
@@ -42,7 +42,7 @@ def figures(run: Run, published: Published) -> str:
         for k, (figure, theirs) in enumerate(zip(FIGURES, several, strict=True))
     ]
     columns = ("release", "figure", "published", *(_words(model) for model in audits))
-    return "Proxy less source on the target; AUC decides nothing:\n\n" + table(columns, rows)
+    return say("figures") + table(columns, rows)
 
 
 def _model(audit: pg.Audit) -> str:
@@ -91,14 +91,7 @@ def repeats(run: Run, published: Published) -> str:
     ]
     columns = ("release", "figure", "published", *(_words(model) for model in MODEL_ORDER))
     counts = ", ".join(f"{one} {count}" for one, count in REPEATS.items())
-    return (
-        "Which rows the paper trained and chose on is not printed. "
-        "`python -m reproduction.audits.spread` "
-        f"divides them anew (times: {counts}; Bank Marketing is divided by date, and only the seed "
-        "of boosted trees changes). Mean of the figure over repeats, its standard deviation, and "
-        "p: how rare a figure as far out as the published one is among them, on either side.\n\n"
-        + table(columns, rows)
-    )
+    return say("repeats", counts=counts) + table(columns, rows)
 
 
 def otherwise(run: Run, published: Published) -> str:
@@ -112,11 +105,7 @@ def otherwise(run: Run, published: Published) -> str:
         for cells in _repeated_rows(found[choice], published.figures[release]):
             rows.append((f"{release}, {choice} ({count} repeats)", *cells))
     columns = ("release", "figure", "published", *(_words(model) for model in MODEL_ORDER))
-    return (
-        "The same command tries two other choices: a random fifth of Bank Marketing to choose on, "
-        "not the last one by date, and Cleveland's medians where any clinic lacks a value.\n\n"
-        + table(columns, rows)
-    )
+    return say("otherwise") + table(columns, rows)
 
 
 def _repeated_rows(
@@ -161,17 +150,8 @@ def roles_by_rule(run: Run, name: str, registered: str) -> str:
         for drawn, found in draws.items()
         for how in found
     ]  # fmt: skip
-    return (
-        "The paper says of its rule for text no more than that it is deterministic and looks at "
-        "margins. `python -m reproduction.audits.text_roles` draws pilots from its seeds twice: "
-        "as the paper "
-        "does, the counts of a document at once, and as this audit does, word by word; each with "
-        "every set of words that the tie in the vocabulary leaves open (see below). Only the rule "
-        "without a filter gives the published 02, 06 and 09, and that with the paper's draws and "
-        "the words that give the published limits; it is the one that the declarations register. "
-        "(One that asks for a positive median would choose the same from the paper's draws.)\n\n"
-        + table(("moderate role", "draws", "tied words", "high", "moderate", "degraded"), rows)
-    )
+    columns = ("moderate role", "draws", "tied words", "high", "moderate", "degraded")
+    return say("roles_by_rule") + table(columns, rows)
 
 
 def degraded_by_order(run: Run, name: str, margins: Mapping[str, Any]) -> str:
@@ -187,17 +167,8 @@ def degraded_by_order(run: Run, name: str, margins: Mapping[str, Any]) -> str:
         for one in own
     ]
     roles = ", ".join(f"{one} {role}" for role, one in found["roles"].items())
-    return (
-        "`python -m reproduction.audits.cdc_roles` draws the pilots again from the same seeds in "
-        "the order of "
-        f"the paper. They then choose {roles}. Below are the 90 % quantiles of the margin, of "
-        "which degraded is the smallest, with their rank from below; and how often each "
-        f"configuration is called degraded by {SETS} further sets of pilots, as large as the "
-        "published one and drawn in the paper's order.\n\n"
-        + table(
-            ("configuration", "paper's order", "here", f"degraded in {SETS} further sets"), rows
-        )
-    )
+    columns = ("configuration", "paper's order", "here", f"degraded in {SETS} further sets")
+    return say("degraded_by_order", roles=roles, sets=SETS) + table(columns, rows)
 
 
 def _rank(values: Mapping[str, float], one: str) -> int:

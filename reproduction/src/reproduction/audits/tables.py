@@ -1,11 +1,25 @@
-"""Tables in Markdown, and how their cells are written."""
+"""Tables in Markdown, how their cells are written, and the words of words.toml between them."""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.resources import files
 from typing import Any
 
 ORDER = ("validated", "unresolved", "violation")
+WORDS: Mapping[str, str] = tomllib.loads(
+    files("reproduction.audits").joinpath("words.toml").read_text(encoding="utf-8")
+)
+
+
+def say(paragraph: str, **filled: object) -> str:
+    """Return a paragraph of words.toml with what stands in its braces.
+
+    >>> say("shortened", draws=3)
+    'This run was shortened to at most 3 draws a mechanism.\\n'
+    """
+    return WORDS[paragraph].format(**filled)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 import proxyguard as pg
 from proxyguard.audit.folder import EVIDENCE
-from reproduction.audits.tables import table
+from reproduction.audits.tables import say, table
 
 SHOWN = 5
 
@@ -74,12 +74,10 @@ def _mechanism(audit: pg.Audit, group: str) -> str:
          f"{one.within} of {releases}")
         for one in worst
     ]  # fmt: skip
-    words = (
-        f"{group}: {len(found)} tables of {cells} cells, {2 * cells} requirements. By estimate, "
-        f"{every} tables have every cell within {found[0].limit:g} in all {releases} releases, and "
-        f"{most} in most of them. The worst cell of a release is off by {largest.min():.3f} to "
-        f"{largest.max():.3f}. The tables with the largest mean difference between release and "
-        "target in a cell:\n\n"
-    )
+    words = say(
+        "workload", group=group, tables=len(found), cells=cells, requirements=2 * cells,
+        every=every, limit=found[0].limit, releases=releases, most=most, least=largest.min(),
+        largest=largest.max(),
+    )  # fmt: skip
     columns = ("table", "cells", "worst cell", "mean difference", "releases within the limit")
     return words + table(columns, rows)
