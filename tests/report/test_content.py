@@ -14,7 +14,12 @@ import numpy as np
 import pytest
 
 import proxyguard as pg
-from proxyguard.documents.certificate import Failure, RoundVerdict, SequentialVerdict
+from proxyguard.documents.certificate import (
+    Failure,
+    ReportTable,
+    RoundVerdict,
+    SequentialVerdict,
+)
 from proxyguard.documents.evidence import (
     Derived,
     GroupEvidence,
@@ -42,7 +47,6 @@ from proxyguard.report.record import times_table
 from proxyguard.report.sources import (
     SECTIONS,
     Sources,
-    Table,
     amount,
     range_words,
     sources_of,
@@ -69,7 +73,7 @@ def family(**choices: Any) -> Sources:
     return sources_of(found)
 
 
-def table(report: Report, title: str) -> Table:
+def table(report: Report, title: str) -> ReportTable:
     return next(one for one in report.tables if one.title == title)
 
 
@@ -93,7 +97,7 @@ def test_the_largest_pvalue_binds_and_ties_go_to_the_least_margin() -> None:
     assert found is not None
     assert found.counts == (("first", 1), ("second", 2))
     assert (found.requirement, found.releases) == ("second", 3)
-    assert found.words() == "'second' binds 2 of 3 releases"
+    assert (dict(found.counts)["second"], found.releases) == (2, 3)
     assert binding_of("m", group, {"0", "1", "2", "3"}) is None
 
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from proxyguard.report.content import build_report
 from proxyguard.report.html import column_kinds, fragment, safe_json, to_html
-from proxyguard.report.sources import Sources, Table
+from proxyguard.report.sources import Sources
+from proxyguard.report.sources import table as table_of
 from report.synthetic import advice_of, synthetic_sources
 
 
@@ -69,7 +70,7 @@ def test_json_refuses_what_is_no_number() -> None:
 
 
 def test_numbers_end_at_one_line_and_long_words_may_break() -> None:
-    table = Table(
+    table = table_of(
         title="t", columns=("name", "n", "digest", "words"),
         rows=(("a", "1,000", "f" * 64, "1 of 2"), ("b", "0.5 %", "short", "")),
     )  # fmt: skip
@@ -79,7 +80,7 @@ def test_numbers_end_at_one_line_and_long_words_may_break() -> None:
 
 
 def test_a_fragment_escapes_what_users_wrote() -> None:
-    table = Table(title="<b>t</b>", columns=("<i>",), rows=(("<script>alert(1)</script>",),))
+    table = table_of(title="<b>t</b>", columns=("<i>",), rows=(("<script>alert(1)</script>",),))
     cell = fragment((), [table])
     assert "<b>" not in cell
     assert "<i>" not in cell

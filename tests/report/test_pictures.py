@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxyguard.certificate.wording import at_least, at_most
+from proxyguard.documents.certificate import ReportStep, ReportWaterfall
 from proxyguard.report.charts import (
     DOTS,
     binding_picture,
@@ -46,7 +47,6 @@ from proxyguard.report.picture import (
     to_icon,
     to_svg,
 )
-from proxyguard.report.sources import Step, Waterfall
 from report.synthetic import synthetic_sources
 
 DECISIONS = ("validated", "unresolved", "violation")
@@ -95,10 +95,10 @@ ALL = {
     "budget": budget_picture("Error budget", [(f"m{i}", Fraction(1, 60)) for i in range(3)],
                              Fraction(1, 20)),
     "waterfall": waterfall_picture(
-        Waterfall(side="lower", certified=True, steps=(
-            Step(label="favorable scores: 24 of 40", change=0.6, after=0.6),
-            Step(label="uncertainty of the draws", change=-0.2, after=0.4),
-            Step(label="contamination by invalid releases", change=-0.04, after=0.36))),
+        ReportWaterfall(side="lower", certified=True, steps=(
+            ReportStep(label="favorable scores: 24 of 40", change=0.6, after=0.6),
+            ReportStep(label="uncertainty of the draws", change=-0.2, after=0.4),
+            ReportStep(label="contamination by invalid releases", change=-0.04, after=0.36))),
         0.8),
     "path": sequential_picture("validated", [True] * 60, [(n, int(0.8 * n) + 6)
                                for n in range(20, 301)], 300),

@@ -9,9 +9,9 @@ import pytest
 from scipy.stats import beta
 
 import proxyguard as pg
-from proxyguard.documents.certificate import SequentialVerdict
+from proxyguard.documents.certificate import ReportWaterfall, SequentialVerdict
 from proxyguard.report.content import build_report
-from proxyguard.report.sources import Waterfall, sources_of
+from proxyguard.report.sources import sources_of
 
 RISK = pg.Requirement(name="risk", low=0, high=1, limit=0.3, slack=0.05, ramp=0.05)
 MODES: dict[str, dict[str, Any]] = {
@@ -37,7 +37,7 @@ def losses(mean: float, releases: int = 60, n: int = 1500) -> Any:
     return values
 
 
-def waterfalls(certificate: Any) -> dict[str, Waterfall]:
+def waterfalls(certificate: Any) -> dict[str, ReportWaterfall]:
     report = build_report(sources_of(certificate))
     return {one.side: one for one in report.verdicts[0].waterfalls}
 

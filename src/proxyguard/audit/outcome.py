@@ -63,7 +63,7 @@ from proxyguard.report.content import Report, build_report, to_json
 from proxyguard.report.evidence import binding_of, failed_releases
 from proxyguard.report.html import comparison_markdown, comparison_page, to_html, to_markdown
 from proxyguard.report.notebook import report_fragment
-from proxyguard.report.sources import COLUMNS, Levels, Sources, evidence_rows, to_csv
+from proxyguard.report.sources import COLUMNS, Sources, SpentLevels, evidence_rows, to_csv
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Schedule, Stage
 from proxyguard.seal.storage import write_atomic
@@ -391,7 +391,7 @@ def sources_of(folder: AuditFolder, journal: Journal) -> Sources:
         verdicts=predicate.verdicts,
         not_claimed=predicate.not_claimed,
         groups=evidence.by_group,
-        levels=Levels(
+        levels=SpentLevels(
             alpha=Fraction(claim.alpha),
             beta=None if claim.beta is None else Fraction(claim.beta),
             pooled=bool(claim.pooled_violations),

@@ -8,16 +8,22 @@ were given, and ranks nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 
 from proxyguard.certificate.wording import confidence
 from proxyguard.documents.canonical import Plain
-from proxyguard.documents.certificate import MechanismVerdict, SequentialVerdict, VerdictRecord
+from proxyguard.documents.certificate import (
+    MechanismVerdict,
+    ReportTable,
+    ReportVerdict,
+    SequentialVerdict,
+    VerdictRecord,
+)
 from proxyguard.errors import RegistryError
 from proxyguard.report.content import Report
 from proxyguard.report.record import lost_guarantee
-from proxyguard.report.sources import Sources, Table, Verdict, cut
+from proxyguard.report.sources import Sources, cut, table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +34,26 @@ class Compared:
     report: Report
     sources: Sources
 
+    @property
+    def registry(self) -> str:
+        """The digest of its registry, by which audits are told apart."""
+        return self.sources.subjects.get("registry", "")
+
+    @property
+    def alpha(self) -> Fraction:
+        """The error level of its statements of validation."""
+        return self.sources.levels.alpha
+
+    @property
+    def lost(self) -> str:
+        """Why no guarantee remains, or nothing where one does."""
+        return lost_guarantee(self.sources.status, self.sources.ledger)
+
+
+# What the comparison calls each audit, in the order given. No mapping: names are their authors',
+# and one that is made to look like another's label must not take its place.
+Labelled = Sequence[tuple[str, Compared]]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
@@ -35,83 +61,77 @@ class Comparison:
 
     title: str
     warning: tuple[str, ...]
-    verdicts: tuple[tuple[str, Verdict], ...]  # audit and verdict, in the given order
-    tables: tuple[Table, ...]
-    check: Table
+    verdicts: tuple[tuple[str, ReportVerdict], ...]  # audit and verdict, in the given order
+    tables: tuple[ReportTable, ...]
+    check: ReportTable
 
     def to_dict(self) -> dict[str, Plain]:
         """Return plain values."""
-        return asdict(self)
+        return {
+            "title": self.title,
+            "warning": self.warning,
+            "verdicts": [[audit, verdict.to_dict()] for audit, verdict in self.verdicts],
+            "tables": [compared.to_dict() for compared in self.tables],
+            "check": self.check.to_dict(),
+        }
 
 
 def compare(audits: Sequence[Compared]) -> Comparison:
-    """Return the comparison of several certified audits, in the order given."""
+    """Return the comparison of several certified audits, in the order given.
+
+    Raises
+    ------
+    RegistryError
+        Where there are fewer than two audits, or one stands twice.
+    """
     if len(audits) < 2:
         raise RegistryError(f"a comparison needs at least two audits, got {len(audits)}")
     _refuse_repeats(audits)
-    labels = _labels(audits)
+    labelled = list(zip(_labels(audits), audits, strict=True))
     return Comparison(
         title=f"{len(audits)} audits side by side",
-        warning=tuple(_warning(audits, labels)),
+        warning=tuple(_warning(labelled)),
         verdicts=tuple(
-            (label, verdict)
-            for label, one in zip(labels, audits, strict=True)
-            for verdict in one.report.verdicts
+            (label, verdict) for label, audit in labelled for verdict in audit.report.verdicts
         ),
-        tables=(
-            _verdict_table(audits, labels),
-            _requirement_table(audits, labels),
-            _status_table(audits, labels),
-        ),
-        check=_check_table(audits, labels),
+        tables=(_verdict_table(labelled), _requirement_table(labelled), _status_table(labelled)),
+        check=_check_table(labelled),
     )
 
 
 def _refuse_repeats(audits: Sequence[Compared]) -> None:
     """Raise where one audit stands twice, which would count its error twice."""
     seen: dict[str, str] = {}
-    for one in audits:
-        registry = one.sources.subjects.get("registry", "")
-        if registry and registry in seen:
+    for audit in audits:
+        if audit.registry and audit.registry in seen:
             raise RegistryError(
-                f"{seen[registry]!r} and {one.place!r} are one audit, of registry "
-                f"{registry[:16]}...; name every audit once"
+                f"{seen[audit.registry]!r} and {audit.place!r} are one audit, of registry "
+                f"{audit.registry[:16]}...; name every audit once"
             )
-        seen[registry] = one.place
+        seen[audit.registry] = audit.place
 
 
 def _labels(audits: Sequence[Compared]) -> list[str]:
     """Return a name for each audit; where two are alike, with their folders, then registries."""
-    names = [one.report.name for one in audits]
+    names = [audit.report.name for audit in audits]
     labels = [
-        f"{name} ({one.place})" if names.count(name) > 1 else name
-        for name, one in zip(names, audits, strict=True)
+        f"{name} ({audit.place})" if names.count(name) > 1 else name
+        for name, audit in zip(names, audits, strict=True)
     ]
     return [
-        f"{name}, audit {k} (registry {one.sources.subjects.get('registry', '')[:16]})"
-        if labels.count(label) > 1
-        else label
-        for k, (name, label, one) in enumerate(zip(names, labels, audits, strict=True), start=1)
+        f"{name}, audit {k} (registry {audit.registry[:16]})" if labels.count(label) > 1 else label
+        for k, (name, label, audit) in enumerate(zip(names, labels, audits, strict=True), start=1)
     ]
 
 
-def _lost(audit: Compared) -> str:
-    """Return why no guarantee remains, or nothing where one does."""
-    return lost_guarantee(audit.sources.status, audit.sources.ledger)
-
-
-def _alpha(audit: Compared) -> Fraction:
-    return audit.sources.levels.alpha
-
-
-def _warning(audits: Sequence[Compared], labels: Sequence[str]) -> list[str]:
-    kept = [one for one in audits if not _lost(one)]
-    lost = [label for label, one in zip(labels, audits, strict=True) if _lost(one)]
+def _warning(audits: Labelled) -> list[str]:
+    """Return what a reader must know before he compares."""
+    lost = [label for label, audit in audits if audit.lost]
     lines = [
         "Each certificate below holds by itself, with its own confidence. Taking the best of "
         "several audits is a choice made after looking, which no error budget here has paid for: "
         "what was luck looks best.",
-        *_together(len(audits), kept),
+        *_together(len(audits), [audit for _, audit in audits if not audit.lost]),
         "To choose among mechanisms with a guarantee, register them as one family, on one sealed "
         "target, and let one budget cover every verdict. Mechanisms of one audit below are such a "
         "family; those of different audits are not.",
@@ -122,7 +142,7 @@ def _warning(audits: Sequence[Compared], labels: Sequence[str]) -> list[str]:
             f"No guarantee remains for {', '.join(lost)}: see why at its verdicts. What it says is "
             "left out of what holds together.",
         )
-    shared = _shared_targets(audits, labels)
+    shared = _shared_targets(audits)
     if shared:
         lines.append(
             f"The same sealed target was used by {shared}: their errors are not independent, and "
@@ -136,7 +156,7 @@ def _together(given: int, kept: Sequence[Compared]) -> list[str]:
     if not kept:
         return []
     who = f"these {given} audits" if len(kept) == given else f"the {len(kept)} audits that have one"
-    total = sum((_alpha(one) for one in kept), Fraction(0))
+    total = sum((audit.alpha for audit in kept), Fraction(0))
     start = f"If {who}, and no others, were meant to be read together from the start, "
     if total < 1:
         return [
@@ -148,39 +168,31 @@ def _together(given: int, kept: Sequence[Compared]) -> list[str]:
     ]
 
 
-def _shared_targets(audits: Sequence[Compared], labels: Sequence[str]) -> str:
+def _shared_targets(audits: Labelled) -> str:
+    """Return which audits have a sealed target in common, by its digest."""
     used: dict[str, list[str]] = {}
-    for label, one in zip(labels, audits, strict=True):
-        for name, value in one.sources.subjects.items():
+    for label, audit in audits:
+        for name, digest in audit.sources.subjects.items():
             if name.startswith("target:"):
-                used.setdefault(value, []).append(label)
+                used.setdefault(digest, []).append(label)
     return "; ".join(" and ".join(who) for who in used.values() if len(set(who)) > 1)
 
 
-def _verdict_table(audits: Sequence[Compared], labels: Sequence[str]) -> Table:
+def _verdict_table(audits: Labelled) -> ReportTable:
     rows = []
-    for label, one in zip(labels, audits, strict=True):
-        for verdict in one.report.verdicts:
-            releases, records = _counted(one.sources.verdict(verdict.name))
-            rows.append(
-                (
-                    label,
-                    verdict.name,
-                    verdict.decision,
-                    _interval(verdict),
-                    "" if verdict.target is None else f"more than {verdict.target:g}",
-                    confidence(_alpha(one)),
-                    releases,
-                    records,
-                    verdict.binding,
-                )
-            )
-    return Table(
-        title="Verdicts",
-        columns=("audit", "mechanism", "verdict", "reliability", "required", "confidence",
-                 "releases", "records", "binding requirement"),
-        rows=tuple(rows),
-        note="In the order given. Confidence is that of each audit alone.",
+    for label, audit in audits:
+        for verdict in audit.report.verdicts:
+            target = "" if verdict.target is None else f"more than {verdict.target:g}"
+            rows.append((
+                label, verdict.name, verdict.decision, _interval(verdict), target,
+                confidence(audit.alpha), *_counted(audit.sources.verdict(verdict.name)),
+                verdict.binding,
+            ))  # fmt: skip
+    return table(
+        "Verdicts",
+        ("audit", "mechanism", "verdict", "reliability", "required", "confidence", "releases",
+         "records", "binding requirement"),
+        rows, "In the order given. Confidence is that of each audit alone.",
     )  # fmt: skip
 
 
@@ -191,7 +203,7 @@ def _counted(verdict: VerdictRecord | None) -> tuple[str, str]:
     return (str(verdict.draws) if isinstance(verdict, SequentialVerdict) else "", "")
 
 
-def _interval(verdict: Verdict) -> str:
+def _interval(verdict: ReportVerdict) -> str:
     if verdict.lower is None:
         return ""
     upper = 1.0 if verdict.upper is None else verdict.upper
@@ -199,46 +211,40 @@ def _interval(verdict: Verdict) -> str:
     return words if verdict.certified else f"{words} (for reading)"
 
 
-def _requirement_table(audits: Sequence[Compared], labels: Sequence[str]) -> Table:
+def _requirement_table(audits: Labelled) -> ReportTable:
     """Return who required what: verdicts on other requirements are not about the same thing."""
     limits: dict[str, dict[str, dict[str, None]]] = {}  # in the order of the members
-    for label, one in zip(labels, audits, strict=True):
-        for requirement, limit in one.sources.limits:
+    for label, audit in audits:
+        for requirement, limit in audit.sources.limits:
             limits.setdefault(requirement, {}).setdefault(label, {})[limit] = None
-    rows = tuple(
-        (name, *(", ".join(own.get(label, ["not required"])) for label in labels),
-         "alike" if len({frozenset(own.get(label, ())) for label in labels}) == 1 else "differs")
-        for name, own in limits.items()
+    labels = [label for label, _ in audits]
+    rows = [
+        (name, *(", ".join(asked.get(label, ["not required"])) for label in labels),
+         "alike" if len({frozenset(asked.get(label, ())) for label in labels}) == 1 else "differs")
+        for name, asked in limits.items()
+    ]  # fmt: skip
+    return table(
+        "What was required", ("requirement", *labels, ""), rows,
+        "A verdict is about the requirements of its own audit, on its own target.",
     )  # fmt: skip
-    return Table(
-        title="What was required",
-        columns=("requirement", *labels, ""),
-        rows=rows,
-        note="A verdict is about the requirements of its own audit, on its own target.",
-    )
 
 
-def _status_table(audits: Sequence[Compared], labels: Sequence[str]) -> Table:
-    return Table(
-        title="What each audit rests on",
-        columns=("audit", "guarantee", "attestation", "registry", "signed by"),
-        rows=tuple(
-            (label, one.report.guarantee, one.report.attestation,
-             one.sources.subjects.get("registry", ""), one.sources.signer)
-            for label, one in zip(labels, audits, strict=True)
-        ),
+def _status_table(audits: Labelled) -> ReportTable:
+    return table(
+        "What each audit rests on",
+        ("audit", "guarantee", "attestation", "registry", "signed by"),
+        [
+            (label, audit.report.guarantee, audit.report.attestation, audit.registry,
+             audit.sources.signer)
+            for label, audit in audits
+        ],
         section="provenance",
     )  # fmt: skip
 
 
-def _check_table(audits: Sequence[Compared], labels: Sequence[str]) -> Table:
-    return Table(
-        title="Check each audit",
-        columns=("audit", "command, where its folder lies"),
-        rows=tuple(
-            (label, f"proxyguard verify {one.place}")
-            for label, one in zip(labels, audits, strict=True)
-        ),
-        note="Every audit is checked by itself, offline, from its own folder.",
-        section="provenance",
-    )
+def _check_table(audits: Labelled) -> ReportTable:
+    return table(
+        "Check each audit", ("audit", "command, where its folder lies"),
+        [(label, f"proxyguard verify {audit.place}") for label, audit in audits],
+        "Every audit is checked by itself, offline, from its own folder.", "provenance",
+    )  # fmt: skip

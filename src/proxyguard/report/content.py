@@ -1,20 +1,18 @@
 """What a report says, in order, before it becomes Markdown, HTML, JSON or CSV.
 
-How a bound is built, step by step, for every mode: the steps add up to the bound.
-
-Counted share of the releases, less what the draws leave uncertain (the bound if nothing
-contaminated the scores), less what invalid releases may have contributed, is the bound. An
-upper bound goes the other way. Nothing here is computed that the certificate did not record,
-except the bound without contamination, which is for reading.
-
-A report as plain values: everything that its page says, for programs.
+`build_report` puts the verdicts, the tables of `evidence` and `record`, and the advice together.
+How a bound is built is shown as steps that add up to it: the counted share of the releases, less
+what the draws leave uncertain (the bound if nothing contaminated the scores), less what invalid
+releases may have contributed. An upper bound goes the other way. Nothing here is computed that the
+certificate did not record, except the bound without contamination, which is for reading.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, fields
 from fractions import Fraction
+from typing import Literal
 
 from proxyguard.certificate.wording import confidence
 from proxyguard.documents.canonical import Plain, canonical_bytes
@@ -23,73 +21,79 @@ from proxyguard.documents.certificate import (
     MechanismVerdict,
     ReleaseVerdict,
     ReportAdvice,
+    ReportBinding,
+    ReportStep,
+    ReportTable,
+    ReportVerdict,
+    ReportWaterfall,
     SequentialVerdict,
     VerdictRecord,
 )
-from proxyguard.documents.document import FORMAT
+from proxyguard.documents.document import FORMAT, Document
 from proxyguard.exact.binomial import clopper_pearson_lower
-from proxyguard.report import evidence as facts
-from proxyguard.report import record
-from proxyguard.report.evidence import Binding
+from proxyguard.report import evidence, record
 from proxyguard.report.sources import (
     COLUMNS,
     SECTIONS,
-    Levels,
     Sources,
-    Step,
-    Table,
-    Verdict,
-    Waterfall,
+    SpentLevels,
     cut,
     evidence_rows,
 )
 
+# Counts from which invalid releases were taken out before.
 _COUNTED = (
     "recognized releases", "valid releases at least", "valid releases at most",
     "releases with a detected violation",
 )  # fmt: skip
-"""Counts from which invalid releases were taken out before."""
-
+# Digits that every machine agrees on.
 DIGITS = 9
-"""Digits that every machine agrees on."""
+
+Side = Literal["lower", "upper"]
 
 
-def waterfall_of(bound: BoundRecord, *, side: str, certified: bool = True) -> Waterfall | None:
-    """Return the steps of a recorded bound; None where it has no count to start from."""
+def waterfall_of(
+    bound: BoundRecord, *, side: Side, certified: bool = True
+) -> ReportWaterfall | None:
+    """Return the steps of a recorded bound; None where it has no count to start from.
+
+    Parameters
+    ----------
+    bound
+        The bound with the numbers that it was built from.
+    side
+        Which bound it is; an upper one starts from what the counted share leaves.
+    certified
+        Whether the bound is certified by itself, or only the family's decision.
+    """
     steps, alpha = _component(bound)
-    value = bound.value
     label, count = steps[0] if steps else ("", 0.0)
     releases = dict(steps).get("releases")
     if not releases:
         return None
-    share = count if label.startswith("mean") else count / releases
-    counted = label.startswith(_COUNTED)
-    upper = side == "upper"
+    mean, counted, upper = label.startswith("mean"), label.startswith(_COUNTED), side == "upper"
+    share = count if mean else count / releases
     if upper and label.startswith(("violating scores", "releases with a detected")):
         share = 1.0 - share
-    middle = value if counted else _without_contamination(steps, alpha, upper)
+    middle = bound.value if counted else _without_contamination(steps, alpha, upper)
     # Computed here and not recorded: its last digits are the machine's, and are left out. The
     # guards of both limits differ there too, and neither may pass the bound.
     middle = round(middle, DIGITS)
-    middle = min(middle, value) if upper else max(middle, value)
-    shown = f"{count:.6g}" if label.startswith("mean") else f"{count:.0f} of {releases:.0f}"
-    first = Step(label=f"{label.split(' (')[0]}: {shown}", change=share, after=share)
-    if counted:
-        last = "contamination: taken out in the count"
-    else:
-        last = "contamination by " + (
-            "valid releases that score as violating" if upper
-            else "invalid releases that score favorably"
-        )  # fmt: skip
-    return Waterfall(
-        side=side,
-        certified=certified,
-        steps=(
-            first,
-            Step(label="uncertainty of the draws", change=middle - share, after=middle),
-            Step(label=last, change=value - middle, after=value),
-        ),
+    middle = min(middle, bound.value) if upper else max(middle, bound.value)
+    shown = f"{count:.6g}" if mean else f"{count:.0f} of {releases:.0f}"
+    by = "valid releases that score as violating" if upper else (
+        "invalid releases that score favorably"
+    )  # fmt: skip
+    last = "contamination: taken out in the count" if counted else f"contamination by {by}"
+    path = (
+        (f"{label.split(' (')[0]}: {shown}", 0.0, share),
+        ("uncertainty of the draws", share, middle),
+        (last, middle, bound.value),
     )
+    built = tuple(
+        ReportStep(label=words, change=after - before, after=after) for words, before, after in path
+    )
+    return ReportWaterfall(side=side, certified=certified, steps=built)
 
 
 def _component(bound: BoundRecord) -> tuple[list[tuple[str, float]], float]:
@@ -100,64 +104,66 @@ def _component(bound: BoundRecord) -> tuple[list[tuple[str, float]], float]:
     """
     steps = [(step.label, step.value) for step in bound.steps]
     levels = [float(Fraction(share.amount)) for share in bound.budget]
-    components = [(label, value) for label, value in steps if label.endswith(" bound")]
+    components = [(label, limit) for label, limit in steps if label.endswith(" bound")]
     if not components:
         return steps, sum(levels)
-    values = [value for _, value in components]
-    largest = values.index(max(values))
+    limits = [limit for _, limit in components]
+    largest = limits.index(max(limits))
     prefix = components[largest][0].removesuffix("bound").strip() + ": "
-    own = [(label.removeprefix(prefix), v) for label, v in steps if label.startswith(prefix)]
-    return own, levels[largest]
+    inside = [(label.removeprefix(prefix), v) for label, v in steps if label.startswith(prefix)]
+    return inside, levels[largest]
 
 
 def _without_contamination(steps: list[tuple[str, float]], alpha: float, upper: bool) -> float:
     """Return the bound if no release had scored by mistake."""
-    values = dict(steps)
+    numbers = dict(steps)
     for label in ("score rate at least", "score mean at least"):
-        if label in values:
-            return values[label]
-    if "radius r_{R,B}" in values:
-        return max(0.0, values["mean witness"] - values["radius r_{R,B}"])
-    count, releases = int(steps[0][1]), int(values["releases"])
+        if label in numbers:
+            return numbers[label]
+    radius = numbers.get("radius r_{R,B}")
+    if radius is not None:
+        return max(0.0, numbers["mean witness"] - radius)
+    count, releases = int(steps[0][1]), int(numbers["releases"])
     clean = float(clopper_pearson_lower(count, releases, alpha=alpha))
     return 1.0 - clean if upper else clean
 
 
-__all__ = ["Binding", "Report", "Sources", "Table", "Verdict", "build_report"]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A whole report."""
+    """A whole report: what the page says, and what `report.json` has under the same names."""
 
     name: str
     purpose: str
     attestation: str
     guarantee: str
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[ReportVerdict, ...]
     about: tuple[str, ...]  # what the claim is about and conditional on
     not_claimed: tuple[str, ...]
-    tables: tuple[Table, ...]
+    tables: tuple[ReportTable, ...]
     verify: str
-    notes: tuple[str, ...] = field(default=())
-    advice: tuple[ReportAdvice, ...] = ()  # for unresolved verdicts
-    bindings: tuple[Binding, ...] = ()
-    picks: str = ""  # the sentence of the budget for choosing releases, if one is registered
+    notes: tuple[str, ...]
+    advice: tuple[ReportAdvice, ...]  # for unresolved verdicts
+    bindings: tuple[ReportBinding, ...]
+    picks: str  # the sentence of the budget for choosing releases, if one is registered
 
-    def section(self, name: str) -> tuple[Table, ...]:
+    def section(self, name: str) -> tuple[ReportTable, ...]:
         """Return the tables of one section."""
         return tuple(table for table in self.tables if table.section == name)
 
 
 def build_report(sources: Sources) -> Report:
-    """Return the report of a certificate, be it of a sealed audit or in memory."""
-    bindings = bindings_of(sources)
+    """Return the report of a certificate, be it of a sealed audit or in memory.
+
+    Parameters
+    ----------
+    sources
+        What `sources_of` makes of a certificate in memory, or of an audit's folder.
+    """
+    bindings = evidence.bindings_of(sources)
     warning = record.lost_guarantee(sources.status, sources.ledger)
     verdicts = tuple(
-        replace(
-            build_verdict(verdict, _binding_words(verdict, bindings)),
-            warning=warning,
-            together=_together(verdict, sources.levels),
+        build_verdict(
+            verdict, _binding_words(verdict, bindings), warning, _together(verdict, sources.levels)
         )
         for verdict in sources.verdicts
     )
@@ -186,23 +192,24 @@ def _check_words(sources: Sources) -> str:
 
 
 def _tables(
-    sources: Sources, bindings: Sequence[Binding], verdicts: Sequence[Verdict]
-) -> tuple[Table, ...]:
+    sources: Sources, bindings: Sequence[ReportBinding], verdicts: Sequence[ReportVerdict]
+) -> tuple[ReportTable, ...]:
+    """Return every table that has rows, in the order of the page."""
     tables = [
-        *facts.requirement_tables(sources),
-        facts.binding_table(bindings),
-        facts.score_table(sources.verdicts),
-        facts.step_table(verdicts),
-        facts.budget_table(sources),
-        *facts.picks_table(sources),
-        facts.uncertified_table(sources),
+        *(evidence.requirement_table(sources, name) for name in sources.group_names),
+        evidence.binding_table(bindings),
+        evidence.score_table(sources.verdicts),
+        evidence.step_table(verdicts),
+        evidence.budget_table(sources),
+        evidence.picks_table(sources),
+        evidence.uncertified_table(sources),
         record.counts_table(sources),
         record.health_table(sources),
         record.guard_table(sources),
         record.times_table(sources.ledger),
         record.failure_table(sources),
         record.unscored_table(sources.predicate),
-        record.reference_table(sources.ledger),
+        record.reference_table(sources),
         record.plan_table(sources),
         record.sequential_table(sources),
         record.privacy_table(sources.predicate),
@@ -218,85 +225,81 @@ def _tables(
     return tuple(sorted(shown, key=lambda table: SECTIONS.index(table.section)))
 
 
-def bindings_of(sources: Sources) -> tuple[Binding, ...]:
-    """Return which requirement binds, for every mechanism in the order of the verdicts."""
-    found = [
-        facts.binding_of(
-            name, sources.groups[name], facts.failed_releases(name, sources.failed.get(name, ()))
-        )
-        for name in sources.group_names
-    ]
-    return tuple(one for one in found if one is not None)
-
-
-def _binding_words(verdict: VerdictRecord, bindings: Sequence[Binding]) -> str:
+def _binding_words(verdict: VerdictRecord, bindings: Sequence[ReportBinding]) -> str:
     """Return what binds a mechanism; a named release says so itself."""
     if isinstance(verdict, ReleaseVerdict):
         return verdict.binding
-    binding = next((one for one in bindings if one.mechanism == verdict.mechanism), None)
-    return "" if binding is None else binding.requirement
+    return next((b.requirement for b in bindings if b.mechanism == verdict.mechanism), "")
 
 
-def build_verdict(verdict: VerdictRecord, binding: str = "") -> Verdict:
-    """Return one verdict with its numbers."""
+def build_verdict(
+    verdict: VerdictRecord, binding: str = "", warning: str = "", together: str = ""
+) -> ReportVerdict:
+    """Return one verdict with the numbers that a reader asks for first.
+
+    Parameters
+    ----------
+    verdict
+        What was decided.
+    binding
+        The requirement that most releases are held up by.
+    warning
+        What a reader must know before the sentence: that no guarantee remains.
+    together
+        How sure both ends of the interval are, each and together.
+    """
     certified = not isinstance(verdict, MechanismVerdict) or verdict.certified == "bounds"
+    mark = "" if certified else " (not certified by itself: the family's decision is)"
     lines, waterfalls = [], []
     for side, bound in _bounds(verdict):
         shown = cut(bound.value, up=side == "upper")
-        mark = "" if certified else " (not certified by itself: the family's decision is)"
         steps = ", ".join(f"{step.label} {step.value:.6g}" for step in bound.steps)
         lines.append(f"{side} bound {shown}{mark}: {bound.rests_on}; from {steps}")
         waterfall = waterfall_of(bound, side=side, certified=certified)
         waterfalls += [] if waterfall is None else [waterfall]
     if isinstance(verdict, MechanismVerdict | SequentialVerdict):
-        lines.append(
-            f"required reliability: more than {verdict.reliability_target:g}; releases: "
-            f"{verdict.draws if isinstance(verdict, SequentialVerdict) else verdict.n_releases}"
-        )
+        releases = verdict.draws if isinstance(verdict, SequentialVerdict) else verdict.n_releases
+        target = f"{verdict.reliability_target:g}"
+        lines.append(f"required reliability: more than {target}; releases: {releases}")
     if isinstance(verdict, ReleaseVerdict):
-        lines.append(
-            f"Holm-adjusted p-value {verdict.adjusted:.3g}; least certain of {verdict.binding}"
-        )
+        adjusted = f"{verdict.adjusted:.3g}"
+        lines.append(f"Holm-adjusted p-value {adjusted}; least certain of {verdict.binding}")
     if isinstance(verdict, MechanismVerdict):
         lines += [f"note: {note}" for note in verdict.notes]
     lower, upper = _interval(verdict)
-    return Verdict(
-        name=verdict.mechanism,
-        decision=verdict.decision.upper(),
-        sentence=verdict.sentence,
-        lines=tuple(lines),
-        target=verdict.reliability_target,
-        lower=lower,
-        upper=upper,
-        certified=certified,
-        binding=binding,
-        waterfalls=tuple(waterfalls),
-    )
+    return ReportVerdict.model_validate({
+        "name": verdict.mechanism, "decision": verdict.decision.upper(),
+        "sentence": verdict.sentence, "lines": tuple(lines),
+        "target": verdict.reliability_target, "lower": lower, "upper": upper,
+        "certified": certified, "binding": binding, "warning": warning, "together": together,
+        "waterfalls": tuple(waterfalls),
+    })  # fmt: skip
 
 
-def _bounds(verdict: VerdictRecord) -> list[tuple[str, BoundRecord]]:
+def _bounds(verdict: VerdictRecord) -> list[tuple[Side, BoundRecord]]:
     """Return the recorded bounds of a verdict, with their sides."""
     if not isinstance(verdict, MechanismVerdict):
         return []
-    upper = [] if verdict.upper is None else [("upper", verdict.upper)]
-    return [("lower", verdict.lower), *upper]
+    bounds: list[tuple[Side, BoundRecord]] = [("lower", verdict.lower)]
+    return bounds if verdict.upper is None else [*bounds, ("upper", verdict.upper)]
 
 
 def _interval(verdict: VerdictRecord) -> tuple[float | None, float | None]:
     """Return the ends of the interval: the recorded bounds, or what the verdict says itself."""
-    recorded = {side: bound.value for side, bound in _bounds(verdict)}
-    lower = recorded.get("lower", verdict.reliability_lower)
-    return lower, recorded.get("upper", verdict.reliability_upper)
+    if not isinstance(verdict, MechanismVerdict):
+        return verdict.reliability_lower, verdict.reliability_upper
+    upper = verdict.reliability_upper if verdict.upper is None else verdict.upper.value
+    return verdict.lower.value, upper
 
 
-def _together(verdict: VerdictRecord, levels: Levels) -> str:
+def _together(verdict: VerdictRecord, levels: SpentLevels) -> str:
     """Return how sure the ends of an interval are, where both say something and are certified."""
     lower, upper = _interval(verdict)
     joint = verdict.joint_coverage if isinstance(verdict, MechanismVerdict) else None
-    if joint is None or lower is None or upper is None:
-        return ""
     alpha, beta = levels.alpha, levels.beta
-    if lower <= 0.0 or upper >= 1.0 or beta is None:
+    if joint is None or lower is None or upper is None or beta is None:
+        return ""
+    if lower <= 0.0 or upper >= 1.0:
         return ""
     each = (
         f"Each end holds with {confidence(alpha)}"
@@ -312,6 +315,7 @@ def _together(verdict: VerdictRecord, levels: Levels) -> str:
 
 
 def _about(sources: Sources) -> list[str]:
+    """Return what the claim is about: what is redrawn, what is fixed, and what it costs."""
     predicate = sources.predicate
     if predicate is None:
         return []
@@ -334,11 +338,12 @@ def to_json(report: Report, sources: Sources) -> bytes:
 
 def report_values(report: Report, sources: Sources) -> dict[str, Plain]:
     """Return the report, the certificate behind it, and the evidence row by row."""
+    verdicts: Plain = {"verdicts": [verdict.to_dict() for verdict in sources.verdicts]}
     return {
         "format": FORMAT,
-        **asdict(report),
-        "advice": [advised.to_dict() for advised in report.advice],
-        "certificate": _certificate(sources),
+        **{field.name: _plain(getattr(report, field.name)) for field in fields(report)},
+        # What was certified: the signed predicate, or the verdicts that there are.
+        "certificate": verdicts if sources.predicate is None else sources.predicate.to_dict(),
         "subjects": dict(sources.subjects),
         "signer": sources.signer,
         "head": sources.head,
@@ -349,8 +354,7 @@ def report_values(report: Report, sources: Sources) -> dict[str, Plain]:
     }
 
 
-def _certificate(sources: Sources) -> Plain:
-    """Return what was certified: the signed predicate, or the verdicts that there are."""
-    if sources.predicate is not None:
-        return sources.predicate.to_dict()
-    return {"verdicts": [verdict.to_dict() for verdict in sources.verdicts]}
+def _plain(said: str | Sequence[str | Document]) -> Plain:
+    if isinstance(said, str):
+        return said
+    return [entry.to_dict() if isinstance(entry, Document) else entry for entry in said]

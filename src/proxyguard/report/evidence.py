@@ -1,12 +1,15 @@
-"""The evidence as tables: requirements, which of them binds, scores, bounds, budgets, picks."""
+"""The evidence as tables: requirements, which of them binds, scores, bounds, budgets, picks.
+
+All of it is read from the recorded statistics and verdicts; nothing is decided here. Bounds of
+single releases are for reading, and every table that has them says so.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from fractions import Fraction
 from math import fsum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,38 +20,40 @@ from proxyguard.documents.certificate import (
     BudgetShare,
     Failure,
     MechanismVerdict,
+    ReportBinding,
+    ReportTable,
+    ReportVerdict,
     SecondaryBounds,
     SecondaryDecision,
     SequentialVerdict,
     VerdictRecord,
 )
 from proxyguard.documents.evidence import GroupEvidence
-from proxyguard.report.sources import Sources, Table, Verdict, amount, cut
+from proxyguard.report.sources import Sources, amount, cut, table
 
+# Requirements that a table on a page has room for.
 MOST_ROWS = 100
-"""Requirements that a table on a page has room for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Binding:
-    """How often each requirement is the one that a release is least certain of."""
-
-    mechanism: str
-    requirement: str  # the one that binds most releases
-    counts: tuple[tuple[str, int], ...]
-    releases: int
-
-    def words(self) -> str:
-        """Return the requirement and its share of the releases."""
-        count = dict(self.counts)[self.requirement]
-        return f"{self.requirement!r} binds {count} of {self.releases} releases"
-
-
-def binding_of(name: str, group: GroupEvidence, failed: set[str]) -> Binding | None:
+def binding_of(name: str, group: GroupEvidence, failed: set[str]) -> ReportBinding | None:
     """Return which requirement binds: the largest p-value, then the least margin.
 
     A margin is measured against the width of its own bound, so that scales do not matter.
     A failed draw has the worst loss everywhere, which says nothing about requirements.
+
+    Parameters
+    ----------
+    name
+        The mechanism, or the group of named releases.
+    group
+        Its evidence.
+    failed
+        The names of the draws that gave no release.
+
+    Returns
+    -------
+    ReportBinding or None
+        How many releases each requirement binds; None where every draw failed.
     """
     kept = [r for r, release in enumerate(group.releases) if release not in failed]
     if not kept:
@@ -58,23 +63,24 @@ def binding_of(name: str, group: GroupEvidence, failed: set[str]) -> Binding | N
         _array([rows[r] for r in kept])
         for rows in (derived.pvalues, derived.estimates, derived.upper)
     )
-    limits = _array([float(limit) for limit in group.limits])
-    margin = (limits - estimates) / np.maximum(upper - estimates, 1e-300)
+    margin = (_limits(group) - estimates) / np.maximum(upper - estimates, 1e-300)
     largest = pvalues == pvalues.max(axis=1, keepdims=True)
     bound = np.argmin(np.where(largest, margin, np.inf), axis=1)
-    names = group.requirements
-    counts = np.bincount(bound, minlength=len(names))
-    most = int(np.argmax(counts))
-    return Binding(
+    counts = np.bincount(bound, minlength=len(group.requirements))
+    return ReportBinding(
         mechanism=name,
-        requirement=names[most],
-        counts=tuple((one, int(count)) for one, count in zip(names, counts, strict=True)),
+        requirement=group.requirements[int(np.argmax(counts))],
+        counts=tuple(zip(group.requirements, counts.tolist(), strict=True)),
         releases=len(kept),
     )
 
 
-def _array(values: Sequence[object]) -> NDArray[np.float64]:
-    return np.array(values, dtype=np.float64)
+def _array(numbers: Sequence[object]) -> NDArray[np.float64]:
+    return np.array(numbers, dtype=np.float64)
+
+
+def _limits(group: GroupEvidence) -> NDArray[np.float64]:
+    return _array([float(limit) for limit in group.limits])
 
 
 def failed_releases(name: str, failures: Sequence[Failure]) -> set[str]:
@@ -83,17 +89,13 @@ def failed_releases(name: str, failures: Sequence[Failure]) -> set[str]:
     return {str(seed) for seed in seeds} | {f"{name}/{seed}" for seed in seeds}
 
 
-def requirement_tables(sources: Sources) -> list[Table]:
-    """Return estimates and bounds of every requirement, one table a mechanism."""
-    return [
-        _requirements(
-            name,
-            sources.groups[name],
-            sources.rules(name),
-            bounds_words(name, sources.groups[name], sources.verdict(name)),
-        )
+def bindings_of(sources: Sources) -> tuple[ReportBinding, ...]:
+    """Return which requirement binds, for every mechanism in the order of the verdicts."""
+    bindings = (
+        binding_of(name, sources.groups[name], failed_releases(name, sources.failed.get(name, ())))
         for name in sources.group_names
-    ]
+    )
+    return tuple(binding for binding in bindings if binding is not None)
 
 
 def bounds_words(name: str, group: GroupEvidence, verdict: VerdictRecord | None) -> str:
@@ -123,45 +125,12 @@ def nearest_limits(group: GroupEvidence, most: int) -> list[int]:
 
     Room is what the largest upper bound of any release leaves, against the width of the bounds.
     """
-    limits = np.array([float(limit) for limit in group.limits])
+    limits = _limits(group)
     if limits.size <= most:
         return list(range(limits.size))
     upper, lower = _array(group.derived.upper), _array(group.derived.lower)
     room = (limits - upper.max(axis=0)) / np.maximum((upper - lower).max(axis=0), 1e-12)
     return sorted(int(j) for j in np.argsort(room, kind="stable")[:most])
-
-
-def _requirements(name: str, group: GroupEvidence, rules: Mapping[str, str], sure: str) -> Table:
-    estimates, upper = _array(group.derived.estimates), _array(group.derived.upper)
-    rows, places = [], nearest_limits(group, MOST_ROWS)
-    for j in places:
-        requirement = group.requirements[j]
-        declared = requirement.split(" (target ")[0]
-        limit = float(group.limits[j])
-        met = int(np.count_nonzero(estimates[:, j] < limit))
-        below = int(np.count_nonzero(upper[:, j] < limit))
-        rows.append(
-            (
-                requirement,
-                f"{limit:g}",
-                rules.get(requirement) or rules.get(declared.split(":")[0], ""),
-                str(group.columns[j].n) if group.columns else "",  # collective: one batch each
-                cut(estimates[:, j].min(), up=False),
-                cut(fsum(estimates[:, j]) / len(estimates), up=True),
-                cut(estimates[:, j].max(), up=True),
-                cut(upper[:, j].max(), up=True),
-                f"{met} / {below} of {len(estimates)}",
-                group.tests[j],
-            )
-        )
-    return Table(
-        title=f"Requirements: {name}",
-        columns=("requirement", "limit", "limit's rule", "records", "least", "mean", "largest",
-                 "largest upper bound", "estimate / upper bound below the limit", "test"),
-        rows=tuple(rows),
-        note=f"Estimates over the releases. {sure}; they are for reading and decide nothing."
-        + left_out(group, len(places)),
-    )  # fmt: skip
 
 
 def left_out(group: GroupEvidence, shown: int) -> str:
@@ -175,97 +144,126 @@ def left_out(group: GroupEvidence, shown: int) -> str:
     )
 
 
-def binding_table(bindings: Sequence[Binding]) -> Table:
+def requirement_table(sources: Sources, name: str) -> ReportTable:
+    """Return estimates and bounds of every requirement of one group of releases."""
+    group, rules = sources.groups[name], sources.rules(name)
+    estimates, upper = _array(group.derived.estimates), _array(group.derived.upper)
+    rows, places = [], nearest_limits(group, MOST_ROWS)
+    for j in places:
+        requirement, estimate = group.requirements[j], estimates[:, j]
+        declared = requirement.split(" (target ")[0].split(":")[0]
+        limit = float(group.limits[j])
+        met, below = (int(np.count_nonzero(column < limit)) for column in (estimate, upper[:, j]))
+        rows.append((
+            requirement, f"{limit:g}", rules.get(requirement) or rules.get(declared, ""),
+            str(group.columns[j].n) if group.columns else "",  # collective: one batch each
+            cut(estimate.min(), up=False), cut(fsum(estimate) / len(estimate), up=True),
+            cut(estimate.max(), up=True), cut(upper[:, j].max(), up=True),
+            f"{met} / {below} of {len(estimate)}", group.tests[j],
+        ))  # fmt: skip
+    sure = bounds_words(name, group, sources.verdict(name))
+    return table(
+        f"Requirements: {name}",
+        ("requirement", "limit", "limit's rule", "records", "least", "mean", "largest",
+         "largest upper bound", "estimate / upper bound below the limit", "test"),
+        rows,
+        f"Estimates over the releases. {sure}; they are for reading and decide nothing."
+        + left_out(group, len(places)),
+    )  # fmt: skip
+
+
+def binding_table(bindings: Sequence[ReportBinding]) -> ReportTable:
     """Return which requirement binds how many releases of each mechanism."""
-    rows = tuple(
-        (one.mechanism, requirement, str(count), f"{100 * count / one.releases:.0f} %")
-        for one in bindings
-        for requirement, count in one.counts
-        if count or len(one.counts) <= MOST_ROWS
-    )
-    return Table(
-        title="Which requirement binds",
-        columns=("mechanism", "requirement", "releases", "share"),
-        rows=rows,
-        note="A release is bound by the requirement with its largest p-value; among equal ones "
+    rows = [
+        (binding.mechanism, requirement, str(count), f"{100 * count / binding.releases:.0f} %")
+        for binding in bindings
+        for requirement, count in binding.counts
+        if count or len(binding.counts) <= MOST_ROWS
+    ]
+    return table(
+        "Which requirement binds", ("mechanism", "requirement", "releases", "share"), rows,
+        "A release is bound by the requirement with its largest p-value; among equal ones "
         "by the one nearest to its limit. Failed draws are left out.",
-    )
+    )  # fmt: skip
 
 
-def score_table(verdicts: Sequence[VerdictRecord]) -> Table:
-    """Return the counts that the bounds start from."""
-    rows = []
-    for verdict in verdicts:
-        if isinstance(verdict, SequentialVerdict):
-            rows.append((verdict.mechanism, "favorable scores", str(verdict.favorable),
-                         str(verdict.draws)))  # fmt: skip
-        if not isinstance(verdict, MechanismVerdict):
-            continue
-        for bound in (verdict.lower, verdict.upper):
-            steps = [] if bound is None else bound.steps
-            counted = {step.label: step.value for step in steps}
-            releases = str(int(counted.get("releases", verdict.n_releases)))
-            for step in steps:
-                label = step.label.removeprefix("named: ").removeprefix("direct: ")
-                if label.startswith(_SCORES):
-                    rows.append((verdict.mechanism, step.label, f"{step.value:.6g}", releases))
-    return Table(
-        title="Scores",
-        columns=("mechanism", "what was counted", "count or mean", "of releases"),
-        rows=tuple(rows),
-    )
-
-
-_SCORES = (
+# How the labels of counts and means begin, among the steps of a bound.
+SCORES = (
     "favorable scores", "violating scores", "recognized releases", "valid releases", "mean ",
     "ramp scores", "releases with a detected violation",
 )  # fmt: skip
 
 
-def step_table(verdicts: Sequence[Verdict]) -> Table:
-    """Return how every bound is built; the changes of one bound add up to it."""
+def score_table(verdicts: Sequence[VerdictRecord]) -> ReportTable:
+    """Return the counts that the bounds start from."""
     rows = []
     for verdict in verdicts:
-        for one in verdict.waterfalls:
-            for step in one.steps:
-                rows.append((verdict.name, one.side, step.label, f"{step.change:+.6f}",
-                             f"{step.after:.6f}"))  # fmt: skip
-    return Table(
-        title="How the bounds are built",
-        columns=("mechanism", "bound", "step", "change", "leaves"),
-        rows=tuple(rows),
-        note="Shares of releases. The first line is what was counted, the last one leaves the "
+        name = verdict.mechanism
+        if isinstance(verdict, SequentialVerdict):
+            rows.append((name, "favorable scores", str(verdict.favorable), str(verdict.draws)))
+        if not isinstance(verdict, MechanismVerdict):
+            continue
+        for bound in (verdict.lower, verdict.upper):
+            steps = [] if bound is None else bound.steps
+            releases = next((s.value for s in steps if s.label == "releases"), verdict.n_releases)
+            for step in steps:
+                label = step.label.removeprefix("named: ").removeprefix("direct: ")
+                if label.startswith(SCORES):
+                    rows.append((name, step.label, f"{step.value:.6g}", str(int(releases))))
+    return table("Scores", ("mechanism", "what was counted", "count or mean", "of releases"), rows)
+
+
+def step_table(verdicts: Sequence[ReportVerdict]) -> ReportTable:
+    """Return how every bound is built; the changes of one bound add up to it."""
+    rows = [
+        (verdict.name, built.side, step.label, f"{step.change:+.6f}", f"{step.after:.6f}")
+        for verdict in verdicts
+        for built in verdict.waterfalls
+        for step in built.steps
+    ]
+    return table(
+        "How the bounds are built", ("mechanism", "bound", "step", "change", "leaves"), rows,
+        "Shares of releases. The first line is what was counted, the last one leaves the "
         "bound; in between stands the bound that there would be without contamination.",
-    )
+    )  # fmt: skip
 
 
-Spent = tuple[str, str, str, Fraction]  # mechanism, part, what it pays for, amount
+class Spent(NamedTuple):
+    """A part of an error budget: who spends it, its symbol, what it pays for, how much."""
+
+    mechanism: str
+    symbol: str
+    event: str
+    share: Fraction
 
 
-def budget_table(sources: Sources) -> Table:
+def budget_table(sources: Sources) -> ReportTable:
     """Return what the error budgets pay for, with the sum of each."""
     rows: list[tuple[str, ...]] = []
-    for budget, parts in budget_parts(sources).items():
-        rows += [(budget, *words, amount(share)) for *words, share in parts]
-        if parts:
-            total = sum((part[-1] for part in parts), Fraction(0))
+    for budget, spent in budget_parts(sources).items():
+        rows += [(budget, s.mechanism, s.symbol, s.event, amount(s.share)) for s in spent]
+        if spent:
+            total = sum((s.share for s in spent), Fraction(0))
             rows.append((budget, "sum", "", "any of these errors", amount(total)))
-    return Table(
-        title="Error budget",
-        columns=("budget", "mechanism", "part", "pays for", "amount"),
-        rows=tuple(rows),
-        note="Each budget is spent separately; what is said with two of them together holds "
+    return table(
+        "Error budget", ("budget", "mechanism", "part", "pays for", "amount"), rows,
+        "Each budget is spent separately; what is said with two of them together holds "
         "outside the sum of both.",
-    )
+    )  # fmt: skip
 
 
 def budget_parts(sources: Sources) -> dict[str, list[Spent]]:
     """Return the parts of every budget, in the order of the verdicts."""
+    picks = {} if sources.picks is None else sources.picks.mechanisms
     return {
         "validation": _bound_parts(sources, "alpha"),
         "violation": _bound_parts(sources, "beta"),
-        "picks": _pick_parts(sources),
-    }
+        "picks": [
+            Spent(name, "alpha", "too many of some choice of releases called valid",
+                  Fraction(*(int(number) for number in picks[name].alpha)))
+            for name in sources.in_order(picks)
+        ],
+    }  # fmt: skip
 
 
 def _bound_parts(sources: Sources, symbol: Literal["alpha", "beta"]) -> list[Spent]:
@@ -273,14 +271,14 @@ def _bound_parts(sources: Sources, symbol: Literal["alpha", "beta"]) -> list[Spe
     if sources.family is not None:  # named releases: one Holm family spends all of it
         whole = sources.family.alpha if symbol == "alpha" else sources.family.beta
         event = "Holm over all registered releases"
-        return [] if whole is None else [("all releases", symbol, event, Fraction(whole))]
+        return [] if whole is None else [Spent("all releases", symbol, event, Fraction(whole))]
     pooled = symbol == "beta" and sources.levels.pooled
     spent: list[Spent] = []
     for verdict in sources.verdicts:
         for share in _spent_by(verdict, symbol):
             once = pooled and share.symbol == "beta_R"
             name = "all mechanisms" if once else verdict.mechanism
-            row = (name, share.symbol, share.event, Fraction(share.amount))
+            row = Spent(name, share.symbol, share.event, Fraction(share.amount))
             if not once or row not in spent:
                 spent.append(row)
     return spent
@@ -296,42 +294,26 @@ def _spent_by(verdict: VerdictRecord, symbol: Literal["alpha", "beta"]) -> tuple
     return () if bound is None else bound.budget
 
 
-def _pick_parts(sources: Sources) -> list[Spent]:
-    groups = {} if sources.picks is None else sources.picks.mechanisms
-    event = "too many of some choice of releases called valid"
-    return [
-        (name, "alpha", event, Fraction(*(int(number) for number in groups[name].alpha)))
-        for name in sources.in_order(groups)
-    ]
-
-
-def picks_table(sources: Sources) -> list[Table]:
+def picks_table(sources: Sources) -> ReportTable:
     """Return what the budget for choosing releases says of all, and of the best ones."""
-    picks = sources.picks
-    if picks is None:
-        return []
-    rows = []
-    counts = read_picks(picks.to_dict())
-    for name in sources.in_order(counts):
-        count = counts[name]
-        positive = [r for r, e in zip(count.releases, count.evalues, strict=True) if e > 0]
-        rows.append(
-            (name, str(len(count.releases)), str(count.at_least), str(len(positive)),
-             str(count.of(positive)))
-        )  # fmt: skip
-    return [
-        Table(
-            title="Pick releases and see the bound",
-            columns=("mechanism", "releases", "valid at least", "with an e-value above 0",
-                     "valid at least among those"),
-            rows=tuple(rows),
-            note=f"{picks.sentence} [{picks.rests_on}]",
-            section="picks",
-        )
-    ]  # fmt: skip
+    picks, rows, note = sources.picks, [], ""
+    if picks is not None:
+        note = f"{picks.sentence} [{picks.rests_on}]"
+        counts = read_picks(picks.to_dict())
+        for name in sources.in_order(counts):
+            count = counts[name]
+            positive = [r for r, e in zip(count.releases, count.evalues, strict=True) if e > 0]
+            numbers = (len(count.releases), count.at_least, len(positive), count.of(positive))
+            rows.append((name, *map(str, numbers)))
+    return table(
+        "Pick releases and see the bound",
+        ("mechanism", "releases", "valid at least", "with an e-value above 0",
+         "valid at least among those"),
+        rows, note, "picks",
+    )  # fmt: skip
 
 
-def uncertified_table(sources: Sources) -> Table:
+def uncertified_table(sources: Sources) -> ReportTable:
     """Return what was computed on the same target and decides nothing."""
     predicate = sources.predicate
     rows = []
@@ -339,27 +321,20 @@ def uncertified_table(sources: Sources) -> Table:
         limits = ", ".join(f"{requirement} {limit}" for requirement, limit in spec.limits.items())
         for mechanism in sources.in_order(spec.results):
             result = spec.results[mechanism]
-            rows.append(
-                (f"secondary {name!r} ({limits})", mechanism, result.decision.value,
-                 _secondary_bounds(result))
-            )  # fmt: skip
+            about = f"secondary {name!r} ({limits})"
+            rows.append((about, mechanism, result.decision.value, _secondary_bounds(result)))
     diagnostics = None if predicate is None else predicate.diagnostics
     if diagnostics is not None and diagnostics.auc is not None:  # a disclosure keeps it back
         for name in sources.in_order(diagnostics.auc):
             known = [auc for auc in diagnostics.auc[name].values() if auc is not None]
             source = (diagnostics.source_auc or {}).get(name)
             if known:
-                rows.append(
-                    ("AUC", name, f"mean {sum(known) / len(known):.4f}",
-                     "" if source is None else f"source {source:.4f}")
-                )  # fmt: skip
-    return Table(
-        title="Not certified",
-        columns=("what", "mechanism", "result", "bounds or source"),
-        rows=tuple(rows),
-        note="Computed on the same target. Only the registered certificate decides.",
-        section="not certified",
-    )
+                compared = "" if source is None else f"source {source:.4f}"
+                rows.append(("AUC", name, f"mean {sum(known) / len(known):.4f}", compared))
+    return table(
+        "Not certified", ("what", "mechanism", "result", "bounds or source"), rows,
+        "Computed on the same target. Only the registered certificate decides.", "not certified",
+    )  # fmt: skip
 
 
 def _secondary_bounds(result: SecondaryDecision) -> str:

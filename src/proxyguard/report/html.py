@@ -1,13 +1,11 @@
-"""A report as one HTML page: no request, strict policy, readable without script and on paper.
+"""A report as one HTML page, as a notebook cell, and as Markdown.
 
-Text written by users reaches the page through autoescape, and the picker's data through a
-JSON element in which no character can end it.
+The page makes no request, is under a strict policy, and reads without script and on paper. Text
+written by users reaches it through autoescape, and the picker's data through a JSON element in
+which no character can end it; in Markdown every character that it could act by is escaped.
 
-What every page is rendered by: templates, styles, the policy, and what may enter a page.
-
-Every release of every group as a table, and what a page needs to bound a choice of them.
-
-A report as Markdown.
+What templates get are the frozen views of this file, the report and its tables: first what every
+page is rendered by, then the views, the pages, and Markdown.
 """
 
 from __future__ import annotations
@@ -21,11 +19,11 @@ from fractions import Fraction
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from proxyguard.certificate.wording import confidence
 from proxyguard.documents.canonical import Plain
-from proxyguard.documents.certificate import PickGroup
+from proxyguard.documents.certificate import PickGroup, ReportTable, ReportVerdict
 from proxyguard.documents.evidence import GroupEvidence
 from proxyguard.printable import printable
 from proxyguard.report import picture as look
@@ -40,44 +38,44 @@ from proxyguard.report.charts import (
     waterfalls_of,
 )
 from proxyguard.report.compare import Comparison
-from proxyguard.report.content import Report, Verdict
+from proxyguard.report.content import Report
 from proxyguard.report.evidence import bounds_words, left_out, nearest_limits
 from proxyguard.report.picture import Picture, decimals, evalue_words, plain, to_icon, to_svg
-from proxyguard.report.sources import Sources, Table
+from proxyguard.report.sources import Sources
 
 if TYPE_CHECKING:
     from jinja2 import Environment
     from markupsafe import Markup
 
-if TYPE_CHECKING:
-    from markupsafe import Markup
-
-
+# Letters of a word that a narrow column may break.
 LONG = 28
-"""Letters of a word that a narrow column may break."""
 NUMBER = re.compile(r"[-+]?[\d,.]+(e[-+]?\d+)?( %)?")
+# Requirements that a list of releases has room for.
+MOST_COLUMNS = 40
+# Up to so many verdicts each has a card; more are counted, and listed in a table.
+CARDS = 12
+# Sections that are tables alone, in their order.
+SECTIONS = (
+    ("draws", "Draws"),
+    ("plan", "Plan and outcome"),
+    ("sequential", "The sequential path"),
+    ("privacy", "Privacy"),
+    ("provenance", "Provenance"),
+)
+# Tables that stand elsewhere on the page than in a section of their own name.
+_BUDGET, _UNCERTIFIED = "budget", "uncertified"
+_ELSEWHERE = {"not certified": _UNCERTIFIED, "picks": "evidence"}
 
 
-def render_page(template: str, **values: Any) -> str:
+def render_page(template: str, **views: object) -> str:
     """Return a page under a policy that allows its own style and script, and nothing else."""
-    from markupsafe import Markup
-
     css, script = page_css(), _asset("page.js")
     policy = (
         f"default-src 'none'; style-src '{_hash(css)}'; script-src '{_hash(script)}'; "
         "base-uri 'none'; form-action 'none'"
     )
     page = environment().get_template(template)
-    return page.render(css=Markup(css), script=Markup(script), policy=policy, **values)
-
-
-def render_fragment(**values: Any) -> str:
-    """Return a piece of a page with its own style and no script."""
-    from markupsafe import Markup
-
-    return environment().get_template("fragment.html.j2").render(
-        css=Markup(fragment_css()), **values
-    )  # fmt: skip
+    return page.render(css=_markup(css), script=_markup(script), policy=policy, **views)
 
 
 @cache
@@ -85,7 +83,7 @@ def environment() -> Environment:
     """Return where the templates are compiled: escaping always, and no undefined name."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    found = Environment(
+    compiled = Environment(
         autoescape=True,
         undefined=StrictUndefined,
         loader=PackageLoader("proxyguard.report"),
@@ -93,16 +91,22 @@ def environment() -> Environment:
         lstrip_blocks=True,
         finalize=_visible,
     )
-    found.filters["column_kinds"] = column_kinds
-    return found
+    compiled.filters["column_kinds"] = column_kinds
+    return compiled
 
 
-def _visible(value: Any) -> Any:
+def _visible(shown: object) -> object:
     """Return text without controls that turn or hide writing; what was made as markup stays."""
+    if isinstance(shown, str) and not hasattr(shown, "__html__"):
+        return printable(shown, keep="\n\t\N{NO-BREAK SPACE}")
+    return shown
+
+
+def _markup(text: str) -> Markup:
+    """Return text that a template takes as it is: our own, and never a user's."""
     from markupsafe import Markup
 
-    plain = isinstance(value, str) and not isinstance(value, Markup)
-    return printable(value, keep="\n\t\N{NO-BREAK SPACE}") if plain else value
+    return Markup(text)
 
 
 def page_css() -> str:
@@ -123,29 +127,28 @@ def fragment_css() -> str:
     )
 
 
-def column_kinds(table: Table) -> list[Markup]:
+def column_kinds(table: ReportTable) -> list[Markup]:
     """Return the class of every column: numbers end at one line, long words may be broken."""
-    from markupsafe import Markup
-
-    found = []
-    for place in range(len(table.columns)):
-        cells = [row[place] for row in table.rows]
+    kinds = []
+    for column in range(len(table.columns)):
+        cells = [row[column] for row in table.rows]
         kind = ""
         if all(NUMBER.fullmatch(cell) for cell in cells):
             kind = ' class="pg-number"'
         elif any(len(word) > LONG for cell in cells for word in cell.split()):
             kind = ' class="pg-long"'
-        found.append(Markup(kind))
-    return found
+        kinds.append(_markup(kind))
+    return kinds
 
 
-def safe_json(value: Any) -> str:
+def safe_json(plain_values: object) -> str:
     """Return JSON that a script element can hold: no character of it can end the element.
 
     >>> safe_json("</script>")
     '"\\\\u003c/script\\\\u003e"'
     """
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(plain_values, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    # The last two end a line in scripts, and not in JSON.
     for letter in "<>&\u2028\u2029":
         text = text.replace(letter, f"\\u{ord(letter):04x}")
     return text
@@ -160,53 +163,122 @@ def _hash(text: str) -> str:
     return "sha256-" + b64encode(sha256(text.encode()).digest()).decode()
 
 
-MOST_COLUMNS = 40
-"""Requirements that a list of releases has room for."""
+def _svgs(pictures: Sequence[Picture]) -> list[Markup]:
+    return [_markup(to_svg(picture)) for picture in pictures]
 
 
-def release_lists(sources: Sources) -> list[dict[str, Any]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """A verdict as the page shows it."""
+
+    name: str
+    decision: str
+    word: str
+    sentence: str
+    warning: str
+    together: str
+    icon: Markup
+    interval: Markup | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """How many verdicts there are of one kind."""
+
+    icon: Markup
+    word: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupView:
+    """The pictures and the requirement table of one group of releases."""
+
+    name: str
+    sure: str  # how sure the bounds of its requirements are
+    requirements: list[Markup]
+    decision: list[Markup]
+    lines: tuple[str, ...]
+    tables: list[ReportTable]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseList:
+    """Every release of one group, and what a page needs to bound a choice of them."""
+
+    index: int
+    name: str
+    columns: list[str]
+    rows: list[list[str]]
+    data: Markup | None  # for the page's script, where a budget is registered
+    note: str
+
+
+def card_of(verdict: ReportVerdict) -> Card:
+    """Return a verdict with its sign and its interval."""
+    decision = verdict.decision.lower()
+    interval = interval_of(verdict)
+    return Card(
+        name=verdict.name,
+        decision=decision,
+        word=WORDS[decision],
+        sentence=_unbroken(verdict.sentence),
+        warning=verdict.warning,
+        together=_unbroken(verdict.together),
+        icon=_icon(decision),
+        interval=None if interval is None else _markup(to_svg(interval)),
+    )
+
+
+def _icon(decision: str) -> Markup:
+    return _markup(to_icon(verdict_icon(decision)))
+
+
+def _unbroken(words: str) -> str:
+    """Return words in which no percentage is broken across lines."""
+    return words.replace(" %", "\N{NO-BREAK SPACE}%")
+
+
+def _tally(cards: Sequence[Card]) -> list[Tally]:
+    return [
+        Tally(icon=_icon(decision), word=word, count=sum(c.decision == decision for c in cards))
+        for decision, word in WORDS.items()
+    ]
+
+
+def release_lists(sources: Sources) -> list[ReleaseList]:
     """Return a list of releases for each group, with the picker's data where it is registered."""
-    found = []
+    lists = []
     for index, name in enumerate(sources.group_names, start=1):
         group = sources.groups[name]
         places = nearest_limits(group, MOST_COLUMNS)
         columns, rows = _estimates(group, places)
-        chosen = None if sources.picks is None else sources.picks.mechanisms.get(name)
         data = None
-        if sources.picks is not None and chosen is not None:
-            evalues = _evalues(group, chosen)
-            data = _data(group, chosen, evalues, sources.picks.alpha)
-            unit = Fraction(chosen.unit)
+        if sources.picks is not None and name in sources.picks.mechanisms:
+            chosen = sources.picks.mechanisms[name]
+            by_release = dict(zip(chosen.releases, chosen.evalues, strict=True))
+            evalues = [by_release[release] for release in group.releases]
+            data = _markup(safe_json(_data(group, chosen, evalues, sources.picks.alpha)))
             columns.append("e-value (at most R/alpha)")
             for row, evalue in zip(rows, evalues, strict=True):
-                row.append(evalue_words(float(int(evalue) * unit)))
-        found.append(
-            {
-                "index": index, "name": name, "columns": columns, "rows": rows, "data": data,
-                "note": left_out(group, len(places)).strip(),
-            }
-        )  # fmt: skip
-    return found
+                row.append(evalue_words(float(int(evalue) * Fraction(chosen.unit))))
+        note = left_out(group, len(places)).strip()
+        lists.append(
+            ReleaseList(index=index, name=name, columns=columns, rows=rows, data=data, note=note)
+        )
+    return lists
 
 
 def _estimates(group: GroupEvidence, places: Sequence[int]) -> tuple[list[str], list[list[str]]]:
     """Return the columns and rows of estimates, each with the digits that its limit asks for."""
     limits = {j: float(group.limits[j]) for j in places}
-    columns = ["release"]
-    for j, limit in limits.items():
-        columns.append(f"{group.requirements[j]} (limit {plain(limit)})")
+    columns = [f"{group.requirements[j]} (limit {plain(limit)})" for j, limit in limits.items()]
     digits = {j: decimals(limit) for j, limit in limits.items()}
     rows = [
         [release, *(f"{float(estimates[j]):.{digits[j]}f}" for j in places)]
         for release, estimates in zip(group.releases, group.derived.estimates, strict=True)
     ]
-    return columns, rows
-
-
-def _evalues(group: GroupEvidence, chosen: PickGroup) -> list[str]:
-    """Return the recorded e-values in the order of the rows."""
-    by_release = dict(zip(chosen.releases, chosen.evalues, strict=True))
-    return [by_release[release] for release in group.releases]
+    return ["release", *columns], rows
 
 
 def _data(
@@ -227,66 +299,68 @@ def _data(
     }
 
 
-CARDS = 12
-"""Up to so many verdicts each has a card; more are counted, and listed in a table."""
-
-SECTIONS = (
-    ("draws", "Draws"),
-    ("plan", "Plan and outcome"),
-    ("sequential", "The sequential path"),
-    ("privacy", "Privacy"),
-    ("provenance", "Provenance"),
-)
-"""Sections that are tables alone, in their order."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
-    """A verdict as the page shows it."""
-
-    name: str
-    decision: str
-    word: str
-    sentence: str
-    warning: str
-    together: str
-    icon: Markup
-    interval: Markup | None
-
-
 def to_html(report: Report, sources: Sources) -> str:
-    """Return the page, with the pictures and the picker of what the report was built from."""
+    """Return the page, with the pictures and the picker of what the report was built from.
+
+    Parameters
+    ----------
+    report
+        What `build_report` made of these sources.
+    sources
+        What it was made of.
+    """
     cards = [card_of(verdict) for verdict in report.verdicts]
-    tables = _by_section(report.tables)
-    groups = _groups(report, sources, tables)
-    pickers = _pickers(sources)
-    picks = sources.picks
-    sections = [(name, words, tables[name]) for name, words in SECTIONS if tables.get(name)]
+    groups = [_group(name, report, sources) for name in sources.group_names]
+    inside = {table.title for group in groups for table in group.tables}
+    tables: dict[str, list[ReportTable]] = {}
+    for table in report.tables:
+        section = _ELSEWHERE.get(table.section, table.section)
+        section = _BUDGET if table.title == "Error budget" else section
+        if table.title not in inside:
+            tables.setdefault(section, []).append(table)
+    evidence, budget = tables.get("evidence", []), tables.get(_BUDGET, [])
+    uncertified = tables.get(_UNCERTIFIED, [])
+    pickers, picks = release_lists(sources), sources.picks
+    sections = [(name, words, tables[name]) for name, words in SECTIONS if name in tables]
     budgets = _svgs(budget_pictures(sources))
     present = [
         ("verdict", "Verdict", True),
         ("resolve", "What would resolve it", bool(report.advice)),
-        ("evidence", "Evidence", bool(groups or tables["evidence"])),
-        ("budget", "Error budget", bool(budgets or tables["budget"])),
+        ("evidence", "Evidence", bool(groups or evidence)),
+        ("budget", "Error budget", bool(budgets or budget)),
         ("picks", "Choose releases" if picks else "All releases", bool(pickers)),
         *((name, words, True) for name, words, _ in sections),
-        ("uncertified", "Not certified", bool(tables["uncertified"])),
+        ("uncertified", "Not certified", bool(uncertified)),
         ("check", "Check this page", True),
     ]
     return render_page(
         "page.html.j2",
         report=report,
-        advice=report.advice,
         verdicts=cards,
         tally=_tally(cards) if len(cards) > CARDS else [],
-        facts=_facts(sources),
+        status=sources.status,
         contents=[(name, words) for name, words, there in present if there],
         groups=groups,
-        tables=tables,
+        evidence=evidence,
+        budget=budget,
+        uncertified=uncertified,
         budgets=budgets,
         pickers=pickers,
         picks=picks,
         sections=sections,
+    )
+
+
+def _group(name: str, report: Report, sources: Sources) -> GroupView:
+    group = sources.groups[name]
+    drawn = drawn_requirements(report, group, name)
+    return GroupView(
+        name=name,
+        sure=bounds_words(name, group, sources.verdict(name)),
+        requirements=_svgs(requirement_pictures(group, drawn)),
+        decision=_svgs(decision_pictures(report, sources, name)),
+        lines=next((v.lines for v in report.verdicts if v.name == name), ()),
+        tables=[table for table in report.tables if table.title == f"Requirements: {name}"],
     )
 
 
@@ -298,131 +372,38 @@ def comparison_page(comparison: Comparison) -> str:
     return render_page("compare.html.j2", comparison=comparison, cards=list(audits.items()))
 
 
-def fragment(verdicts: Sequence[Verdict], tables: Sequence[Table]) -> str:
+def fragment(verdicts: Sequence[ReportVerdict], tables: Sequence[ReportTable]) -> str:
     """Return verdicts and tables for a notebook: self-contained, with the page's looks."""
-    return render_fragment(
+    return environment().get_template("fragment.html.j2").render(
+        css=_markup(fragment_css()),
         cards=[(card_of(verdict), _svgs(waterfalls_of(verdict))) for verdict in verdicts],
         tables=[table for table in tables if table.rows],
-    )
-
-
-def card_of(verdict: Verdict) -> Card:
-    """Return a verdict with its sign and its interval."""
-    from markupsafe import Markup
-
-    decision = verdict.decision.lower()
-    interval = interval_of(verdict)
-    return Card(
-        name=verdict.name,
-        decision=decision,
-        word=WORDS[decision],
-        sentence=_unbroken(verdict.sentence),
-        warning=verdict.warning,
-        together=_unbroken(verdict.together),
-        icon=Markup(to_icon(verdict_icon(decision))),
-        interval=None if interval is None else Markup(to_svg(interval)),
-    )
-
-
-def _unbroken(words: str) -> str:
-    """Return words in which no percentage is broken across lines."""
-    return words.replace(" %", "\N{NO-BREAK SPACE}%")
-
-
-def _svgs(pictures: Sequence[Picture]) -> list[Markup]:
-    from markupsafe import Markup
-
-    return [Markup(to_svg(picture)) for picture in pictures]
-
-
-def _tally(cards: Sequence[Card]) -> list[dict[str, Any]]:
-    """Return how many verdicts there are of each kind."""
-    from markupsafe import Markup
-
-    return [
-        {
-            "icon": Markup(to_icon(verdict_icon(decision))),
-            "word": word,
-            "count": sum(card.decision == decision for card in cards),
-        }
-        for decision, word in WORDS.items()
-    ]
-
-
-def _by_section(tables: Sequence[Table]) -> dict[str, list[Table]]:
-    found: dict[str, list[Table]] = {"evidence": [], "budget": [], "uncertified": []}
-    for table in tables:
-        section = {"not certified": "uncertified"}.get(table.section, table.section)
-        if table.title == "Error budget":
-            section = "budget"
-        if section == "picks":
-            section = "evidence"
-        found.setdefault(section, []).append(table)
-    return found
-
-
-def _groups(
-    report: Report, sources: Sources, tables: dict[str, list[Table]]
-) -> list[dict[str, Any]]:
-    """Return the pictures and the requirement table of every group of releases."""
-    groups = []
-    for name in sources.group_names:
-        title = f"Requirements: {name}"
-        own = [table for table in tables["evidence"] if table.title == title]
-        tables["evidence"] = [table for table in tables["evidence"] if table.title != title]
-        group = sources.groups[name]
-        drawn = drawn_requirements(report, group, name)
-        groups.append(
-            {
-                "name": name,
-                "sure": bounds_words(name, group, sources.verdict(name)),
-                "requirements": _svgs(requirement_pictures(group, drawn)),
-                "decision": _svgs(decision_pictures(report, sources, name)),
-                "lines": next((v.lines for v in report.verdicts if v.name == name), ()),
-                "tables": own,
-            }
-        )
-    return groups
-
-
-def _facts(sources: Sources) -> list[tuple[str, str]]:
-    return [("Evidence", sources.status.evidence), ("Lineage", sources.status.lineage)]
-
-
-def _pickers(sources: Sources) -> list[dict[str, Any]]:
-    """Return every group's list of releases, its data ready for a script element."""
-    from markupsafe import Markup
-
-    return [
-        {**one, "data": None if one["data"] is None else Markup(safe_json(one["data"]))}
-        for one in release_lists(sources)
-    ]
+    )  # fmt: skip
 
 
 def to_markdown(report: Report) -> str:
     """Return the report; text written by users cannot become markup."""
-    lines = [f"# {_plain(report.name)}", "", _plain(report.purpose), ""]
+    lines = [f"# {_escaped(report.name)}", "", _escaped(report.purpose), ""]
     for verdict in report.verdicts:
         lines += [
-            f"## {verdict.decision}: {_plain(verdict.name)}",
+            f"## {verdict.decision}: {_escaped(verdict.name)}",
             "",
-            *([f"**{_plain(verdict.warning)}**", ""] if verdict.warning else []),
-            f"**{_plain(verdict.sentence)}**",
+            *([f"**{_escaped(verdict.warning)}**", ""] if verdict.warning else []),
+            f"**{_escaped(verdict.sentence)}**",
             "",
-            *(f"- {_plain(line)}" for line in verdict.lines),
-            *([f"- {_plain(verdict.together)}"] if verdict.together else []),
-            *([f"- binding requirement: {_plain(verdict.binding)}"] if verdict.binding else []),
+            *_bullets(verdict.lines),
+            *_bullets([verdict.together] if verdict.together else []),
+            *_bullets([f"binding requirement: {verdict.binding}"] if verdict.binding else []),
             "",
         ]
-    lines += [f"**Guarantee: {_plain(report.guarantee)}.** *{_plain(report.attestation)}.*", ""]
-    lines += ["## What this is about", ""]
-    lines += [f"- {_plain(line)}" for line in report.about]
+    lines += [f"**Guarantee: {_escaped(report.guarantee)}.** *{_escaped(report.attestation)}.*", ""]
+    lines += ["## What this is about", "", *_bullets(report.about)]
     if report.advice:
-        lines += ["", "## What would resolve it", ""]
-        lines += [f"- {_plain(one.mechanism)}: {_plain(one.sentence)}" for one in report.advice]
-    lines += ["", "## Not claimed", "", *(f"- {_plain(line)}" for line in report.not_claimed), ""]
+        advice = [f"{advised.mechanism}: {advised.sentence}" for advised in report.advice]
+        lines += ["", "## What would resolve it", "", *_bullets(advice)]
+    lines += ["", "## Not claimed", "", *_bullets(report.not_claimed), ""]
     if report.notes:
-        lines += ["## Notes", "", *(f"- {_plain(note)}" for note in report.notes), ""]
+        lines += ["## Notes", "", *_bullets(report.notes), ""]
     for table in report.tables:
         lines += _table(table)
     lines += ["## Check this", "", f"    {report.verify}", ""]
@@ -431,15 +412,15 @@ def to_markdown(report: Report) -> str:
 
 def comparison_markdown(comparison: Comparison) -> str:
     """Return several audits side by side; the warning comes first."""
-    lines = [f"# {_plain(comparison.title)}", ""]
-    lines += [f"> {_plain(line)}\n>" for line in comparison.warning]
+    lines = [f"# {_escaped(comparison.title)}", ""]
+    lines += [f"> {_escaped(line)}\n>" for line in comparison.warning]
     lines.append("")
     for audit, verdict in comparison.verdicts:
         lines += [
-            f"## {_plain(audit)}: {verdict.decision}: {_plain(verdict.name)}",
+            f"## {_escaped(audit)}: {verdict.decision}: {_escaped(verdict.name)}",
             "",
-            *([_plain(verdict.warning), ""] if verdict.warning else []),
-            _plain(verdict.sentence),
+            *([_escaped(verdict.warning), ""] if verdict.warning else []),
+            _escaped(verdict.sentence),
             "",
         ]
     for table in (*comparison.tables, comparison.check):
@@ -447,15 +428,20 @@ def comparison_markdown(comparison: Comparison) -> str:
     return "\n".join(lines)
 
 
-def _table(table: Table) -> list[str]:
-    lines = [f"## {_plain(table.title)}", ""]
-    lines.append("| " + " | ".join(_plain(column) for column in table.columns) + " |")
-    lines.append("|" + "---|" * len(table.columns))
-    lines += ["| " + " | ".join(_plain(cell) for cell in row) + " |" for row in table.rows]
-    return [*lines, "", *([_plain(table.note), ""] if table.note else [])]
+def _bullets(lines: Sequence[str]) -> list[str]:
+    return [f"- {_escaped(line)}" for line in lines]
 
 
-def _plain(text: str) -> str:
+def _table(table: ReportTable) -> list[str]:
+    head, *rows = (
+        f"| {' | '.join(_escaped(cell) for cell in row)} |" for row in (table.columns, *table.rows)
+    )
+    note = [_escaped(table.note), ""] if table.note else []
+    rule = "|" + "---|" * len(table.columns)
+    return [f"## {_escaped(table.title)}", "", head, rule, *rows, "", *note]
+
+
+def _escaped(text: str) -> str:
     """Return text with every character that Markdown or HTML reads escaped, on one line."""
     visible = printable(" ".join(str(text).split()))
     return re.sub(r"([\\`*_{}\[\]<>()#|!&~$])", r"\\\1", visible)

@@ -1,11 +1,9 @@
-"""What a picture is made of: lines, boxes, discs, paths and words, each with a meaning.
+"""What a picture is made of, how its marks look, and how it is drawn: as SVG or by matplotlib.
 
-A mark says what it is (``kind``), not what it looks like; `look` says that, once for the page
-and for matplotlib. Coordinates are CSS pixels from the upper left corner.
-
-From values to pixels, and from numbers to words that claim no more than they should.
-
-How each kind of mark looks: roles of a palette, in light and dark, for page and matplotlib.
+A mark says what it is (``kind``), not what it looks like; `LOOKS` says that, once for the page
+and for matplotlib, in the roles of two palettes. Coordinates are CSS pixels from the upper left
+corner. `to_svg` gives inline SVG with classes for looks, one text alternative, no script and no
+style; `to_figure` draws the same marks with matplotlib.
 """
 
 from __future__ import annotations
@@ -13,17 +11,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, log10
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from proxyguard.errors import ProxyGuardError
 from proxyguard.printable import printable
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
 
 Anchor = Literal["start", "middle", "end"]
+Point = tuple[float, float]
+# Pictures are as wide as a phone's text, so that their words keep their size everywhere.
 WIDTH = 360.0
-"""Pictures are as wide as a phone's text, so that their words keep their size everywhere."""
+# CSS pixels in an inch; a point is 4/3 of one.
+PIXELS = 96.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ class Circle:
 class Stroke:
     """A line through points, or the area within them when ``closed``."""
 
-    points: tuple[tuple[float, float], ...]
+    points: tuple[Point, ...]
     kind: str
     closed: bool = False
 
@@ -121,14 +124,13 @@ def shorten(text: str, width: float, size: float = 12.0) -> str:
     return plain.rstrip() + "…"
 
 
-def centred(x: float, text: str, kind: str, y: float, *, size: float = 12.0,
-            low: float = 0.0, high: float = WIDTH) -> Text:  # fmt: skip
-    """Return a text centred on ``x``, moved so that it stays between ``low`` and ``high``."""
+def centred(x: float, text: str, kind: str, y: float, *, size: float = 12.0) -> Text:
+    """Return a text centred on ``x``, moved so that it stays within the picture."""
     half = text_width(text, size) / 2.0
-    if x - half < low:
-        return Text(low, y, text, kind, "start", size)
-    if x + half > high:
-        return Text(high, y, text, kind, "end", size)
+    if x - half < 0.0:
+        return Text(0.0, y, text, kind, "start", size)
+    if x + half > WIDTH:
+        return Text(WIDTH, y, text, kind, "end", size)
     return Text(x, y, text, kind, "middle", size)
 
 
@@ -141,9 +143,9 @@ class Scale:
     start: float
     end: float
 
-    def __call__(self, value: float) -> float:
-        """Return the pixel of a value, held within the ends."""
-        share = (value - self.low) / (self.high - self.low)
+    def __call__(self, number: float) -> float:
+        """Return the pixel of a number, held within the ends."""
+        share = (number - self.low) / (self.high - self.low)
         return self.start + min(1.0, max(0.0, share)) * (self.end - self.start)
 
 
@@ -158,9 +160,9 @@ def ticks(low: float, high: float, about: int = 4) -> list[float]:
     return [round(k * step, 12) + 0.0 for k in range(first, last + 1)]
 
 
-def plain(value: float) -> str:
+def plain(number: float) -> str:
     """Return a number with at most four significant digits."""
-    return f"{value:.4g}"
+    return f"{number:.4g}"
 
 
 def decimals(limit: float) -> int:
@@ -178,29 +180,21 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-PALETTES: dict[str, dict[str, str]] = {
-    "light": {
-        "paper": "#ffffff",
-        "wash": "#f5f5f2",
-        "ink": "#1d2024",
-        "muted": "#565c64",
-        "line": "#cfd3d8",
-        "accent": "#1f4e79",
-        "good": "#1a6b45",
-        "open": "#855800",
-        "bad": "#a3241c",
-    },
-    "dark": {
-        "paper": "#15171b",
-        "wash": "#1e2127",
-        "ink": "#e9eaec",
-        "muted": "#a9afb8",
-        "line": "#40454d",
-        "accent": "#93c0f2",
-        "good": "#74d3a4",
-        "open": "#e8b955",
-        "bad": "#ff9d93",
-    },
+# The colours of each role: in light, and in dark.
+_COLOURS = {
+    "paper": ("#ffffff", "#15171b"),
+    "wash": ("#f5f5f2", "#1e2127"),
+    "ink": ("#1d2024", "#e9eaec"),
+    "muted": ("#565c64", "#a9afb8"),
+    "line": ("#cfd3d8", "#40454d"),
+    "accent": ("#1f4e79", "#93c0f2"),
+    "good": ("#1a6b45", "#74d3a4"),
+    "open": ("#855800", "#e8b955"),
+    "bad": ("#a3241c", "#ff9d93"),
+}
+PALETTES = {
+    scheme: {role: pair[index] for role, pair in _COLOURS.items()}
+    for index, scheme in enumerate(("light", "dark"))
 }
 
 
@@ -263,68 +257,64 @@ def css() -> str:
 
 
 def _rule(look: Look) -> str:
-    parts = [f"fill: {_paint(look.fill)};", f"stroke: {_paint(look.stroke)};"]
-    if look.stroke:
-        parts.append(f"stroke-width: {look.width:g};")
-    if look.dash:
-        parts.append(f"stroke-dasharray: {' '.join(f'{d:g}' for d in look.dash)};")
-    if look.opacity < 1.0:
-        parts.append(f"fill-opacity: {look.opacity:g};")
-    if look.weight != 400:
-        parts.append(f"font-weight: {look.weight};")
-    if look.halo:
-        parts.append("stroke: var(--pg-paper); stroke-width: 4; paint-order: stroke;")
-    return " ".join(parts)
+    rules = [
+        (f"fill: {_role(look.fill)};", True),
+        (f"stroke: {_role(look.stroke)};", True),
+        (f"stroke-width: {look.width:g};", bool(look.stroke)),
+        (f"stroke-dasharray: {' '.join(f'{d:g}' for d in look.dash)};", bool(look.dash)),
+        (f"fill-opacity: {look.opacity:g};", look.opacity < 1.0),
+        (f"font-weight: {look.weight};", look.weight != 400),
+        ("stroke: var(--pg-paper); stroke-width: 4; paint-order: stroke;", look.halo),
+    ]
+    return " ".join(rule for rule, wanted in rules if wanted)
 
 
-def _paint(role: str) -> str:
+def _role(role: str) -> str:
     return f"var(--pg-{role})" if role else "none"
 
 
 def to_svg(picture: Picture) -> str:
     """Return the picture for a page; its words are escaped."""
-    size = f'width="{_n(picture.width)}" height="{_n(picture.height)}"'
-    box = f'viewBox="0 0 {_n(picture.width)} {_n(picture.height)}"'
     label = _words(f"{picture.title}. {picture.says}")
-    body = "".join(_mark(mark) for mark in picture.marks)
-    return f'<svg class="pg-picture" role="img" {box} {size} aria-label="{label}">{body}</svg>'
+    size = f'width="{_n(picture.width)}" height="{_n(picture.height)}"'
+    return _svg(
+        picture, f'class="pg-picture" role="img" {_box(picture)} {size} aria-label="{label}"'
+    )
 
 
 def to_icon(picture: Picture) -> str:
     """Return a picture that stands beside the word it repeats, and is not read out."""
-    box = f'viewBox="0 0 {_n(picture.width)} {_n(picture.height)}"'
-    body = "".join(_mark(mark) for mark in picture.marks)
-    return f'<svg class="pg-icon" aria-hidden="true" focusable="false" {box}>{body}</svg>'
+    return _svg(picture, f'class="pg-icon" aria-hidden="true" focusable="false" {_box(picture)}')
 
 
-def _mark(mark: Mark) -> str:
-    name = f'class="pg-{mark.kind}"'
-    if isinstance(mark, Line):
-        ends = f'x1="{_n(mark.x1)}" y1="{_n(mark.y1)}" x2="{_n(mark.x2)}" y2="{_n(mark.y2)}"'
-        return f"<line {name} {ends}/>"
-    if isinstance(mark, Rect):
-        box = f'x="{_n(mark.x)}" y="{_n(mark.y)}"'
-        size = f'width="{_n(mark.width)}" height="{_n(mark.height)}"'
-        return _with_tip("rect", f"{name} {box} {size}", mark.tip)
-    if isinstance(mark, Circle):
-        place = f'cx="{_n(mark.x)}" cy="{_n(mark.y)}" r="{_n(mark.r)}"'
-        return _with_tip("circle", f"{name} {place}", mark.tip)
-    if isinstance(mark, Stroke):
-        points = "L".join(f"{_n(x)} {_n(y)}" for x, y in mark.points)
-        return f'<path {name} d="M{points}{"Z" if mark.closed else ""}"/>'
-    return _text(mark, name)
+def _svg(picture: Picture, attributes: str) -> str:
+    return f"<svg {attributes}>{''.join(_element(mark) for mark in picture.marks)}</svg>"
 
 
-def _text(mark: Text, name: str) -> str:
-    anchor = "" if mark.anchor == "start" else f' text-anchor="{mark.anchor}"'
-    place = f'x="{_n(mark.x)}" y="{_n(mark.y)}" font-size="{_n(mark.size)}"'
-    return f"<text {name} {place}{anchor}>{_words(mark.text)}</text>"
+def _box(picture: Picture) -> str:
+    return f'viewBox="0 0 {_n(picture.width)} {_n(picture.height)}"'
 
 
-def _with_tip(element: str, attributes: str, tip: str) -> str:
-    if not tip:
-        return f"<{element} {attributes}/>"
-    return f"<{element} {attributes}><title>{_words(tip)}</title></{element}>"
+def _element(mark: Mark) -> str:
+    match mark:
+        case Line(x1, y1, x2, y2, kind):
+            return _tag("line", kind, x1=x1, y1=y1, x2=x2, y2=y2)
+        case Rect(x, y, width, height, kind, tip):
+            return _tag("rect", kind, tip, x=x, y=y, width=width, height=height)
+        case Circle(x, y, r, kind, tip):
+            return _tag("circle", kind, tip, cx=x, cy=y, r=r)
+        case Stroke(points, kind, closed):
+            line = "L".join(f"{_n(x)} {_n(y)}" for x, y in points)
+            return f'<path class="pg-{kind}" d="M{line}{"Z" if closed else ""}"/>'
+        case Text(x, y, text, kind, anchor, size):
+            place = f'x="{_n(x)}" y="{_n(y)}" font-size="{_n(size)}"'
+            place += "" if anchor == "start" else f' text-anchor="{anchor}"'
+            return f'<text class="pg-{kind}" {place}>{_words(text)}</text>'
+
+
+def _tag(name: str, kind: str, tip: str = "", **numbers: float) -> str:
+    start = f'<{name} class="pg-{kind}" ' + " ".join(f'{k}="{_n(n)}"' for k, n in numbers.items())
+    return f"{start}><title>{_words(tip)}</title></{name}>" if tip else f"{start}/>"
 
 
 def _words(text: str) -> str:
@@ -332,18 +322,27 @@ def _words(text: str) -> str:
     return escape(printable(text))
 
 
-def _n(value: float) -> str:
+def _n(number: float) -> str:
     """Return a coordinate in tenths, so that every machine writes the same digits."""
-    tenths = round(value * 10)
+    tenths = round(number * 10)
     return str(tenths // 10) if tenths % 10 == 0 else f"{tenths / 10:.1f}"
 
 
-PIXELS = 96.0
-"""CSS pixels in an inch; a point is 4/3 of one."""
-
-
 def to_figure(picture: Picture, *, scheme: str = "light") -> Figure:
-    """Return the picture as a figure of the same size; needs the [plots] extra."""
+    """Return the picture as a matplotlib figure of the same size.
+
+    Parameters
+    ----------
+    picture
+        What is drawn.
+    scheme
+        ``"light"`` or ``"dark"``.
+
+    Raises
+    ------
+    ProxyGuardError
+        Where matplotlib is not installed; the [plots] extra brings it.
+    """
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
@@ -358,33 +357,56 @@ def to_figure(picture: Picture, *, scheme: str = "light") -> Figure:
     axes.set_ylim(picture.height, 0.0)
     axes.axis("off")
     for order, mark in enumerate(picture.marks):
-        _draw(axes, mark, LOOKS[mark.kind], palette, order)
+        _draw(axes, mark, palette, order)
     return figure
 
 
-def _draw(axes: Any, mark: Mark, look: Look, palette: dict[str, str], order: int) -> None:
+def _draw(axes: Axes, mark: Mark, palette: dict[str, str], order: int) -> None:
+    """Draw one mark over those before it."""
     from matplotlib import patches
+    from matplotlib.colors import to_rgba
 
-    if isinstance(mark, Text):
-        _write(axes, mark, look, palette, order)
-        return
-    paint = _filled(look, palette) | {"zorder": order}
-    if isinstance(mark, Line):
-        axes.plot([mark.x1, mark.x2], [mark.y1, mark.y2], **_stroke(look, palette), zorder=order)
-    elif isinstance(mark, Rect):
-        axes.add_patch(patches.Rectangle((mark.x, mark.y), mark.width, mark.height, **paint))
-    elif isinstance(mark, Circle):
-        axes.add_patch(patches.Circle((mark.x, mark.y), mark.r, **paint))
-    elif isinstance(mark, Stroke) and mark.closed:
-        axes.add_patch(patches.Polygon(list(mark.points), closed=True, **paint))
-    else:
-        xs, ys = zip(*mark.points, strict=True)
-        axes.plot(xs, ys, **_stroke(look, palette), zorder=order)
+    look = LOOKS[mark.kind]
+    shape: Patch
+    match mark:
+        case Text():
+            _write(axes, mark, palette, order)
+            return
+        case Line(x1, y1, x2, y2):
+            _stroke(axes, ((x1, y1), (x2, y2)), look, palette, order)
+            return
+        case Stroke(points, closed=False):
+            _stroke(axes, points, look, palette, order)
+            return
+        case Rect(x, y, width, height):
+            shape = patches.Rectangle((x, y), width, height)
+        case Circle(x, y, r):
+            shape = patches.Circle((x, y), r)
+        case Stroke(points):
+            shape = patches.Polygon(list(points), closed=True)
+    shape.set(
+        facecolor=to_rgba(palette[look.fill], look.opacity) if look.fill else "none",
+        edgecolor=palette[look.stroke] if look.stroke else "none",
+        linewidth=look.width * 0.75, zorder=order,
+    )  # fmt: skip
+    axes.add_patch(shape)
 
 
-def _write(axes: Any, mark: Text, look: Look, palette: dict[str, str], order: int) -> None:
+def _stroke(
+    axes: Axes, points: tuple[Point, ...], look: Look, palette: dict[str, str], order: int
+) -> None:
+    xs, ys = zip(*points, strict=True)
+    axes.plot(
+        xs, ys, zorder=order, linewidth=look.width * 0.75, solid_capstyle="butt",
+        color=palette[look.stroke] if look.stroke else "none",
+        linestyle=(0, tuple(d / look.width for d in look.dash)) if look.dash else "-",
+    )  # fmt: skip
+
+
+def _write(axes: Axes, mark: Text, palette: dict[str, str], order: int) -> None:
     from matplotlib import patheffects
 
+    look = LOOKS[mark.kind]
     side = {"start": "left", "middle": "center", "end": "right"}[mark.anchor]
     # A dollar sign in a user's name must stay one, and not start a formula.
     shown = axes.text(
@@ -393,25 +415,5 @@ def _write(axes: Any, mark: Text, look: Look, palette: dict[str, str], order: in
         weight=look.weight, zorder=order,
     )  # fmt: skip
     if look.halo:
-        width = 4.0 * 0.75
-        shown.set_path_effects(
-            [patheffects.withStroke(linewidth=width, foreground=palette["paper"])]
-        )
-
-
-def _stroke(look: Look, palette: dict[str, str]) -> dict[str, Any]:
-    style: Any = (0, tuple(d / look.width for d in look.dash)) if look.dash else "-"
-    return {
-        "color": palette[look.stroke] if look.stroke else "none",
-        "linewidth": look.width * 0.75,
-        "linestyle": style,
-        "solid_capstyle": "butt",
-    }
-
-
-def _filled(look: Look, palette: dict[str, str]) -> dict[str, Any]:
-    from matplotlib.colors import to_rgba
-
-    fill = to_rgba(palette[look.fill], look.opacity) if look.fill else "none"
-    edge = palette[look.stroke] if look.stroke else "none"
-    return {"facecolor": fill, "edgecolor": edge, "linewidth": look.width * 0.75}
+        paper = palette["paper"]
+        shown.set_path_effects([patheffects.withStroke(linewidth=4.0 * 0.75, foreground=paper)])

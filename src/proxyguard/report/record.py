@@ -1,4 +1,9 @@
-"""Where a report comes from: ledger, digests, signers, lineage, software."""
+"""What the record says around a certificate, in the order of the page: draws, plan, provenance.
+
+Everything is read from the ledger, the registry, the manifest of the draws and the signed
+predicate. A table for which the record has nothing, as of a certificate in memory, has no rows
+and is not shown.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +15,7 @@ from functools import lru_cache
 from math import fsum
 
 from proxyguard.certificate.wording import CHOSEN_AFTER_OPENING
-from proxyguard.documents.certificate import ClaimStatusRecord, Predicate
-from proxyguard.documents.evidence import GroupEvidence
+from proxyguard.documents.certificate import ClaimStatusRecord, Predicate, ReportTable
 from proxyguard.documents.ledger import (
     Amended,
     Certified,
@@ -34,11 +38,23 @@ from proxyguard.documents.releases import AnyDraw, DrawnRelease, GivenRelease
 from proxyguard.exact.sequential import sharp_boundary
 from proxyguard.registry.parts import ClaimPart
 from proxyguard.registry.test import Bound
-from proxyguard.report.sources import Sources, Table
-from proxyguard.seal.ledger import Entry, Stage
+from proxyguard.report.sources import Entries, Sources, table
+from proxyguard.seal.ledger import Stage
 from proxyguard.seal.lineage import worst_met
 
-Entries = Sequence[Entry[LedgerBody]]
+# The steps whose time is shown, in words.
+STEPS = {
+    Stage.DEVELOPED: "rules and pilots on development data",
+    Stage.REGISTERED: "registering the claim",
+    Stage.AMENDED: "amending it before opening",
+    Stage.DRAWN: "drawing, training on and freezing the releases",
+    Stage.OPENED: "opening the target",
+    Stage.SCORED: "drawing and scoring up to a look",
+    Stage.CERTIFIED: "scoring and certifying",
+}
+
+# Steps that are shown at either end of a long run of draws and scores.
+KEPT = 5
 
 
 def draws_of(sources: Sources) -> dict[str, Sequence[AnyDraw]]:
@@ -50,56 +66,51 @@ def draws_of(sources: Sources) -> dict[str, Sequence[AnyDraw]]:
             for member, mechanisms in members.items()
             for name, group in mechanisms.items()
         }
-    bodies = [entry.body for entry in sources.ledger]
-    committed = [body.record for body in bodies if isinstance(body, Committed)]
+    committed = [body.record for body in sources.bodies if isinstance(body, Committed)]
     if not committed:
         return {}
     only = sources.verdicts[0].mechanism if len(sources.verdicts) == 1 else "every candidate"
     return {only: committed}
 
 
-def health_table(sources: Sources) -> Table:
+def health_table(sources: Sources) -> ReportTable:
     """Return how many draws there are, failed, and repeat each other."""
     rows = []
     draws = draws_of(sources)
     for name in sources.in_order(draws):
-        records = draws[name]
-        made = [draw for draw in records if isinstance(draw, DrawnRelease)]
+        made = [draw for draw in draws[name] if isinstance(draw, DrawnRelease)]
         sizes = sorted(draw.rows for draw in made)
         chosen = Counter(draw.selected for draw in made if draw.selected)
-        rows.append(
-            (
-                name,
-                str(len(records)),
-                _words(Counter(draw.status for draw in records), ("drawn", "given")),
-                str(_copies(draw.content for draw in made)),
-                str(_copies(draw.model for draw in made)),
-                "" if not sizes else f"{sizes[0]:,} to {sizes[-1]:,}",
-                ", ".join(f"{model} {count}" for model, count in sorted(chosen.items())),
-            )
-        )
-    return Table(
-        title="Draws",
-        columns=("mechanism", "draws", "not drawn", "same table as another", "same model",
-                 "rows of a release", "model chosen"),
-        rows=tuple(rows),
-        note="A failed draw counts as a release with the worst loss everywhere.",
-        section="draws",
+        states = Counter(draw.status for draw in draws[name])
+        bad = {state: count for state, count in states.items() if state not in ("drawn", "given")}
+        rows.append((
+            name, str(len(draws[name])),
+            ", ".join(f"{count} {state}" for state, count in sorted(bad.items())) or "0",
+            str(_copies(draw.content for draw in made)), str(_copies(draw.model for draw in made)),
+            f"{sizes[0]:,} to {sizes[-1]:,}" if sizes else "",
+            ", ".join(f"{model} {count}" for model, count in sorted(chosen.items())),
+        ))  # fmt: skip
+    return table(
+        "Draws",
+        ("mechanism", "draws", "not drawn", "same table as another", "same model",
+         "rows of a release", "model chosen"),
+        rows, "A failed draw counts as a release with the worst loss everywhere.", "draws",
     )  # fmt: skip
 
 
-def guard_table(sources: Sources) -> Table:
+def _copies(digests: Iterable[str | None]) -> int:
+    """Return how many digests are there more than once, beyond the first."""
+    counts = Counter(digest for digest in digests if digest is not None)
+    return counts.total() - len(counts)
+
+
+def guard_table(sources: Sources) -> ReportTable:
     """Return what kept draws from reading the target, and what else they were allowed to read."""
     declared = None if sources.registry is None else sources.registry.declaration
-    allowed = {
-        mechanism.name: ", ".join(mechanism.allow)
-        for mechanisms in (
-            ()
-            if declared is None
-            else (declared.mechanism, *(member.mechanism for member in declared.candidate))
-        )
-        for mechanism in mechanisms
-    }
+    mechanisms = [] if declared is None else [*declared.mechanism]
+    for member in () if declared is None else declared.candidate:
+        mechanisms += member.mechanism
+    allowed = {mechanism.name: ", ".join(mechanism.allow) for mechanism in mechanisms}
     rows = []
     draws = draws_of(sources)
     for name in sources.in_order(draws):
@@ -108,161 +119,120 @@ def guard_table(sources: Sources) -> Table:
         if held:
             words = ", ".join(f"{count} by {guard}" for guard, count in sorted(held.items()))
             rows.append((name, words, allowed.get(name.rpartition("/")[2], "")))
-    return Table(
-        title="What held the draws",
-        columns=("mechanism", "draws held", "registered to be read besides"),
-        rows=tuple(rows),
-        note="Landlock: the kernel let a draw read code, the development part and what is "
+    return table(
+        "What held the draws", ("mechanism", "draws held", "registered to be read besides"), rows,
+        "Landlock: the kernel let a draw read code, the development part and what is "
         "registered, nothing else. Audit hook: Python refused the target's files, the ledger and "
         "the keys; native code could have read them. The same held others' generators "
         "where a command asked them to describe themselves. The record is the author's.",
-        section="draws",
-    )
+        "draws",
+    )  # fmt: skip
 
 
-def counts_table(sources: Sources) -> Table:
+def counts_table(sources: Sources) -> ReportTable:
     """Return what became of the registered draws, as the certificate says it."""
     counts = {} if sources.predicate is None else sources.predicate.draws
     columns = ("registered", "delivered", "failed", "excluded", "used")
-    return Table(
-        title="What became of the draws",
-        columns=("mechanism", *columns),
-        rows=tuple(
-            (name, *(str(getattr(counts[name], column)) for column in columns))
-            for name in sources.in_order(counts)
-        ),
-        note="A failed draw is used, with every loss at its upper bound. An excluded draw was "
+    rows = [
+        (name, *(str(getattr(counts[name], column)) for column in columns))
+        for name in sources.in_order(counts)
+    ]
+    return table(
+        "What became of the draws", ("mechanism", *columns), rows,
+        "A failed draw is used, with every loss at its upper bound. An excluded draw was "
         "taken out by an amendment before the target was opened.",
-        section="draws",
-    )
+        "draws",
+    )  # fmt: skip
 
 
-STEPS = {
-    "developed": "rules and pilots on development data",
-    "registered": "registering the claim",
-    "amended": "amending it before opening",
-    "drawn": "drawing, training on and freezing the releases",
-    "opened": "opening the target",
-    "scored": "drawing and scoring up to a look",
-    "certified": "scoring and certifying",
-}
-
-
-def times_table(ledger: Entries) -> Table:
+def times_table(ledger: Entries) -> ReportTable:
     """Return how long every kind of step took, from the entry before it to its own."""
-    seconds: dict[str, float] = {}
+    seconds: dict[Stage, float] = {}
     before: datetime | None = None
     for entry in ledger:
         now = datetime.fromisoformat(entry.body.time)
-        if before is not None and entry.stage.value in STEPS:
+        if before is not None and entry.stage in STEPS:
             took = (now - before).total_seconds()
-            seconds[entry.stage.value] = seconds.get(entry.stage.value, 0.0) + took
+            seconds[entry.stage] = seconds.get(entry.stage, 0.0) + took
         before = now
-    rows = [(STEPS[stage], f"{took:,.0f} s") for stage, took in seconds.items()]
-    return Table(
-        title="Times",
-        columns=("step", "at the most"),
-        rows=tuple(rows),
-        note="From one entry of the ledger to the next, waiting included; single draws are not "
+    return table(
+        "Times", ("step", "at the most"),
+        [(STEPS[stage], f"{took:,.0f} s") for stage, took in seconds.items()],
+        "From one entry of the ledger to the next, waiting included; single draws are not "
         "timed, so that the same seeds leave the same record.",
-        section="draws",
-    )
+        "draws",
+    )  # fmt: skip
 
 
-def _words(states: Mapping[str, int], fine: tuple[str, ...]) -> str:
-    bad = [f"{count} {state}" for state, count in sorted(states.items()) if state not in fine]
-    return ", ".join(bad) or "0"
-
-
-def _copies(values: Iterable[str | None]) -> int:
-    """Return how many values are there more than once, beyond the first."""
-    counts = Counter(value for value in values if value is not None)
-    return sum(count - 1 for count in counts.values())
-
-
-def failure_table(sources: Sources) -> Table:
+def failure_table(sources: Sources) -> ReportTable:
     """Return every draw that failed, and why."""
-    rows = tuple(
+    rows = [
         (name, str(failure.seed), failure.status, failure.error)
         for name, failures in sources.failed.items()
         for failure in failures
-    )
-    return Table(
-        title="Failed draws",
-        columns=("mechanism", "seed", "status", "reason"),
-        rows=rows,
-        note="Every loss of a failed draw counts as its upper bound.",
-        section="draws",
-    )
+    ]
+    return table(
+        "Failed draws", ("mechanism", "seed", "status", "reason"), rows,
+        "Every loss of a failed draw counts as its upper bound.", "draws",
+    )  # fmt: skip
 
 
-def unscored_table(predicate: Predicate | None) -> Table:
+def unscored_table(predicate: Predicate | None) -> ReportTable:
     """Return what could not be scored on the target, and how it counted."""
     diagnostics = None if predicate is None else predicate.diagnostics
-    rows = tuple(
+    rows = [
         (name, release, str(records))
         for name, releases in sorted(({} if diagnostics is None else diagnostics.unscored).items())
         for release, records in releases.items()
-    )
-    return Table(
-        title="Releases that could not be scored everywhere",
-        columns=("mechanism", "release", "what happened"),
-        rows=rows,
-        note="Such a record has the worst loss; the others count as they are.",
-        section="draws",
-    )
+    ]
+    return table(
+        "Releases that could not be scored everywhere", ("mechanism", "release", "what happened"),
+        rows, "Such a record has the worst loss; the others count as they are.", "draws",
+    )  # fmt: skip
 
 
-def reference_table(ledger: Entries) -> Table:
+def reference_table(sources: Sources) -> ReportTable:
     """Return what policies that learn nothing would lose, for judging the limits."""
-    rows: list[tuple[str, ...]] = []
-    for entry in ledger:
-        if not isinstance(entry.body, Developed):
-            continue
-        rows = []
-        for member, facts in entry.body.members.items():
-            if not isinstance(facts, Facts):
-                continue
+    developed = [body for body in sources.bodies if isinstance(body, Developed)]
+    rows = []
+    for member, facts in developed[-1].members.items() if developed else ():
+        if isinstance(facts, Facts):
             for name, risk in facts.risks.items():
-                policies = [
+                policies = ", ".join(
                     f"{policy} {float(losses[name]):.4f}"
                     for policy, losses in facts.references.items()
-                ]
-                rows.append((member, name, f"{float(risk):.4f}", ", ".join(policies)))
-    return Table(
-        title="Reference policies on validation data",
-        columns=("member", "loss of", "source", "policies that learn nothing"),
-        rows=tuple(rows),
-        note="A limit that such a policy meets says little. None of this saw the target.",
-        section="draws",
-    )
+                )
+                rows.append((member, name, f"{float(risk):.4f}", policies))
+    return table(
+        "Reference policies on validation data",
+        ("member", "loss of", "source", "policies that learn nothing"), rows,
+        "A limit that such a policy meets says little. None of this saw the target.", "draws",
+    )  # fmt: skip
 
 
-def plan_table(sources: Sources) -> Table:
+def plan_table(sources: Sources) -> ReportTable:
     """Return what was planned beside what happened; empty where no plan was registered."""
     plan = None if sources.registry is None else sources.registry.declaration.plan
     rows: list[tuple[str, ...]] = []
     if plan is not None:
-        rows.append(("chance of validation", plan.power, _decisions(sources)))
-        rows.append(("share of valid releases", plan.reliability, _intervals(sources)))
-        rows.append(("target records", f"{plan.records:,}", _sizes(sources.groups)))
-        rows.append(("draws", f"{plan.draws:,}", _releases(sources)))
-        for name, margin in plan.margins.items():
-            rows.append((f"margin of {name}", margin, _margins(name, sources)))
-        if plan.cost is not None:
-            rows.append(("cost", plan.cost, "not recorded"))
-        rows.append(("where the plan came from", plan.origin, ""))
-    return Table(
-        title="Plan against outcome",
-        columns=("what", "planned", "happened"),
-        rows=tuple(rows),
-        note="The plan was registered before the target was opened; it decides nothing.",
-        section="plan",
-    )
-
-
-def _decisions(sources: Sources) -> str:
-    return "; ".join(f"{verdict.mechanism}: {verdict.decision}" for verdict in sources.verdicts)
+        groups, verdicts = sources.groups, sources.verdicts
+        decisions = "; ".join(f"{verdict.mechanism}: {verdict.decision}" for verdict in verdicts)
+        records = sorted({column.n for group in groups.values() for column in group.columns})
+        draws = [f"{name}: {len(groups[name].releases):,}" for name in sources.group_names]
+        rows = [
+            ("chance of validation", plan.power, decisions),
+            ("share of valid releases", plan.reliability, _intervals(sources)),
+            ("target records", f"{plan.records:,}", ", ".join(f"{n:,}" for n in records)),
+            ("draws", f"{plan.draws:,}", "; ".join(draws)),
+            *((f"margin of {name}", margin, _margins(name, sources))
+              for name, margin in plan.margins.items()),
+            *([] if plan.cost is None else [("cost", plan.cost, "not recorded")]),
+            ("where the plan came from", plan.origin, ""),
+        ]  # fmt: skip
+    return table(
+        "Plan against outcome", ("what", "planned", "happened"), rows,
+        "The plan was registered before the target was opened; it decides nothing.", "plan",
+    )  # fmt: skip
 
 
 def _intervals(sources: Sources) -> str:
@@ -275,17 +245,8 @@ def _intervals(sources: Sources) -> str:
     return "; ".join(words)
 
 
-def _sizes(groups: Mapping[str, GroupEvidence]) -> str:
-    sizes = sorted({column.n for group in groups.values() for column in group.columns})
-    return ", ".join(f"{n:,}" for n in sizes)
-
-
-def _releases(sources: Sources) -> str:
-    groups = sources.groups
-    return "; ".join(f"{name}: {len(groups[name].releases):,}" for name in sources.group_names)
-
-
 def _margins(name: str, sources: Sources) -> str:
+    """Return the mean margin of the releases below the limit of a requirement, by mechanism."""
     words = []
     for mechanism in sources.group_names:
         group = sources.groups[mechanism]
@@ -299,35 +260,32 @@ def _margins(name: str, sources: Sources) -> str:
     return "; ".join(words) or "no estimate below the limit"
 
 
-def sequential_table(sources: Sources) -> Table:
+def sequential_table(sources: Sources) -> ReportTable:
     """Return the favorable scores at every registered look that was reached, or each round."""
-    bodies = [entry.body for entry in sources.ledger]
-    scored = [body for body in bodies if isinstance(body, Favored)]
+    scored = [body for body in sources.bodies if isinstance(body, Favored)]
+    columns: tuple[str, ...] = ("when", "decision", "time")
     rows: list[tuple[str, ...]] = [
         (f"round {body.round}", f"{body.decision} at level {float(body.level):.3g}", body.time)
-        for body in bodies
+        for body in sources.bodies
         if isinstance(body, Judged)
     ]
-    columns: tuple[str, ...] = ("when", "decision", "time")
     if scored and sources.registry is not None:
         columns = ("when", "favorable scores", "count that validates", "time")
         claim = sources.registry.declaration.claim
         least = dict(look_boundary(claim))
         for look in claim.looks or ():
             reached = look <= len(scored)
-            count = sum(body.favorable for body in scored[:look])
-            rows.append((f"look at {look} draws", str(count) if reached else "not reached",
-                         _least_words(least.get(look), look),
-                         scored[look - 1].time if reached else ""))  # fmt: skip
-        total = sum(body.favorable for body in scored)
-        rows.append((f"ended after {len(scored)} draws", str(total), "", scored[-1].time))
-    return Table(
-        title="The sequential path",
-        columns=columns,
-        rows=tuple(rows),
-        note="Every release was committed to the ledger before it was scored.",
-        section="sequential",
-    )
+            total = str(sum(body.favorable for body in scored[:look]))
+            rows.append((
+                f"look at {look} draws", total if reached else "not reached",
+                _least_words(least.get(look), look), scored[look - 1].time if reached else "",
+            ))  # fmt: skip
+        total = str(sum(body.favorable for body in scored))
+        rows.append((f"ended after {len(scored)} draws", total, "", scored[-1].time))
+    return table(
+        "The sequential path", columns, rows,
+        "Every release was committed to the ledger before it was scored.", "sequential",
+    )  # fmt: skip
 
 
 def _least_words(least: int | None, look: int) -> str:
@@ -339,11 +297,11 @@ def _least_words(least: int | None, look: int) -> str:
 
 def look_boundary(claim: ClaimPart) -> list[tuple[int, int]]:
     """Return (look, least count that validates) of a registered claim with a sharp bound."""
-    if claim.bound not in (None, Bound.SHARP):
-        return []
     target, threshold = claim.reliability_target, claim.threshold
-    if claim.looks is None or target is None or threshold is None:
-        return []  # no claim of looks
+    if claim.bound not in (None, Bound.SHARP) or claim.looks is None:
+        return []
+    if target is None or threshold is None:
+        return []
     return _boundary(tuple(claim.looks), target, threshold, claim.alpha)
 
 
@@ -351,81 +309,65 @@ def look_boundary(claim: ClaimPart) -> list[tuple[int, int]]:
 def _boundary(
     looks: tuple[int, ...], reliability: str, threshold: str, alpha: str
 ) -> list[tuple[int, int]]:
-    found = sharp_boundary(
-        looks,
-        target=float(Fraction(reliability)),
-        kappa=float(Fraction(threshold)),
-        alpha=float(Fraction(alpha)),
-    )
-    if found is None:
+    target, kappa, level = (float(Fraction(text)) for text in (reliability, threshold, alpha))
+    boundary = sharp_boundary(looks, target=target, kappa=kappa, alpha=level)
+    if boundary is None:
         return []
-    return [(int(n), int(c)) for n, c in zip(found.looks, found.counts, strict=True)]
+    return [(int(n), int(c)) for n, c in zip(boundary.looks, boundary.counts, strict=True)]
 
 
-def privacy_table(predicate: Predicate | None) -> Table:
+def privacy_table(predicate: Predicate | None) -> ReportTable:
     """Return what the releases of private mechanisms cost."""
-    return Table(
-        title="Privacy",
-        columns=("mechanism", "what its releases cost"),
-        rows=tuple(
-            (name, line)
-            for name, lines in sorted(((predicate and predicate.privacy) or {}).items())
-            for line in lines
-        ),
-        note="As the mechanism states it; the audit does not measure privacy.",
-        section="privacy",
+    costs = None if predicate is None else predicate.privacy
+    return table(
+        "Privacy", ("mechanism", "what its releases cost"),
+        [(name, line) for name, lines in sorted((costs or {}).items()) for line in lines],
+        "As the mechanism states it; the audit does not measure privacy.", "privacy",
     )  # fmt: skip
 
 
-def status_table(predicate: Predicate | None) -> Table:
+def status_table(predicate: Predicate | None) -> ReportTable:
     """Return the claim's status with its reasons; nothing where nothing was registered."""
     status = None if predicate is None else predicate.claim_status
-    return Table(
-        title="Claim status",
-        columns=("evidence", "target lineage", "registered", "guarantee"),
-        rows=()
-        if status is None
-        else ((status.evidence, status.lineage, status.registered, status.guarantee),),
+    return table(
+        "Claim status", ("evidence", "target lineage", "registered", "guarantee"),
+        [] if status is None
+        else [(status.evidence, status.lineage, status.registered, status.guarantee)],
         section="provenance",
-    )
+    )  # fmt: skip
 
 
-def stated_table(predicate: Predicate | None) -> Table:
+def stated_table(predicate: Predicate | None) -> ReportTable:
     """Return what stays the author's word, whatever is verified."""
     listed = () if predicate is None else predicate.stated_not_checked
-    return Table(
-        title="Stated, not checked",
-        columns=("about", "the author's word"),
-        rows=tuple((stated.about, stated.words) for stated in listed),
-        note="Nothing in the folder shows these; verify computes the rest again.",
-        section="provenance",
-    )
+    return table(
+        "Stated, not checked", ("about", "the author's word"),
+        [(stated.about, stated.words) for stated in listed],
+        "Nothing in the folder shows these; verify computes the rest again.", "provenance",
+    )  # fmt: skip
 
 
-def lineage_table(ledger: Entries) -> Table:
+def lineage_table(ledger: Entries) -> ReportTable:
     """Return where target records, or records with their values, were met elsewhere."""
     bodies = [entry.body for entry in ledger]
     met = worst_met(
         [body.lineage for body in bodies if isinstance(body, Sealed | Registered | Opened)]
     )
-    rows = tuple(
-        (one.audit, one.role, str(one.records), str(one.shared), str(one.twins), one.expected_twins)
-        for one in met
-    )
-    return Table(
-        title="Target records met elsewhere",
-        columns=("audit", "role", "records", "the same records", "value twins",
-                 "expected by coincidence"),
-        rows=rows,
-        note=_twin_words(met),
-        section="provenance",
+    return table(
+        "Target records met elsewhere",
+        ("audit", "role", "records", "the same records", "value twins", "expected by coincidence"),
+        [
+            (o.audit, o.role, str(o.records), str(o.shared), str(o.twins), o.expected_twins)
+            for o in met
+        ],
+        _twin_words(met), "provenance",
     )  # fmt: skip
 
 
 def _twin_words(met: Sequence[Overlap]) -> str:
     """Return what value twins are, and where there are too many of them to be other records."""
     words = "Value twins are records with the same values that no table shows to be the same ones."
-    many = [f"{one.role} of {one.audit}" for one in met if one.excess]
+    many = [f"{overlap.role} of {overlap.audit}" for overlap in met if overlap.excess]
     if not many:
         return f"{words} They are no more than coincidence explains, and are not counted as reuse."
     return (
@@ -434,46 +376,30 @@ def _twin_words(met: Sequence[Overlap]) -> str:
     )
 
 
-def ledger_table(ledger: Entries) -> Table:
+def ledger_table(ledger: Entries) -> ReportTable:
     """Return every recorded step with what it says in short."""
-    shown = _shortened(ledger)
-    return Table(
-        title="Ledger",
-        columns=("step", "time", "what", "digest of the entry before"),
-        rows=tuple(
-            (
-                entry.stage.value,
-                entry.body.time,
-                _said(entry.body),
-                entry.previous,
-            )
-            for entry in shown
-        ),
-        note=""
-        if len(shown) == len(ledger)
-        else f"{len(ledger) - len(shown)} draws and scores in between are in the folder's ledger.",
-        section="provenance",
-    )
-
-
-KEPT = 5
-"""Steps that are shown at either end of a long run of draws and scores."""
-
-
-def _shortened(ledger: Entries) -> list[Entry[LedgerBody]]:
-    several = (Stage.DRAWN, Stage.SCORED)
-    single = [i for i, entry in enumerate(ledger) if entry.stage in several]
-    dropped = set(single[2 * KEPT : -2 * KEPT])
-    return [entry for i, entry in enumerate(ledger) if i not in dropped]
+    several = [i for i, entry in enumerate(ledger) if entry.stage in (Stage.DRAWN, Stage.SCORED)]
+    dropped = set(several[2 * KEPT : -2 * KEPT])
+    rows = [
+        (entry.stage.value, entry.body.time, _said(entry.body), entry.previous)
+        for i, entry in enumerate(ledger)
+        if i not in dropped
+    ]
+    return table(
+        "Ledger", ("step", "time", "what", "digest of the entry before"), rows,
+        f"{len(dropped)} draws and scores in between are in the folder's ledger."
+        if dropped else "",
+        "provenance",
+    )  # fmt: skip
 
 
 def _said(body: LedgerBody) -> str:
     """Return what an entry says, in short."""
     match body:
-        case Sealed(steward=who):
-            return "target set aside; " + (
-                "no steward" if who is None else f"steward {_short(who)}"
-            )
+        case Sealed(steward=None):
+            return "target set aside; no steward"
+        case Sealed(steward=str(who)):
+            return f"target set aside; steward {_short(who)}"
         case Developed():
             return "the source fitted and judged on development data"
         case Registered():
@@ -509,48 +435,41 @@ def _decided(body: Corrected) -> str:
     return "; ".join(f"{name} {decision}" for name, decision in body.decisions.items())
 
 
-def digest_table(sources: Sources) -> Table:
+def digest_table(sources: Sources) -> ReportTable:
     """Return who signed and which bytes everything rests on; nothing where nobody signed."""
     rows: list[tuple[str, str]] = []
     if sources.predicate is not None:
-        rows = [("signed by", sources.signer), ("ledger, last entry", sources.head)]
-        rows += [
-            (f"key handed over from {_short(entry.signer)} to", entry.body.successor[:64])
-            for entry in sources.ledger
-            if isinstance(entry.body, Rotated)
-        ]
         steward = sources.predicate.attestation.steward
-        rows += [] if steward is None else [("steward", steward)]
-        rows += [(f"digest of {name}", sha) for name, sha in sorted(sources.subjects.items())]
-        for entry in sources.ledger:
-            if isinstance(entry.body, Certified | Corrected):
-                rows += [
-                    (f"{name} ({entry.stage.value})", sha)
-                    for name, sha in sorted(entry.body.files.items())
-                ]
-    return Table(
-        title="Digests and signers",
-        columns=("what", "SHA-256 or public key"),
-        rows=tuple(rows),
-        section="provenance",
+        rows = [
+            ("signed by", sources.signer),
+            ("ledger, last entry", sources.head),
+            *((f"key handed over from {_short(entry.signer)} to", entry.body.successor[:64])
+              for entry in sources.ledger if isinstance(entry.body, Rotated)),
+            *([] if steward is None else [("steward", steward)]),
+            *((f"digest of {name}", sha) for name, sha in sorted(sources.subjects.items())),
+            *((f"{name} ({entry.stage.value})", sha)
+              for entry in sources.ledger if isinstance(entry.body, Certified | Corrected)
+              for name, sha in sorted(entry.body.files.items())),
+        ]  # fmt: skip
+    return table(
+        "Digests and signers", ("what", "SHA-256 or public key"), rows, section="provenance"
     )
 
 
-def software_table(sources: Sources) -> Table:
+def software_table(sources: Sources) -> ReportTable:
     """Return the versions at sealing and at registration."""
-    seals = [entry.body.software for entry in sources.ledger if isinstance(entry.body, Sealed)]
-    sealed = seals[0] if seals else {}
+    seals = [body.software for body in sources.bodies if isinstance(body, Sealed)]
+    sealed: Mapping[str, str] = seals[0] if seals else {}
     registered = {} if sources.predicate is None else sources.predicate.software
     names = sorted({*sealed, *registered})
-    return Table(
-        title="Software",
-        columns=("package", "at sealing", "at registration"),
-        rows=tuple((n, sealed.get(n, ""), registered.get(n, "")) for n in names),
+    return table(
+        "Software", ("package", "at sealing", "at registration"),
+        [(name, sealed.get(name, ""), registered.get(name, "")) for name in names],
         section="provenance",
-    )
+    )  # fmt: skip
 
 
-def generator_table(registry: Registry | None) -> Table:
+def generator_table(registry: Registry | None) -> ReportTable:
     """Return what made the releases: generator, where its code came from, its settings."""
     rows = []
     for member in () if registry is None else registry.members.values():
@@ -560,19 +479,16 @@ def generator_table(registry: Registry | None) -> Table:
             if isinstance(mechanism, DrawnMechanism):
                 code = mechanism.origin.path, mechanism.origin.version
             rows.append((name, mechanism.generator, *code, settings))
-    return Table(
-        title="Generators",
-        columns=("mechanism", "generator", "code", "version", "settings"),
-        rows=tuple(rows),
+    return table(
+        "Generators", ("mechanism", "generator", "code", "version", "settings"), rows,
         section="provenance",
-    )
+    )  # fmt: skip
 
 
 def notes_of(sources: Sources) -> list[str]:
     """Return what was changed, admitted or corrected, in words."""
     notes = []
-    for entry in sources.ledger:
-        body = entry.body
+    for body in sources.bodies:
         if isinstance(body, Amended):
             notes.append(f"Amended before opening: {body.reason}")
             notes += [
@@ -601,13 +517,20 @@ def notes_of(sources: Sources) -> list[str]:
 
 def guarantee_of(status: ClaimStatusRecord, ledger: Entries) -> str:
     """Return the guarantee as certified, and what was admitted after that."""
-    words = status.guarantee
-    later = _later_deviations(ledger)
-    return words if not later else f"{words}; but deviations were recorded later, see the notes"
+    later = "; but deviations were recorded later, see the notes"
+    return f"{status.guarantee}{later if _later_deviations(ledger) else ''}"
 
 
 def lost_guarantee(status: ClaimStatusRecord, ledger: Entries) -> str:
-    """Return why no guarantee remains, or nothing where one does."""
+    """Return why no guarantee remains, or nothing where one does.
+
+    Parameters
+    ----------
+    status
+        What the certificate says of the claim: ``no``, or ``no: reason``, where none remained.
+    ledger
+        The entries of the ledger: a deviation recorded after the certificate ends it too.
+    """
     head, _, why = status.guarantee.partition(":")
     reasons = [why.strip() or "as certified"] if head.strip() == "no" else []
     reasons += [f"deviation recorded later: {reason}" for reason in _later_deviations(ledger)]

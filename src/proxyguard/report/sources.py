@@ -1,11 +1,9 @@
-"""What a report is built from: the documents of a sealed audit, or a certificate in memory.
+"""What a report is built from, how its numbers are written, and its rows as CSV.
 
-Both give the same type. What a certificate in memory does not have, a ledger, a registry, draws
-on record, is nothing here, and its page says nothing of it.
-
-The parts that a report is made of, and how its numbers are written.
-
-Every number behind a report as rows: one a mechanism, release and requirement.
+The sources of a report are the documents of a sealed audit, or a certificate in memory. Both are
+one type: what a certificate in memory does not have, a ledger, a registry, draws on record, is
+nothing here, and its page says nothing of it. Numbers are rounded to the side on which they claim
+less. `report.csv` has every number behind the page, one row a mechanism, release and requirement.
 """
 
 from __future__ import annotations
@@ -32,6 +30,7 @@ from proxyguard.documents.certificate import (
     ReleaseFamily,
     ReleaseVerdict,
     ReportAdvice,
+    ReportTable,
     SequentialVerdict,
     VerdictRecord,
 )
@@ -40,19 +39,23 @@ from proxyguard.documents.ledger import LedgerBody
 from proxyguard.documents.registry import Registry
 from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.evidence.record import evidence_record
+from proxyguard.evidence.releases import ReleaseEvidence
+from proxyguard.registry.requirement import Requirement
 from proxyguard.seal.ledger import Entry
 
+# What there is to say of a claim that nothing was registered or sealed for.
 IN_MEMORY = ClaimStatusRecord(
-    evidence="losses given by the caller",
-    lineage="not known here",
-    registered="no",
+    evidence="losses given by the caller", lineage="not known here", registered="no",
     guarantee="as far as what the caller asserts is so",
-)
-"""What there is to say of a claim that nothing was registered or sealed for."""
+)  # fmt: skip
+PURPOSE_IN_MEMORY = "Certified from losses in memory."
+
+Entries = Sequence[Entry[LedgerBody]]
+"""The entries of a ledger, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Levels:
+class SpentLevels:
     """The error levels that a claim spends, exactly."""
 
     alpha: Fraction
@@ -62,7 +65,26 @@ class Levels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """A certificate with its evidence, and of a sealed audit the record around it."""
+    """A certificate with its evidence, and of a sealed audit the record around it.
+
+    Attributes
+    ----------
+    name, purpose, attestation, status, verdicts, not_claimed
+        What the certificate says.
+    groups
+        The evidence by the name under which releases were read together.
+    levels
+        The error levels that the claim spends.
+    family
+        Of named releases: what all verdicts have in common.
+    predicate, registry, ledger, signer, subjects, head
+        Of a sealed audit: what was signed and registered, every entry of the ledger, who signed,
+        the digests that the certificate is about, and the digest of the last entry.
+    manifest
+        The frozen draws; none where draws follow the opening.
+    advice
+        What would settle each unresolved verdict.
+    """
 
     name: str
     purpose: str
@@ -71,15 +93,15 @@ class Sources:
     verdicts: tuple[VerdictRecord, ...]
     not_claimed: tuple[str, ...]
     groups: Mapping[str, GroupEvidence]
-    levels: Levels
+    levels: SpentLevels
     family: ReleaseFamily | None = None
     predicate: Predicate | None = None
     registry: Registry | None = None
-    manifest: ReleaseManifest | None = None  # none where draws follow the opening
-    ledger: Sequence[Entry[LedgerBody]] = ()
+    manifest: ReleaseManifest | None = None
+    ledger: Entries = ()
     signer: str = ""
     subjects: Mapping[str, str] = field(default_factory=dict)
-    head: str = ""  # digest of the ledger's last entry
+    head: str = ""
     advice: Sequence[ReportAdvice] = ()
 
     @property
@@ -91,6 +113,11 @@ class Sources:
     def failed(self) -> Mapping[str, tuple[Failure, ...]]:
         """The draws that gave no release, by mechanism."""
         return {} if self.predicate is None else self.predicate.failed
+
+    @property
+    def bodies(self) -> list[LedgerBody]:
+        """What the entries of the ledger say."""
+        return [entry.body for entry in self.ledger]
 
     @property
     def group_names(self) -> list[str]:
@@ -119,7 +146,7 @@ class Sources:
 
     def verdict(self, mechanism: str) -> VerdictRecord | None:
         """Return the verdict on a mechanism, if there is one on all of it."""
-        return next((one for one in self.verdicts if one.mechanism == mechanism), None)
+        return next((v for v in self.verdicts if v.mechanism == mechanism), None)
 
     def rules(self, group: str) -> dict[str, str]:
         """Return the rule that each limit of a group came from, by declared requirement."""
@@ -131,153 +158,139 @@ class Sources:
 
 
 @singledispatch
-def sources_of(value: object) -> Sources:
-    """Return what a page of a certificate in memory is built from."""
-    raise TypeError(f"{type(value).__name__} has no page of its own")
+def sources_of(certificate: object) -> Sources:
+    """Return what a page of a certificate in memory is built from.
+
+    Parameters
+    ----------
+    certificate
+        A `Certificate`, a `FamilyCertificate` or a `ReleaseCertificate`.
+
+    Raises
+    ------
+    TypeError
+        Where it is none of these.
+    """
+    raise TypeError(f"{type(certificate).__name__} has no page of its own")
 
 
 @sources_of.register
-def _(value: Certificate) -> Sources:
-    return _mechanisms({value.mechanism: value})
+def _(certificate: Certificate) -> Sources:
+    return _of_mechanisms({certificate.mechanism: certificate})
 
 
 @sources_of.register
-def _(value: FamilyCertificate) -> Sources:
-    return _mechanisms(value)
+def _(certificate: FamilyCertificate) -> Sources:
+    return _of_mechanisms(certificate)
 
 
 @sources_of.register
-def _(value: ReleaseCertificate) -> Sources:
-    claim = value.claim
-    family = value.to_dict()
-    del family["verdicts"]
-    verdicts = tuple(
-        ReleaseVerdict.model_validate(
-            {
-                **(said := verdict.to_dict()),
-                "mechanism": verdict.name,
-                "sentence": wording.release_sentence(said, alpha=claim.alpha, beta=claim.beta),
-            },
-            strict=False,
-        )
-        for verdict in value.verdicts
-    )
-    return Sources(
-        name="Named releases",
-        purpose=_PURPOSE,
-        attestation=wording.ASSERTED,
-        status=IN_MEMORY,
-        verdicts=verdicts,
-        not_claimed=wording.not_claimed(value.requirements),
-        groups={name: evidence_record(evidence) for name, evidence in value.evidence.items()},
-        levels=Levels(alpha=claim.alpha, beta=claim.beta),
-        family=ReleaseFamily.model_validate(family, strict=False),
-    )
+def _(certificate: ReleaseCertificate) -> Sources:
+    claim = certificate.claim
+    said = certificate.to_dict()
+    verdicts = []
+    for verdict in certificate.verdicts:
+        plain = verdict.to_dict()
+        sentence = wording.release_sentence(plain, alpha=claim.alpha, beta=claim.beta)
+        known = {**plain, "mechanism": verdict.name, "sentence": sentence}
+        verdicts.append(ReleaseVerdict.model_validate(known, strict=False))
+    return _in_memory(
+        "Named releases", verdicts, certificate.requirements, certificate.evidence,
+        SpentLevels(alpha=claim.alpha, beta=claim.beta),
+        ReleaseFamily.model_validate(
+            {name: said[name] for name in ReleaseFamily.model_fields}, strict=False
+        ),
+    )  # fmt: skip
 
 
-_PURPOSE = "Certified from losses in memory."
-
-
-def _mechanisms(family: Mapping[str, Certificate]) -> Sources:
+def _of_mechanisms(family: Mapping[str, Certificate]) -> Sources:
     first = next(iter(family.values()))
-    return Sources(
-        name=first.mechanism if len(family) == 1 else "Family of mechanisms",
-        purpose=_PURPOSE,
-        attestation=wording.ASSERTED,
-        status=IN_MEMORY,
-        verdicts=tuple(
+    pooled = bool(first.claim.choices().get("pooled_violations"))
+    return _in_memory(
+        first.mechanism if len(family) == 1 else "Family of mechanisms",
+        [
             # Release p-values, adjusted for reading, are written beside a sealed verdict alone.
             MechanismVerdict.model_validate(
                 {**certificate.to_dict(), "adjusted_release_pvalues": {}}, strict=False
             )
             for certificate in family.values()
-        ),
-        not_claimed=wording.not_claimed(first.evidence.requirements),
-        groups={name: evidence_record(one.evidence) for name, one in family.items()},
-        levels=Levels(
-            alpha=first.claim.alpha,
-            beta=first.claim.beta,
-            pooled=bool(first.claim.choices().get("pooled_violations")),
-        ),
+        ],
+        first.evidence.requirements,
+        {name: certificate.evidence for name, certificate in family.items()},
+        SpentLevels(alpha=first.claim.alpha, beta=first.claim.beta, pooled=pooled),
     )
 
 
+def _in_memory(
+    name: str,
+    verdicts: Sequence[VerdictRecord],
+    requirements: Sequence[Requirement],
+    evidence: Mapping[str, ReleaseEvidence],
+    levels: SpentLevels,
+    family: ReleaseFamily | None = None,
+) -> Sources:
+    return Sources(
+        name=name,
+        purpose=PURPOSE_IN_MEMORY,
+        attestation=wording.ASSERTED,
+        status=IN_MEMORY,
+        verdicts=tuple(verdicts),
+        not_claimed=wording.not_claimed(requirements),
+        groups={group: evidence_record(read) for group, read in evidence.items()},
+        levels=levels,
+        family=family,
+    )
+
+
+# Sections of a page that tables belong to, in the order of the page.
 SECTIONS = (
     "evidence", "picks", "not certified", "draws", "plan", "sequential", "privacy", "provenance",
 )  # fmt: skip
-"""Where a table belongs, in the order of the page."""
+
+Rows = Sequence[tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """Rows under a heading."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    note: str = ""
-    section: str = "evidence"
+def table(
+    title: str, columns: Sequence[str], rows: Rows, note: str = "", section: str = "evidence"
+) -> ReportTable:
+    """Return rows under a heading, for one section of the page."""
+    return ReportTable(
+        title=title, columns=tuple(columns), rows=tuple(rows), note=note, section=section
+    )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
-    """One step on the way from a count to a bound: how far it goes, and where it ends."""
+def cut(number: float | str, *, up: bool) -> str:
+    """Return a number with four decimals, rounded so that it claims no more.
 
-    label: str
-    change: float
-    after: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waterfall:
-    """How a bound is built: the first step is what was counted, the last ends at the bound."""
-
-    side: str  # "lower" or "upper"
-    certified: bool
-    steps: tuple[Step, ...]
+    >>> cut(0.91239, up=False), cut("0.91231", up=True), cut("inf", up=True)
+    ('0.9123', '0.9124', 'inf')
+    """
+    exact = float(number)
+    if not isfinite(exact):
+        return str(number)
+    return f"{(ceil if up else floor)(exact * 10_000) / 10_000:.4f}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """One decision with its sentence, and the numbers that a reader asks for first."""
-
-    name: str
-    decision: str
-    sentence: str
-    lines: tuple[str, ...]
-    target: float | None = None
-    lower: float | None = None
-    upper: float | None = None
-    certified: bool = True  # whether the bounds are certified, or only the decision
-    binding: str = ""  # the requirement that most releases are held up by
-    warning: str = ""  # what a reader must know before the sentence: no guarantee remains
-    together: str = ""  # how sure both ends of the interval are, each and together
-    waterfalls: tuple[Waterfall, ...] = ()
-
-
-def cut(value: float | str, *, up: bool) -> str:
-    """Return a number with four decimals, rounded so that it claims no more."""
-    number = float(value)
-    if not isfinite(number):
-        return str(value)
-    return f"{(ceil if up else floor)(number * 10_000) / 10_000:.4f}"
-
-
-def amount(text: str | Fraction) -> str:
+def amount(share: str | Fraction) -> str:
     """Return a budget's amount as a decimal where it is one, else as a fraction beside it.
 
     >>> amount("1/40"), amount("1/60")
     ('0.025', '1/60 = 0.016667')
     """
-    value = Fraction(text)
-    decimal = f"{float(value):.6g}"
-    return decimal if Fraction(decimal) == value else f"{value} = {float(value):.5g}"
+    exact = Fraction(share)
+    decimal = f"{float(exact):.6g}"
+    return decimal if Fraction(decimal) == exact else f"{exact} = {float(exact):.5g}"
 
 
 def range_words(lower: float, upper: float, *, decision: str, target: float) -> str:
     """Return the interval in words, each end rounded so that it claims less.
 
     A decision is about more, or less, than the target: an end that lies on it says so.
+
+    >>> range_words(0.85, 1.0, decision="validated", target=0.8)
+    'at least 85.0 %'
+    >>> range_words(0.3, 0.4, decision="violation", target=0.8)
+    'between 30.0 % and 40.0 %'
     """
     least, most = f"at least {at_least(lower)}", f"at most {at_most(upper)}"
     if lower > upper:
@@ -293,7 +306,7 @@ def range_words(lower: float, upper: float, *, decision: str, target: float) -> 
     return f"between {at_least(lower)} and {at_most(upper)}"
 
 
-Cell = str | float | None
+CsvCell = str | float | None
 COLUMNS = (
     "mechanism", "release", "requirement", "records", "limit", "estimate", "lower", "upper",
     "pvalue", "violation_pvalue", "test", "release_pvalue", "score", "evalue",
@@ -306,11 +319,11 @@ def to_csv(sources: Sources) -> bytes:
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(COLUMNS)
     for row in evidence_rows(sources):
-        writer.writerow([_cell(cell) for cell in row])
+        writer.writerow([_harmless(cell) for cell in row])
     return text.getvalue().encode()
 
 
-def evidence_rows(sources: Sources) -> Iterator[tuple[Cell, ...]]:
+def evidence_rows(sources: Sources) -> Iterator[tuple[CsvCell, ...]]:
     """Yield the rows of `COLUMNS` in the order of the verdicts, releases and requirements."""
     picks = {} if sources.picks is None else sources.picks.mechanisms
     for name in sources.group_names:
@@ -321,21 +334,11 @@ def evidence_rows(sources: Sources) -> Iterator[tuple[Cell, ...]]:
         for r, release in enumerate(group.releases):
             for j, requirement in enumerate(group.requirements):
                 yield (
-                    name,
-                    release,
-                    requirement,
-                    group.columns[j].n if group.columns else None,
-                    float(group.limits[j]),
-                    derived.estimates[r][j],
-                    derived.lower[r][j],
-                    derived.upper[r][j],
-                    derived.pvalues[r][j],
-                    derived.violation_pvalues[r][j],
-                    group.tests[j],
-                    whole[r],
-                    scores[r],
-                    _evalue(picks.get(name), r),
-                )
+                    name, release, requirement, group.columns[j].n if group.columns else None,
+                    float(group.limits[j]), derived.estimates[r][j], derived.lower[r][j],
+                    derived.upper[r][j], derived.pvalues[r][j], derived.violation_pvalues[r][j],
+                    group.tests[j], whole[r], scores[r], _evalue(picks.get(name), r),
+                )  # fmt: skip
 
 
 def _evalue(picks: PickGroup | None, r: int) -> str | None:
@@ -366,11 +369,12 @@ def _scores(name: str, pvalues: list[float], sources: Sources) -> list[int | Non
     return [int(r in favorable) for r in range(len(pvalues))]
 
 
-def _cell(cell: Cell) -> Cell:
+def _harmless(cell: CsvCell) -> CsvCell:
+    """Return what is written for a cell: a name that a spreadsheet would run stays a name."""
     if cell is None:
         return ""
     if isinstance(cell, float):
         return repr(cell)
     if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@", "\t", "\r"):
-        return f"'{cell}"  # a spreadsheet would run it
+        return f"'{cell}"
     return cell
