@@ -103,3 +103,15 @@ def test_steps_give_the_documents_that_they_wrote(at: At) -> None:
     status = audit.status()
     assert [step.stage for step in status.steps][-1] == "certified"
     assert status.verdicts[0].decision is pg.Decision.VALIDATED
+
+
+def test_status_builds_no_table_of_the_report(at: At, monkeypatch: pytest.MonkeyPatch) -> None:
+    audit = at("certified")
+    whole = audit.status()
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("status needs no table")
+
+    monkeypatch.setattr("proxyguard.report.content._tables", refuse)
+    assert audit.status() == whole
+    assert whole.verdicts[0].sentence

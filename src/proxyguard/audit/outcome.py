@@ -9,8 +9,8 @@ the same folder gives the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,10 +59,11 @@ from proxyguard.report.advice import (
     unit_means,
 )
 from proxyguard.report.compare import Compared, Comparison, compare
-from proxyguard.report.content import Report, build_report, to_json
-from proxyguard.report.evidence import binding_of, failed_releases
+from proxyguard.report.content import Report, build_report, to_json, verdicts_of
+from proxyguard.report.evidence import binding_of, bindings_of, failed_releases
 from proxyguard.report.html import comparison_markdown, comparison_page, to_html, to_markdown
 from proxyguard.report.notebook import report_fragment
+from proxyguard.report.record import guarantee_of
 from proxyguard.report.sources import COLUMNS, Sources, SpentLevels, evidence_rows, to_csv
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Schedule, Stage
@@ -348,16 +349,22 @@ class SealedCertificate:
         """
         import pandas as pd
 
-        rows = evidence_rows(sources_of(self.folder, self.folder.journal()))
+        rows = evidence_rows(self._sources())
         frame = pd.DataFrame(rows, columns=list(COLUMNS)).rename(columns={"records": "n"})
         return frame[list(FRAME)]
 
     def to_html(self) -> str:
         """Return the report of the audit as a page, which asks for nothing from outside."""
-        return page_of(self.folder)
+        sources = self._sources()
+        return to_html(build_report(sources), sources)
 
     def _repr_html_(self) -> str:
-        return fragment_of(self.folder)
+        return report_fragment(build_report(self._sources()))
+
+    def _sources(self) -> Sources:
+        """Read the record again, which may no longer be what was certified."""
+        with self.folder.step():
+            return sources_of(self.folder, self.folder.journal())
 
     def to_dict(self) -> dict[str, Plain]:
         """Return what the certificate says as plain values, ready for JSON."""
@@ -473,30 +480,16 @@ def unsettled_in(registry: Registry, predicate: Predicate, evidence: Evidence) -
     return found
 
 
-def report_of(folder: AuditFolder, journal: Journal) -> Report:
-    """Return the report of a certified audit."""
-    return build_report(sources_of(folder, journal))
-
-
 def figures_of(folder: AuditFolder, journal: Journal, scheme: str) -> dict[str, list[Figure]]:
     """Return the report's pictures as figures, by what they are about; needs [plots]."""
     from proxyguard.report.charts import pictures_of
     from proxyguard.report.picture import to_figure
 
     sources = sources_of(folder, journal)
-    found = pictures_of(build_report(sources), sources)
-    return {about: [to_figure(one, scheme=scheme) for one in own] for about, own in found.items()}
-
-
-def page_of(folder: AuditFolder) -> str:
-    """Return the report of a certified audit as a page."""
-    sources = sources_of(folder, folder.journal())
-    return to_html(build_report(sources), sources)
-
-
-def fragment_of(folder: AuditFolder) -> str:
-    """Return the verdicts of a certified audit and the tables behind them, for a notebook."""
-    return report_fragment(report_of(folder, folder.journal()))
+    return {
+        about: [to_figure(picture, scheme=scheme) for picture in pictures]
+        for about, pictures in pictures_of(build_report(sources), sources).items()
+    }
 
 
 def report_bytes(folder: AuditFolder, journal: Journal) -> dict[str, bytes]:
@@ -509,17 +502,17 @@ def report_bytes(folder: AuditFolder, journal: Journal) -> dict[str, bytes]:
 def write_comparison(folders: Sequence[Path], out: Path) -> Path:
     """Write several audits side by side as a page, Markdown or JSON, by the file's ending."""
     writers: dict[str, Callable[[Comparison], bytes]] = {
-        ".html": lambda found: comparison_page(found).encode(),
-        ".md": lambda found: comparison_markdown(found).encode(),
-        ".json": lambda found: canonical_bytes(found.to_dict()),
+        ".html": lambda compared: comparison_page(compared).encode(),
+        ".md": lambda compared: comparison_markdown(compared).encode(),
+        ".json": lambda compared: canonical_bytes(compared.to_dict()),
     }
     if out.suffix not in writers:
         raise RegistryError(
             f"a comparison is written as {', '.join(writers)}; {str(out)!r} ends in none of them"
         )
     audits = []
-    for place in folders:
-        folder = AuditFolder(place)
+    for path in folders:
+        folder = AuditFolder(path)
         sources = sources_of(folder, folder.journal())
         name = folder.path.resolve().name
         audits.append(Compared(place=name, report=build_report(sources), sources=sources))
@@ -582,34 +575,46 @@ class Status:
 
 
 def status_of(folder: AuditFolder) -> Status:
-    """Read the ledger and say where the audit stands."""
-    journal = folder.journal()
-    ledger = journal.ledger
-    sealed = ledger.find(Sealed)
-    report: Report | None = None
-    if ledger.has(Stage.CERTIFIED) and all(folder.has(n) for n in (CERTIFICATE, EVIDENCE)):
-        report = report_of(folder, journal)
-    no_grant = _why_no_grant(folder, journal)
-    return Status(
-        name=sealed[0].body.name if sealed else None,
-        steps=tuple(
-            RecordedStep(
-                index=entry.index,
-                stage=entry.stage.value,
-                time=entry.body.time,
-                digest=entry.digest,
-            )
-            for entry in ledger.entries
-        ),
-        next=_next(folder, journal, granted=folder.has(GRANT) and no_grant is None),
-        head=ledger.head,
-        signer=journal.signer,
-        verdicts=() if report is None else _verdicts(report),
-        guarantee=None if report is None else report.guarantee,
-        attestation=None if report is None else report.attestation,
-        deviations=tuple(entry.body.reason for entry in ledger.find(Deviated)),
-        no_grant=no_grant,
-    )
+    """Say where an audit stands: what its ledger records, and once certified the verdicts.
+
+    Raises
+    ------
+    SealError
+        Where a certified folder holds other files than its ledger vouches for.
+    """
+    with folder.step():
+        journal = folder.journal()
+        ledger = journal.ledger
+        sealed = ledger.find(Sealed)
+        no_grant = _why_no_grant(folder, journal)
+        status = Status(
+            name=sealed[0].body.name if sealed else None,
+            steps=tuple(
+                RecordedStep(
+                    index=entry.index,
+                    stage=entry.stage.value,
+                    time=entry.body.time,
+                    digest=entry.digest,
+                )
+                for entry in ledger.entries
+            ),
+            next=_next(folder, journal, granted=folder.has(GRANT) and no_grant is None),
+            head=ledger.head,
+            signer=journal.signer,
+            deviations=tuple(entry.body.reason for entry in ledger.find(Deviated)),
+            no_grant=no_grant,
+        )
+        if not ledger.has(Stage.CERTIFIED) or not (
+            folder.has(CERTIFICATE) and folder.has(EVIDENCE)
+        ):
+            return status
+        sources = sources_of(folder, journal)
+        return replace(
+            status,
+            verdicts=tuple(_standing(sources)),
+            guarantee=guarantee_of(sources.status, sources.ledger),
+            attestation=sources.attestation,
+        )
 
 
 def _why_no_grant(folder: AuditFolder, journal: Journal) -> str | None:
@@ -629,10 +634,11 @@ def _why_no_grant(folder: AuditFolder, journal: Journal) -> str | None:
     return None
 
 
-def _verdicts(report: Report) -> tuple[StandingVerdict, ...]:
-    advice = {advised.mechanism: advised.sentence for advised in report.advice}
-    return tuple(
-        StandingVerdict(
+def _standing(sources: Sources) -> Iterator[StandingVerdict]:
+    """Yield the verdicts as the report has them, of which nothing else is built."""
+    advice = {advised.mechanism: advised.sentence for advised in sources.advice}
+    for verdict in verdicts_of(sources, bindings_of(sources)):
+        yield StandingVerdict(
             mechanism=verdict.name,
             decision=Decision(verdict.decision.lower()),
             sentence=verdict.sentence,
@@ -645,8 +651,6 @@ def _verdicts(report: Report) -> tuple[StandingVerdict, ...]:
             binding=verdict.binding,
             advice=advice.get(verdict.name, ""),
         )
-        for verdict in report.verdicts
-    )
 
 
 def _next(folder: AuditFolder, journal: Journal, *, granted: bool) -> str:

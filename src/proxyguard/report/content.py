@@ -160,13 +160,7 @@ def build_report(sources: Sources) -> Report:
         What `sources_of` makes of a certificate in memory, or of an audit's folder.
     """
     bindings = evidence.bindings_of(sources)
-    warning = record.lost_guarantee(sources.status, sources.ledger)
-    verdicts = tuple(
-        build_verdict(
-            verdict, _binding_words(verdict, bindings), warning, _together(verdict, sources.levels)
-        )
-        for verdict in sources.verdicts
-    )
+    verdicts = verdicts_of(sources, bindings)
     return Report(
         name=sources.name,
         purpose=sources.purpose,
@@ -181,6 +175,17 @@ def build_report(sources: Sources) -> Report:
         advice=tuple(sources.advice),
         bindings=bindings,
         picks="" if sources.picks is None else sources.picks.sentence,
+    )
+
+
+def verdicts_of(sources: Sources, bindings: Sequence[ReportBinding]) -> tuple[ReportVerdict, ...]:
+    """Return every verdict as the report shows it; `status` wants them without the tables."""
+    warning = record.lost_guarantee(sources.status, sources.ledger)
+    return tuple(
+        build_verdict(
+            verdict, _binding_words(verdict, bindings), warning, _together(verdict, sources.levels)
+        )
+        for verdict in sources.verdicts
     )
 
 
