@@ -22,6 +22,7 @@ from proxyguard.audit.folder import (
     CERTIFICATE,
     DECLARATION,
     EVIDENCE,
+    RECORDS,
     RELEASES,
     open_envelope,
     sign_statement,
@@ -280,6 +281,51 @@ def test_records_sealed_again_after_certification_are_found_with_the_key(
     forge.rewrite(audit)
     forge.certificate(audit)
     assert "0.sealed was sealed with digest" in forge.found_by(audit, with_target=True)
+
+
+# Records that an opening kept
+
+
+def test_records_that_an_opening_keeps_are_sealed_recorded_and_opened_by_its_key(
+    at: At, forge: Any
+) -> None:
+    audit = at("drawn")
+    audit.open(write_records=True)
+    (entry,) = audit.journal().ledger.find(Stage.CERTIFIED)
+    assert entry.body.files[RECORDS] == audit.folder.sha256(RECORDS)
+    assert audit.verify().good
+    file = audit.folder.sealed_records()
+    table = pa.concat_tables(
+        list(file.tables(file.unwrap(load_key_file(next((audit.home.root / "targets").iterdir())))))
+    )
+    sealed = audit.journal().ledger.sealed.members["target"].records
+    assert table.num_rows == file.rows == sealed * len(set(table["release"].to_pylist()))
+
+
+@pytest.mark.parametrize("content", [b"notes of mine\n", b"", b"{}\n"])
+def test_records_that_are_none_are_found_though_the_ledger_vouches_for_them(
+    at: At, forge: Any, content: bytes
+) -> None:
+    audit = at("drawn")
+    audit.open(write_records=True)
+    (audit.folder / RECORDS).write_bytes(content)
+    assert f"{RECORDS}: was changed" in forge.found_by(audit)
+    forge.rewrite(audit)
+    forge.certificate(audit)
+    assert RECORDS in forge.found_by(audit)
+
+
+def test_records_beside_a_certificate_that_does_not_name_them_are_found(at: At, forge: Any) -> None:
+    audit = at("certified")
+    shutil.copyfile(audit.folder / TARGET, audit.folder / RECORDS)
+    assert f"{RECORDS}: is here, and the ledger does not record it" in forge.found_by(audit)
+
+
+def test_a_target_is_not_opened_beside_records_that_nothing_kept(at: At) -> None:
+    audit = at("drawn")
+    (audit.folder / RECORDS).write_bytes(b"notes of mine\n")
+    with pytest.raises(SealError, match=rf"not opened.*{RECORDS}"):
+        audit.open()
 
 
 # Evidence and certificate

@@ -406,3 +406,16 @@ def test_a_header_that_counts_no_records_is_refused(tmp_path: Path, rows: object
     path.write_bytes(canonical_bytes(fields) + b"\n" + b"".join(chunks))
     with pytest.raises(SealError, match=r"target\.sealed: rows: "):
         SealedFile(path)
+
+
+def test_a_file_of_more_records_than_a_target_has_is_read_where_that_was_asked_for(
+    tmp_path: Path,
+) -> None:
+    table = pa.table({"position": np.zeros(2**24 + 1, dtype=np.int8)})
+    path = tmp_path / "records.sealed"
+    path.write_bytes(seal_table(table, [HOLDER]).content)
+    with pytest.raises(SealError, match=r"16,777,217 records; at most 16,777,216"):
+        SealedFile(path)
+    file = SealedFile(path, most=None)
+    file.check_shape()
+    assert file.rows == table.num_rows

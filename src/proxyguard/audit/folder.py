@@ -150,6 +150,12 @@ class AuditFolder:
             open_inside(self.path, sealed.file).close()
         return SealedFile(self / sealed.file)
 
+    def sealed_records(self) -> SealedFile:
+        """Return the encrypted predictions that an opening kept, of every record and release."""
+        from proxyguard.seal.sealed_file import SealedFile
+
+        return SealedFile(self / RECORDS, most=None)
+
     def write_json(self, name: str, value: Any) -> str:
         """Write a value in canonical form and return the digest of its bytes."""
         content = canonical_bytes(value)

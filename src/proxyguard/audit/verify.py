@@ -20,6 +20,7 @@ from proxyguard.audit.folder import (
     CORRECTION,
     DECLARATION,
     EVIDENCE,
+    RECORDS,
     RELEASES,
     REPORTS,
     AuditFolder,
@@ -166,6 +167,9 @@ def _verify(folder: AuditFolder, opener: Opener | None, scope: Scope) -> Verific
     if journal.ledger.has(Stage.SEALED):
         step(result, "target", "the sealed targets: their shape",
              lambda: _check_sealed(folder, journal))  # fmt: skip
+    if RECORDS in recorded_files(journal.ledger.entries):
+        step(result, RECORDS, "the sealed records: their shape",
+             lambda: folder.sealed_records().check_shape(least=0))  # fmt: skip
     if not readable:
         return result  # what is derived from a document that has no form says nothing
     if journal.ledger.has(Stage.REGISTERED):
@@ -272,13 +276,21 @@ def _unrecorded(folder: AuditFolder, journal: Journal) -> Iterator[tuple[str, st
         others = [p for p in folder.path.iterdir() if p.name not in (DECLARATION, NAME)]
         if others:
             yield NAME, f"is missing or empty, and {others[0].name} is here"
-    for name in (EVIDENCE, CERTIFICATE):
-        if folder.has(name) and not journal.ledger.has(Stage.CERTIFIED):
+    certified = journal.ledger.has(Stage.CERTIFIED)
+    for name in (EVIDENCE, CERTIFICATE, RECORDS):
+        if folder.has(name) and not certified:
             yield (
                 name,
                 "is here, and the ledger records no certificate: opening was interrupted (run "
                 "proxyguard open again), or the ledger was cut",
             )
+    # What is encrypted nobody else can look into: only its digest says that it belongs here.
+    if certified and folder.has(RECORDS) and RECORDS not in recorded_files(journal.ledger.entries):
+        yield (
+            RECORDS,
+            "is here, and the ledger does not record it: records are sealed when the target is "
+            "opened and at no other time, remove it",
+        )
 
 
 def step(result: Verification, place: str, name: str, check: Callable[[], Any]) -> Any:

@@ -21,6 +21,7 @@ from proxyguard.documents.document import (
     NumberText,
     OneDecimal,
     PublicKey,
+    Whole,
 )
 from proxyguard.documents.evidence import GroupEvidence
 from proxyguard.documents.registry import ExcludedDraw, MemberFacts
@@ -485,9 +486,9 @@ class SealedHeader(Document):
 
     format: Format
     """The format of this document."""
-    rows: Count
+    rows: Whole
     """Records of the file."""
-    chunks: Count
+    chunks: Whole
     """Encrypted chunks, the salt among them."""
     wraps: tuple[Annotated[Wrapped, Field(discriminator="kind")], ...]
     """The key, for each of its holders."""

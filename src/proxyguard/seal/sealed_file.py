@@ -20,6 +20,7 @@ import pyarrow as pa
 from proxyguard.documents.document import FORMAT
 from proxyguard.documents.ledger import SealedHeader
 from proxyguard.errors import DigestMismatch, SealError
+from proxyguard.registry.numbers import MOST_RECORDS
 from proxyguard.seal.crypto import Holder, decrypt, encrypt, unwrap_any
 from proxyguard.seal.storage import open_inside, random_bytes
 
@@ -74,7 +75,7 @@ def seal_table(table: pa.Table, holders: Sequence[Holder], *, rows: int = ROWS) 
 class SealedFile:
     """A sealed file on disk; nothing in it is readable before a key is given."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, most: int | None = MOST_RECORDS) -> None:
         self._path = path
         try:
             with open_inside(path.parent, path.name) as file:
@@ -85,6 +86,9 @@ class SealedFile:
             raise SealError(f"{path.name} has no header that this version reads; it was cut")
         self._header = line[:-1]
         self.header = SealedHeader.read(self._header, path.name)
+        # Arrays are made from this number before a record is read.
+        if most is not None and self.rows > most:
+            raise SealError(f"{path.name} says that it has {self.rows:,} records; at most {most:,}")
 
     @property
     def rows(self) -> int:
@@ -126,10 +130,10 @@ class SealedFile:
         if found != commitment:
             raise DigestMismatch(self._path.name, sealed=commitment, found=found)
 
-    def check_shape(self) -> None:
+    def check_shape(self, *, least: int = 1) -> None:
         """Raise unless the chunks are as many as the header's records fill; no key is needed."""
         rows, chunks = self.rows, self.header.chunks
-        if rows < 1 or chunks != 1 + -(-rows // ROWS):
+        if rows < least or chunks != 1 + -(-rows // ROWS):
             raise SealError(
                 f"{self._path.name} says that it has {rows} records in {chunks} chunks, which "
                 f"hold {ROWS} each after the first"
