@@ -253,7 +253,7 @@ reliability_target = "0.6"
 """
 
 
-def draw_here(groups: Any, *, module: str, workers: int, timeout: float | None) -> None:
+def draw_here(groups: Any, *, pool: object, workers: int, timeout: float | None) -> None:
     """Draw as the drawing process does, without the seconds that starting it takes."""
     for group in groups:
         draw_in_this_process(group.job, group.seeds, keep=group.keep)
