@@ -23,7 +23,6 @@ from proxyguard.audit.manifest import (
     repeats,
     same_files,
 )
-from proxyguard.audit.register import acting
 from proxyguard.documents.canonical import canonical_bytes, digest
 from proxyguard.documents.document import FORMAT, parse_canonical
 from proxyguard.documents.ledger import Frozen
@@ -207,7 +206,7 @@ def mechanism_task(
     resolved = registry.members[development.member.name]
     registered = resolved.drawn(mechanism.name)
     assert registered is not None  # given losses are not drawn
-    drawn_as = acting(registry.declaration, mechanism, registered.pilot)
+    drawn_as = registry.declaration.drawn_as(mechanism, registered.pilot)
     return Task(
         member=development.member.name,
         mechanism=mechanism.name,
@@ -345,7 +344,7 @@ def changes_of(place: Workplace, registry: Registry, task: Task, seeds: Sequence
     registered = task.registered
     assert isinstance(registered, DrawnMechanism)  # named files are dealt with above
     mechanism = next(m for m in member.mechanism if m.name == task.mechanism)
-    drawn_as = acting(registry.declaration, mechanism, registered.pilot)
+    drawn_as = registry.declaration.drawn_as(mechanism, registered.pilot)
     # Ours are asked here each time. To ask others takes a process: once, for all their files.
     surveyed = seeds if is_built_in(registered.generator) else task.seeds
     survey = Survey(seeds=tuple(surveyed)) if task.files and surveyed else None

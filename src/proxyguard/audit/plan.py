@@ -169,13 +169,11 @@ def _pilot(
 ) -> Drawn:  # fmt: skip
     """Return the pilot draws of a mechanism; of a role, those of the configuration that has it."""
     _check_seeds(declaration, range(first_seed, first_seed + draws))
-    generator, options = mechanism.generator, mechanism.options
-    if mechanism.role is not None:
-        own = next(p for p in declaration.pilot if p.name == roles[mechanism.role])
-        generator, options = own.generator, own.options
+    drawn_as = declaration.drawn_as(mechanism, roles.get(mechanism.role or ""))
     return Drawn(
-        name=mechanism.name, generator=generator, draws=draws, seeds=Seeds(first=first_seed),
-        prepare_seed=mechanism.prepare_seed, options=options,
+        name=mechanism.name, generator=drawn_as.generator, draws=draws,
+        seeds=Seeds(first=first_seed), prepare_seed=mechanism.prepare_seed,
+        options=drawn_as.options,
     )  # fmt: skip
 
 

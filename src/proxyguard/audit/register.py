@@ -1,6 +1,9 @@
 """Resolve every rule, check that the claim is covered, and freeze it (the audit's second step).
 
-`amend` changes a registered claim in the open, while no outcome has been seen.
+`register` reads the declaration and the development part, and writes ``registry/0.json`` with the
+text of the declaration beside it. `amend` writes the next registry in the open, while no outcome
+has been seen. `build_registry` resolves for both: limits and roles by `rules`, mechanisms by what
+their generators say of themselves and by the digests of their code and files.
 """
 
 from __future__ import annotations
@@ -9,9 +12,8 @@ import hashlib
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from proxyguard.adapters.library import Library
 from proxyguard.adapters.privacy import privacy_lines, privacy_of
 from proxyguard.audit.development import NOTHING_LEARNED, MemberDevelopment, Workplace, develop
 from proxyguard.audit.folder import (
@@ -38,12 +40,11 @@ from proxyguard.documents.registry import (
     RegisteredMember,
     RegisteredProcedure,
     Registry,
+    ReleaseFile,
     ResolvedRequirement,
     StandIn,
 )
-from proxyguard.documents.registry import ReleaseFile as RegisteredFile
 from proxyguard.draw.catalog import is_random, path_origin
-from proxyguard.draw.protocol import ReleaseFile
 from proxyguard.draw.sources import (
     Described,
     Survey,
@@ -65,7 +66,7 @@ from proxyguard.registry.budget import family_shares
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.design import Design, Iid
 from proxyguard.registry.fields import number
-from proxyguard.registry.parts import ClaimPart, Drawn, MechanismPart
+from proxyguard.registry.parts import ClaimPart, MechanismPart
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import Bound
 from proxyguard.seal.journal import Journal, writing
@@ -77,11 +78,29 @@ if TYPE_CHECKING:
     pass
 
 
-def register(place: Workplace, home: Home, software: dict[str, str]) -> None:
-    """Register the declaration; after this only an amendment can change it."""
-    folder = place.folder
-    text = folder.declaration_text()
-    declaration = folder.declaration()
+def register(workplace: Workplace, home: Home, software: dict[str, str]) -> None:
+    """Register the declaration; after this only an amendment can change it.
+
+    Parameters
+    ----------
+    workplace
+        What the command works with.
+    home
+        The home, whose key signs and whose lineage store is asked once more.
+    software
+        Versions to record.
+
+    Raises
+    ------
+    StageError
+        The target is not sealed, or a claim is registered already.
+    RegistryError
+        A rule resolves to nothing, or a generator cannot be registered.
+    UnsupportedDesign
+        The claim is not covered on the declared design.
+    """
+    folder = workplace.folder
+    text, declaration = folder.declaration_text(), folder.declaration()
     key = home.signing_key()
     with writing(folder.path) as journal:
         if not journal.ledger.has(Stage.SEALED):
@@ -89,7 +108,7 @@ def register(place: Workplace, home: Home, software: dict[str, str]) -> None:
         if journal.ledger.has(Stage.REGISTERED):
             raise StageError("registered: recorded already; change it with proxyguard amend")
         overlaps = check_lineage(folder, journal, home)
-        registry = build_registry(place, declaration, journal, software)
+        registry = build_registry(workplace, declaration, journal, software)
         developed = Developed(
             members={name: member.facts for name, member in registry.members.items()},
             files=_model_files(folder, registry),
@@ -109,18 +128,29 @@ def register(place: Workplace, home: Home, software: dict[str, str]) -> None:
 
 
 def build_registry(
-    place: Workplace, declaration: Declaration, journal: Journal, software: dict[str, str],
+    workplace: Workplace, declaration: Declaration, journal: Journal, software: dict[str, str],
     drawn: Registry | None = None,
 ) -> Registry:  # fmt: skip
     """Return the registry that a declaration resolves to, with the facts of development.
 
-    ``drawn`` is the registry that releases were drawn for, if they were.
+    Parameters
+    ----------
+    workplace
+        What the command works with.
+    declaration
+        The declaration as it stands now.
+    journal
+        The ledger, which has the seal.
+    software
+        Versions to record.
+    drawn
+        The registry that releases were drawn for, if they were.
     """
     sealed = journal.ledger.sealed
     check_sealed_part(declaration, sealed)
     members = {}
     for member in declaration.members:
-        development = MemberDevelopment(place, member, sealed.members[member.name])
+        development = MemberDevelopment(workplace, member, sealed.members[member.name])
         given = member.target.losses is not None
         if given:
             _check_given(development)
@@ -128,6 +158,9 @@ def build_registry(
         n = planned_records(member, development.sealed.records)
         requirements = resolve_limits(member, facts, declaration.claim, n)
         learner = None if given else development.learner()
+        procedure = None
+        if learner is not None:
+            procedure = RegisteredProcedure.of(dict(learner.describe()), "the procedure")
         before = None if drawn is None else drawn.members.get(member.name)
         mechanisms = resolve_mechanisms(
             declaration, development, requirements, facts,
@@ -139,7 +172,7 @@ def build_registry(
             mechanisms=mechanisms,
             stand_ins=stand_ins or resolve_stand_ins(development),
             losses=resolve_losses(member),
-            procedure=None if learner is None else registered_procedure(learner),
+            procedure=procedure,
             features=() if learner is None else tuple(development.features),
             source=facts.source,
             facts=NoFacts() if given else facts,
@@ -147,9 +180,9 @@ def build_registry(
         )
         check_sizes(member, development.sealed.records)
         _check_queries(member, development.kinds)
-        _check_secondary(declaration, measures_of(member, requirements))
-        check_claim(declaration, [m.requirement for m in measures_of(member, requirements)],
-                    member.name)  # fmt: skip
+        measures = measures_of(member, requirements)
+        _check_secondary(declaration, measures)
+        check_claim(declaration, [m.requirement for m in measures], member.name)
     registry = Registry(format=FORMAT, declaration=declaration, members=members, software=software)
     # What cannot be read back is refused before it is recorded.
     return Registry.read(registry.to_bytes(), "the registry")
@@ -164,7 +197,7 @@ def check_claim(declaration: Declaration, requirements: Sequence[Requirement], n
 
 
 def claim_reasons(
-    declaration: Declaration, design: Any, requirements: Sequence[Requirement]
+    declaration: Declaration, design: Design, requirements: Sequence[Requirement]
 ) -> list[str]:
     """Return every reason why a claim is not covered; empty if it is."""
     claim, disclosure = declaration.claim, declaration.disclosure
@@ -181,7 +214,7 @@ def _share_reasons(declaration: Declaration) -> list[str]:
     """Return why the family's shares cannot be spent; after the opening it would be too late."""
     if declaration.claim.level != "mechanism":
         return []
-    names = [part.name for member in declaration.members for part in member.mechanism]
+    names = [drawn.name for member in declaration.members for drawn in member.mechanism]
     try:
         family_shares(names, declaration.claim.shares)
     except RegistryError as error:
@@ -211,16 +244,18 @@ def sequential_plan(claim: ClaimPart) -> SequentialPlan:
     assert claim.looks is not None  # checked in the declaration
     assert claim.reliability_target is not None
     assert claim.threshold is not None
-    return SequentialPlan(
+    plan = SequentialPlan(
         looks=tuple(claim.looks),
         reliability_target=number(claim.reliability_target),
         kappa=number(claim.threshold),
         alpha=Fraction(claim.alpha),
         bound=claim.bound or Bound.SHARP,
         levels=tuple(number(level) for level in claim.levels or ()),
-        futility=True if claim.futility is None else claim.futility,
-        **({} if claim.target_share is None else {"target_share": Fraction(claim.target_share)}),
+        futility=claim.futility is not False,
     )
+    if claim.target_share is None:
+        return plan
+    return replace(plan, target_share=Fraction(claim.target_share))
 
 
 def check_sizes(member: Member, pool: int) -> None:
@@ -254,19 +289,19 @@ def write_registry(
 
 def _check_queries(member: Member, kinds: Mapping[str, str]) -> None:
     """See that means and bins are of numbers, and groups of texts."""
-    for part in member.requirement:
-        query = part.query
+    for requirement in member.requirement:
+        query, name = requirement.query, requirement.name
         if query is None:
             continue
         if query.mean is not None and kinds.get(query.mean) != "number":
-            raise RegistryError(f"{part.name}: the mean of {query.mean!r}, which holds no numbers")
+            raise RegistryError(f"{name}: the mean of {query.mean!r}, which holds no numbers")
         for what, columns, kind in (
             ("bins", query.bins, "number"),
             ("groups", query.groups, "text"),
         ):
             wrong = sorted(c for c in columns or () if kinds.get(c) != kind)
             if wrong:
-                raise RegistryError(f"{part.name}: {what} of {wrong}, which hold no {kind}s")
+                raise RegistryError(f"{name}: {what} of {wrong}, which hold no {kind}s")
 
 
 def _check_secondary(declaration: Declaration, measures: Sequence[Measure]) -> None:
@@ -280,7 +315,7 @@ def _check_secondary(declaration: Declaration, measures: Sequence[Measure]) -> N
 def _check_given(development: MemberDevelopment) -> None:
     """See that a loss file has the declared requirements and as many releases as draws."""
     member = development.member
-    names = [part.name for part in member.requirement]
+    names = [requirement.name for requirement in member.requirement]
     given = list(development.sealed.requirements or ())
     if names != given:
         raise RegistryError(f"the losses are about {given}, declared are {names}")
@@ -298,25 +333,39 @@ def _model_files(folder: AuditFolder, registry: Registry) -> dict[str, str]:
     return {folder.store.name(address): address for address in addresses}
 
 
-# A mechanism and the seed of a draw of it.
-Excluded = tuple[str, int]
-
-
 def amend(
-    place: Workplace,
+    workplace: Workplace,
     home: Home,
     software: dict[str, str],
     *,
     reason: str,
-    exclude: tuple[Excluded, ...] = (),
+    exclude: tuple[tuple[str, int], ...] = (),
 ) -> None:
     """Register `audit.toml` as it stands now in place of what was registered before.
 
-    ``exclude`` takes draws out of the claim before any outcome is seen; they are drawn and
-    kept as descriptive. It is the whole list: what an earlier amendment excluded and this one
-    does not name is part of the claim again, and the ledger says so.
+    Parameters
+    ----------
+    workplace
+        What the command works with.
+    home
+        The home, whose key signs.
+    software
+        Versions to record.
+    reason
+        Why, for the reader of the ledger.
+    exclude
+        Draws, by mechanism and seed, that leave the claim before any outcome is seen; they are
+        drawn and kept as descriptive. It is the whole list: what an earlier amendment excluded
+        and this one does not name is part of the claim again, and the ledger says so.
+
+    Raises
+    ------
+    StageError
+        Nothing is registered, the target was opened, or what releases were drawn for changes.
+    RegistryError
+        There is no reason, a draw is not a registered one, or none of a mechanism would be left.
     """
-    folder = place.folder
+    folder = workplace.folder
     text, declaration = folder.declaration_text(), folder.declaration()
     if not reason.strip():
         raise RegistryError("an amendment says why; give a reason")
@@ -326,6 +375,7 @@ def amend(
             raise StageError("amended: the claim must be registered first")
         if journal.ledger.has(Stage.OPENED):
             raise StageError("amended: the target has been opened; record a deviation instead")
+        # The lineage store is told before the ledger: a kill between the two leaves this trace.
         sealed = journal.ledger.sealed.members
         if any(home.lineage.was_opened(member.commitment) for member in sealed.values()):
             raise StageError(
@@ -336,7 +386,7 @@ def amend(
             raise RegistryError("an amendment cannot turn a fixed audit into a sequential one")
         check_lineage(folder, journal, home)
         drawn = before if journal.ledger.has(Stage.DRAWN) else None
-        registry = build_registry(place, declaration, journal, software, drawn)
+        registry = build_registry(workplace, declaration, journal, software, drawn)
         registry = registry.model_copy(update={"excluded": _draws(set(exclude))})
         check_excluded(registry)
         if journal.ledger.has(Stage.DRAWN) and drawn_part(registry) != drawn_part(before):
@@ -361,7 +411,7 @@ def void_exclusions(before: Registry, after: Registry) -> tuple[ExcludedDraw, ..
     return _draws(before.left_out - after.left_out)
 
 
-def _draws(draws: Set[Excluded]) -> tuple[ExcludedDraw, ...]:
+def _draws(draws: Set[tuple[str, int]]) -> tuple[ExcludedDraw, ...]:
     return tuple(ExcludedDraw(mechanism=name, seed=seed) for name, seed in sorted(draws))
 
 
@@ -416,7 +466,7 @@ def privacy_key(member: Member, mechanism: str, members: Sequence[Member]) -> st
     return mechanism if len(members) == 1 else f"{member.name}/{mechanism}"
 
 
-def describe_mechanism(made: Any, generator: str) -> dict[str, Any]:
+def describe_mechanism(made: object, generator: str) -> dict[str, object]:
     """Return what a generator that was made here says of itself: what verify compares."""
     return Described.by(generator, made).registered()
 
@@ -425,18 +475,18 @@ def resolve_stand_ins(development: MemberDevelopment) -> dict[str, StandIn]:
     """Return the file of every named release as it is now."""
     member = development.member
     seed = 0 if member.procedure is None else member.procedure.seed
-    found = {}
+    stand_ins = {}
     for release in member.release:
         path = development.place.data.find(release.file)
         digest = hashlib.sha256(read_file(path)).hexdigest()
-        file = ReleaseFile(name=path.name, seed=seed, sha256=digest)
-        found[release.name] = StandIn(files=(RegisteredFile(**file.to_dict()),))
-    return found
+        file = ReleaseFile(name=path.name, seed=seed, sha256=digest, content=None, problem=None)
+        stand_ins[release.name] = StandIn(files=(file,))
+    return stand_ins
 
 
 def resolve_losses(member: Member) -> dict[str, Origin]:
     """Return the code of the losses that are named by import path."""
-    paths = {part.loss for part in member.requirement if part.loss and ":" in part.loss}
+    paths = {name for r in member.requirement if (name := r.loss) and ":" in name}
     return {path: Origin(**path_origin(path)) for path in sorted(paths)}
 
 
@@ -449,14 +499,17 @@ def refuse_changed_losses(registry: Registry) -> None:
             )
 
 
-def acting(declaration: Declaration, mechanism: MechanismPart, pilot: str | None) -> Drawn:
-    """Return what a mechanism is drawn as: itself, or the pilot that was given its role.
+def random_objection(mechanism: MechanismPart, generator: str | None) -> str | None:
+    """Return why a mechanism cannot be declared to have no randomness, if it is.
 
-    Generator, options and what draws may read are the pilot's; the seeds are the mechanism's own.
+    The word switches off the search for copies: eight copies of one draw would count as eight.
     """
-    if mechanism.role is None:
-        return mechanism
-    return next(part for part in declaration.pilot if part.name == pilot)
+    if not mechanism.deterministic or not is_random(str(generator)):
+        return None
+    return (
+        f"{mechanism.name}: {generator} takes its seed and is random, so that it cannot be "
+        "declared with deterministic = true; take that out"
+    )
 
 
 def resolve_mechanisms(
@@ -466,52 +519,54 @@ def resolve_mechanisms(
 ) -> dict[str, DrawnMechanism | GivenMechanism]:  # fmt: skip
     """Return each mechanism's generator, options and description; roles by their rule.
 
-    ``drawn`` are the mechanisms as they were when they were drawn. What draws depend on is then
-    not looked at again: it says what made the releases, whatever became of it since.
+    Parameters
+    ----------
+    declaration
+        The declaration, which has the pilots and the rule of their roles.
+    development
+        The development part of the member.
+    requirements, facts
+        What roles follow from.
+    drawn
+        The mechanisms as they were when they were drawn. What draws depend on is then not looked
+        at again: it says what made the releases, whatever became of it since.
     """
     roles = resolve_roles(declaration, requirements, facts)
-    found: dict[str, DrawnMechanism | GivenMechanism] = {}
-    for mechanism in development.member.mechanism:
-        drawn_as = acting(declaration, mechanism, roles.get(mechanism.role or ""))
+    place, member = development.place, development.member
+    resolved: dict[str, DrawnMechanism | GivenMechanism] = {}
+    for mechanism in member.mechanism:
+        pilot = roles.get(mechanism.role or "")
+        drawn_as = declaration.drawn_as(mechanism, pilot)
         generator, options = drawn_as.generator, drawn_as.options
-        if mechanism.deterministic and is_random(str(generator)):
-            raise RegistryError(
-                f"{mechanism.name}: {generator} takes its seed and is random, so that it cannot be "
-                "declared with deterministic = true; take that out"
-            )
+        objection = random_objection(mechanism, generator)
+        if objection is not None:
+            raise RegistryError(objection)
         if generator == "losses":
-            found[mechanism.name] = GivenMechanism(
+            resolved[mechanism.name] = GivenMechanism(
                 generator="losses", options={}, describe={}, origin=NoOrigin(), pilot=None
             )
             continue
-        pilot = roles.get(mechanism.role or "")
         before = drawn.get(mechanism.name)
         if before is not None and (before.generator, before.options) == (generator, options):
-            found[mechanism.name] = before.model_copy(update={"pilot": pilot})
+            resolved[mechanism.name] = before.model_copy(update={"pilot": pilot})
             continue
-        missing = development.member.target.read.missing
-        schema = Schema.of_releases(development.kinds, missing, generator=generator)
-        described = development.place.descriptions.of(
-            development.place, development.member, drawn_as,
-            Survey(seeds=mechanism.seed_list, schema=schema),
-        )  # fmt: skip
-        registered: dict[str, Any] = {
+        schema = Schema.of_releases(
+            development.kinds, member.target.read.missing, generator=generator
+        )
+        survey = Survey(seeds=mechanism.seed_list, schema=schema)
+        described = place.descriptions.of(place, member, drawn_as, survey)
+        registered: dict[str, object] = {
             "generator": generator,
             "options": options,
             "pilot": pilot,
             **described.registered(),
         }
         if drawn_as.allow:
-            registered["allowed"] = allowed_files(drawn_as.allow)
+            registered |= {"allowed": allowed_files(drawn_as.allow)}
         if described.files is not None:
-            registered["files"] = [file.to_dict() for file in described.files]
+            registered |= {"files": [file.to_dict() for file in described.files]}
         stated = privacy_of(described.describe)
         if stated is not None:  # recorded here: to read it again takes no accounting library
-            registered["privacy"] = privacy_lines(stated, mechanism.draws)
-        found[mechanism.name] = DrawnMechanism.of(registered, mechanism.name)
-    return found
-
-
-def registered_procedure(learner: Library) -> RegisteredProcedure:
-    """Return what is registered of a learning procedure: its settings and its code."""
-    return RegisteredProcedure.of(dict(learner.describe()), "the procedure")
+            registered |= {"privacy": privacy_lines(stated, mechanism.draws)}
+        resolved[mechanism.name] = DrawnMechanism.of(registered, mechanism.name)
+    return resolved

@@ -54,7 +54,6 @@ from proxyguard.audit.manifest import check_manifest
 from proxyguard.audit.open import predicate_of, subjects_of
 from proxyguard.audit.outcome import report_bytes
 from proxyguard.audit.register import (
-    acting,
     check_excluded,
     drawn_part,
     schedule_of,
@@ -393,7 +392,7 @@ def _check_mechanism(
     roles: Mapping[str, str],
     name: str,
 ) -> None:
-    drawn_as = acting(declared, mechanism, roles.get(mechanism.role or ""))
+    drawn_as = declared.drawn_as(mechanism, roles.get(mechanism.role or ""))
     generator, options = drawn_as.generator, drawn_as.options
     if found.generator != generator or found.options != options:
         raise SealError(f"{name}: {mechanism.name!r} has another generator than was declared")

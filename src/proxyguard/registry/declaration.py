@@ -20,6 +20,7 @@ from proxyguard.registry.parts import (
     ClaimPart,
     Development,
     Disclosure,
+    Drawn,
     MechanismPart,
     Picks,
     Pilot,
@@ -321,6 +322,16 @@ class Declaration(DeclarationPart):
                 release=self.release,
             ),
         )
+
+    def drawn_as(self, mechanism: MechanismPart, pilot: str | None) -> Drawn:
+        """Return what a mechanism is drawn as: itself, or the pilot that was given its role.
+
+        Generator, options and what draws may read are the pilot's; the seeds are the
+        mechanism's own.
+        """
+        if mechanism.role is None:
+            return mechanism
+        return next(candidate for candidate in self.pilot if candidate.name == pilot)
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Return the declaration as plain values, defaults included, ready to be sealed."""
