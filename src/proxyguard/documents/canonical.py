@@ -17,12 +17,12 @@ import rfc8785
 
 from proxyguard.errors import SealError
 
+# What JSON can hold.
 Plain: TypeAlias = "Mapping[str, Plain] | Sequence[Plain] | str | float | bool | None"
-"""What JSON can hold."""
 
 _NAMES = {None: "null", True: "true", False: "false"}
+# Largest whole number that every JSON reader keeps exactly.
 LARGEST = 2**53 - 1
-"""Largest whole number that every JSON reader keeps exactly."""
 
 
 def canonical_bytes(value: Any) -> bytes:

@@ -474,8 +474,8 @@ def _base64(text: str) -> str:
     return text
 
 
+# Bytes in base64, spelt in the one way that we write it.
 Base64 = Annotated[str, AfterValidator(_base64)]
-"""Bytes in base64, spelt in the one way that we write it."""
 
 
 class Signature(Document):

@@ -34,13 +34,13 @@ from proxyguard.errors import DocumentError, SealError
 from proxyguard.registry.fields import Described
 from proxyguard.registry.numbers import MOST_RECORDS
 
+# The format of every document of an audit.
 Format = Literal[1]
-"""The format of every document of an audit."""
 FORMAT: Format = 1
+# Values of a document: a file of brackets takes twenty times its size in memory.
 VALUES = 20_000_000
-"""Values of a document: a file of brackets takes twenty times its size in memory."""
+# Problems of one document that an error names.
 SHOWN = 3
-"""Problems of one document that an error names."""
 
 
 def _number(text: str) -> str:
@@ -51,24 +51,24 @@ def _number(text: str) -> str:
     return text
 
 
+# A SHA-256, in hexadecimal digits.
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-"""A SHA-256, in hexadecimal digits."""
+# An Ed25519 or X25519 public key, in hexadecimal digits.
 PublicKey = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-"""An Ed25519 or X25519 public key, in hexadecimal digits."""
+# A person: the public key that they sign with, and then the one that they read with.
 Identity = Annotated[str, Field(pattern="^[0-9a-f]{128}$")]
-"""A person: the public key that they sign with, and then the one that they read with."""
+# Bytes, in hexadecimal digits.
 Hex = Annotated[str, Field(pattern="^([0-9a-f]{2})+$")]
-"""Bytes, in hexadecimal digits."""
+# A number of records, draws or files, no greater than there can be.
 Count = Annotated[int, Field(ge=0, le=MOST_RECORDS)]
-"""A number of records, draws or files, no greater than there can be."""
+# A whole number that counts nothing, such as a seed.
 Whole = Annotated[int, Field(ge=0)]
-"""A whole number that counts nothing, such as a seed."""
+# A number as text, so that it is sealed as it was written.
 NumberText = Annotated[str, AfterValidator(_number)]
-"""A number as text, so that it is sealed as it was written."""
+# A number with one decimal, as text.
 OneDecimal = Annotated[str, Field(pattern=r"^([0-9]+\.[0-9]|inf|nan)$")]
-"""A number with one decimal, as text."""
+# Files of the audit's folder by name, with the digest of their bytes.
 Files = dict[str, Digest]
-"""Files of the audit's folder by name, with the digest of their bytes."""
 
 
 class Document(Described):

@@ -8,8 +8,8 @@ from pydantic import Field
 
 from proxyguard.documents.document import Count, Digest, Document, Format, Hex, NumberText
 
+# A number; infinities, which JSON lacks, are texts.
 Number = Annotated[float, Field(allow_inf_nan=False)] | Literal["inf", "-inf"]
-"""A number; infinities, which JSON lacks, are texts."""
 Numbers = tuple[Number, ...]
 Matrix = tuple[tuple[Number, ...], ...]
 Counts = tuple[Count, ...]

@@ -29,12 +29,12 @@ from proxyguard.documents.releases import MadeDraw, RepeatedDraw
 from proxyguard.modes.evidence import Decision
 
 DevelopmentRole = Literal["training", "validation"]
+# A sampling design as a declaration writes it: a name, or a table.
 DesignText = str | dict[str, JsonValue]
-"""A sampling design as a declaration writes it: a name, or a table."""
+# A sentence: a reason of blanks is none.
 Words = Annotated[str, Field(pattern=r"\S")]
-"""A sentence: a reason of blanks is none."""
+# A decision, or its word.
 Decided = Annotated[Decision, Field(strict=False)]
-"""A decision, or its word."""
 
 
 class Stage(Enum):

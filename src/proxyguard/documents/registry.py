@@ -10,8 +10,8 @@ from proxyguard.documents.document import Count, Digest, Document, Format, Numbe
 from proxyguard.registry.declaration import Declaration
 from proxyguard.registry.parts import Procedure, RequirementPart
 
+# A declaration, written as it is sealed: parts that were added later only where declared.
 Declared = Annotated[Declaration, PlainSerializer(lambda declaration: declaration.to_dict())]
-"""A declaration, written as it is sealed: parts that were added later only where declared."""
 
 
 class Origin(Document):

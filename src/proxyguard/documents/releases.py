@@ -8,8 +8,8 @@ from pydantic import Field
 
 from proxyguard.documents.document import Count, Digest, Document, Format, NumberText
 
+# What every library takes as a seed.
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
-"""What every library takes as a seed."""
 
 
 class Draw(Document):
@@ -102,8 +102,8 @@ class DroppedFailure(_Made):
         return ()
 
 
+# A draw that was made, dropped before the opening, and made again.
 Dropped = Annotated[DroppedRelease | DroppedFailure, Field(discriminator="status")]
-"""A draw that was made, dropped before the opening, and made again."""
 
 
 class DrawnRelease(DroppedRelease):
@@ -131,8 +131,8 @@ class GivenRelease(Draw):
     """Its place among the releases of that file."""
 
 
+# A draw that was made here.
 MadeDraw = DrawnRelease | FailedDraw
-"""A draw that was made here."""
 AnyDraw = DrawnRelease | FailedDraw | GivenRelease
 DrawRecord = Annotated[AnyDraw, Field(discriminator="status")]
 
@@ -143,11 +143,11 @@ def read_draw(value: object, name: str) -> MadeDraw:
     return (FailedDraw if failed else DrawnRelease).of(value, name)
 
 
+# What a verdict can depend on of a draw: one that differs in any of it came out otherwise.
 _OUTCOME = (
     "status", "content", "rows", "model", "selected", "threshold", "temperature", "stages", "files",
     "prepared_at_random", "prepared_from",
 )  # fmt: skip
-"""What a verdict can depend on of a draw: one that differs in any of it came out otherwise."""
 
 
 def same_outcome(first: Draw, second: Draw) -> bool:

@@ -21,6 +21,7 @@ from proxyguard.documents.registry import Registry
 from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.registry.declaration import Declaration
 
+# The documents by the name of their schema; a file, but for those that say otherwise.
 KINDS: dict[str, Any] = {
     "audit": Declaration,  # audit.toml
     "registry": Registry,  # registry/N.json
@@ -36,7 +37,6 @@ KINDS: dict[str, Any] = {
     "ledger": SignedEntry,  # a line of ledger.jsonl
     "ledger-bodies": Body,  # the body of each step in it
 }
-"""The documents by the name of their schema; a file, but for those that say otherwise."""
 
 
 def schemas() -> dict[str, dict[str, Any]]:

@@ -103,8 +103,8 @@ def _check_rounding(column: Column, name: str, digits: int | None) -> None:
         )
 
 
+# How many records, or clusters, count for each subgroup of one target; ``None`` is all of it.
 Sizes = dict[str | None, int]
-"""How many records, or clusters, count for each subgroup of one target; ``None`` is all of it."""
 
 
 def check_counts(

@@ -21,11 +21,11 @@ from proxyguard.exact.special import special
 
 Array = NDArray[np.float64]
 
+# ``c``: the largest share of the capital that one record can lose.
 TRUNCATION = 0.9
-"""``c``: the largest share of the capital that one record can lose."""
 
+# Default registered grid of `FixedCapital`, as fractions of the largest admissible stake.
 STAKES = tuple(float(f) for f in TRUNCATION * np.geomspace(1.0 / 64.0, 1.0, 16))
-"""Default registered grid of `FixedCapital`, as fractions of the largest admissible stake."""
 
 
 class BettingCapital:

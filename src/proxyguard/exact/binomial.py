@@ -14,8 +14,8 @@ from proxyguard.exact.special import special
 
 Array = NDArray[np.float64]
 
+# Largest sample that is tabulated: a gigabyte of tails.
 LARGEST_TABLE = 20_000_000
-"""Largest sample that is tabulated: a gigabyte of tails."""
 
 
 def lower_tail(count: ArrayLike, trials: ArrayLike, rate: ArrayLike) -> Array:

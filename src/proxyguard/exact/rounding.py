@@ -12,23 +12,23 @@ from decimal import ROUND_CEILING, Context, Decimal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+# Relative guard on limits and p-values; functions whose error grows with n add their own.
 GUARD = 1e-12
-"""Relative guard on limits and p-values; functions whose error grows with n add their own."""
 
+# Absolute guard on a mean of values in [0, 1]: what putting them on the unit scale, summing them
+# and dividing may err by together, with room for one `TIE_GUARD` on top.
 MEAN_GUARD = 1e-13
-"""Absolute guard on a mean of values in [0, 1]: what putting them on the unit scale, summing
-them and dividing may err by together, with room for one `TIE_GUARD` on top."""
 
+# How far above its cutoff a computed mean still counts as lying on it.
+#
+# `ExactSums` errs by 5e-16. A loss whose range lies within 64 widths of 0, which a slack asks for,
+# errs by 2.2e-14 on the unit scale: the value, the lower bound and the width are each written to
+# half a last place, 7e-15. So a mean that is on its cutoff as the numbers are written never misses
+# it.
 TIE_GUARD = 4e-14
-"""How far above its cutoff a computed mean still counts as lying on it.
 
-`ExactSums` errs by 5e-16. A loss whose range lies within 64 widths of 0, which a slack asks for,
-errs by 2.2e-14 on the unit scale: the value, the lower bound and the width are each written to
-half a last place, 7e-15. So a mean that is on its cutoff as the numbers are written never misses
-it."""
-
+# Least p-value reported: a smaller one would be a claim that doubles cannot carry.
 TINY = float(np.finfo(np.float64).tiny)
-"""Least p-value reported: a smaller one would be a claim that doubles cannot carry."""
 
 
 def at_most(mean: ArrayLike, cutoff: ArrayLike) -> NDArray[np.bool_]:

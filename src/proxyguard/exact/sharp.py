@@ -23,8 +23,8 @@ from proxyguard.exact.special import special
 
 Array = NDArray[np.float64]
 
+# Most steps towards the chord's touching point; about seven are taken, fewer only weaken.
 CHORD_STEPS = 60
-"""Most steps towards the chord's touching point; about seven are taken, fewer only weaken."""
 
 
 def score_tail(

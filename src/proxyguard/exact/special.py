@@ -7,14 +7,14 @@ record needs none of it.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from scipy import special
 else:
 
     class _LoadedWhenUsed:
-        def __getattr__(self, name: str) -> Any:
+        def __getattr__(self, name: str) -> object:
             function = getattr(import_module("scipy.special"), name)
             setattr(self, name, function)  # found directly from now on
             return function

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+# The two units. What is lost of a value is at most half of the fine one, 2.8e-17.
 COARSE, FINE = 2.0**-26, 2.0**-54
-"""The two units. What is lost of a value is at most half of the fine one, 2.8e-17."""
 
 # Adding and subtracting 1.5 * 2^52 units rounds to the nearest multiple of a unit.
 _COARSE_ROUNDING, _FINE_ROUNDING = 1.5 * 2.0**52 * COARSE, 1.5 * 2.0**52 * FINE
 
+# Values summed at once: 2^26 of at most 2^27 units stay below 2^53, where doubles are exact.
 SPAN = 1 << 26
-"""Values summed at once: 2^26 of at most 2^27 units stay below 2^53, where doubles are exact."""
 
 
 def split(values: Array) -> tuple[Array, Array]:

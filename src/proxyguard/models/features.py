@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 TermCounts: TypeAlias = "csr_array[np.float64, tuple[int, int]]"
 Table: TypeAlias = "Features | pd.DataFrame | ArrayLike"
+# A word: what scikit-learn's vectorizers, which the vocabulary is learned with, take for one.
 _TOKEN = re.compile(r"(?u)\b\w\w+\b")
-"""A word: what scikit-learn's vectorizers, which the vocabulary is learned with, take for one."""
 
 
 def words_of(text: str) -> list[str]:

@@ -193,8 +193,8 @@ class LinearModel(Stored):
         return {"columns": Columns.of(content)}
 
 
+# The most questions on the way to a leaf; a forged tree could otherwise ask for hours.
 DEEPEST = 1000
-"""The most questions on the way to a leaf; a forged tree could otherwise ask for hours."""
 
 
 class Sum(StrEnum):

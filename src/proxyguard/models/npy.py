@@ -26,16 +26,16 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int32]
 Plain: TypeAlias = "str | int | float | bool | Sequence[Plain] | Mapping[str, Plain] | None"
 
+# The first bytes; a model of skops, a zip archive, begins with other ones.
 MAGIC = b"\x93NUMPY"
-"""The first bytes; a model of skops, a zip archive, begins with other ones."""
 DOUBLE, INTEGER = np.dtype("<f8"), np.dtype("<i4")
 VERSION = (1, 0)  # of NumPy's format; later ones only allow longer headers
 START = MAGIC + bytes(VERSION)
+# The most bytes of a header; NumPy's own limit on what it parses.
 HEADER = 10_000
-"""The most bytes of a header; NumPy's own limit on what it parses."""
 WORDS = "words"
+# The most arrays that a model may have; ours have at most seven.
 FIELDS = 16
-"""The most arrays that a model may have; ours have at most seven."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,24 +24,24 @@ from proxyguard.models.learned import BayesModel, LinearModel, TreeModel
 from proxyguard.models.npy import MAGIC, read_content
 
 Model: TypeAlias = LinearModel | TreeModel | BayesModel
+# All that is ever built from a file of NumPy's format.
 KINDS: dict[str, type[LinearModel] | type[TreeModel] | type[BayesModel]] = {
     model.kind: model for model in (LinearModel, TreeModel, BayesModel)
 }
-"""All that is ever built from a file of NumPy's format."""
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)
+# Types that scikit-learn's pipelines contain and skops does not trust by itself.
 TRUSTED = (
     "numpy.dtype",
     "sklearn.compose._column_transformer.make_column_selector",
     "sklearn.tree._tree.Tree",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
 )
-"""Types that scikit-learn's pipelines contain and skops does not trust by itself."""
+# Bytes of a stored pipeline, unpacked.
 UNPACKED = 2**30
-"""Bytes of a stored pipeline, unpacked."""
+# What scikit-learn's vectorizers call the memory address of the stop words they checked last; one
+# without it checks them again.
 ADDRESS = "_stop_words_id"
-"""What scikit-learn's vectorizers call the memory address of the stop words they checked last;
-one without it checks them again."""
 
 
 def model_bytes(estimator: object) -> bytes:

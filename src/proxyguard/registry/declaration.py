@@ -35,8 +35,8 @@ from proxyguard.registry.parts import (
 from proxyguard.registry.target import StratifiedDesign, Target
 
 FORMAT = 1
+# Draws of all mechanisms and pilots of an audit.
 MOST_DRAWS_IN_ALL = 1_000_000
-"""Draws of all mechanisms and pilots of an audit."""
 
 
 class Member(DeclarationPart):

@@ -32,21 +32,20 @@ from proxyguard.errors import RegistryError
 Level = Fraction | Decimal | float | int | str
 Kind = TypeVar("Kind", bound=Enum)
 
+# Records that a target can have: as many as tables have lines.
 MOST_RECORDS = 1 << 24
-"""Records that a target can have: as many as tables have lines."""
+# Draws of one mechanism; each is a release that is stored and scored.
 MOST_DRAWS = 100_000
-"""Draws of one mechanism; each is a release that is stored and scored."""
+# Records of a pool, which is counted and never held.
 MOST_POOL = 10**12
-"""Records of a pool, which is counted and never held."""
+# Audits that a plan simulates.
 MOST_REPETITIONS = 10**6
-"""Audits that a plan simulates."""
+# The smallest level, share or threshold that is taken.
+#
+# A level is divided further: by shares of a family, of a mode and of a direction, by releases and
+# by requirements. Four such factors of at least this size leave a double that is still above 0, so
+# no level that a claim fixes can vanish after the target was opened.
 LEAST = Fraction(1, 10**50)
-"""The smallest level, share or threshold that is taken.
-
-A level is divided further: by shares of a family, of a mode and of a direction, by releases and
-by requirements. Four such factors of at least this size leave a double that is still above 0, so
-no level that a claim fixes can vanish after the target was opened.
-"""
 
 _EXPONENT = re.compile(r"[eE][+-]?0*([0-9_]+)")
 
@@ -235,8 +234,8 @@ def canonical_value(text: str) -> str:
     return repr(number)  # a double that was written with 17 digits is the one it was read from
 
 
+# How numpy, pandas and decimals write a value that is none.
 _MISSING = ("nan", "snan", "nat", "<na>")
-"""How numpy, pandas and decimals write a value that is none."""
 
 
 def canonical_label(value: object) -> str:
@@ -271,10 +270,10 @@ def canonical_label(value: object) -> str:
     )
 
 
+# Scripts that are written within one word, and look like no other.
 _EAST_ASIAN = frozenset({"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC"})
-"""Scripts that are written within one word, and look like no other."""
+# Letters and marks that show nothing, besides controls of format and selectors of variants.
 _UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
-"""Letters and marks that show nothing, besides controls of format and selectors of variants."""
 
 
 def alike_names(names: Sequence[str]) -> str | None:

@@ -384,8 +384,8 @@ class PlanPart(DeclarationPart):
     """Seed of the planner's simulation."""
 
 
+# Modes that draw and look in turn after the target is opened; they have plans of their own.
 SCHEDULED = ("sequential", "stream")
-"""Modes that draw and look in turn after the target is opened; they have plans of their own."""
 
 
 def _known_mode(name: str) -> str:
@@ -527,9 +527,9 @@ class ClaimPart(DeclarationPart):
         return self.model_copy(update=fixed).to_claim()
 
 
+# Default thresholds as parts of the local level: the first recognizes many releases and each makes
+# up for four that are not recognized, the second few, and each makes up for 500.
 DEFAULT_PARTS = (10, 1000)
-"""Default thresholds as parts of the local level: the first recognizes many releases and each
-makes up for four that are not recognized, the second few, and each makes up for 500."""
 
 
 class Picks(DeclarationPart):

@@ -14,10 +14,10 @@ from proxyguard.registry.fields import Count, Decimal, DeclarationPart, Name, nu
 from proxyguard.registry.numbers import canonical_value
 from proxyguard.registry.requirement import check_range
 
+# Marginals of one query.
 MOST_TABLES = 10_000
-"""Marginals of one query."""
+# The cell of text values that are in no registered group.
 OTHERS = "all others"
-"""The cell of text values that are in no registered group."""
 
 
 class Ways(DeclarationPart):

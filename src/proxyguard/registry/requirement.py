@@ -23,16 +23,16 @@ from numpy.typing import ArrayLike, NDArray
 from proxyguard.errors import RegistryError
 from proxyguard.exact.contamination import chernoff_ceiling, markov_allowance
 
+# How far apart doubles may lie in a range, as a share of its width.
 HELD = 1e-9
-"""How far apart doubles may lie in a range, as a share of its width."""
 
+# How many widths from 0 a range may lie where a mean meets a cutoff, or where means alone are
+# given: farther out a mean on its cutoff has lost the digits that say so, and `TIE_GUARD` does not
+# give them back.
 FARTHEST = 64.0
-"""How many widths from 0 a range may lie where a mean meets a cutoff, or where means alone are
-given: farther out a mean on its cutoff has lost the digits that say so, and `TIE_GUARD` does not
-give them back."""
 
+# Widths of a range: squares of its losses, for variances, neither vanish nor overflow.
 NARROWEST, WIDEST = 1e-100, 1e100
-"""Widths of a range: squares of its losses, for variances, neither vanish nor overflow."""
 
 
 def check_range(name: str, low: float, high: float) -> None:

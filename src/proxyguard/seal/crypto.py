@@ -29,10 +29,10 @@ from proxyguard.errors import KeyExists, KeyMissing, SealError
 from proxyguard.seal.storage import random_bytes, read_private, write_once
 
 _PRIME = 2**255 - 19
+# The d of Ed25519's curve, -x^2 + y^2 = 1 + d x^2 y^2 (RFC 8032, section 5.1).
 _CURVE = -121665 * pow(121666, -1, _PRIME) % _PRIME
-"""The d of Ed25519's curve, -x^2 + y^2 = 1 + d x^2 y^2 (RFC 8032, section 5.1)."""
+# Any private key: an exchange with a public key of small order fails with each of them.
 _PROBE = X25519PrivateKey.from_private_bytes(bytes(range(1, 33)))
-"""Any private key: an exchange with a public key of small order fails with each of them."""
 
 
 class SigningKey:
@@ -161,8 +161,8 @@ class ScryptCost:
     p: int  # rounds one after the other
 
 
+# 32 MiB of memory for every guess of the words.
 SCRYPT = ScryptCost(n=2**15, r=8, p=1)
-"""32 MiB of memory for every guess of the words."""
 _ABOUT = b"proxyguard target key"
 
 

@@ -53,12 +53,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+# Chance that records that were sampled apart are taken for the same ones, for two sets.
 LEVEL = 1e-6
-"""Chance that records that were sampled apart are taken for the same ones, for two sets."""
+# Values that occur so often in both sets together are judged split by split.
 SPLITS = 6
-"""Values that occur so often in both sets together are judged split by split."""
+# Pairs of views with the most values in common, which are judged.
 TRIED = 12
-"""Pairs of views with the most values in common, which are judged."""
 JOINED = 4_000_000
 
 Values = NDArray[np.uint64]
@@ -220,14 +220,14 @@ def _flat(views: Sequence[View]) -> tuple[Values, NDArray[np.int64]]:
     return values[order], labels[order]
 
 
+# Bytes of a record's fingerprint: enough that no two of a billion records collide by chance.
 SIZE = 16
-"""Bytes of a record's fingerprint: enough that no two of a billion records collide by chance."""
+# Fingerprints that are kept for all views of one set of records without a column together.
 KEPT = 2**20
-"""Fingerprints that are kept for all views of one set of records without a column together."""
+# Groups of columns, by name; the views over any two of them survive two changed columns.
 BLOCKS = 4
-"""Groups of columns, by name; the views over any two of them survive two changed columns."""
+# Records on which it is judged whether one column says what another one is.
 SAMPLE = 2048
-"""Records on which it is judged whether one column says what another one is."""
 
 Prints = NDArray[np.bytes_]
 Lanes = NDArray[np.uint64]  # (n, 2): 16 bytes a row, added without carry between the halves

@@ -21,8 +21,8 @@ from proxyguard.seal.storage import exclusive, read_inside, write_atomic
 
 NAME = "ledger.jsonl"
 Step = TypeVar("Step", bound=LedgerBody)
+# Bytes of a ledger: some ten thousand draws and scores, with their statistics.
 LARGEST = 64 * 2**20
-"""Bytes of a ledger: some ten thousand draws and scores, with their statistics."""
 
 
 class Journal:

@@ -55,11 +55,11 @@ from proxyguard.seal.crypto import identity_problem
 
 __all__ = ["FORMAT", "ORIGIN", "Entry", "Ledger", "Schedule", "Stage"]
 
+# What the first entry names as the entry before it.
 ORIGIN = "0" * 64
-"""What the first entry names as the entry before it."""
 ONCE = frozenset({Stage.SEALED, Stage.REGISTERED, Stage.OPENED, Stage.CERTIFIED})
+# Steps that may stand between a committed draw and its score.
 NOTES = frozenset({Stage.DEVIATED, Stage.ROTATED})
-"""Steps that may stand between a committed draw and its score."""
 Said = TypeVar("Said", bound=LedgerBody, covariant=True)
 Step = TypeVar("Step", bound=LedgerBody)
 

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FORMAT = 2
+# What SQLite writes beside its file; it holds rows of the store.
 _BESIDE = ("-journal", "-wal", "-shm")
-"""What SQLite writes beside its file; it holds rows of the store."""
 _SCHEMA = """
 create table if not exists store (format integer not null, key_digest text not null);
 create table if not exists roles (
@@ -54,8 +54,8 @@ create table if not exists openings (
 """
 
 
+# Sets of records by member and role.
 Roles = Mapping[tuple[str, str], RecordSet]
-"""Sets of records by member and role."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

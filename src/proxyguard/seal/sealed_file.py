@@ -24,10 +24,10 @@ from proxyguard.registry.numbers import MOST_RECORDS
 from proxyguard.seal.crypto import Holder, decrypt, encrypt, unwrap_any
 from proxyguard.seal.storage import open_inside, random_bytes
 
+# Bytes of a header: wraps for some hundred holders.
 HEADER = 2**20
-"""Bytes of a header: wraps for some hundred holders."""
+# Records a chunk: what a pass over the target holds in memory at once.
 ROWS = 4096
-"""Records a chunk: what a pass over the target holds in memory at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

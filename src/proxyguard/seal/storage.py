@@ -41,24 +41,24 @@ from pathlib import Path
 
 from proxyguard.errors import Busy, DiskError, SealError, StoodOpen, TableError, Unprotected
 
+# Bytes of any file; a sealed target is read chunk by chunk, and may be larger than memory.
 LARGEST = 8 * 2**30
-"""Bytes of any file; a sealed target is read chunk by chunk, and may be larger than memory."""
+# Bytes of a stored table or model, which is read as a whole.
 OBJECT = 2**30
-"""Bytes of a stored table or model, which is read as a whole."""
+# Bytes of a file that draws may read besides tables, which is digested and never held.
 WEIGHTS = 2**40
-"""Bytes of a file that draws may read besides tables, which is digested and never held."""
+# Bytes of a manifest, a registry, evidence.
 DOCUMENT = 256 * 2**20
-"""Bytes of a manifest, a registry, evidence."""
+# Files of a folder; a draw has three.
 FILES = 250_000
-"""Files of a folder; a draw has three."""
+# Folders within folders.
 DEPTH = 32
-"""Folders within folders."""
 LINK = "a link"
 _ADDRESS = re.compile("[0-9a-f]{64}")
+# What an open fails with for a reason that lies on this machine and not in the folder.
 _OURS = frozenset(
     (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE)
 )
-"""What an open fails with for a reason that lies on this machine and not in the folder."""
 
 
 def is_address(value: object) -> bool:
@@ -342,10 +342,10 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+# Suffix of a file that is being written.
 LEFTOVER = ".part"
-"""Suffix of a file that is being written."""
+# Bytes of a key's file.
 SECRET = 2**16
-"""Bytes of a key's file."""
 
 
 def write_flushed(path: Path, content: bytes, *, private: bool) -> None:
