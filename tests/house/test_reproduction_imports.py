@@ -31,7 +31,6 @@ PRIVATE = {
     "certificate.certify": {"certify_evidence", "reading_of"},
     "evidence.record": {"read_evidence"},
     "evidence.releases": {"evidence_of"},
-    "seal.ledger": {"Stage"},
     # Audits: pilots and models drawn again in the paper's order.
     "adapters.library": {"Library", "best_threshold", "last_fifth", "split_table"},
     "adapters.text": {"UnigramText"},

@@ -18,12 +18,12 @@ from proxyguard.audit.folder import CERTIFICATE, CORRECTION, EVIDENCE, RELEASES
 from proxyguard.certificate.certify import certify_evidence, reading_of
 from proxyguard.documents.certificate import ReleaseVerdict
 from proxyguard.documents.evidence import Evidence
+from proxyguard.documents.ledger import Stage
 from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.evidence.record import read_evidence
 from proxyguard.evidence.releases import evidence_of
 from proxyguard.modes.catalog import mechanism_claim
 from proxyguard.registry.budget import family_shares
-from proxyguard.seal.ledger import Stage
 from reproduction.audits.published import DIRECT, NAMED, Published
 from reproduction.audits.tables import ORDER
 

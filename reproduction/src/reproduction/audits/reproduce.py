@@ -22,8 +22,8 @@ from pathlib import Path
 import proxyguard as pg
 from proxyguard.audit.draw import pending_folder, tasks
 from proxyguard.documents.canonical import canonical_bytes
+from proxyguard.documents.ledger import Stage
 from proxyguard.registry.target import StratifiedDesign
-from proxyguard.seal.ledger import Stage
 from reproduction.audits.blocks import write_blocks
 from reproduction.audits.cdc_roles import write_cdc_roles
 from reproduction.audits.document import Run, document, section
