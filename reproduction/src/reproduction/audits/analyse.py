@@ -10,6 +10,7 @@ from math import comb, prod
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy.stats import fisher_exact
 
 import proxyguard as pg
@@ -165,6 +166,14 @@ def bounds_of(verdict: Mapping[str, Any]) -> Bounds:
 
 def _step(steps: list[dict[str, Any]], label: str) -> Any:
     return next(step["value"] for step in steps if step["label"] == label)
+
+
+def measured(audit: pg.Audit, group: str, what: str) -> pd.DataFrame:
+    """Return one figure of the evidence of a group, a row a release and a column a requirement."""
+    frame = audit.certificate().to_frame()
+    own = frame[frame["mechanism"] == group]
+    names = own["requirement"].unique()  # in the order of the declaration
+    return pd.DataFrame(own[what].to_numpy().reshape(-1, len(names)), columns=names)
 
 
 def registered_mode(audit: pg.Audit) -> str:

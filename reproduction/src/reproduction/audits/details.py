@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-import numpy as np
-from numpy.typing import NDArray
-
 import proxyguard as pg
-from proxyguard.audit.folder import EVIDENCE
 from proxyguard.documents.ledger import Amended, Certified, Corrected, Deviated, Opened, Overlap
 from proxyguard.documents.registry import Facts
 from reproduction.audits.analyse import (
@@ -17,26 +13,15 @@ from reproduction.audits.analyse import (
     Run,
     certified_bounds,
     corrected_bounds,
+    measured,
     other_configurations,
 )
 from reproduction.audits.experiments import TAIWAN_POLICIES, read
 from reproduction.audits.published import Published
 from reproduction.audits.tables import marked, say, share, table
 
-Array = NDArray[np.float64]
 FIRST = "taiwan-pilot"  # the audit whose parts the published lineage is about
 ROLES = ("training", "validation", "target")
-
-
-def _derived(audit: pg.Audit, group: str, what: str) -> Array:
-    """Return releases x requirements of one derived quantity."""
-    record = audit.folder.read_json(EVIDENCE)["groups"][group]
-    return np.array(record["derived"][what], dtype=np.float64)
-
-
-def _requirements(audit: pg.Audit, group: str) -> list[str]:
-    found: list[str] = audit.folder.read_json(EVIDENCE)["groups"][group]["requirements"]
-    return found
 
 
 def means(audit: pg.Audit, published: Published) -> str:
@@ -44,16 +29,15 @@ def means(audit: pg.Audit, published: Published) -> str:
     if not published.means:
         return ""
     (group,) = published.rows
-    names = _requirements(audit, group)
-    estimates, upper = (_derived(audit, group, what) for what in ("estimates", "upper"))
+    estimates, upper = (measured(audit, group, what) for what in ("estimate", "upper"))
     spans = any(one.span for one in published.means.values())
     rows = []
     for name, one in published.means.items():
-        j = names.index(name)
         digits = len(one.mean.split(".")[1])
-        low, high = estimates[:, j].min(), estimates[:, j].max()
-        here = f"{low:.{digits}f} to {high:.{digits}f}" if spans else f"{upper[:, j].max():.4f}"
-        rows.append((name, one.mean, f"{estimates[:, j].mean():.4f}", one.span or one.upper, here))
+        own = estimates[name]
+        here = f"{own.min():.{digits}f} to {own.max():.{digits}f}"
+        here = here if spans else f"{upper[name].max():.4f}"
+        rows.append((name, one.mean, f"{own.mean():.4f}", one.span or one.upper, here))
     what = "range of releases" if spans else "largest upper bound"
     beside = ", and the largest upper bound of a release, all of them simultaneous"
     columns = ("requirement", "published mean", "mean here", f"published {what}", f"{what} here")
@@ -83,13 +67,9 @@ def references(run: Run, published: Published) -> str:
 
 def _source_risks(audit: pg.Audit, group: str, absolute: list[str]) -> list[float]:
     """Return the source's risks on the target: a release's risk less its regret."""
-    names, estimates = _requirements(audit, group), _derived(audit, group, "estimates")[0]
+    first = measured(audit, group, "estimate").iloc[0]
     return [
-        float(
-            estimates[names.index(name)]
-            - estimates[names.index(name.replace(" risk", " transfer"))]
-        )
-        for name in absolute
+        float(first[name]) - float(first[name.replace(" risk", " transfer")]) for name in absolute
     ]
 
 

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 import proxyguard as pg
-from proxyguard.audit.folder import EVIDENCE
-from reproduction.audits.analyse import Run
+from reproduction.audits.analyse import Run, measured
 from reproduction.audits.cdc_roles import SETS
 from reproduction.audits.published import Published
 from reproduction.audits.spread import CHOSEN, FIGURES, OTHERWISE, REPEATS
@@ -55,17 +54,13 @@ def _words(model: str) -> str:
 
 def figures_of(audit: pg.Audit, published: Published) -> dict[str, tuple[float, float, float]]:
     """Return the difference in AUC, the Brier regret and the cost regret of each release."""
-    groups = audit.folder.read_json(EVIDENCE)["groups"]
     diagnostics = audit.certificate().predicate.diagnostics
     assert diagnostics is not None  # of a fixed audit
     auc, source = diagnostics.auc or {}, diagnostics.source_auc or {}
     found = {}
     for release in published.figures:
         relation, name = release.split("/")
-        means = dict(
-            zip(groups[relation]["requirements"], groups[relation]["derived"]["estimates"][0],
-                strict=True)
-        )  # fmt: skip
+        means = measured(audit, relation, "estimate").iloc[0]
         found[release] = (
             _known(auc[relation][name]) - _known(source[relation]),
             float(means["Brier transfer"]),

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import proxyguard as pg
-from proxyguard.audit.folder import EVIDENCE
+from reproduction.audits.analyse import measured
 from reproduction.audits.tables import say, table
 
 SHOWN = 5
@@ -39,9 +39,8 @@ def marginals(audit: pg.Audit, group: str) -> list[Marginal]:
     """Return the tables of an audit whose only requirement is a workload of marginals."""
     registry = audit.folder.registry(audit.journal())
     (resolved,) = registry.members[registry.declaration.members[0].name].requirements
-    record = audit.folder.read_json(EVIDENCE)["groups"][group]
     # Two requirements a query, one of them the other with the sign turned.
-    off = np.abs(np.array(record["derived"]["estimates"], dtype=np.float64)[:, ::2])
+    off = np.abs(measured(audit, group, "estimate").to_numpy()[:, ::2])
     places: dict[tuple[str, ...], list[int]] = {}
     for k, query in enumerate(resolved.queries):
         places.setdefault(tuple(column for column, _ in query.cell), []).append(k)
