@@ -3,7 +3,8 @@
 A block's name is the digest of all that its sums depend on: the study and cell, the block,
 its repetitions, the seed, the methods, the sources of product and reproduction and the versions
 of the numerical libraries. A file says what it holds and carries a digest of that; one that does
-not fit is computed again, with a warning, and never believed.
+not fit is computed again, with a warning, and never believed. ``joblib.Memory`` would not do: it
+knows a function's arguments and own text, and a sum here rests on the text of both packages.
 """
 
 from __future__ import annotations
