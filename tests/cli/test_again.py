@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import typer
 
-from proxyguard.cli.decide import _seeds
+from proxyguard.cli.steps import _seeds
 
 
 def test_lists_and_ranges_of_seeds_are_read_with_the_name_of_their_mechanism() -> None:

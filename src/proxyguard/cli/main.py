@@ -22,9 +22,7 @@ from typing import Any, NoReturn, TextIO, cast
 
 import typer
 
-from proxyguard.cli import decide, look, plan, prepare, show
-from proxyguard.cli import prepare as demo
-from proxyguard.cli import show as options
+from proxyguard.cli import look, plan, show, steps
 from proxyguard.errors import ProxyGuardError
 from proxyguard.printable import printable
 
@@ -38,12 +36,12 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for verb in (
-    prepare.init, plan.plan, prepare.check, prepare.seal, prepare.register, prepare.amend,
-    decide.draw, decide.grant, look.report, look.verify, look.status, look.log, look.doctor,
-    decide.run, decide.deviate, decide.correct, decide.rotate_key, prepare.schema, demo.demo,
+    steps.init, plan.plan, steps.check, steps.seal, steps.register, steps.amend,
+    steps.draw, steps.grant, look.report, look.verify, look.status, look.log, look.doctor,
+    steps.run, steps.deviate, steps.correct, steps.rotate_key, steps.schema, steps.demo,
 ):  # fmt: skip
     app.command()(verb)
-app.command("open")(decide.open_)
+app.command("open")(steps.open_)
 
 
 USAGE_ERROR = cast("type[Exception]", typer.BadParameter.__mro__[2])
@@ -104,11 +102,11 @@ def _listening() -> Iterator[None]:
 def _say_interrupted(interrupted: Interrupted, command: list[str]) -> None:
     """Say what ended the command, what is kept, and what to type."""
     kept = "what was recorded is kept"
-    if options.audits:
+    if show.audits:
         from proxyguard.audit.outcome import kept_words
 
         try:
-            kept = kept_words(options.audits[-1].folder)
+            kept = kept_words(show.audits[-1].folder)
         except ProxyGuardError as error:
             kept = f"what was recorded is as it was, and cannot be read: {error}"
     show.complain(f"ended by {interrupted}; {kept}. To go on, type:")
