@@ -17,7 +17,7 @@ import pytest
 from conformance.draws import ask_here
 from conformance.draws import draw_here as draw_in_this_process
 from proxyguard.audit.audit import Audit
-from proxyguard.audit.decide import groups_of, readings_of
+from proxyguard.audit.decide import groups_of, predicate_of, readings_of, subjects_of
 from proxyguard.audit.folder import (
     CERTIFICATE,
     EVIDENCE,
@@ -27,9 +27,7 @@ from proxyguard.audit.folder import (
     recorded_files,
     sign_statement,
 )
-from proxyguard.audit.open import predicate_of, subjects_of
 from proxyguard.audit.outcome import write_report
-from proxyguard.audit.sequential import sequential_predicate
 from proxyguard.documents.canonical import canonical_bytes, digest
 from proxyguard.documents.evidence import Evidence, GroupEvidence
 from proxyguard.documents.ledger import Grant
@@ -39,7 +37,7 @@ from proxyguard.errors import SealError
 from proxyguard.evidence.record import derived_record, read_evidence
 from proxyguard.seal.crypto import SigningKey
 from proxyguard.seal.journal import NAME
-from proxyguard.seal.ledger import FORMAT, Schedule, Stage
+from proxyguard.seal.ledger import FORMAT, Stage
 
 DECLARATION = """\
 format = 1
@@ -330,21 +328,20 @@ class Forge:
         changed = cls.edit_json(audit, EVIDENCE, evidence)
         journal = audit.journal()
         registry = folder.registry(journal)
-        sequential = journal.ledger.schedule is Schedule.SEQUENTIAL
-        decide = sequential_predicate if sequential else predicate_of
-        value, _ = open_envelope((folder / CERTIFICATE).read_bytes())
+        value = open_envelope((folder / CERTIFICATE).read_bytes())[0].to_dict()
         signed = recorded_files(journal.ledger.entries)
         grant = folder.document(Grant, GRANT).grant if GRANT in signed else None
         # Of evidence that has no form nothing follows: then the certificate says what it said.
         with suppress(SealError):
             stated = Evidence.of(changed, EVIDENCE)
-            value["predicate"] = decide(folder, journal, registry, stated, grant)
+            predicted = predicate_of(folder, journal, registry, stated, grant)
+            value["predicate"] = predicted.to_dict()
         subjects = subjects_of(journal, registry, folder.sha256(EVIDENCE))
         value["subject"] = [
             {"name": n, "digest": {"sha256": d}} for n, d in sorted(subjects.items())
         ]
         predicate(value["predicate"])
-        folder.write(CERTIFICATE, sign_statement(value, key or cls.author(audit)))
+        folder.write(CERTIFICATE, sign_statement(canonical_bytes(value), key or cls.author(audit)))
         cls.rewrite(audit)
         with suppress(SealError):
             write_report(folder, audit.journal())

@@ -22,14 +22,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from proxyguard.audit.audit import Audit
-from proxyguard.audit.correct import (
-    CORRECTION,
+from proxyguard.audit.decide import (
+    EXCLUDED,
     corrected_registry,
     correction_of,
-    decisions_of,
+    groups_of,
+    readings_of,
 )
-from proxyguard.audit.decide import EXCLUDED, groups_of, readings_of
-from proxyguard.audit.folder import CERTIFICATE, DECLARATION, EVIDENCE, RELEASES
+from proxyguard.audit.folder import CERTIFICATE, CORRECTION, DECLARATION, EVIDENCE, RELEASES
 from proxyguard.audit.open import Opener
 from proxyguard.documents.canonical import digest
 from proxyguard.documents.evidence import FixedEvidence, GroupEvidence
@@ -801,7 +801,7 @@ def test_a_correction_by_another_test_or_under_the_registered_design_is_found(
         return Registry.of({**registry.to_dict(), "declaration": declared}, "chosen")
 
     with monkeypatch.context() as patch:
-        patch.setattr("proxyguard.audit.correct.corrected_registry", chosen)
+        patch.setattr("proxyguard.audit.open.corrected_registry", chosen)
         audit.correct("what comes out best", design)
     if design != "iid":  # the evidence names the registry that it should be about
         journal = audit.journal()
@@ -858,9 +858,9 @@ def test_a_correction_with_invented_statistics_is_found_by_whoever_has_the_targe
     group["derived"] = derived_record(read_evidence(stated, reading)).to_dict()
     reason = "the target was a sample from a pool"
     stated_evidence = FixedEvidence.of(evidence, CORRECTION)
-    value = correction_of(audit.folder, registry, corrected, design, reason, stated_evidence)
-    audit.folder.write_json(CORRECTION, value)
-    told = {"correction": digest(value), "decisions": decisions_of(value)}
+    lie = correction_of(audit.folder, registry, corrected, design, reason, stated_evidence)
+    audit.folder.put(CORRECTION, lie)
+    told = {"correction": lie.digest, "decisions": lie.decisions}
     forge.rewrite(audit, corrected=lambda body: body.update(told))
     audit.report()
     assert audit.verify().good  # nobody can tell without the target

@@ -17,6 +17,7 @@ from conformance.draws import DrawHere
 from proxyguard.audit.audit import Audit, demo_declaration, write_digits
 from proxyguard.audit.folder import open_envelope, sign_statement
 from proxyguard.cli.main import main
+from proxyguard.documents.canonical import canonical_bytes
 from proxyguard.documents.certificate import Advice, Correction, Envelope, ReportDocument, Statement
 from proxyguard.documents.document import Document
 from proxyguard.documents.evidence import Evidence
@@ -262,9 +263,9 @@ def test_a_document_that_has_not_its_form_is_a_finding_that_names_file_and_field
     audit = at("certified")
     field, words = LIES[name]
     if name == "certificate.json":
-        statement, _ = open_envelope((audit.folder / name).read_bytes())
+        statement = open_envelope((audit.folder / name).read_bytes())[0].to_dict()
         lie_in(statement, field)
-        audit.folder.write(name, sign_statement(statement, forge.author(audit)))
+        audit.folder.write(name, sign_statement(canonical_bytes(statement), forge.author(audit)))
     else:
         forge.edit_json(audit, name, lambda value: lie_in(value, field))
     forge.rewrite(audit)

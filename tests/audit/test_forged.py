@@ -367,9 +367,9 @@ def test_invented_statistics_are_found_with_the_target_s_key(at: At, forge: Any)
 
 def test_a_predicate_edited_and_signed_by_somebody_else_is_found(at: At, forge: Any) -> None:
     audit = at("certified")
-    value, _ = open_envelope((audit.folder / CERTIFICATE).read_bytes())
+    value = open_envelope((audit.folder / CERTIFICATE).read_bytes())[0].to_dict()
     value["predicate"]["verdicts"][0]["decision"] = "violation"
-    content = sign_statement(value, SigningKey.create())
+    content = sign_statement(canonical_bytes(value), SigningKey.create())
     (audit.folder / CERTIFICATE).write_bytes(content)
     assert f"{CERTIFICATE}: was changed" in forge.found_by(audit)
     forge.rewrite(audit)
@@ -425,9 +425,9 @@ def test_a_lie_in_the_certificate_signed_by_the_author_is_found(
 
 def test_a_certificate_about_other_evidence_is_found(at: At, forge: Any) -> None:
     audit = at("certified")
-    value, _ = open_envelope((audit.folder / CERTIFICATE).read_bytes())
+    value = open_envelope((audit.folder / CERTIFICATE).read_bytes())[0].to_dict()
     value["subject"][0]["digest"]["sha256"] = hashlib.sha256(b"other evidence").hexdigest()
-    audit.folder.write(CERTIFICATE, sign_statement(value, forge.author(audit)))
+    audit.folder.write(CERTIFICATE, sign_statement(canonical_bytes(value), forge.author(audit)))
     forge.rewrite(audit)
     assert "the certificate, subject" in forge.found_by(audit)
 

@@ -31,7 +31,7 @@ from typing import IO, Any, Protocol
 import pyarrow as pa
 
 from proxyguard.adapters.worker import make_learner
-from proxyguard.audit.correct import corrected_registry
+from proxyguard.audit.decide import corrected_registry
 from proxyguard.audit.development import (
     Choices,
     MemberDevelopment,
@@ -55,7 +55,6 @@ from proxyguard.audit.jobs import fit_job
 from proxyguard.audit.open import Opener
 from proxyguard.audit.register import describe_mechanism
 from proxyguard.audit.rules import measures_of
-from proxyguard.audit.sequential import SequentialOpener
 from proxyguard.audit.target import OpenTarget
 from proxyguard.documents.ledger import SealedMember
 from proxyguard.documents.registry import Registry
@@ -86,7 +85,6 @@ from proxyguard.errors import SealError, UntrustedCode
 from proxyguard.models.stored import model_bytes
 from proxyguard.registry.declaration import Member
 from proxyguard.seal.journal import NAME, Journal
-from proxyguard.seal.ledger import Schedule
 
 KEPT = ("PATH", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH")
 """What the child keeps of the environment: nothing that could hold a secret or lead to one."""
@@ -508,10 +506,8 @@ class _Job:
         return describe_mechanism(made, self._job["generator"])
 
     def _evidence(self) -> dict[str, Any]:
-        sequential = self._journal.ledger.schedule is Schedule.SEQUENTIAL
-        kind = SequentialOpener if sequential else Opener
         # The list of types is the declaration's own here: that is what was asked for.
-        opener = kind(self._place, Home(Path.home()), targets=self._targets)
+        opener = Opener(self._place, Home(Path.home()), targets=self._targets)
         return opener.rescore(self._journal, self._registry).to_dict()
 
     def _member(self) -> Member:

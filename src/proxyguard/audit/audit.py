@@ -12,7 +12,6 @@ from proxyguard.audit import grant as granting
 from proxyguard.audit import register as registering
 from proxyguard.audit import seal as sealing
 from proxyguard.audit.check import Check, check, template
-from proxyguard.audit.correct import correct, deviate
 from proxyguard.audit.development import Progress, Workplace
 from proxyguard.audit.folder import DECLARATION, REPORTS, AuditFolder
 from proxyguard.audit.home import (
@@ -24,7 +23,7 @@ from proxyguard.audit.home import (
     rotate_key,
     software_versions,
 )
-from proxyguard.audit.open import Opener
+from proxyguard.audit.open import Opener, deviate
 from proxyguard.audit.outcome import (
     CorrectiveCertificate,
     FrozenReleases,
@@ -38,7 +37,6 @@ from proxyguard.audit.outcome import (
     write_report,
 )
 from proxyguard.audit.seal import Keeper
-from proxyguard.audit.sequential import SequentialOpener
 from proxyguard.audit.verify import TIMEOUT, Scope, Verification, verify
 from proxyguard.documents.ledger import DesignText, GrantStatement
 from proxyguard.errors import RegistryError
@@ -296,14 +294,12 @@ class Audit:
         KeyMissing
             Where the target's key is not here.
         """
-        if self.journal().ledger.schedule is Schedule.SEQUENTIAL:
-            if not self._sequential(key_file, passphrase).run(most):
-                return None
-            return self.certificate()
         opener = Opener(
             self.place, self.home, key_file=_path(key_file), passphrase=passphrase,
             write_records=write_records,
         )  # fmt: skip
+        if self.journal().ledger.schedule is Schedule.SEQUENTIAL:
+            return self.certificate() if opener.open(most) else None
         # Nothing is read before the opener has locked the folder; from there on every file is
         # read once, so that what was checked is what is scored, signed and reported.
         with self.folder.step():
@@ -333,7 +329,7 @@ class Audit:
         JudgedCandidate
             The verdict of this round.
         """
-        return self._sequential(key_file, passphrase).submit(Path(candidate))
+        return self._opener(key_file, passphrase).submit(Path(candidate))
 
     def close(
         self, *, key_file: Path | str | None = None, passphrase: str | None = None
@@ -352,7 +348,7 @@ class Audit:
         SealedCertificate
             The verdicts of all rounds.
         """
-        self._sequential(key_file, passphrase).close()
+        self._opener(key_file, passphrase).close()
         return self.certificate()
 
     def deviate(self, reason: str) -> None:
@@ -395,8 +391,7 @@ class Audit:
         CorrectiveCertificate
             Without a verdict where it is the second one, which is recorded as a deviation.
         """
-        opener = Opener(self.place, self.home, key_file=_path(key_file), passphrase=passphrase)
-        corrected = correct(self.folder, self.home, reason, design, opener)
+        corrected = self._opener(key_file, passphrase).correct(reason, design)
         self._rewrite_report()
         return corrected
 
@@ -483,9 +478,7 @@ class Audit:
         """
         opener: Opener | None = None
         if with_target:
-            sequential = self.journal().ledger.schedule is Schedule.SEQUENTIAL
-            kind = SequentialOpener if sequential else Opener
-            opener = kind(
+            opener = Opener(
                 self.place, self.home, key_file=_path(key_file), passphrase=passphrase,
                 steward_key=_path(steward_key), trusted=tuple(trust),
             )  # fmt: skip
@@ -553,10 +546,8 @@ class Audit:
         """Return the ledger as it stands on the disk."""
         return self.folder.journal()
 
-    def _sequential(self, key_file: Path | str | None, passphrase: str | None) -> SequentialOpener:
-        return SequentialOpener(
-            self.place, self.home, key_file=_path(key_file), passphrase=passphrase
-        )
+    def _opener(self, key_file: Path | str | None, passphrase: str | None) -> Opener:
+        return Opener(self.place, self.home, key_file=_path(key_file), passphrase=passphrase)
 
 
 def _path(given: Path | str | None) -> Path | None:

@@ -1,36 +1,91 @@
-"""From a registry and written evidence to the certificate, and nothing else is looked at.
+"""From the record of an audit to what its certificate says; nothing else is looked at.
 
-`open` and `verify` both go through here, so that what is verified is what was decided.
+`open` writes what `predicate_of` gives and `verify` asks it again, so that what is verified is
+what was decided. The record is the registry, the releases (of a fixed audit `releases.json`, of
+one that draws after opening the ledger) and `evidence.json`; the target is never read here. In
+order: how releases are read, what follows for each schedule, what the certificate says around it,
+and what a corrected sampling design says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from itertools import takewhile
 
+from proxyguard.audit.folder import RELEASES, AuditFolder
+from proxyguard.audit.grant import granted_again, release_set
+from proxyguard.audit.register import (
+    check_claim,
+    check_sizes,
+    recorded_privacy,
+    sequential_plan,
+)
+from proxyguard.audit.reserve import claim_status
 from proxyguard.audit.rules import measures_of
-from proxyguard.audit.stated import Redrawn, redrawn
+from proxyguard.audit.stated import redrawn, stated_not_checked
 from proxyguard.certificate.certify import certify_evidence, reading_of
 from proxyguard.certificate.picks import picks_record
 from proxyguard.certificate.releases import certify_release_evidence
-from proxyguard.certificate.wording import not_claimed, release_sentence
-from proxyguard.documents.evidence import FixedEvidence
+from proxyguard.certificate.sequential import SequentialAudit
+from proxyguard.certificate.wording import corrective_sentence, not_claimed, release_sentence
+from proxyguard.documents.certificate import (
+    Attestation,
+    ClaimStatusRecord,
+    CorrectedReleaseVerdict,
+    Correction,
+    Decisions,
+    DisclosureRecord,
+    DrawCountsRecord,
+    Failure,
+    MechanismVerdict,
+    PicksRecord,
+    Predicate,
+    ReleaseFamily,
+    ReleaseVerdict,
+    RoundVerdict,
+    SecondaryBounds,
+    SecondaryDecision,
+    SecondaryRecord,
+    SequentialVerdict,
+    Stated,
+    VerdictRecord,
+)
+from proxyguard.documents.document import FORMAT
+from proxyguard.documents.evidence import Evidence, FixedEvidence, GroupEvidence
+from proxyguard.documents.ledger import (
+    Committed,
+    DesignText,
+    Favored,
+    GrantStatement,
+    Judged,
+    Opened,
+)
 from proxyguard.documents.registry import Registry
 from proxyguard.documents.releases import AnyDraw, FailedDraw, ReleaseManifest
+from proxyguard.errors import RegistryError, StageError
 from proxyguard.evidence.record import read_evidence
 from proxyguard.evidence.releases import ReleaseEvidence
 from proxyguard.exact.multiplicity import holm_adjusted
 from proxyguard.losses.cell import Reading
 from proxyguard.losses.measure import Measure
 from proxyguard.modes.claim import Claim, Levels, MechanismClaim
+from proxyguard.modes.evidence import Decision
 from proxyguard.registry.budget import family_shares
-from proxyguard.registry.declaration import Member
+from proxyguard.registry.declaration import Declaration, Member
+from proxyguard.registry.design import Design
 from proxyguard.registry.fields import number
 from proxyguard.registry.requirement import Requirement
+from proxyguard.seal.journal import Journal
+from proxyguard.seal.ledger import Ledger, Schedule, Stage
 
 EXCLUDED = "descriptive: excluded by an amendment before any outcome"
 NOT_CERTIFIED = "not certified: computed on the same target, decides nothing"
+SELF_ATTESTED = "self-attested: no second party granted the opening"
+CORRECTED = (
+    "a corrective certificate under a corrected sampling design, chosen after the target was "
+    "opened; it has no confidence level of its own and does not replace the registered one"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,17 +106,16 @@ class Group:
 
 def groups_of(registry: Registry, manifest: ReleaseManifest) -> list[Group]:
     """Return the groups of a fixed audit, in the registered order."""
-    out = registry.left_out
     named = registry.declaration.claim.level == "releases"
     groups = []
     for member in registry.declaration.members:
-        measures = tuple(measures_of(member, registry.members[member.name].requirements))
+        measures = tuple(_measures(registry, member))
         kept: dict[str, list[AnyDraw]] = {}
         dropped: dict[str, list[AnyDraw]] = {}
         declared = [*(m.name for m in member.mechanism), *(r.name for r in member.release)]
         for mechanism in declared:  # in the declared order, which canonical JSON does not keep
             for draw in manifest.draws(member.name, mechanism):
-                side = dropped if (mechanism, draw.seed) in out else kept
+                side = dropped if (mechanism, draw.seed) in registry.left_out else kept
                 if named:
                     called = draw.model_copy(update={"name": _label(member, mechanism, draw)})
                     side.setdefault(member.name, []).append(called)
@@ -97,7 +151,7 @@ def readings_of(
     shares = None
     if isinstance(claim, MechanismClaim):
         shares = family_shares([g.name for g in groups], claim.shares)
-    found = {}
+    readings = {}
     for group in groups:
         n_requirements = len(group.requirements)
         levels = (
@@ -113,136 +167,169 @@ def readings_of(
             claim, group.requirements, group.member.target.sampling_design, levels, seed
         )
         digits = registry.declaration.digits
-        found[group.name] = (replace(reading, digits=digits), levels)
-    return found
+        readings[group.name] = (replace(reading, digits=digits), levels)
+    return readings
 
 
 def secondary_readings(registry: Registry, group: Group, reading: Reading) -> dict[str, Reading]:
-    """Return the readings under the limits of secondary specifications."""
-    found = {}
-    for spec in registry.declaration.secondary:
-        limited = tuple(
-            replace(m.requirement, limit=number(spec.limits[m.part]))
-            if m.part in spec.limits
-            else m.requirement
-            for m in group.measures
+    """Return the readings under the limits of secondary specifications, by specification."""
+    return {
+        spec.name: replace(
+            reading,
+            requirements=tuple(
+                replace(m.requirement, limit=number(spec.limits[m.part]))
+                if m.part in spec.limits
+                else m.requirement
+                for m in group.measures
+            ),
         )
-        found[spec.name] = replace(reading, requirements=limited)
-    return found
+        for spec in registry.declaration.secondary
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DrawCounts:
-    """What became of the draws of a mechanism.
+class _Record:
+    """A fixed audit as it lies there: its groups, and how each is read at which levels."""
 
-    A failed draw is used, with every loss at its upper bound; an excluded one is not.
-    """
-
-    registered: int
-    delivered: int
-    failed: int
-    excluded: int
-    used: int
+    claim: Claim
+    groups: Sequence[Group]
+    readings: Mapping[str, tuple[Reading, Levels]]
+    seed: int
 
     @classmethod
-    def of(cls, registered: int, draws: Sequence[AnyDraw], excluded: int) -> DrawCounts:
-        """Count a mechanism's draws, excluded ones among them."""
-        failed = sum(isinstance(draw, FailedDraw) for draw in draws)
+    def of(cls, registry: Registry, manifest: ReleaseManifest, evidence: FixedEvidence) -> _Record:
+        groups, seed = groups_of(registry, manifest), int(evidence.seed)
         return cls(
-            registered=registered,
-            delivered=len(draws) - failed,
-            failed=failed,
-            excluded=excluded,
-            used=len(draws) - excluded,
+            claim=registry.declaration.claim.to_claim(),
+            groups=groups,
+            readings=readings_of(registry, groups, seed),
+            seed=seed,
         )
 
-    def to_dict(self) -> dict[str, int]:
-        """Return plain values."""
-        return asdict(self)
+    def read(self, written: Mapping[str, GroupEvidence]) -> dict[str, ReleaseEvidence]:
+        """Return the evidence of every group, derived anew from its statistics."""
+        return {
+            g.name: read_evidence(written[g.name], self.readings[g.name][0]) for g in self.groups
+        }
 
+    def under(self, registry: Registry, specification: str) -> _Record:
+        """Return the same under the limits of a secondary specification."""
+        readings = {
+            group.name: (secondary_readings(registry, group, reading)[specification], levels)
+            for group in self.groups
+            for reading, levels in (self.readings[group.name],)
+        }
+        return replace(self, readings=readings)
 
-def draw_counts(registry: Registry, manifest: ReleaseManifest) -> dict[str, dict[str, int]]:
-    """Return what became of the draws of every mechanism."""
-    several = len(manifest.members) > 1
-    counts = {}
-    for member in registry.declaration.members:
-        for mechanism in member.mechanism:
-            draws = manifest.draws(member.name, mechanism.name)
-            out = sum((mechanism.name, draw.seed) in registry.left_out for draw in draws)
-            name = f"{member.name}/{mechanism.name}" if several else mechanism.name
-            counts[name] = DrawCounts.of(mechanism.draws, draws, out).to_dict()
-    return counts
+    def levelled(
+        self, read: Mapping[str, ReleaseEvidence]
+    ) -> dict[str, tuple[ReleaseEvidence, Levels]]:
+        """Return the evidence of every group with its levels, as certificates take it."""
+        return {name: (evidence, self.readings[name][1]) for name, evidence in read.items()}
 
 
 def decide(
     registry: Registry, manifest: ReleaseManifest, evidence: FixedEvidence, basis: str
-) -> dict[str, Any]:
-    """Return the certified decisions of a fixed audit, and what is reported beside them."""
-    groups = groups_of(registry, manifest)
-    readings = readings_of(registry, groups, int(evidence.seed))
-    read = {
-        group.name: read_evidence(evidence.groups[group.name], readings[group.name][0])
-        for group in groups
+) -> Decisions:
+    """Return the decisions of a fixed audit, and what is reported beside them.
+
+    Parameters
+    ----------
+    registry, manifest, evidence
+        The record, whose form has been checked.
+    basis
+        On what the certificate rests besides the statistics, in words.
+
+    Raises
+    ------
+    SealError
+        Where the evidence is about other requirements, limits or tests than were registered.
+    """
+    record = _Record.of(registry, manifest, evidence)
+    read = record.read(evidence.groups)
+    verdicts, family, text = _verdicts(record, read, basis)
+    members = registry.declaration.members
+    stages = {
+        _told_as(member, name, members): redrawn(
+            member, name, group.draws, registry.members[member.name].drawn(name)
+        )
+        for member in members
+        for name, group in manifest.members.get(member.name, {}).items()
     }
-    claim = registry.declaration.claim.to_claim()
-    if isinstance(claim, MechanismClaim):
-        found = _decide_mechanisms(claim, groups, readings, read, basis)
-    else:
-        found = _decide_releases(claim, read, int(evidence.seed), basis)
-    picks = registry.declaration.picks
-    if picks is not None:
-        shares = registry.declaration.claim.shares
-        found["picks"] = picks_record(picks, read, counted=claim.counts_valid, shares=shares)
-    stages = _redrawn(registry, manifest)
-    return {
-        **found,
-        "redraws": {name: list(one.redraws) for name, one in stages.items()},
-        "conditional_on": {name: list(one.conditional_on) for name, one in stages.items()},
-        "draws": draw_counts(registry, manifest),
-        "failed": {g.name: failures_of(g.draws) for g in groups if failures_of(g.draws)},
-        "secondary": {
-            spec.name: _secondary(registry, spec.name, groups, readings, evidence)
+    return Decisions(
+        verdicts=verdicts,
+        text=text,
+        family=family,
+        redraws={name: stage.redraws for name, stage in stages.items()},
+        conditional_on={name: stage.conditional_on for name, stage in stages.items()},
+        draws={
+            _told_as(member, mechanism.name, members): _draw_counts(
+                mechanism.draws,
+                (draws := manifest.draws(member.name, mechanism.name)),
+                sum((mechanism.name, draw.seed) in registry.left_out for draw in draws),
+            )
+            for member in members
+            for mechanism in member.mechanism
+        },
+        failed=_failures({group.name: group.draws for group in record.groups}),
+        secondary={
+            spec.name: SecondaryRecord(
+                label=NOT_CERTIFIED,
+                limits=dict(spec.limits),
+                results=_secondary(
+                    record.under(registry, spec.name), evidence.secondary[spec.name]
+                ),
+            )
             for spec in registry.declaration.secondary
         },
-    }
+    )
 
 
-def _decide_mechanisms(
-    claim: MechanismClaim,
-    groups: Sequence[Group],
-    readings: Mapping[str, tuple[Reading, Levels]],
-    read: Mapping[str, ReleaseEvidence],
-    basis: str,
-) -> dict[str, Any]:
-    audits = {g.name: (read[g.name], readings[g.name][1]) for g in groups}
-    family = certify_evidence(claim, audits, basis=basis)
-    return {
-        "verdicts": [
-            {**certificate.to_dict(), "adjusted_release_pvalues": _adjusted(certificate.evidence)}
-            for certificate in family.values()
-        ],
-        "text": str(family),
-    }
+def _told_as(member: Member, mechanism: str, members: Sequence[Member]) -> str:
+    """Return what a mechanism is called; two members may have one of the same name."""
+    return f"{member.name}/{mechanism}" if len(members) > 1 else mechanism
 
 
-def _decide_releases(
-    claim: Claim, read: Mapping[str, ReleaseEvidence], seed: int, basis: str
-) -> dict[str, Any]:
-    certificate = certify_release_evidence(claim, read, seed=seed, basis=basis)
-    family = certificate.to_dict()
-    del family["verdicts"]
-    return {
-        "verdicts": [
-            {
-                **verdict.to_dict(),
-                "mechanism": verdict.name,
-                "sentence": release_sentence(verdict.to_dict(), alpha=claim.alpha, beta=claim.beta),
-            }
+def _verdicts(
+    record: _Record, read: Mapping[str, ReleaseEvidence], basis: str
+) -> tuple[tuple[MechanismVerdict | ReleaseVerdict, ...], ReleaseFamily | None, str]:
+    """Return the verdicts, what those on named releases have in common, and all in words."""
+    claim = record.claim
+    if isinstance(claim, MechanismClaim):
+        family = certify_evidence(claim, record.levelled(read), basis=basis)
+        return (
+            tuple(
+                MechanismVerdict.model_validate(
+                    {
+                        **certificate.to_dict(),
+                        "adjusted_release_pvalues": _adjusted(certificate.evidence),
+                    },
+                    strict=False,
+                )
+                for certificate in family.values()
+            ),
+            None,
+            str(family),
+        )
+    certificate = certify_release_evidence(claim, read, seed=record.seed, basis=basis)
+    shared = certificate.to_dict()
+    return (
+        tuple(
+            ReleaseVerdict.model_validate(
+                {
+                    **(said := verdict.to_dict()),
+                    "mechanism": verdict.name,
+                    "sentence": release_sentence(said, alpha=claim.alpha, beta=claim.beta),
+                },
+                strict=False,
+            )
             for verdict in certificate.verdicts
-        ],
-        "family": family,
-        "text": str(certificate),
-    }
+        ),
+        ReleaseFamily.model_validate(
+            {name: shared[name] for name in ReleaseFamily.model_fields}, strict=False
+        ),
+        str(certificate),
+    )
 
 
 def _adjusted(evidence: ReleaseEvidence) -> dict[str, float]:
@@ -252,60 +339,309 @@ def _adjusted(evidence: ReleaseEvidence) -> dict[str, float]:
 
 
 def _secondary(
-    registry: Registry,
-    name: str,
-    groups: Sequence[Group],
-    readings: Mapping[str, tuple[Reading, Levels]],
-    evidence: FixedEvidence,
-) -> dict[str, Any]:
-    """Return the same claim under a secondary specification's limits; it never decides."""
-    claim = registry.declaration.claim.to_claim()
-    read, audits = {}, {}
-    for group in groups:
-        reading, levels = readings[group.name]
-        other = secondary_readings(registry, group, reading)[name]
-        read[group.name] = read_evidence(evidence.secondary[name][group.name], other)
-        audits[group.name] = (read[group.name], levels)
-    found: dict[str, dict[str, Any]]
-    if not isinstance(claim, MechanismClaim):
-        verdicts = certify_release_evidence(claim, read, seed=int(evidence.seed)).verdicts
-        found = {verdict.name: {"decision": verdict.decision.value} for verdict in verdicts}
-    else:
-        family = certify_evidence(claim, audits)
-        found = {
-            mechanism: {
-                "decision": c.decision.value,
-                "lower": c.lower.value,
-                "upper": None if c.upper is None else c.upper.value,
-            }
-            for mechanism, c in family.items()
+    record: _Record, written: Mapping[str, GroupEvidence]
+) -> dict[str, SecondaryBounds | SecondaryDecision]:
+    """Return what the claim would say under a secondary specification; it never decides."""
+    read, claim = record.read(written), record.claim
+    if isinstance(claim, MechanismClaim):
+        return {
+            mechanism: SecondaryBounds(
+                decision=certificate.decision,
+                lower=certificate.lower.value,
+                upper=None if certificate.upper is None else certificate.upper.value,
+            )
+            for mechanism, certificate in certify_evidence(claim, record.levelled(read)).items()
         }
-    limits = next(s.limits for s in registry.declaration.secondary if s.name == name)
-    return {"label": NOT_CERTIFIED, "limits": dict(limits), "results": found}
+    verdicts = certify_release_evidence(claim, read, seed=record.seed).verdicts
+    return {verdict.name: SecondaryDecision(decision=verdict.decision) for verdict in verdicts}
 
 
-def _redrawn(registry: Registry, manifest: ReleaseManifest) -> dict[str, Redrawn]:
-    """Return what is redrawn, by mechanism; of several members, by member and mechanism."""
-    members = registry.declaration.members
-    return {
-        f"{member.name}/{name}" if len(members) > 1 else name: redrawn(
-            member, name, group.draws, registry.members[member.name].drawn(name)
+def _draw_counts(registered: int, draws: Sequence[AnyDraw], excluded: int) -> DrawCountsRecord:
+    """Return what became of a mechanism's draws, excluded ones among them.
+
+    A failed draw is used, with every loss at its upper bound; an excluded one is not.
+    """
+    failed = sum(isinstance(draw, FailedDraw) for draw in draws)
+    return DrawCountsRecord(
+        registered=registered,
+        delivered=len(draws) - failed,
+        failed=failed,
+        excluded=excluded,
+        used=len(draws) - excluded,
+    )
+
+
+def _failures(groups: Mapping[str, Sequence[AnyDraw]]) -> dict[str, tuple[Failure, ...]]:
+    """Return the draws that gave no release, with why, of every group that has some."""
+    failures = {
+        name: tuple(
+            Failure(seed=draw.seed, status=draw.status, error=draw.error)
+            for draw in draws
+            if isinstance(draw, FailedDraw)
         )
-        for member in members
-        for name, group in manifest.members.get(member.name, {}).items()
+        for name, draws in groups.items()
+    }
+    return {name: failed for name, failed in failures.items() if failed}
+
+
+def decide_later(journal: Journal, registry: Registry) -> Decisions:
+    """Return what an audit that draws after opening decides: its scores are in the ledger."""
+    (member,), ledger = registry.declaration.members, journal.ledger
+    verdicts: tuple[SequentialVerdict | RoundVerdict, ...] = tuple(
+        _round_verdict(entry.body) for entry in ledger.find(Judged)
+    )
+    if registry.declaration.claim.mode == "sequential":
+        verdicts = (_sequential_verdict(registry, journal),)
+    records = [entry.body.record for entry in ledger.find(Committed)]
+    name = verdicts[0].mechanism if len(verdicts) == 1 else "every candidate"
+    stages = redrawn(member, name, records, registry.members[member.name].drawn(name))
+    registered = member.mechanism[0].draws if member.mechanism else len(records)
+    return Decisions(
+        verdicts=verdicts,
+        redraws={name: stages.redraws},
+        conditional_on={name: stages.conditional_on},
+        draws={name: _draw_counts(registered, records, 0)},
+        failed=_failures({name: records}),
+        secondary={},
+    )
+
+
+def sequential_audit(registry: Registry, journal: Journal) -> SequentialAudit:
+    """Return where a sequential audit stands: its plan, with every score that is recorded."""
+    audit = SequentialAudit(sequential_plan(registry.declaration.claim))
+    for entry in journal.ledger.find(Favored):
+        audit.add(entry.body.favorable)
+    return audit
+
+
+def _sequential_verdict(registry: Registry, journal: Journal) -> SequentialVerdict:
+    said = {
+        **sequential_audit(registry, journal).to_dict(),
+        "mechanism": registry.declaration.members[0].mechanism[0].name,
+        "basis": "every draw committed before its score",
+    }
+    return SequentialVerdict.model_validate(said, strict=False)
+
+
+def _round_verdict(judged: Judged) -> RoundVerdict:
+    return RoundVerdict(
+        mechanism=judged.statistics.releases[0],
+        round=judged.round,
+        decision=Decision(judged.decision),
+        level=judged.level,
+        rests_on="Proposition 19",
+        sentence=(
+            "This candidate meets its requirements on the registered target, with the confidence "
+            "of the whole stream."
+            if judged.passed
+            else "The round does not settle whether this candidate meets its requirements. That is "
+            "not evidence of a violation."
+        ),
+    )
+
+
+def predicate_of(
+    folder: AuditFolder,
+    journal: Journal,
+    registry: Registry,
+    evidence: Evidence,
+    grant: GrantStatement | None,
+) -> Predicate:
+    """Return what the certificate says, from the record alone, whatever the schedule is.
+
+    Parameters
+    ----------
+    folder
+        The audit's folder, from which a fixed audit's releases are read.
+    journal
+        Its ledger; entries after the certificate change nothing.
+    registry, evidence
+        The claim in force, and the statistics that decide it.
+    grant
+        The steward's statement, where the target was sealed for one.
+
+    Raises
+    ------
+    SealError
+        Where the evidence is not of the registered requirements, or the manifest has no form.
+    """
+    diagnostics, excluded, picks = None, None, None
+    if isinstance(evidence, FixedEvidence):
+        manifest = folder.document(ReleaseManifest, RELEASES)
+        decided = decide(registry, manifest, evidence, _basis(registry, grant))
+        diagnostics = evidence.diagnostics
+        excluded = {name: left_out.releases for name, left_out in evidence.excluded.items()}
+        picks = _picks(registry, manifest, evidence)
+    else:
+        decided = decide_later(journal, registry)
+    declaration = registry.declaration
+    status = claim_status(declaration, until_certified(journal), granted_again(grant))
+    (opened,) = journal.ledger.find(Opened)
+    return Predicate(
+        **dict(decided),
+        name=declaration.name,
+        purpose=declaration.purpose,
+        level=declaration.claim.level,
+        estimand={m.name: m.target.estimand for m in declaration.members},
+        claim_status=ClaimStatusRecord(**status),
+        attestation=attestation(grant),
+        ledger=opened.digest,
+        software=registry.software,
+        stated_not_checked=tuple(
+            Stated(about=stated.about, words=stated.words)
+            for stated in stated_not_checked(registry)
+        ),
+        not_claimed=not_claimed(
+            [m.requirement for member in declaration.members for m in _measures(registry, member)]
+        ),
+        privacy={name: tuple(lines) for name, lines in recorded_privacy(registry).items()} or None,
+        disclosure=None if declaration.digits is None else _disclosure(declaration.digits),
+        diagnostics=diagnostics,
+        excluded=excluded,
+        picks=picks,
+    )
+
+
+def subjects_of(journal: Journal, registry: Registry, evidence: str) -> dict[str, str]:
+    """Return the digests that the certificate is about; ``evidence`` is one of them."""
+    sealed = journal.ledger.sealed
+    targets = {f"target:{name}": m.commitment for name, m in sealed.members.items()}
+    return {
+        "registry": registry.digest,
+        "releases": release_set(journal),
+        "evidence": evidence,
+        **targets,
     }
 
 
-def failures_of(draws: Sequence[AnyDraw]) -> list[dict[str, Any]]:
-    """Return the draws that gave no release, with why."""
-    return [
-        {"seed": draw.seed, "status": draw.status, "error": draw.error}
-        for draw in draws
-        if isinstance(draw, FailedDraw)
-    ]
+def _picks(
+    registry: Registry, manifest: ReleaseManifest, evidence: FixedEvidence
+) -> PicksRecord | None:
+    """Return how many of any releases that a reader picks are valid, if that was registered."""
+    declaration = registry.declaration
+    if declaration.picks is None:
+        return None
+    record = _Record.of(registry, manifest, evidence)
+    said = picks_record(
+        declaration.picks,
+        record.read(evidence.groups),
+        counted=record.claim.counts_valid,
+        shares=declaration.claim.shares,
+    )
+    return PicksRecord.model_validate(said, strict=False)
 
 
-def all_not_claimed(groups: Sequence[Group]) -> list[str]:
-    """Return what the certificate does not establish."""
-    requirements = [r for group in groups for r in group.requirements]
-    return list(not_claimed(requirements))
+def _disclosure(digits: int) -> DisclosureRecord:
+    """Return what a certificate says of rounded statistics."""
+    return DisclosureRecord(
+        digits=digits,
+        words=f"every statistic of the target is rounded to {digits} digits, to the side that "
+        "weakens the claim, and all decisions are taken on the rounded values; rounding is no "
+        "privacy guarantee",
+    )
+
+
+def until_certified(journal: Journal) -> Ledger:
+    """Return the ledger as the certificate saw it: later entries add and do not change it."""
+    entries = journal.ledger.entries
+    return Ledger(takewhile(lambda entry: entry.stage is not Stage.CERTIFIED, entries))
+
+
+def attestation(grant: GrantStatement | None) -> Attestation:
+    """Return who stands behind the opening."""
+    if grant is None:
+        return Attestation(kind="self-attested", words=SELF_ATTESTED)
+    again = granted_again(grant)
+    return Attestation(
+        kind="granted",
+        words=f"opening granted by steward {grant.steward[:16]}... for this registry and "
+        "these releases" + (f"; {again}" if again else ""),
+        steward=grant.steward,
+        grant=grant.head,
+    )
+
+
+def _basis(registry: Registry, grant: GrantStatement | None) -> str:
+    """Return the basis of a fixed audit's certificate in one sentence."""
+    return (
+        f"registered (digest {registry.digest[:16]}...) and all releases frozen before the sealed "
+        f"target was opened; {attestation(grant).words}"
+    )
+
+
+def correction_of(
+    folder: AuditFolder,
+    registry: Registry,
+    corrected: Registry,
+    design: DesignText,
+    reason: str,
+    evidence: FixedEvidence,
+) -> Correction:
+    """Return the corrective certificate that follows from its evidence; verify makes it anew."""
+    # Without picks: a budget for choosing releases after looking was registered for the
+    # registered design.
+    manifest = folder.document(ReleaseManifest, RELEASES)
+    decided = decide(corrected, manifest, evidence, CORRECTED)
+    verdicts = tuple(_corrective(verdict) for verdict in decided.verdicts)
+    text = "\n".join(f"{verdict.mechanism}: {verdict.sentence}" for verdict in verdicts)
+    return Correction(
+        **dict(decided.model_copy(update={"verdicts": verdicts, "text": text})),
+        format=FORMAT,
+        reason=reason,
+        design=design,
+        label=CORRECTED,
+        corrects=registry.digest,
+        evidence=evidence,
+    )
+
+
+def _corrective(verdict: VerdictRecord) -> VerdictRecord:
+    """Return a verdict without a level: whoever chose the design knew what each would give."""
+    sentence = corrective_sentence(verdict.to_dict())
+    if isinstance(verdict, ReleaseVerdict):
+        said = {**dict(verdict), "sentence": sentence}
+        return CorrectedReleaseVerdict(**said, joint_coverage=None)
+    return verdict.model_copy(update={"sentence": sentence, "joint_coverage": None})
+
+
+def corrected_registry(registry: Registry, design: DesignText, journal: Journal) -> Registry:
+    """Return the registry with the changed design; raise where that is no correction.
+
+    The test stays the registered one where that covers the changed design, and is the default
+    for it otherwise: after the opening nobody may choose among tests.
+
+    Raises
+    ------
+    StageError
+        Where the audit draws after opening.
+    RegistryError
+        Where the design is the registered one, or each candidate has a design of its own.
+    UnsupportedDesign
+        Where the claim is not covered on the design.
+    """
+    if journal.ledger.schedule is Schedule.SEQUENTIAL:
+        raise StageError("corrected: audits that draw after opening have no correction here")
+    declaration = registry.declaration.redesigned(design)
+    corrected = registry.model_copy(update={"declaration": declaration})
+    if _designs(corrected.declaration) == _designs(registry.declaration):
+        raise RegistryError(
+            "a correction is for a sampling design that turned out to be another one, and this is "
+            "the registered design: that is not a correction"
+        )
+    (member,) = corrected.declaration.members
+    requirements = [measure.requirement for measure in _measures(corrected, member)]
+    if not declaration.claim.to_claim().covers(member.target.sampling_design, requirements):
+        declaration = registry.declaration.redesigned(design, default_test=True)
+        corrected = registry.model_copy(update={"declaration": declaration})
+    check_sizes(member, journal.ledger.sealed.members[member.name].records)
+    check_claim(corrected.declaration, requirements, member.name)
+    return corrected
+
+
+def _designs(declaration: Declaration) -> list[tuple[Design, str | None]]:
+    """Return the designs as the tests see them, with the column that tells units apart."""
+    return [(m.target.sampling_design, m.target.design_column) for m in declaration.members]
+
+
+def _measures(registry: Registry, member: Member) -> list[Measure]:
+    return measures_of(member, registry.members[member.name].requirements)

@@ -12,14 +12,14 @@ import hashlib
 import os
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from proxyguard.documents.canonical import canonical_bytes
-from proxyguard.documents.certificate import Envelope, Statement
+from proxyguard.documents.certificate import Envelope, Signature, Statement
 from proxyguard.documents.document import FORMAT, Document, parse_canonical
 from proxyguard.documents.ledger import (
     Amended,
@@ -362,35 +362,21 @@ def _unfinished(name: str, drawn: bool) -> bool:
     return not drawn and _UNFINISHED.fullmatch(name) is not None
 
 
-PAYLOAD_TYPE = "application/vnd.in-toto+json"
-STATEMENT_TYPE = "https://in-toto.io/Statement/v1"
-PREDICATE_TYPE = "urn:proxyguard:certificate:1"
+PAYLOAD_TYPE: Literal["application/vnd.in-toto+json"] = "application/vnd.in-toto+json"
 
 
-def statement(subjects: Mapping[str, str], predicate: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an in-toto statement about these digests."""
-    return {
-        "_type": STATEMENT_TYPE,
-        "subject": [{"name": n, "digest": {"sha256": d}} for n, d in sorted(subjects.items())],
-        "predicateType": PREDICATE_TYPE,
-        "predicate": dict(predicate),
-    }
-
-
-def sign_statement(value: Mapping[str, Any], key: SigningKey) -> bytes:
-    """Return the envelope's bytes; the same statement and key give the same ones."""
-    payload = canonical_bytes(value)
+def sign_statement(payload: bytes, key: SigningKey) -> bytes:
+    """Return the envelope of a statement's bytes; the same ones and key give the same envelope."""
     signature = bytes.fromhex(key.sign(preauthenticate(payload)))
-    return canonical_bytes(
-        {
-            "payloadType": PAYLOAD_TYPE,
-            "payload": b64encode(payload).decode(),
-            "signatures": [{"keyid": key.public, "sig": b64encode(signature).decode()}],
-        }
+    envelope = Envelope(
+        payload_type=PAYLOAD_TYPE,
+        payload=b64encode(payload).decode(),
+        signatures=(Signature(keyid=key.public, sig=b64encode(signature).decode()),),
     )
+    return envelope.to_bytes()
 
 
-def open_envelope(content: bytes) -> tuple[dict[str, Any], str]:
+def open_envelope(content: bytes) -> tuple[Statement, str]:
     """Return the statement and its signer, after checking form and signature."""
     envelope = Envelope.read(content, "the certificate")
     (signature,) = envelope.signatures
@@ -398,7 +384,7 @@ def open_envelope(content: bytes) -> tuple[dict[str, Any], str]:
         signature.keyid, b64decode(signature.sig).hex(), preauthenticate(envelope.content)
     ):
         raise SealError("the certificate's signature does not fit its content")
-    return Statement.read(envelope.content, "the certificate").to_dict(), signature.keyid
+    return Statement.read(envelope.content, "the certificate"), signature.keyid
 
 
 def preauthenticate(payload: bytes) -> bytes:

@@ -1,15 +1,21 @@
-"""Open the target once, score, certify from the evidence, sign (the audit's last step).
+"""Open the target once, score, certify from the evidence, sign; and correct, once.
 
-Per-record outputs, written only on request and only encrypted.
+One workflow for both schedules: the opening is recorded before a key is used (`record_opening`),
+releases are scored by one `Scorer`, and what follows is concluded by one function
+(`Opener._conclude`). A fixed audit scores all releases at once; one that draws after opening
+commits and scores them one by one (`sequential`).
+
+Reads the registry, the releases and, with the key, the target; writes `evidence.json`,
+`certificate.json`, `advice.json`, the report, on request `records.sealed`, and later
+`corrections/0.json`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,16 +25,20 @@ from proxyguard.audit.decide import (
     EXCLUDED,
     NOT_CERTIFIED,
     Group,
-    all_not_claimed,
-    decide,
+    corrected_registry,
+    correction_of,
     groups_of,
+    predicate_of,
     readings_of,
     secondary_readings,
+    sequential_audit,
+    subjects_of,
 )
 from proxyguard.audit.development import Workplace
 from proxyguard.audit.folder import (
     ADVICE,
     CERTIFICATE,
+    CORRECTION,
     EVIDENCE,
     GRANT,
     RECORDS,
@@ -37,19 +47,23 @@ from proxyguard.audit.folder import (
     check_folder,
     open_envelope,
     sign_statement,
-    statement,
 )
-from proxyguard.audit.grant import granted_again, granted_key, read_grant, release_set
+from proxyguard.audit.grant import granted_key, read_grant, release_set
 from proxyguard.audit.home import Home, load_key_file
 from proxyguard.audit.manifest import check_manifest
-from proxyguard.audit.outcome import advice_record, write_report
-from proxyguard.audit.register import recorded_privacy, refuse_changed_losses
-from proxyguard.audit.reserve import check_lineage, claim_status, knows_seal
+from proxyguard.audit.outcome import (
+    CorrectiveCertificate,
+    JudgedCandidate,
+    advice_record,
+    write_report,
+)
+from proxyguard.audit.register import refuse_changed_losses
+from proxyguard.audit.reserve import check_lineage, knows_seal
 from proxyguard.audit.score import Scored, Scorer
-from proxyguard.audit.stated import stated_not_checked
-from proxyguard.audit.target import Chunk, OpeningSeed, OpenTarget
+from proxyguard.audit.sequential import OneByOne, Step, recorded_scores, refuse_broken_files
+from proxyguard.audit.target import Chunk, OpeningSeed, OpenTarget, TargetRecords
 from proxyguard.audit.verify import refuse_unsound
-from proxyguard.documents.certificate import Advice, Predicate
+from proxyguard.documents.certificate import Correction, Statement
 from proxyguard.documents.document import FORMAT
 from proxyguard.documents.evidence import (
     Diagnostics,
@@ -57,42 +71,56 @@ from proxyguard.documents.evidence import (
     ExcludedEvidence,
     FixedEvidence,
     GroupEvidence,
+    Score,
+    SequentialEvidence,
 )
-from proxyguard.documents.ledger import Certified, GrantStatement, Opened, Sealed
+from proxyguard.documents.ledger import (
+    Certified,
+    Corrected,
+    DesignText,
+    Deviated,
+    GrantStatement,
+    Opened,
+    Sealed,
+)
 from proxyguard.documents.registry import Registry, SourceModel
 from proxyguard.documents.releases import ReleaseManifest
-from proxyguard.errors import SealError, StageError
+from proxyguard.errors import RegistryError, SealError, StageError
 from proxyguard.evidence.record import evidence_record
 from proxyguard.evidence.releases import evidence_of
 from proxyguard.exact.rounding import round_count_up
-from proxyguard.losses.cell import Reading
 from proxyguard.losses.measure import Predicted
+from proxyguard.modes.evidence import Decision
 from proxyguard.registry.declaration import Member
 from proxyguard.seal.crypto import Holder, Passphrase, Person, Recipient, SigningKey
 from proxyguard.seal.journal import Journal, writing
-from proxyguard.seal.ledger import Ledger, Schedule, Stage
+from proxyguard.seal.ledger import Schedule, Stage
 from proxyguard.seal.sealed_file import seal_table
 from proxyguard.seal.storage import now
 
 
 class RecordWriter:
-    """Collects positions, outcomes, predictions and thresholds as they are scored."""
+    """Collects positions, outcomes, predictions and thresholds as they are scored.
+
+    They are written on request alone, and only encrypted: they say of single records what the
+    evidence does not.
+    """
 
     def __init__(self) -> None:
-        self._parts: list[pa.Table] = []
+        self._tables: list[pa.Table] = []
 
     def attach(self, scorer: Scorer, mechanism: str) -> Scorer:
         """Return the scorer, now also telling what it predicts."""
 
         def keep(chunk: Chunk, source: Predicted | None, releases: dict[str, Predicted]) -> None:
             for name, predicted in releases.items():
-                self._parts.append(_table(chunk, source, mechanism, name, predicted))
+                self._tables.append(_table(chunk, source, mechanism, name, predicted))
 
         return replace(scorer, on_chunk=keep)
 
     def sealed(self, holder: Holder) -> bytes:
         """Return all records, encrypted for their holder."""
-        table = pa.concat_tables(self._parts) if self._parts else pa.table({"position": []})
+        table = pa.concat_tables(self._tables) if self._tables else pa.table({"position": []})
         return seal_table(table, [holder]).content
 
 
@@ -101,6 +129,7 @@ def _table(
 ) -> pa.Table:
     n = len(chunk.positions)
     missing = np.full(n, np.nan)
+    threshold = np.nan if predicted.threshold is None else predicted.threshold
     return pa.table(
         {
             "mechanism": pa.array([mechanism] * n),
@@ -109,27 +138,47 @@ def _table(
             "outcome": pa.array(missing if chunk.y is None else chunk.y),
             "source": pa.array((missing if source is None else source.values).tolist()),
             "prediction": pa.array(predicted.values.tolist()),
-            "threshold": pa.array(
-                np.full(n, np.nan if predicted.threshold is None else predicted.threshold)
-            ),
+            "threshold": pa.array(np.full(n, threshold)),
         }
     )
 
 
-SELF_ATTESTED = "self-attested: no second party granted the opening"
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _GroupScores:
+    """What scoring one group gave."""
+
+    group: Group
+    scored: Scored
+    records: tuple[GroupEvidence, ...]  # as registered, then under each secondary specification
+    excluded: GroupEvidence | None  # of draws that an amendment left out; decides nothing
+    n_records: int
 
 
 class Opener:
-    """One opening of one audit: the keys it may use and what they unlock."""
+    """One opening of one audit: the keys it may use and what they unlock.
+
+    Parameters
+    ----------
+    place, home
+        The folder with what its steps may use, and where this person's keys lie.
+    key_file, passphrase, steward_key
+        What unlocks the target; without any, the key that sealing left in ``home``.
+    write_records
+        Whether to write the scored records, encrypted, beside the certificate.
+    trusted
+        The types that stored models may have, of whoever verifies; the author has a declaration.
+    targets
+        Targets that were decrypted elsewhere, where there is no key here.
+    """
 
     def __init__(
         self,
         place: Workplace,
         home: Home,
         *,
-        key_file: Any = None,
+        key_file: Path | None = None,
         passphrase: str | None = None,
-        steward_key: Any = None,
+        steward_key: Path | None = None,
         write_records: bool = False,
         trusted: Sequence[str] | None = None,
         targets: Mapping[str, OpenTarget] | None = None,
@@ -139,35 +188,99 @@ class Opener:
         self._key_file, self._passphrase = key_file, passphrase
         self._steward_key = steward_key
         self._write_records = write_records
-        self._trusted = (
-            trusted  # whoever verifies has a list of their own, the author a declaration
-        )
-        self._targets = targets or {}  # decrypted elsewhere, where there is no key here
+        self._trusted = trusted
+        self._targets = targets or {}
         self._unwrapped: dict[str, bytes] = {}
 
-    def open(self) -> None:
-        """Open the target and certify; again, check that the same is certified."""
+    def open(self, most: int | None = None) -> bool:
+        """Open the target, score and certify; say whether the audit is decided.
+
+        Done again, a fixed audit is scored again, and must give what was certified. An audit
+        that draws after opening goes on where it stopped; ``most`` stops it after so many further
+        draws, for those who want to look in between, and nothing is certified then.
+
+        Raises
+        ------
+        StageError
+            Where releases are still to be drawn, or candidates are submitted one by one.
+        SealError
+            Where the folder does not hold, or scoring again gives other evidence.
+        """
         author = self.home.signing_key()
         with writing(self.folder.path) as journal:
-            if journal.ledger.schedule is Schedule.SEQUENTIAL:
-                raise StageError("opened: this audit draws after opening; use the sequential path")
             registry = self.folder.registry(journal)
+            if journal.ledger.schedule is Schedule.SEQUENTIAL:
+                return self._draw_and_score(journal, registry, author, most)
             if not journal.ledger.has(Stage.DRAWN):
                 raise StageError("opened: all releases must be drawn first, run proxyguard draw")
             check_folder(self.folder, journal)
             check_manifest(self.folder, registry, journal)
             grant = self.record_opening(journal, registry, author)
             evidence = self._evidence(journal, registry, grant)
-            name = evidence.digest
-            predicate = predicate_of(self.folder, journal, registry, evidence, grant)
-            content = sign_statement(
-                statement(subjects_of(journal, registry, name), predicate), author
+            self._conclude(journal, registry, author, evidence, grant)
+            return True
+
+    def _draw_and_score(
+        self, journal: Journal, registry: Registry, author: SigningKey, most: int | None
+    ) -> bool:
+        """Commit and score draw after draw, until the boundary is crossed or ``most`` are made."""
+        if registry.declaration.claim.batch is not None:
+            raise StageError("this audit takes candidates one by one; use draw --candidate")
+        check_folder(self.folder, journal)
+        if journal.ledger.has(Stage.CERTIFIED):
+            return True
+        if not journal.ledger.has(Stage.OPENED):
+            refuse_broken_files(registry)  # nothing can be amended once it is opened
+        grant = self.record_opening(journal, registry, author)
+        step = self._step(journal, registry, grant, author)
+        step.finish_waiting()
+        audit = sequential_audit(registry, journal)
+        seeds = step.rule.member.mechanism[0].seed_list
+        last = len(seeds) if most is None else audit.draws + most
+        while not audit.finished and audit.draws < last:
+            evidence = step.score(step.commit(seeds[audit.draws]))
+            audit.add(bool(evidence.release_pvalues[0] <= evidence.reading.level))
+            self.place.progress("sequential draws", audit.draws, len(seeds))
+        if audit.finished:
+            self._conclude_later(journal, registry, author, step, grant)
+        return audit.finished
+
+    def submit(self, candidate: Path) -> JudgedCandidate:
+        """Judge the next candidate of a stream on its own batch of target records."""
+        author = self.home.signing_key()
+        with writing(self.folder.path) as journal:
+            registry = self.folder.registry(journal)
+            _require_stream(registry)
+            check_folder(self.folder, journal)
+            grant = self.record_opening(journal, registry, author)
+            step = self._step(journal, registry, grant, author)
+            step.finish_waiting()
+            step.next_records()  # a candidate that no records are left for is not committed
+            draw = step.commit_file(candidate)
+            evidence = step.score(draw)
+            pvalue, level = float(evidence.release_pvalues[0]), evidence.reading.level
+            return JudgedCandidate(
+                candidate=draw.label,
+                number=step.scores,
+                decision=Decision.VALIDATED if pvalue <= level else Decision.UNRESOLVED,
+                pvalue=pvalue,
+                level=level,
             )
-            advice = partial(
-                advice_record, registry, Predicate.of(predicate, CERTIFICATE), evidence
-            )
-            self._certify(journal, author, content, evidence, name, advice)
-            write_report(self.folder, journal)
+
+    def close(self) -> None:
+        """End a stream and certify its rounds."""
+        author = self.home.signing_key()
+        with writing(self.folder.path) as journal:
+            registry = self.folder.registry(journal)
+            _require_stream(registry)
+            if journal.ledger.has(Stage.CERTIFIED):
+                return
+            if not journal.ledger.has(Stage.SCORED):
+                raise StageError("no candidate was judged yet; there is nothing to certify")
+            grant = self.record_opening(journal, registry, author)
+            step = self._step(journal, registry, grant, author)
+            step.finish_waiting()
+            self._conclude_later(journal, registry, author, step, grant)
 
     def record_opening(
         self, journal: Journal, registry: Registry, author: SigningKey
@@ -193,6 +306,8 @@ class Opener:
                 files={} if granted is None else {GRANT: granted},
                 time=now(),
             )
+            # In the lineage store first: a kill before the ledger's entry leaves a target that
+            # counts as opened for this claim, and for no other.
             self._claim_target(sealed, registry, releases)
             journal.record(opened, author)
         self._claim_target(sealed, registry, releases)
@@ -213,12 +328,7 @@ class Opener:
         path = self._key_file or self.home.target_key_path(journal.ledger.sealed.audit)
         return load_key_file(path)
 
-    def target(
-        self,
-        journal: Journal,
-        member: Member,
-        grant: GrantStatement | None,
-    ) -> OpenTarget:
+    def target(self, journal: Journal, member: Member, grant: GrantStatement | None) -> OpenTarget:
         """Use the key; only an opened audit gets here."""
         if not journal.ledger.has(Stage.OPENED):
             raise StageError("the target has not been opened")
@@ -239,20 +349,22 @@ class Opener:
         return OpenTarget(self.folder, member, sealed, self._unwrapped[member.name])
 
     def scorer(
-        self, registry: Registry, group: Group, target: OpenTarget, sources: Mapping[str, str]
+        self,
+        registry: Registry,
+        group: Group,
+        target: TargetRecords,
+        sources: Mapping[str, str] | None = None,
     ) -> Scorer:
-        """Return what scores a group's releases."""
+        """Return what scores a group's releases; ``sources`` are predictions made elsewhere."""
         resolved = registry.members[group.member.name]
-        source: SourceModel | str | None = sources.get(group.member.name)
-        if source is None:
-            source = resolved.source
+        source: SourceModel | str | None = (sources or {}).get(group.member.name)
         return Scorer(
             folder=self.folder,
             member=group.member,
             measures=group.measures,
             target=target,
             features=resolved.features,
-            source=source,
+            source=resolved.source if source is None else source,
             trusted=self._types(group.member, resolved.features),
             progress=self.place.progress,
         )
@@ -273,30 +385,39 @@ class Opener:
     def _evidence(
         self, journal: Journal, registry: Registry, grant: GrantStatement | None
     ) -> FixedEvidence:
-        """Score every group and return all evidence."""
+        """Score every group of a fixed audit and return all evidence."""
+        declaration = registry.declaration
         manifest = self.folder.document(ReleaseManifest, RELEASES)
         groups = groups_of(registry, manifest)
-        targets = {m.name: self.target(journal, m, grant) for m in registry.declaration.members}
-        seed = OpeningSeed.of(journal, {name: one.nonce for name, one in targets.items()})
+        targets = {m.name: self.target(journal, m, grant) for m in declaration.members}
+        seed = OpeningSeed.of(journal, {name: target.nonce for name, target in targets.items()})
         readings = readings_of(registry, groups, seed.value)
-        gathered = _Gathered(
-            secondary={spec.name: {} for spec in registry.declaration.secondary},
-            digits=registry.declaration.digits,
-        )
         wanted = self._write_records and not journal.ledger.has(Stage.CERTIFIED)
         writer = RecordWriter() if wanted else None
+        scores: list[_GroupScores] = []
         for group in groups:
-            reading, levels = readings[group.name]
-            others = secondary_readings(registry, group, reading)
             target = targets[group.member.name]
             scorer = self.scorer(registry, group, target, manifest.sources)
             if writer is not None:
                 scorer = writer.attach(scorer, group.name)
-            scored = scorer.score(group.name, group.draws, [reading, *others.values()])
-            gathered.add(group, scored, reading, others, levels.bounds, target.n_records)
+            reading, levels = readings[group.name]
+            read_as = [reading, *secondary_readings(registry, group, reading).values()]
+            gather = partial(evidence_of, bounds_level=levels.bounds)
+            scored = scorer.score(group.name, group.draws, read_as)
+            names = tuple(draw.label for draw in group.draws)
+            records = tuple(
+                evidence_record(gather(columns, each, releases=names))
+                for columns, each in zip(scored.columns, read_as, strict=True)
+            )
+            excluded = None
             if group.excluded:
                 extra = scorer.score(f"{group.name}, excluded", group.excluded, [reading])
-                gathered.exclude(group, extra, reading, levels.bounds)
+                names = tuple(draw.label for draw in group.excluded)
+                excluded = evidence_record(gather(extra.columns[0], reading, releases=names))
+            scores.append(
+                _GroupScores(group=group, scored=scored, records=records, excluded=excluded,
+                             n_records=target.n_records)
+            )  # fmt: skip
         if writer is not None:
             self.folder.write(RECORDS, writer.sealed(self._records_holder(journal, grant)))
         return FixedEvidence(
@@ -305,17 +426,45 @@ class Opener:
             releases=release_set(journal),
             seed=seed.text,
             nonces=seed.nonces,
-            groups=gathered.groups,
-            excluded=gathered.excluded,
-            secondary=gathered.secondary,
-            diagnostics=gathered.diagnostics,
+            groups={each.group.name: each.records[0] for each in scores},
+            excluded={
+                each.group.name: ExcludedEvidence(label=EXCLUDED, **dict(each.excluded))
+                for each in scores
+                if each.excluded is not None
+            },
+            secondary={
+                spec.name: {each.group.name: each.records[index] for each in scores}
+                for index, spec in enumerate(declaration.secondary, start=1)
+            },
+            diagnostics=_diagnostics(scores, declaration.digits),
+        )
+
+    def _step(
+        self,
+        journal: Journal,
+        registry: Registry,
+        grant: GrantStatement | None,
+        author: SigningKey | None,
+    ) -> Step:
+        """Return what commits and scores one release after the other on the opened target."""
+        rule = OneByOne.of(registry)
+        return Step(
+            place=self.place,
+            journal=journal,
+            rule=rule,
+            target=self.target(journal, rule.member, grant),
+            scorer=partial(self.scorer, registry),
+            author=author,
         )
 
     def rescore(self, journal: Journal, registry: Registry) -> Evidence:
         """Compute the evidence again from an opened target, for verifying and correcting."""
         grant = read_grant(self.folder, journal)
         self._write_records = False
-        return self._evidence(journal, registry, grant)
+        if journal.ledger.schedule is Schedule.FIXED:
+            return self._evidence(journal, registry, grant)
+        step = self._step(journal, registry, grant, None)
+        return _later_evidence(journal, step, step.rescore())
 
     def unlocked(self, journal: Journal, registry: Registry) -> dict[str, OpenTarget]:
         """Return the targets of an opened audit by member, for verifying."""
@@ -324,7 +473,7 @@ class Opener:
 
     def secrets(self) -> list[Path]:
         """Return where the keys lie that this opening may use."""
-        given = [Path(p) for p in (self._key_file, self._steward_key) if p is not None]
+        given = [path for path in (self._key_file, self._steward_key) if path is not None]
         return [self.home.root, *given]
 
     def _records_holder(self, journal: Journal, grant: GrantStatement | None) -> Holder:
@@ -333,182 +482,143 @@ class Opener:
             return self._holder(journal)
         return Recipient(steward[64:])
 
-    def _certify(
+    def _conclude_later(
         self,
         journal: Journal,
+        registry: Registry,
         author: SigningKey,
-        content: bytes,
-        evidence: FixedEvidence,
-        name: str,
-        advice: Callable[[], Advice | None],
+        step: Step,
+        grant: GrantStatement | None,
     ) -> None:
-        """Write and record the certificate, or see that the recorded one is the same."""
-        done = journal.ledger.find(Certified)
-        if done:
-            before = done[0].body.files
+        """Certify an audit that draws after opening, from the scores in the ledger."""
+        evidence = _later_evidence(journal, step, recorded_scores(journal))
+        self._conclude(journal, registry, author, evidence, grant)
+
+    def _conclude(
+        self,
+        journal: Journal,
+        registry: Registry,
+        author: SigningKey,
+        evidence: Evidence,
+        grant: GrantStatement | None,
+    ) -> None:
+        """Write and record the certificate, or see that the recorded one is the same; report."""
+        predicate = predicate_of(self.folder, journal, registry, evidence, grant)
+        name = evidence.digest
+        statement = Statement.about(subjects_of(journal, registry, name), predicate)
+        certified = journal.ledger.find(Certified)
+        if certified:
             recorded, _ = open_envelope(self.folder.read(CERTIFICATE))
-            # The statement and not its bytes: the author may have handed over to another key.
-            if before[EVIDENCE] != name or recorded != open_envelope(content)[0]:
+            # The statement and not the envelope: the author may have handed over to another key.
+            same = recorded.to_bytes() == statement.to_bytes()
+            if certified[0].body.files[EVIDENCE] != name or not same:
                 raise SealError(
                     "scoring again gave other evidence than was certified; the recorded "
                     "certificate stands, and this machine or its libraries differ from those "
                     "that made it"
                 )
-            return
-        files = {
-            EVIDENCE: self.folder.put(EVIDENCE, evidence),
-            CERTIFICATE: self.folder.write(CERTIFICATE, content),
-        }
-        found = advice()
-        if found is not None:
-            files[ADVICE] = self.folder.put(ADVICE, found)
-        if self.folder.has(RECORDS):
-            files[RECORDS] = self.folder.sha256(RECORDS)
-        journal.record(Certified(files=files, time=now()), author)
-
-
-@dataclass(slots=True, kw_only=True)
-class _Gathered:
-    """The evidence of an opening while its groups are scored, one after the other."""
-
-    digits: int | None
-    groups: dict[str, GroupEvidence] = field(default_factory=dict)
-    excluded: dict[str, ExcludedEvidence] = field(default_factory=dict)
-    secondary: dict[str, dict[str, GroupEvidence]]
-    auc: dict[str, dict[str, float | None]] = field(default_factory=dict)
-    source_auc: dict[str, float | None] = field(default_factory=dict)
-    unscored: dict[str, dict[str, int]] = field(default_factory=dict)
-
-    def add(
-        self, group: Group, scored: Scored, reading: Reading, others: Mapping[str, Reading],
-        level: float, n: int,
-    ) -> None:  # fmt: skip
-        """Add the statistics of a group, also as ``others``, secondary specifications, read it."""
-        names = tuple(draw.label for draw in group.draws)
-        record, *more = (
-            evidence_record(evidence_of(columns, read_as, releases=names, bounds_level=level))
-            for columns, read_as in zip(scored.columns, (reading, *others.values()), strict=True)
-        )
-        self.groups[group.name] = record
-        for spec, secondary in zip(others, more, strict=True):
-            self.secondary[spec][group.name] = secondary
-        self.auc[group.name], self.source_auc[group.name] = scored.auc, scored.source_auc
-        if scored.unscored:
-            self.unscored[group.name] = {
-                name: count
-                if self.digits is None
-                else int(round_count_up(np.int64(count), n, self.digits))
-                for name, count in scored.unscored.items()
+        else:
+            content = sign_statement(statement.to_bytes(), author)
+            files = {
+                EVIDENCE: self.folder.put(EVIDENCE, evidence),
+                CERTIFICATE: self.folder.write(CERTIFICATE, content),
             }
+            advice = advice_record(registry, predicate, evidence)
+            if advice is not None:
+                files[ADVICE] = self.folder.put(ADVICE, advice)
+            if isinstance(evidence, FixedEvidence) and self.folder.has(RECORDS):
+                files[RECORDS] = self.folder.sha256(RECORDS)
+            journal.record(Certified(files=files, time=now()), author)
+        write_report(self.folder, journal)
 
-    def exclude(self, group: Group, scored: Scored, reading: Reading, level: float) -> None:
-        """Add the statistics of a group's excluded draws, which decide nothing."""
-        names = tuple(draw.label for draw in group.excluded)
-        evidence = evidence_of(scored.columns[0], reading, releases=names, bounds_level=level)
-        record = evidence_record(evidence)
-        self.excluded[group.name] = ExcludedEvidence(label=EXCLUDED, **dict(record))
+    def correct(self, reason: str, design: DesignText) -> CorrectiveCertificate:
+        """Score again under a changed sampling design and record the result as the correction.
 
-    @property
-    def diagnostics(self) -> Diagnostics:
-        """What decides nothing. An AUC has no side that weakens a claim, and is not rounded."""
-        shown = self.digits is None
-        return Diagnostics(
-            label=NOT_CERTIFIED,
-            unscored=self.unscored,
-            auc=self.auc if shown else None,
-            source_auc=self.source_auc if shown else None,
-        )
+        Whoever has opened the target knows what each test and each design would say. So there is
+        one correction, for a design that turned out to be another one; everything else about it
+        follows from the registration, and it has no confidence level of its own. Where there is
+        one already, the wish for another is recorded as a deviation, nothing is scored, and what
+        is returned has no verdict; the same design gives the recorded one.
+
+        Raises
+        ------
+        StageError
+            Where nothing is certified yet, or the audit draws after opening.
+        RegistryError
+            Where there is no reason, or the design is the registered one.
+        """
+        if not reason.strip():
+            raise RegistryError("a correction says why; give a reason")
+        with writing(self.folder.path) as journal:
+            if not journal.ledger.has(Stage.CERTIFIED):
+                raise StageError("corrected: there is no certificate to correct")
+            registry = self.folder.registry(journal)
+            corrected = corrected_registry(registry, design, journal)
+            before = journal.ledger.find(Corrected)
+            if before and before[0].body.design == design:
+                return CorrectiveCertificate(document=self.folder.document(Correction, CORRECTION))
+            if before:
+                again = f"a second correction was asked for and decides nothing: {reason}"
+                deviated = Deviated(reason=again, design=design, time=now())
+                journal.record(deviated, self.home.signing_key())
+                return CorrectiveCertificate(document=None, deviation=again, design=design)
+            evidence = self.rescore(journal, corrected)
+            assert isinstance(evidence, FixedEvidence)  # other audits have no correction
+            correction = correction_of(self.folder, registry, corrected, design, reason, evidence)
+            entry = Corrected(
+                reason=reason,
+                design=design,
+                decisions=correction.decisions,
+                correction=correction.digest,
+                files={CORRECTION: self.folder.put(CORRECTION, correction)},
+                time=now(),
+            )
+            journal.record(entry, self.home.signing_key())
+        return CorrectiveCertificate(document=correction)
 
 
-def subjects_of(journal: Journal, registry: Registry, evidence: str) -> dict[str, str]:
-    """Return the digests that the certificate is about."""
-    sealed = journal.ledger.sealed
-    targets = {f"target:{name}": m.commitment for name, m in sealed.members.items()}
-    return {
-        "registry": registry.digest,
-        "releases": release_set(journal),
-        "evidence": evidence,
-        **targets,
+def deviate(folder: AuditFolder, home: Home, reason: str) -> None:
+    """Record, after the opening, that something was not done as registered."""
+    if not reason.strip():
+        raise RegistryError("a deviation says what happened; give a reason")
+    with writing(folder.path) as journal:
+        journal.record(Deviated(reason=reason, time=now()), home.signing_key())
+
+
+def _diagnostics(scores: Sequence[_GroupScores], digits: int | None) -> Diagnostics:
+    """Return what decides nothing. An AUC has no side that weakens a claim, and is not rounded."""
+    unscored = {
+        each.group.name: {
+            name: count
+            if digits is None
+            else int(round_count_up(np.int64(count), each.n_records, digits))
+            for name, count in each.scored.unscored.items()
+        }
+        for each in scores
+        if each.scored.unscored
     }
-
-
-def predicate_of(
-    folder: AuditFolder,
-    journal: Journal,
-    registry: Registry,
-    evidence: FixedEvidence,
-    grant: GrantStatement | None,
-) -> dict[str, Any]:
-    """Return what the certificate says, from the record alone."""
-    manifest = folder.document(ReleaseManifest, RELEASES)
-    declaration = registry.declaration
-    decided = decide(registry, manifest, evidence, basis_of(registry, grant))
-    return {
-        **frame_of(journal, registry, grant),
-        "not_claimed": all_not_claimed(groups_of(registry, manifest)),
-        "diagnostics": evidence.diagnostics.to_dict(),
-        "excluded": {name: list(excluded.releases) for name, excluded in evidence.excluded.items()},
-        **decided,
-        "level": declaration.claim.level,
-    }
-
-
-def frame_of(journal: Journal, registry: Registry, grant: GrantStatement | None) -> dict[str, Any]:
-    """Return what every certificate says of its audit, whatever was decided."""
-    declaration = registry.declaration
-    (opened,) = journal.ledger.find(Opened)
-    private = recorded_privacy(registry)
-    return {
-        **({"privacy": private} if private else {}),
-        "name": declaration.name,
-        "purpose": declaration.purpose,
-        "estimand": {m.name: m.target.estimand for m in declaration.members},
-        "claim_status": claim_status(declaration, until_certified(journal), granted_again(grant)),
-        "attestation": attestation(grant),
-        "ledger": opened.digest,
-        "software": registry.software,
-        "stated_not_checked": [one.to_dict() for one in stated_not_checked(registry)],
-        **({} if declaration.digits is None else {"disclosure": disclosed(declaration.digits)}),
-    }
-
-
-def disclosed(digits: int) -> dict[str, Any]:
-    """Return what a certificate says of rounded statistics."""
-    return {
-        "digits": digits,
-        "words": f"every statistic of the target is rounded to {digits} digits, to the side that "
-        "weakens the claim, and all decisions are taken on the rounded values; rounding is no "
-        "privacy guarantee",
-    }
-
-
-def until_certified(journal: Journal) -> Any:
-    """Return the ledger as the certificate saw it: later entries add and do not change it."""
-    kept = []
-    for entry in journal.ledger.entries:
-        if entry.stage is Stage.CERTIFIED:
-            break
-        kept.append(entry)
-    return Ledger(kept)
-
-
-def attestation(grant: GrantStatement | None) -> dict[str, Any]:
-    """Return who stands behind the opening."""
-    if grant is None:
-        return {"kind": "self-attested", "words": SELF_ATTESTED}
-    return {
-        "kind": "granted",
-        "words": f"opening granted by steward {grant.steward[:16]}... for this registry and "
-        "these releases" + (f"; {granted_again(grant)}" if granted_again(grant) else ""),
-        "steward": grant.steward,
-        "grant": grant.head,
-    }
-
-
-def basis_of(registry: Registry, grant: GrantStatement | None) -> str:
-    """Return the certificate's basis in one sentence."""
-    who = SELF_ATTESTED if grant is None else attestation(grant)["words"]
-    return (
-        f"registered (digest {registry.digest[:16]}...) and all releases frozen before the sealed "
-        f"target was opened; {who}"
+    auc = {each.group.name: each.scored.auc for each in scores}
+    source_auc = {each.group.name: each.scored.source_auc for each in scores}
+    return Diagnostics(
+        label=NOT_CERTIFIED,
+        unscored=unscored,
+        auc=auc if digits is None else None,
+        source_auc=source_auc if digits is None else None,
     )
+
+
+def _later_evidence(journal: Journal, step: Step, scores: tuple[Score, ...]) -> SequentialEvidence:
+    return SequentialEvidence(
+        format=FORMAT,
+        registry=step.rule.registry.digest,
+        releases=release_set(journal),
+        seed=step.seed.text,
+        nonces=step.seed.nonces,
+        groups=step.rule.together(step.seed.value, scores),
+        scores=scores,
+    )
+
+
+def _require_stream(registry: Registry) -> None:
+    if registry.declaration.claim.batch is None:
+        raise RegistryError('candidates are submitted to an audit with claim.mode = "stream"')

@@ -38,7 +38,6 @@ from proxyguard.documents.certificate import (
     Correction,
     Predicate,
     ReportAdvice,
-    Statement,
     VerdictRecord,
 )
 from proxyguard.documents.document import FORMAT
@@ -277,8 +276,7 @@ class SealedCertificate:
         if not journal.ledger.has(Stage.CERTIFIED):
             raise StageError("there is no certificate yet; run proxyguard open")
         folder.check_files({CERTIFICATE: recorded_files(journal.ledger.entries)[CERTIFICATE]})
-        value, signer = open_envelope(folder.read(CERTIFICATE))
-        statement = Statement.of(value, CERTIFICATE)
+        statement, signer = open_envelope(folder.read(CERTIFICATE))
         return cls(
             predicate=statement.predicate,
             signer=signer,
@@ -384,8 +382,7 @@ def sources_of(folder: AuditFolder, journal: Journal) -> Sources:
     if not journal.ledger.has(Stage.CERTIFIED):
         raise StageError("there is no certificate yet; run proxyguard open")
     check_folder(folder, journal)
-    value, signer = open_envelope(folder.read(CERTIFICATE))
-    statement = Statement.of(value, CERTIFICATE)
+    statement, signer = open_envelope(folder.read(CERTIFICATE))
     evidence = folder.document(Evidence, EVIDENCE)
     registry = folder.registry(journal)
     advised = ADVICE in recorded_files(journal.ledger.entries)

@@ -1,14 +1,12 @@
 """Score every frozen release on the opened target, in one pass over its records.
 
-Losses exist for one chunk of records at a time and are never written down; what stays are
-the statistics that the registered tests may look at.
+Losses exist for one chunk of records at a time and are never written down; what stays are the
+statistics that the registered tests may look at. A share is scored by counting: its loss is 0 or
+1 less the release's answer, so its mean and its variance follow from one count, and thousands of
+cells are counted table by table without forming the loss of a single record.
 
-Do two plain values say the same, but for what another machine's arithmetic may do?
-
-Score shares by counting: how many target records lie in each cell, and what releases say.
-
-A share's loss is 0 or 1 less the release's answer, so its mean and its variance follow from one
-count. Thousands of cells are counted table by table, and no loss of a single record is formed.
+Reads stored releases, models and the opened target; writes nothing. `check_answers` and `agree`
+compare what is on record with what follows, for `verify`.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isclose
-from typing import Any
+from typing import TYPE_CHECKING, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +23,7 @@ from threadpoolctl import threadpool_limits
 from proxyguard.audit.development import load_fitted
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.manifest import Diagnostics, StoredPredictions, stored_predictions
-from proxyguard.audit.target import Chunk, OpenTarget
+from proxyguard.audit.target import Chunk, TargetRecords
 from proxyguard.documents.evidence import ColumnRecord, GroupEvidence
 from proxyguard.documents.registry import SourceModel
 from proxyguard.documents.releases import AnyDraw, DrawnRelease, GivenRelease
@@ -42,17 +40,607 @@ from proxyguard.registry.design import Clustered, Design, Sampling, Stratified
 from proxyguard.registry.requirement import Form
 from proxyguard.registry.target import Outcome
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = NDArray[np.float64]
+# Relative difference that another machine's arithmetic may make in a derived number.
 CLOSE = 1e-9
-"""Relative difference that another machine's arithmetic may make in a derived number."""
+# Bytes of stored models that are held in memory at once.
+HELD = 1 << 28
+# Losses computed at once: 32 MB of doubles.
+CELLS = 1 << 22
 
 
-def agree(first: Any, second: Any, where: str) -> None:
-    """Raise where two plain values differ by more than arithmetic explains."""
-    for place in _differences(first, second, where):
-        raise SealError(f"{place} does not follow from the record")
+def countable(measures: Sequence[Measure], readings: Sequence[Reading]) -> list[int]:
+    """Return which measures every reading can read from counts alone."""
+    return [
+        j
+        for j, measure in enumerate(measures)
+        if measure.requirement.indicator and all(_from_counts(reading, j) for reading in readings)
+    ]
 
 
-def _differences(first: Any, second: Any, where: str) -> Iterator[str]:
+def _from_counts(reading: Reading, j: int) -> bool:
+    return not (
+        reading.tests[j].needs_records
+        or reading.block_size is not None
+        or reading.design.sampling is Sampling.WEIGHTED
+        or isinstance(reading.design, Clustered)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Asked:
+    """The shares that are asked of one subgroup, of the target and of every release alike."""
+
+    cell: tuple[tuple[str, str], ...]  # what the group's records have; nothing: all records
+    workload: Workload
+    measures: dict[int, int]  # the indices of the measures, and of their shares in the workload
+
+    def answers(self, coded: CodedRecords | None) -> Array:
+        """Return a release's own shares; NaN where it has no record of the group.
+
+        A failed draw, which is no table, has no record of any.
+        """
+        nothing = np.full(len(self.workload), np.nan)
+        if coded is None:
+            return nothing
+        inside = coded.inside(self.cell)
+        size = int(inside.sum())
+        return np.asarray(self.workload.counts(coded, inside) / size) if size else nothing
+
+
+def _asked(measures: Sequence[Measure], chosen: Sequence[int]) -> list[_Asked]:
+    """Return the shares of some measures, group by group, each share once for its two sides."""
+    groups: dict[tuple[tuple[str, str], ...], dict[int, BoundedQuery]] = {}
+    for j in chosen:
+        query = measures[j].query
+        assert query is not None  # an indicator is of a query
+        groups.setdefault(measures[j].group, {})[j] = query
+    asked = []
+    for cell, queries in groups.items():
+        shares = {query.name: query for query in queries.values()}
+        index = {name: k for k, name in enumerate(shares)}
+        asked.append(
+            _Asked(
+                cell=cell,
+                workload=Workload(list(shares.values())),
+                measures={j: index[query.name] for j, query in queries.items()},
+            )
+        )
+    return asked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ShareScorer:
+    """Everything that counting the shares of one mechanism's releases needs."""
+
+    folder: AuditFolder
+    target: TargetRecords
+    measures: Sequence[Measure]
+    design: Design
+    progress: Callable[[str, int, int], None]
+
+    def columns(self, mechanism: str, draws: Sequence[AnyDraw]) -> list[Column]:
+        """Return the statistics of every measure over all draws."""
+        asked = _asked(self.measures, range(len(self.measures)))
+        answers = [np.empty((len(draws), len(group.workload))) for group in asked]
+        for r, draw in enumerate(draws):
+            coded = _coded(self.folder, draw)
+            for shares, group in zip(answers, asked, strict=True):
+                shares[r] = group.answers(coded)
+            self.progress(f"scoring {mechanism}", r + 1, len(draws))
+        columns: dict[int, Column] = {}
+        for group, (n, counts), shares in zip(asked, self._counted(asked), answers, strict=True):
+            for j, k in group.measures.items():
+                above = self.measures[j].sign > 0.0
+                columns[j] = _column(n, int(counts[k]), shares[:, k], above)
+        return [columns[j] for j in range(len(self.measures))]
+
+    def _counted(self, asked: Sequence[_Asked]) -> list[tuple[int, NDArray[np.int64]]]:
+        """Return, by subgroup, how many target records there are and how many in each cell."""
+        sizes = [0] * len(asked)
+        counts = [np.zeros(len(group.workload), dtype=np.int64) for group in asked]
+        strata: dict[str, int] = {}
+        ids: list[NDArray[np.int64]] = []
+        for chunk in self.target.chunks():
+            coded = CodedRecords(chunk.frame)
+            for k, group in enumerate(asked):
+                inside = coded.inside(group.cell)
+                counts[k] += group.workload.counts(coded, inside)
+                sizes[k] += int(inside.sum())
+            labels = chunk.records.column("strata")
+            for label, size in {} if labels is None else stratum_counts(labels).items():
+                strata[label] = strata.get(label, 0) + size
+            ids.append(chunk.positions)
+        self._check(np.concatenate(ids), strata)
+        return list(zip(sizes, counts, strict=True))
+
+    def _check(self, ids: NDArray[np.int64], strata: Mapping[str, int]) -> None:
+        """See that the records are those that were sealed, as the design has them."""
+        _check_seen(ids.size, self.target)
+        check_size(ids.size, self.design)
+        check_ids(ids, self.design)
+        if isinstance(self.design, Stratified):
+            check_strata(strata, self.design)
+
+
+def _check_seen(seen: int, target: TargetRecords) -> None:
+    if seen != target.n_records:
+        raise LossMismatch(f"the target has {seen} records, sealed were {target.n_records}")
+
+
+def _coded(folder: AuditFolder, draw: AnyDraw) -> CodedRecords | None:
+    """Return the records of a stored release; nothing of a draw that gave none."""
+    if not isinstance(draw, DrawnRelease):
+        return None
+    return CodedRecords(folder.stored_table(draw.release, draw.label))
+
+
+def _side(shares: Array, above: NDArray[np.bool_] | bool) -> Array:
+    """Return what releases answer on a side; 0 where there is no answer, as of a failed draw."""
+    answer = np.where(above, shares, 1.0 - shares)
+    return np.where(np.isnan(shares), 0.0, answer)
+
+
+def _column(n: int, inside: int, shares: Array, above: bool) -> Column:
+    """Return the statistics of one side of one share, on the unit scale of ``[-1, 1]``.
+
+    The side "target below release" asks for the records outside the cell. A draw without
+    an answer has every loss at its upper bound: all records count, and its answer is 0.
+    """
+    count = np.where(np.isnan(shares), n, inside if above else n - inside)
+    return share_column(n, count.astype(np.int64), _side(shares, above))
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Release:
+    """One frozen release: what it needs to be scored, loaded when its turn comes."""
+
+    name: str
+    draw: AnyDraw
+    fitted: Fitted | None = None
+    answers: dict[str, float | None] = field(default_factory=dict)  # by query, over its group
+    table: StoredPredictions | None = None  # made elsewhere
+    lacks: tuple[str, ...] = ()  # features that its procedure never saw
+
+    @property
+    def failed(self) -> bool:
+        """Whether the draw failed or is of no record, so that every loss is its upper bound."""
+        return self.draw.failed
+
+    @property
+    def held(self) -> str | None:
+        """The stored object that is in memory while the release is scored."""
+        if not isinstance(self.draw, DrawnRelease):
+            return None
+        return self.draw.model or (self.draw.release if self.draw.predictions else None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Scored:
+    """The statistics of one mechanism under each reading, and diagnostics a release."""
+
+    columns: tuple[tuple[Column, ...], ...]  # one tuple a reading
+    auc: dict[str, float | None]
+    source_auc: float | None = None
+    unscored: dict[str, int]  # records without a usable prediction: their losses are the worst
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Tally:
+    """What is noted beside the losses while records go by; it decides nothing."""
+
+    auc: dict[str, Diagnostics]  # by release
+    source: Diagnostics
+    unscored: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, releases: Sequence[Release]) -> _Tally:
+        """Return one of releases of which no record was seen yet."""
+        return cls(
+            auc={release.name: Diagnostics.empty() for release in releases},
+            source=Diagnostics.empty(),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Scorer:
+    """Everything that scoring one member's mechanisms has in common."""
+
+    folder: AuditFolder
+    member: Member
+    measures: Sequence[Measure]
+    target: TargetRecords
+    features: Sequence[str]
+    source: SourceModel | str | None  # fitted here, or predictions in the store
+    trusted: Sequence[str]
+    progress: Callable[[str, int, int], None] = lambda what, done, total: None
+    on_chunk: Callable[[Chunk, Predicted | None, dict[str, Predicted]], None] | None = None
+
+    def score(
+        self, mechanism: str, draws: Sequence[AnyDraw], readings: Sequence[Reading]
+    ) -> Scored:
+        """Return the statistics of every draw under every reading; shares by counting alone.
+
+        Parameters
+        ----------
+        mechanism
+            What progress is told of.
+        draws
+            The releases; of a failed one every loss is its upper bound.
+        readings
+            The registered reading, and others of the same losses under other limits.
+
+        Raises
+        ------
+        LossMismatch
+            Where the target has other records than were sealed, or than its design has.
+        SealError
+            Where a stored release or model is not what its record says.
+        """
+        shares = countable(self.measures, readings)
+        if not shares:
+            return self._by_record(mechanism, draws, readings)
+        counting = ShareScorer(
+            folder=self.folder,
+            target=self.target,
+            measures=[self.measures[j] for j in shares],
+            design=readings[0].design,
+            progress=self.progress,
+        )
+        counted = dict(zip(shares, counting.columns(mechanism, draws), strict=True))
+        rest = [j for j in range(len(self.measures)) if j not in counted]
+        scored = Scored(
+            columns=((),) * len(readings),
+            auc=dict.fromkeys(draw.label for draw in draws),
+            unscored={},
+        )
+        if rest:
+            others = replace(self, measures=[self.measures[j] for j in rest])
+            scored = others._by_record(mechanism, draws, [_only(r, rest) for r in readings])
+        merged = [counted | dict(zip(rest, columns, strict=True)) for columns in scored.columns]
+        every = range(len(self.measures))
+        return replace(scored, columns=tuple(tuple(by[j] for j in every) for by in merged))
+
+    def _by_record(
+        self, mechanism: str, draws: Sequence[AnyDraw], readings: Sequence[Reading]
+    ) -> Scored:
+        """Return the statistics of losses, which are formed record by record."""
+        lacks = {r.name: r.lacks for r in self.member.release}
+        releases = [
+            Release(name=draw.label, draw=draw, lacks=lacks.get(draw.label, ())) for draw in draws
+        ]
+        source = self._source()
+        by_reading: list[list[tuple[Column, ...]]] = [[] for _ in readings]
+        auc: dict[str, float | None] = {}
+        unscored: dict[str, int] = {}
+        source_auc, done = None, 0
+        with threadpool_limits(1):
+            for group in self._groups(releases, dense=_needs_whole(readings)):
+                for release in group:
+                    self._load(release)
+                tally = _Tally.of(group)
+                columns = self._pass(group, source, readings, tally)
+                for passes, column in zip(by_reading, columns, strict=True):
+                    passes.append(column)
+                auc |= {name: seen.auc() for name, seen in tally.auc.items()}
+                unscored |= tally.unscored
+                source_auc = tally.source.auc()
+                done += len(group)
+                self.progress(f"scoring {mechanism}", done, len(releases))
+                for release in group:
+                    release.fitted = release.table = None
+        joined = tuple(
+            tuple(join_columns(list(columns)) for columns in zip(*passes, strict=True))
+            for passes in by_reading
+        )
+        return Scored(columns=joined, auc=auc, source_auc=source_auc, unscored=unscored)
+
+    def _groups(self, releases: Sequence[Release], *, dense: bool) -> Iterator[list[Release]]:
+        """Yield releases whose models and losses fit into memory together."""
+        rows = self.target.n_records if dense else 256
+        most = max(1, CELLS // max(1, len(self.measures) * rows))
+        group: list[Release] = []
+        held = 0
+        for release in releases:
+            # Counted four times: what is built from a file is larger than the file.
+            held_as = release.held
+            size = 0 if held_as is None else 4 * self.folder.store.path(held_as).stat().st_size
+            if group and (held + size > HELD or len(group) >= most):
+                yield group
+                group, held = [], 0
+            group.append(release)
+            held += size
+        yield group
+
+    def _load(self, release: Release) -> None:
+        draw = release.draw
+        if not isinstance(draw, DrawnRelease) or draw.failed:
+            return
+        if draw.model is not None:
+            release.fitted = load_fitted(self.folder, draw.model, draw, self.trusted)
+        queries = {m.query.name: m for m in reversed(self.measures) if m.query is not None}
+        if draw.model is None or queries:
+            frame = self.folder.stored_table(draw.release, release.name)
+            coded = CodedRecords(frame)
+            release.answers = {name: measure.answer(coded) for name, measure in queries.items()}
+            if draw.predictions:
+                release.table = stored_predictions(frame, release.name)
+
+    def _source(self) -> Fitted | StoredPredictions | None:
+        if self.source is None:
+            return None
+        if isinstance(self.source, str):
+            frame = self.folder.stored_table(self.source, "the source's predictions")
+            return stored_predictions(frame, "source")
+        return load_fitted(self.folder, self.source.model, self.source, self.trusted)
+
+    def _pass(
+        self,
+        group: Sequence[Release],
+        source: Fitted | StoredPredictions | None,
+        readings: Sequence[Reading],
+        tally: _Tally,
+    ) -> list[tuple[Column, ...]]:
+        """Read the target once for a group of releases."""
+        names = [r.name for r in group]
+        dense = _needs_whole(readings)
+        declared: LossArray | LossStream = LossStream(
+            chunks=(), n_releases=len(group), n_records=self.target.n_records,
+            n_requirements=len(self.measures), random_order=True, releases=names,
+        )  # fmt: skip
+        readers: list[LossReader] = []
+        seen = 0
+        for chunk in self._chunks(dense, len(group)):
+            losses = LossArray(self._losses(chunk, group, source, tally), chunk.records, names)
+            if not readers:
+                readers = [LossReader(losses if dense else declared, r) for r in readings]
+            for reader in readers:
+                reader.add(losses)
+            seen += len(chunk.positions)
+        _check_seen(seen, self.target)
+        return [reader.finish().columns for reader in readers]
+
+    def _chunks(self, dense: bool, n_releases: int) -> Iterator[Chunk]:
+        if dense:
+            yield self.target.whole()
+            return
+        rows = max(1, CELLS // max(1, n_releases * len(self.measures)))
+        for chunk in self.target.chunks():
+            for start in range(0, len(chunk.positions), rows):
+                yield chunk.rows(start, start + rows)
+
+    def _losses(
+        self,
+        chunk: Chunk,
+        group: Sequence[Release],
+        source: Fitted | StoredPredictions | None,
+        tally: _Tally,
+    ) -> Array:
+        """Return the losses of a group on some records, (R, m, J)."""
+        losses = np.empty((len(group), len(chunk.positions), len(self.measures)))
+        shared = None
+        if self._outcome is not None and any(m.loss is not None for m in self.measures):
+            shared = Features(features(chunk.frame, self.features))
+        paired = self._predicted(source, shared, chunk, tally.source)
+        coded = CodedRecords(chunk.frame)
+        asked = {m.query.name: m.query.values(coded) for m in self.measures if m.query is not None}
+        predictions = {}
+        for r, release in enumerate(group):
+            if chunk.given is not None:
+                assert isinstance(release.draw, GivenRelease)  # checked with the manifest
+                losses[r] = chunk.given[release.draw.column]
+                continue
+            if release.failed:
+                losses[r] = [m.requirement.high for m in self.measures]
+                continue
+            known = shared
+            if known is not None and release.lacks:
+                names = [name for name in self.features if name not in release.lacks]
+                known = Features(features(chunk.frame, names))
+            predictor = release.fitted or release.table
+            predicted = self._predicted(predictor, known, chunk, tally.auc[release.name])
+            if predicted is not None:
+                predictions[release.name] = predicted
+            missing = 0
+            for j, measure in enumerate(self.measures):
+                if measure.query is not None:
+                    name = measure.query.name
+                    losses[r, :, j] = measure.of_query_values(asked[name], release.answers[name])
+                else:
+                    assert predicted is not None  # a loss has predictions
+                    assert chunk.y is not None
+                    filled = _fill(losses[r, :, j], measure, chunk.y, predicted, paired)
+                    missing = max(missing, filled)
+            if missing:
+                tally.unscored[release.name] = tally.unscored.get(release.name, 0) + missing
+        if self.on_chunk is not None:
+            self.on_chunk(chunk, paired, predictions)
+        return losses
+
+    @property
+    def _outcome(self) -> Outcome | None:
+        return self.member.target.predicted
+
+    def _predicted(
+        self,
+        predictor: Fitted | StoredPredictions | None,
+        x: Features | None,
+        chunk: Chunk,
+        seen: Diagnostics,
+    ) -> Predicted | None:
+        """Return predictions, NaN for records that the procedure cannot predict; note them."""
+        outcome = self._outcome
+        if predictor is None or outcome is None:
+            return None
+        if isinstance(predictor, StoredPredictions):
+            predicted = Predicted(values=predictor.at(chunk.positions))
+        elif x is None:
+            return None  # queries alone are asked, and no loss
+        else:
+            predicted = Predicted(
+                values=_predictions(predictor, x, outcome), threshold=predictor.threshold
+            )
+        if outcome.kind == "binary":
+            assert chunk.y is not None  # a binary outcome was read
+            seen.add(chunk.y, predicted.values)
+        return predicted
+
+
+def _only(reading: Reading, chosen: Sequence[int]) -> Reading:
+    """Return a reading of some of the requirements."""
+    return replace(
+        reading,
+        requirements=tuple(reading.requirements[j] for j in chosen),
+        tests=tuple(reading.tests[j] for j in chosen),
+    )
+
+
+def _predictions(fitted: Fitted, x: Features, outcome: Outcome) -> Array:
+    """Return predictions; where some cannot be made, NaN for those records alone."""
+    try:
+        return predict(fitted, x, outcome)
+    except (ValueError, TypeError, ArithmeticError):
+        # After the opening nothing may stop the audit: one record at a time, so that a
+        # record's loss depends on nothing but that record.
+        classes = (len(outcome.classes or ()),) if outcome.kind == "multiclass" else ()
+        values = np.full((len(x), *classes), np.nan)
+    for i in range(len(x)):
+        try:
+            values[i] = predict(fitted, _row(x.table, i), outcome)[0]
+        except (ValueError, TypeError, ArithmeticError):
+            continue  # stays NaN, which counts as the worst loss
+    return values
+
+
+def _row(table: pd.DataFrame | Array, i: int) -> pd.DataFrame | Array:
+    return table[i : i + 1] if isinstance(table, np.ndarray) else table.iloc[i : i + 1]
+
+
+def _fill(
+    out: Array, measure: Measure, y: Array, release: Predicted, source: Predicted | None
+) -> int:
+    """Put the losses of all records in place; return how many had no usable prediction.
+
+    Without a prediction the loss is its upper bound, a function of the record like any
+    other, and on the safe side.
+    """
+    usable = _finite(release.values)
+    if source is not None and measure.requirement.form is Form.RELATIVE:
+        usable &= _finite(source.values)
+    if usable.all():
+        out[:] = measure.of_predictions(y, release, source)
+        return 0
+    out[:] = measure.requirement.high
+    if usable.any():
+        kept = replace(release, values=release.values[usable])
+        paired = None if source is None else replace(source, values=source.values[usable])
+        out[usable] = measure.of_predictions(y[usable], kept, paired)
+    return int((~usable).sum())
+
+
+def _finite(values: Array) -> NDArray[np.bool_]:
+    finite = np.isfinite(values)
+    return np.asarray(finite if finite.ndim == 1 else finite.all(axis=1))
+
+
+def _needs_whole(readings: Sequence[Reading]) -> bool:
+    """Return whether a test needs to know all records that count before it reads one."""
+    return any(
+        isinstance(reading.design, Clustered)
+        or any(
+            test.order_dependent and requirement.group is not None
+            for requirement, test in zip(reading.requirements, reading.tests, strict=True)
+        )
+        for reading in readings
+    )
+
+
+def check_answers(
+    folder: AuditFolder,
+    measures: Sequence[Measure],
+    draws: Sequence[AnyDraw],
+    evidence: GroupEvidence,
+) -> None:
+    """Raise unless the answers on record are those of the stored releases; needs no target.
+
+    A draw that failed, and a release that cannot answer a query, have the worst loss on every
+    record. An author who wrote better statistics for them would turn a failure into a success.
+
+    Raises
+    ------
+    SealError
+        Where an answer is another one, or a failure has better statistics than the worst.
+    """
+    columns = evidence.columns
+    queries = [j for j, measure in enumerate(measures) if measure.query is not None]
+    asked = _asked(measures, [j for j in queries if columns[j].answer is not None])
+    for r, draw in enumerate(draws):
+        coded = _coded(folder, draw) if queries and not draw.failed else None
+        for group in asked:
+            sides = list(group.measures)
+            above = np.array([measures[j].sign > 0.0 for j in sides])
+            expected = _side(group.answers(coded)[list(group.measures.values())], above)
+            stated = np.array([(columns[j].answer or ())[r] for j in sides], dtype=np.float64)
+            wrong = np.flatnonzero(~(np.abs(stated - expected) <= CLOSE))
+            if wrong.size:
+                name = measures[sides[wrong[0]]].requirement.name
+                raise SealError(
+                    f"{name}: release {evidence.releases[r]} answers {expected[wrong[0]]:.6g}, "
+                    f"and {stated[wrong[0]]:.6g} is on record"
+                )
+        for j in range(len(measures)) if draw.failed else _silent(coded, measures, queries):
+            if not _is_worst(columns[j], float(evidence.derived.pvalues[r][j]), r):
+                raise SealError(
+                    f"{measures[j].requirement.name}: release {evidence.releases[r]} failed or "
+                    "has nothing to answer with, which counts as the worst loss on every record; "
+                    "better statistics are on record"
+                )
+
+
+def _silent(
+    coded: CodedRecords | None, measures: Sequence[Measure], queries: Sequence[int]
+) -> list[int]:
+    """Return the queries to which a release has no answer; one look for each group and column."""
+    known: dict[tuple[object, str | None], bool] = {}
+    silent = []
+    for j in queries:
+        query, group = measures[j].query, measures[j].group
+        assert query is not None  # selected by the caller
+        assert coded is not None  # a drawn release that is asked
+        key = (group, query.column)
+        if key not in known:
+            known[key] = measures[j].answer(coded) is None
+        if known[key]:
+            silent.append(j)
+    return silent
+
+
+def _is_worst(column: ColumnRecord, pvalue: float, r: int) -> bool:
+    """Return whether a release's statistics are those of losses at their upper bound."""
+    if column.n == 0:
+        return True  # no record of the target counts, and nothing is shown
+    means = [column.mean[r], *(() if column.block_means is None else column.block_means[r])]
+    if column.size_share is not None:
+        means = []  # clusters by their size: the mean is of the excess, which the p-value shows
+    capitals = (column.log_peak, column.log_final, column.log_evalue)
+    logs = [capital[0][r] for capital in capitals if capital is not None]
+    return (
+        pvalue >= 1.0 - CLOSE
+        and all(float(mean) >= 1.0 - CLOSE for mean in means)
+        and all(float(log) <= CLOSE for log in logs)
+    )
+
+
+def agree(first: object, second: object, where: str) -> None:
+    """Raise where two plain values differ by more than another machine's arithmetic explains."""
+    for path in _differences(first, second, where):
+        raise SealError(f"{path} does not follow from the record")
+
+
+def _differences(first: object, second: object, where: str) -> Iterator[str]:
     if isinstance(first, Mapping) and isinstance(second, Mapping):
         if set(first) != set(second):
             yield where
@@ -72,583 +660,5 @@ def _differences(first: Any, second: Any, where: str) -> Iterator[str]:
         yield where
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-Array = NDArray[np.float64]
-Whole = NDArray[np.int64]
-
-
-def countable(measures: Sequence[Measure], readings: Sequence[Reading]) -> list[int]:
-    """Return which measures every reading can read from counts alone."""
-    return [
-        j
-        for j, measure in enumerate(measures)
-        if measure.requirement.indicator and all(_from_counts(one, j) for one in readings)
-    ]
-
-
-def _from_counts(reading: Reading, j: int) -> bool:
-    return not (
-        reading.tests[j].needs_records
-        or reading.block_size is not None
-        or reading.design.sampling is Sampling.WEIGHTED
-        or isinstance(reading.design, Clustered)
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Asked:
-    """The shares that are asked of one subgroup, of the target and of every release alike."""
-
-    cell: tuple[tuple[str, str], ...]  # what the group's records have; nothing: all records
-    workload: Workload
-    measures: dict[int, int]  # the places of the measures, and of their shares in the workload
-
-
-def _asked(measures: Sequence[Measure], chosen: Sequence[int] | None = None) -> list[_Asked]:
-    """Return the shares of some measures, group by group, each share once for its two sides."""
-    groups: dict[tuple[tuple[str, str], ...], tuple[dict[str, BoundedQuery], dict[int, str]]] = {}
-    for j in range(len(measures)) if chosen is None else chosen:
-        query = measures[j].query
-        assert query is not None  # an indicator is of a query
-        queries, names = groups.setdefault(measures[j].group, ({}, {}))
-        queries[query.name] = query
-        names[j] = query.name
-    found = []
-    for cell, (queries, names) in groups.items():
-        place = {name: k for k, name in enumerate(queries)}
-        own = {j: place[name] for j, name in names.items()}
-        found.append(_Asked(cell=cell, workload=Workload(list(queries.values())), measures=own))
-    return found
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class ShareScorer:
-    """Everything that counting the shares of one mechanism's releases needs."""
-
-    folder: AuditFolder
-    target: OpenTarget
-    measures: Sequence[Measure]
-    design: Design
-    progress: Callable[[str, int, int], None]
-
-    def columns(self, mechanism: str, draws: Sequence[AnyDraw]) -> list[Column]:
-        """Return the statistics of every measure over all draws."""
-        asked = _asked(self.measures)
-        answers = [np.empty((len(draws), len(group.workload))) for group in asked]
-        for r, draw in enumerate(draws):
-            coded = _coded(self.folder, draw) if isinstance(draw, DrawnRelease) else None
-            for shares, own in zip(answers, _answers(coded, asked), strict=True):
-                shares[r] = own
-            self.progress(f"scoring {mechanism}", r + 1, len(draws))
-        counted = self._counted(asked)
-        found: dict[int, Column] = {}
-        for group, target, shares in zip(asked, counted, answers, strict=True):
-            for j, cell in group.measures.items():
-                found[j] = _column(target, cell, shares[:, cell], self.measures[j].sign > 0.0)
-        return [found[j] for j in range(len(self.measures))]
-
-    def _counted(self, asked: Sequence[_Asked]) -> list[tuple[int, Whole]]:
-        """Return, by subgroup, how many target records there are and how many in each cell."""
-        sizes = [0] * len(asked)
-        counts = [np.zeros(len(group.workload), dtype=np.int64) for group in asked]
-        strata: dict[Any, int] = {}
-        ids: list[NDArray[Any]] = []
-        for chunk in self.target.chunks():
-            records = chunk.records
-            coded = CodedRecords(chunk.frame)
-            for k, group in enumerate(asked):
-                inside = coded.inside(group.cell)
-                counts[k] += group.workload.counts(coded, inside)
-                sizes[k] += int(inside.sum())
-            labels = records.column("strata")
-            for label, size in {} if labels is None else stratum_counts(labels).items():
-                strata[label] = strata.get(label, 0) + size
-            ids.append(chunk.positions)
-        self._check(np.concatenate(ids), strata)
-        return list(zip(sizes, counts, strict=True))
-
-    def _check(self, ids: NDArray[Any], strata: Mapping[Any, int]) -> None:
-        """See that the records are those that were sealed, as the design has them."""
-        if ids.size != self.target.n_records:
-            raise LossMismatch(
-                f"the target has {ids.size} records, sealed were {self.target.n_records}"
-            )
-        check_size(ids.size, self.design)
-        check_ids(ids, self.design)
-        if isinstance(self.design, Stratified):
-            check_strata(strata, self.design)
-
-
-def check_answers(
-    folder: AuditFolder,
-    measures: Sequence[Measure],
-    draws: Sequence[AnyDraw],
-    evidence: GroupEvidence,
-) -> None:
-    """Raise unless the answers on record are those of the stored releases; needs no target.
-
-    A draw that failed, and a release that cannot answer a query, have the worst loss on every
-    record. An author who wrote better statistics for them would turn a failure into a success.
-    """
-    columns = evidence.columns
-    queries = [j for j, measure in enumerate(measures) if measure.query is not None]
-    shares = [j for j in queries if columns[j].answer is not None]
-    asked = _asked(measures, shares)
-    for r, draw in enumerate(draws):
-        asks = queries and isinstance(draw, DrawnRelease) and not draw.failed
-        coded = _coded(folder, draw) if asks and isinstance(draw, DrawnRelease) else None
-        for group, own in zip(asked, _answers(coded, asked), strict=True):
-            sides = list(group.measures)
-            above = np.array([measures[j].sign > 0.0 for j in sides])
-            expected = _side(own[list(group.measures.values())], above)
-            found = np.array([(columns[j].answer or ())[r] for j in sides], dtype=np.float64)
-            wrong = np.flatnonzero(~(np.abs(found - expected) <= CLOSE))
-            if wrong.size:
-                name = measures[sides[wrong[0]]].requirement.name
-                raise SealError(
-                    f"{name}: release {evidence.releases[r]} answers {expected[wrong[0]]:.6g}, "
-                    f"and {found[wrong[0]]:.6g} is on record"
-                )
-        for j in range(len(measures)) if draw.failed else _silent(coded, measures, queries):
-            if not _is_worst(columns[j], float(evidence.derived.pvalues[r][j]), r):
-                raise SealError(
-                    f"{measures[j].requirement.name}: release {evidence.releases[r]} failed or "
-                    "has nothing to answer with, which counts as the worst loss on every record; "
-                    "better statistics are on record"
-                )
-
-
-def _silent(
-    coded: CodedRecords | None, measures: Sequence[Measure], queries: Sequence[int]
-) -> list[int]:
-    """Return the queries to which a release has no answer; one look for each group and column."""
-    known: dict[tuple[object, str | None], bool] = {}
-    found = []
-    for j in queries:
-        query, group = measures[j].query, measures[j].group
-        assert query is not None  # selected by the caller
-        assert coded is not None  # a drawn release that is asked
-        key = (group, query.column)
-        if key not in known:
-            known[key] = measures[j].answer(coded) is None
-        if known[key]:
-            found.append(j)
-    return found
-
-
-def _is_worst(column: ColumnRecord, pvalue: float, r: int) -> bool:
-    """Return whether a release's statistics are those of losses at their upper bound."""
-    if column.n == 0:
-        return True  # no record of the target counts, and nothing is shown
-    means = [column.mean[r], *(() if column.block_means is None else column.block_means[r])]
-    if column.size_share is not None:
-        means = []  # clusters by their size: the mean is of the excess, which the p-value shows
-    capitals = (column.log_peak, column.log_final, column.log_evalue)
-    logs = [capital[0][r] for capital in capitals if capital is not None]
-    return (
-        pvalue >= 1.0 - CLOSE
-        and all(float(mean) >= 1.0 - CLOSE for mean in means)
-        and all(float(log) <= CLOSE for log in logs)
-    )
-
-
-def _coded(folder: AuditFolder, draw: DrawnRelease) -> CodedRecords:
-    return CodedRecords(folder.stored_table(draw.release, draw.label))
-
-
-def _answers(coded: CodedRecords | None, asked: Sequence[_Asked]) -> list[Array]:
-    """Return a release's own shares, group by group; NaN where it has no record of the group.
-
-    A failed draw, which is no table, has no record of any.
-    """
-    nothing = [np.full(len(group.workload), np.nan) for group in asked]
-    if coded is None:
-        return nothing
-    found = []
-    for group, none in zip(asked, nothing, strict=True):
-        inside = coded.inside(group.cell)
-        size = int(inside.sum())
-        counts = group.workload.counts(coded, inside)
-        found.append(np.asarray(counts / size) if size else none)
-    return found
-
-
-def _side(shares: Array, above: NDArray[np.bool_] | bool) -> Array:
-    """Return what releases answer on a side; 0 where there is no answer, as of a failed draw."""
-    answer = np.where(above, shares, 1.0 - shares)
-    return np.where(np.isnan(shares), 0.0, answer)
-
-
-def _column(counted: tuple[int, Whole], k: int, shares: Array, above: bool) -> Column:
-    """Return the statistics of one side of one share, on the unit scale of ``[-1, 1]``.
-
-    The side "target below release" asks for the records outside the cell. A draw without
-    an answer has every loss at its upper bound: all records count, and its answer is 0.
-    """
-    n, ones = counted[0], int(counted[1][k])
-    count = np.where(np.isnan(shares), n, ones if above else n - ones)
-    return share_column(n, count.astype(np.int64), _side(shares, above))
-
-
-HELD = 1 << 28
-"""Bytes of stored models that are held in memory at once."""
-CELLS = 1 << 22
-"""Losses computed at once: 32 MB of doubles."""
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class Release:
-    """One frozen release: what it needs to be scored, loaded when its turn comes."""
-
-    name: str
-    draw: AnyDraw
-    fitted: Fitted | None = None
-    answers: dict[str, float | None] = field(default_factory=dict)  # by query, over its group
-    table: StoredPredictions | None = None  # made elsewhere
-    lacks: tuple[str, ...] = ()  # features that its procedure never saw
-
-    @property
-    def failed(self) -> bool:
-        """Whether the draw failed or is of no record, so that every loss is its upper bound."""
-        return self.draw.failed
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Scored:
-    """The statistics of one mechanism under each reading, and diagnostics a release."""
-
-    columns: tuple[tuple[Column, ...], ...]  # one tuple a reading
-    auc: dict[str, float | None]
-    source_auc: float | None
-    unscored: dict[str, int]  # records without a usable prediction: their losses are the worst
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Scorer:
-    """Everything that scoring one member's mechanisms has in common."""
-
-    folder: AuditFolder
-    member: Member
-    measures: Sequence[Measure]
-    target: OpenTarget
-    features: Sequence[str]
-    source: SourceModel | str | None  # fitted here, or predictions in the store
-    trusted: Sequence[str]
-    progress: Callable[[str, int, int], None] = lambda what, done, total: None
-    on_chunk: Callable[[Chunk, Predicted | None, dict[str, Predicted]], None] | None = None
-
-    def score(
-        self, mechanism: str, draws: Sequence[AnyDraw], readings: Sequence[Reading]
-    ) -> Scored:
-        """Return the statistics of every draw under every reading; shares by counting alone."""
-        shares = countable(self.measures, readings)
-        if not shares:
-            return self._by_record(mechanism, draws, readings)
-        rest = sorted(set(range(len(self.measures))) - set(shares))
-        counted = ShareScorer(
-            folder=self.folder,
-            target=self.target,
-            measures=[self.measures[j] for j in shares],
-            design=readings[0].design,
-            progress=self.progress,
-        ).columns(mechanism, draws)
-        names = [draw.label for draw in draws]
-        found = Scored(columns=((),) * len(readings), auc=dict.fromkeys(names), source_auc=None,
-                       unscored={})  # fmt: skip
-        if rest:
-            others = replace(self, measures=[self.measures[j] for j in rest])
-            found = others._by_record(mechanism, draws, [_part(one, rest) for one in readings])
-        columns = []
-        for own in found.columns:
-            place = {**dict(zip(shares, counted, strict=True)), **dict(zip(rest, own, strict=True))}
-            columns.append(tuple(place[j] for j in range(len(self.measures))))
-        return replace(found, columns=tuple(columns))
-
-    def _by_record(
-        self, mechanism: str, draws: Sequence[AnyDraw], readings: Sequence[Reading]
-    ) -> Scored:
-        """Return the statistics of losses, which are formed record by record."""
-        lacks = {r.name: r.lacks for r in self.member.release}
-        releases = [
-            Release(name=draw.label, draw=draw, lacks=lacks.get(draw.label, ())) for draw in draws
-        ]
-        source = self._source()
-        parts: list[list[tuple[Column, ...]]] = [[] for _ in readings]
-        auc: dict[str, float | None] = {}
-        unscored: dict[str, int] = {}
-        source_auc, done = None, 0
-        with threadpool_limits(1):
-            for group in self._groups(releases, dense=_needs_whole(readings)):
-                for release in group:
-                    self._load(release)
-                own = {r.name: Diagnostics.empty() for r in group}
-                base = Diagnostics.empty()
-                columns = self._pass(group, source, readings, own, base, unscored)
-                for part, column in zip(parts, columns, strict=True):
-                    part.append(column)
-                auc |= {name: one.auc() for name, one in own.items()}
-                source_auc = base.auc()
-                done += len(group)
-                self.progress(f"scoring {mechanism}", done, len(releases))
-                for release in group:
-                    release.fitted = release.table = None
-        joined = tuple(
-            tuple(join_columns(list(columns)) for columns in zip(*part, strict=True))
-            for part in parts
-        )
-        return Scored(columns=joined, auc=auc, source_auc=source_auc, unscored=unscored)
-
-    def _groups(self, releases: Sequence[Release], *, dense: bool) -> Iterator[list[Release]]:
-        """Yield releases whose models and losses fit into memory together."""
-        rows = self.target.n_records if dense else 256
-        most = max(1, CELLS // max(1, len(self.measures) * rows))
-        group: list[Release] = []
-        held = 0
-        for release in releases:
-            held_as = held_object(release.draw)
-            size = 0 if held_as is None else 4 * self.folder.store.path(held_as).stat().st_size
-            if group and (held + size > HELD or len(group) >= most):
-                yield group
-                group, held = [], 0
-            group.append(release)
-            held += size
-        yield group
-
-    def _load(self, release: Release) -> None:
-        draw = release.draw
-        if not isinstance(draw, DrawnRelease) or draw.failed:
-            return
-        if draw.model is not None:
-            release.fitted = load_fitted(self.folder, draw.model, draw, self.trusted)
-        queries = [m for m in self.measures if m.query is not None]
-        if draw.model is None or queries:
-            frame = self.folder.stored_table(draw.release, release.name)
-            coded = CodedRecords(frame)
-            for measure in queries:
-                assert measure.query is not None  # selected above
-                if measure.query.name not in release.answers:
-                    release.answers[measure.query.name] = measure.answer(coded)
-            if draw.predictions:
-                release.table = stored_predictions(frame, release.name)
-
-    def _source(self) -> Fitted | StoredPredictions | None:
-        if self.source is None:
-            return None
-        if isinstance(self.source, str):
-            frame = self.folder.stored_table(self.source, "the source's predictions")
-            return stored_predictions(frame, "source")
-        return load_fitted(self.folder, self.source.model, self.source, self.trusted)
-
-    def _pass(
-        self,
-        group: Sequence[Release],
-        source: Fitted | StoredPredictions | None,
-        readings: Sequence[Reading],
-        own: Mapping[str, Diagnostics],
-        base: Diagnostics,
-        unscored: dict[str, int],
-    ) -> list[tuple[Column, ...]]:
-        """Read the target once for a group of releases."""
-        names = [r.name for r in group]
-        dense = _needs_whole(readings)
-        n, J = self.target.n_records, len(self.measures)
-        declared: LossArray | LossStream = LossStream(
-            chunks=(), n_releases=len(group), n_records=n, n_requirements=J,
-            random_order=True, releases=names,
-        )  # fmt: skip
-        readers: list[LossReader] = []
-        seen = 0
-        for chunk in self._chunks(dense, len(group)):
-            losses = LossArray(
-                self._losses(chunk, group, source, own, base, unscored), chunk.records, names
-            )
-            if not readers:
-                readers = [LossReader(losses if dense else declared, r) for r in readings]
-            for reader in readers:
-                reader.add(losses)
-            seen += len(chunk.positions)
-        if seen != n:
-            raise LossMismatch(f"the target has {seen} records, sealed were {n}")
-        return [reader.finish().columns for reader in readers]
-
-    def _chunks(self, dense: bool, n_releases: int) -> Iterator[Chunk]:
-        if dense:
-            yield self.target.whole()
-            return
-        rows = max(1, CELLS // max(1, n_releases * len(self.measures)))
-        for chunk in self.target.chunks():
-            for start in range(0, len(chunk.positions), rows):
-                yield slice_chunk(chunk, start, start + rows)
-
-    def _losses(
-        self,
-        chunk: Chunk,
-        group: Sequence[Release],
-        source: Fitted | StoredPredictions | None,
-        own: Mapping[str, Diagnostics],
-        base: Diagnostics,
-        unscored: dict[str, int],
-    ) -> Array:
-        """Return the losses of a group on some records, (R, m, J)."""
-        m = len(chunk.positions)
-        values = np.empty((len(group), m, len(self.measures)))
-        outcome = self.member.target.predicted
-        x = None
-        if outcome is not None and any(m_.loss is not None for m_ in self.measures):
-            x = features(chunk.frame, self.features)
-        shared = None if x is None else Features(x)
-        paired = self._predicted(source, shared, chunk, outcome)
-        if paired is not None and outcome is not None and outcome.kind == "binary":
-            assert chunk.y is not None  # a binary outcome was read
-            base.add(chunk.y, paired.values)
-        coded = CodedRecords(chunk.frame)
-        asked = {
-            m_.query.name: m_.query.values(coded) for m_ in self.measures if m_.query is not None
-        }
-        predictions = {}
-        for r, release in enumerate(group):
-            if chunk.given is not None:
-                assert isinstance(release.draw, GivenRelease)  # checked with the manifest
-                values[r] = chunk.given[release.draw.column]
-                continue
-            if release.failed:
-                values[r] = [m_.requirement.high for m_ in self.measures]
-                continue
-            known = shared
-            if known is not None and release.lacks:
-                names = [name for name in self.features if name not in release.lacks]
-                known = Features(features(chunk.frame, names))
-            predicted = self._predicted(release.fitted or release.table, known, chunk, outcome)
-            if predicted is not None and outcome is not None and outcome.kind == "binary":
-                assert chunk.y is not None  # a binary outcome was read
-                own[release.name].add(chunk.y, predicted.values)
-            if predicted is not None:
-                predictions[release.name] = predicted
-            missing = 0
-            for j, measure in enumerate(self.measures):
-                if measure.query is not None:
-                    name = measure.query.name
-                    values[r, :, j] = measure.of_query_values(asked[name], release.answers[name])
-                else:
-                    assert predicted is not None  # a loss has predictions
-                    assert chunk.y is not None
-                    missing = max(
-                        missing, _fill(values[r, :, j], measure, chunk.y, predicted, paired)
-                    )
-            if missing:
-                unscored[release.name] = unscored.get(release.name, 0) + missing
-        if self.on_chunk is not None:
-            self.on_chunk(chunk, paired, predictions)
-        return values
-
-    def _predicted(
-        self,
-        who: Fitted | StoredPredictions | None,
-        x: Features | None,
-        chunk: Chunk,
-        outcome: Outcome | None,
-    ) -> Predicted | None:
-        """Return predictions, NaN for records that the procedure cannot predict."""
-        if who is None or outcome is None:
-            return None
-        if isinstance(who, StoredPredictions):
-            return Predicted(values=who.at(chunk.positions))
-        if x is None:
-            return None  # queries alone are asked, and no loss
-        try:
-            values = predict(who, x, outcome)
-        except (ValueError, TypeError, ArithmeticError):
-            # After the opening nothing may stop the audit: one record at a time, so that a
-            # record's loss depends on nothing but that record.
-            values = _one_by_one(who, x.table, outcome, len(chunk.positions))
-        return Predicted(values=values, threshold=who.threshold)
-
-
-def _part(reading: Reading, chosen: Sequence[int]) -> Reading:
-    """Return a reading of some of the requirements."""
-    return replace(
-        reading,
-        requirements=tuple(reading.requirements[j] for j in chosen),
-        tests=tuple(reading.tests[j] for j in chosen),
-    )
-
-
-def _one_by_one(fitted: Fitted, x: Any, outcome: Outcome, n: int) -> Array:
-    shape = (n, len(outcome.classes or ())) if outcome.kind == "multiclass" else (n,)
-    values = np.full(shape, np.nan)
-    for i in range(n):
-        row = x.iloc[i : i + 1] if hasattr(x, "iloc") else x[i : i + 1]
-        try:
-            values[i] = predict(fitted, row, outcome)[0]
-        except (ValueError, TypeError, ArithmeticError):
-            continue  # stays NaN, which counts as the worst loss
-    return values
-
-
-def _fill(
-    out: Array, measure: Measure, y: Array, release: Predicted, source: Predicted | None
-) -> int:
-    """Put the losses of all records in place; return how many had no usable prediction.
-
-    Without a prediction the loss is its upper bound, a function of the record like any
-    other, and on the safe side.
-    """
-    usable = _finite(release.values)
-    if source is not None and measure.requirement.form is Form.RELATIVE:
-        usable &= _finite(source.values)
-    if usable.all():
-        out[:] = measure.of_predictions(y, release, source)
-        return 0
-    out[:] = measure.requirement.high
-    if usable.any():
-        part = replace(release, values=release.values[usable])
-        paired = None if source is None else replace(source, values=source.values[usable])
-        out[usable] = measure.of_predictions(y[usable], part, paired)
-    return int((~usable).sum())
-
-
-def _finite(values: Array) -> NDArray[np.bool_]:
-    finite = np.isfinite(values)
-    return np.asarray(finite if finite.ndim == 1 else finite.all(axis=1))
-
-
-def held_object(draw: AnyDraw) -> str | None:
-    """Return the stored object that is held while a release is scored."""
-    if not isinstance(draw, DrawnRelease):
-        return None
-    return draw.model or (draw.release if draw.predictions else None)
-
-
-def slice_chunk(chunk: Chunk, start: int, stop: int) -> Chunk:
-    """Return some records of a chunk."""
-    if start == 0 and stop >= len(chunk.positions):
-        return chunk
-    part = slice(start, stop)
-    records = chunk.records
-    column = {
-        name: None if getattr(records, name) is None else np.asarray(getattr(records, name))[part]
-        for name in ("ids", "strata", "clusters")
-    }
-    groups = {name: np.asarray(mask)[part] for name, mask in records.groups.items()}
-    return Chunk(
-        frame=chunk.frame.iloc[part],
-        positions=chunk.positions[part],
-        y=None if chunk.y is None else chunk.y[part],
-        records=type(records)(groups=groups, random_order=records.random_order, **column),
-        given=None if chunk.given is None else chunk.given[:, part],
-    )
-
-
-def _needs_whole(readings: Sequence[Reading]) -> bool:
-    """Return whether a test needs to know all records that count before it reads one."""
-    return any(
-        isinstance(reading.design, Clustered)
-        or any(
-            test.order_dependent and requirement.group is not None
-            for requirement, test in zip(reading.requirements, reading.tests, strict=True)
-        )
-        for reading in readings
-    )

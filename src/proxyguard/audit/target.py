@@ -6,11 +6,11 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.seal import LOSSES, POSITION
@@ -18,7 +18,7 @@ from proxyguard.documents.canonical import digest
 from proxyguard.documents.evidence import Evidence
 from proxyguard.documents.ledger import SealedMember
 from proxyguard.draw.protocol import outcomes
-from proxyguard.errors import SealError
+from proxyguard.errors import LossMismatch, SealError
 from proxyguard.losses.measure import group_name
 from proxyguard.losses.query import CodedRecords
 from proxyguard.losses.records import Records
@@ -45,6 +45,43 @@ class Chunk:
     y: Array | None
     records: Records
     given: Array | None = None  # (R, m, J) losses computed elsewhere
+
+    def rows(self, start: int, stop: int) -> Chunk:
+        """Return some of the records, by their order in the chunk."""
+        if start == 0 and stop >= len(self.positions):
+            return self
+        rows, records = slice(start, stop), self.records
+        return Chunk(
+            frame=self.frame.iloc[rows],
+            positions=self.positions[rows],
+            y=None if self.y is None else self.y[rows],
+            records=Records(
+                ids=_rows(records.ids, rows),
+                strata=_rows(records.strata, rows),
+                clusters=_rows(records.clusters, rows),
+                groups={name: np.asarray(mask)[rows] for name, mask in records.groups.items()},
+                random_order=records.random_order,
+            ),
+            given=None if self.given is None else self.given[:, rows],
+        )
+
+
+def _rows(labels: ArrayLike | None, rows: slice) -> NDArray[np.generic] | None:
+    return None if labels is None else np.asarray(labels)[rows]
+
+
+class TargetRecords(Protocol):
+    """The records that releases are scored on: a whole target, or the batch of a round."""
+
+    @property
+    def n_records(self) -> int:
+        """The number of records that are scored."""
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield the records in the sealed, random order."""
+
+    def whole(self) -> Chunk:
+        """Return all records at once, for designs that need them together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +126,7 @@ def round_seed(seed: int, release: str) -> int:
     return _seed({"seed": str(seed), "release": release})
 
 
-def _seed(about: Mapping[str, Any]) -> int:
+def _seed(about: Mapping[str, object]) -> int:
     """Return 48 bits of a digest, a number that JSON holds exactly."""
     return int(digest({"purpose": "proxyguard seed", **about})[:12], 16)
 
@@ -224,3 +261,28 @@ class OpenTarget:
             groups=groups,
             random_order=True,
         )
+
+
+class Batch:
+    """Some records of the target in sealed order: those of one round, which no other sees."""
+
+    def __init__(self, target: OpenTarget, size: int, index: int) -> None:
+        self._target, self._start, self.n_records = target, index * size, size
+        if self._start + size > target.n_records:
+            raise LossMismatch(
+                f"round {index + 1} needs {size} fresh records, and {target.n_records} were sealed "
+                "in all; the stream is over"
+            )
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield the batch's records."""
+        seen = 0
+        for chunk in self._target.chunks():
+            first, last = self._start - seen, self._start + self.n_records - seen
+            seen += len(chunk.positions)
+            if last > 0 and first < len(chunk.positions):
+                yield chunk.rows(max(0, first), min(last, len(chunk.positions)))
+
+    def whole(self) -> Chunk:
+        """Return the batch's records at once."""
+        return self._target.whole().rows(self._start, self._start + self.n_records)

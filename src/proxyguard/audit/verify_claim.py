@@ -13,18 +13,17 @@ from proxyguard.audit.apart import (
     risks_apart,
     source_risks,
 )
-from proxyguard.audit.correct import (
-    corrected_registry,
-    correction_of,
-    decisions_of,
-)
 from proxyguard.audit.decide import (
     EXCLUDED,
     NOT_CERTIFIED,
     Group,
+    corrected_registry,
+    correction_of,
     groups_of,
+    predicate_of,
     readings_of,
     secondary_readings,
+    subjects_of,
 )
 from proxyguard.audit.development import (
     NOTHING_LEARNED,
@@ -46,12 +45,10 @@ from proxyguard.audit.folder import (
     open_envelope,
     registry_name,
     snapshot_name,
-    statement,
 )
 from proxyguard.audit.grant import read_grant, release_set
 from proxyguard.audit.home import DataFolders
 from proxyguard.audit.manifest import check_manifest
-from proxyguard.audit.open import predicate_of, subjects_of
 from proxyguard.audit.outcome import report_bytes
 from proxyguard.audit.register import (
     check_excluded,
@@ -61,12 +58,12 @@ from proxyguard.audit.register import (
 )
 from proxyguard.audit.rules import planned_records, resolve_limits, resolve_roles
 from proxyguard.audit.score import agree, check_answers
-from proxyguard.audit.sequential import check_sequential, sequential_predicate
+from proxyguard.audit.sequential import check_sequential
 from proxyguard.audit.stated import doubts
 from proxyguard.audit.target import check_seed
 from proxyguard.audit.verify import Scope, Verification, step
 from proxyguard.documents.canonical import digest
-from proxyguard.documents.certificate import Correction
+from proxyguard.documents.certificate import Correction, Statement
 from proxyguard.documents.evidence import Diagnostics, Evidence, FixedEvidence, GroupEvidence
 from proxyguard.documents.ledger import (
     Amended,
@@ -535,18 +532,14 @@ def _check_certificate(
     evidence: Evidence,
     grant: GrantStatement | None,
 ) -> None:
-    value, signer = open_envelope(folder.read(CERTIFICATE))
+    recorded, signer = open_envelope(folder.read(CERTIFICATE))
     if signer != journal.ledger.find(Certified)[0].signer:
         raise SealError("the certificate was signed by another key than the ledger")
-    predicate = (
-        predicate_of(folder, journal, registry, evidence, grant)
-        if isinstance(evidence, FixedEvidence)
-        else sequential_predicate(folder, journal, registry, evidence, grant)
-    )
-    expected = statement(subjects_of(journal, registry, folder.sha256(EVIDENCE)), predicate)
-    agree(value, expected, "the certificate")
-    result.attestation = predicate["attestation"]["words"]
-    result.stated = [one["about"] for one in predicate["stated_not_checked"]]
+    predicate = predicate_of(folder, journal, registry, evidence, grant)
+    expected = Statement.about(subjects_of(journal, registry, folder.sha256(EVIDENCE)), predicate)
+    agree(recorded.to_dict(), expected.to_dict(), "the certificate")
+    result.attestation = predicate.attestation.words
+    result.stated = [stated.about for stated in predicate.stated_not_checked]
 
 
 def _check_correction(folder: AuditFolder, journal: Journal, registry: Registry) -> None:
@@ -557,7 +550,6 @@ def _check_correction(folder: AuditFolder, journal: Journal, registry: Registry)
     """
     (entry,) = journal.ledger.find(Corrected)
     correction = folder.document(Correction, CORRECTION)
-    value = correction.to_dict()
     if correction.digest != entry.body.correction or set(entry.body.files) != {CORRECTION}:
         raise SealError(f"{CORRECTION} is not the one that was recorded")
     design, evidence = entry.body.design, correction.evidence
@@ -569,8 +561,8 @@ def _check_correction(folder: AuditFolder, journal: Journal, registry: Registry)
     for group in groups_of(corrected, manifest):
         check_answers(folder, group.measures, group.draws, evidence.groups[group.name])
     again = correction_of(folder, registry, corrected, design, entry.body.reason, evidence)
-    agree(value, again, CORRECTION)
-    if entry.body.decisions != decisions_of(again):
+    agree(correction.to_dict(), again.to_dict(), CORRECTION)
+    if entry.body.decisions != again.decisions:
         raise SealError("the ledger has other decisions than the correction")
 
 

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from typing import Annotated, Any, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
@@ -22,6 +23,7 @@ from proxyguard.documents.document import (
 )
 from proxyguard.documents.evidence import Diagnostics, FixedEvidence
 from proxyguard.documents.ledger import Decided, DesignText
+from proxyguard.modes.evidence import Decision
 
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 
@@ -373,7 +375,7 @@ class DisclosureRecord(Document):
     """The same, in words."""
 
 
-class _Decisions(Document):
+class Decisions(Document):
     """What was decided, and what is reported beside it."""
 
     verdicts: tuple[VerdictRecord, ...]
@@ -394,7 +396,7 @@ class _Decisions(Document):
     """Secondary specifications."""
 
 
-class Predicate(_Decisions):
+class Predicate(Decisions):
     """What a certificate says."""
 
     name: str
@@ -457,6 +459,19 @@ class Statement(Document):
     predicate: Predicate
     """What it says."""
 
+    @classmethod
+    def about(cls, subjects: Mapping[str, str], predicate: Predicate) -> Self:
+        """Return the statement that says ``predicate`` of these digests, given by name."""
+        return cls(
+            type_="https://in-toto.io/Statement/v1",
+            predicate_type="urn:proxyguard:certificate:1",
+            subject=tuple(
+                Subject(name=name, digests=Sha256(sha256=digest))
+                for name, digest in sorted(subjects.items())
+            ),
+            predicate=predicate,
+        )
+
     @property
     def subjects(self) -> dict[str, str]:
         """The digests that it is about, by name."""
@@ -503,7 +518,7 @@ class Envelope(Document):
         return b64decode(self.payload)
 
 
-class Correction(_Decisions):
+class Correction(Decisions):
     """`corrections/0.json`: the certificate under a corrected sampling design."""
 
     format: Format
@@ -518,6 +533,11 @@ class Correction(_Decisions):
     """The registry that it corrects."""
     evidence: FixedEvidence
     """The statistics under that design."""
+
+    @property
+    def decisions(self) -> dict[str, Decision]:
+        """What it says of each mechanism or named release."""
+        return {verdict.mechanism: verdict.decision for verdict in self.verdicts}
 
 
 class AdvisedSizes(Document):
