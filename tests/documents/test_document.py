@@ -134,7 +134,7 @@ def test_a_document_cannot_be_changed() -> None:
 
 
 def test_whole_numbers_stand_for_numbers_and_are_written_as_they_were() -> None:
-    plan = {"n": 10, "R": 5, "power": 1, "power_error": 0}
+    plan = {"n": 10, "R": 5, "power": 1, "power_error": 0, "targets": 400, "requirements": 2}
     way = {"mode": "named", "bound": "", "score": "", "test": None}
     sizes = {"format": 1, "sizes": {"m": {**plan, **way}}}
     read = Advice.of(sizes, "advice.json")

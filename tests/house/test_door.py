@@ -215,6 +215,7 @@ DOORS: dict[str, Door] = {
     "recommend": (recommended, {"law": LAW, "question": QUESTION}, {
         "law": [*OBJECT, None], "question": [*OBJECT, None], "seed": [*SEED, None],
         "repetitions": [*SIZE, None], "effort": [0, -1, NAN, None, "x"], "progress": [3, "x"],
+        "compare": [3, "x", None],
     }),
     "stress": (stressed, {}, {
         "found": [*OBJECT, None], "reliability_errors": [*LISTS_OF_NUMBERS, None],

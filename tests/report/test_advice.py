@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from functools import cached_property
 from math import sqrt
 from typing import Any
 
@@ -14,11 +15,14 @@ import proxyguard as pg
 from proxyguard.documents.certificate import AdvisedSizes, ReportAdvice
 from proxyguard.errors import DocumentError
 from proxyguard.evidence.record import evidence_record
+from proxyguard.exact.betting import BettingCapital
 from proxyguard.modes.claim import Claim
 from proxyguard.modes.planning import AuditPlan
 from proxyguard.plan.law import Law
-from proxyguard.plan.recommend import Recommendation, recommend
+from proxyguard.plan.recommend import CORRECTIONS, Recommendation, recommend
 from proxyguard.plan.report import PlanReport
+from proxyguard.plan.search import DEAREST, EVALUATIONS
+from proxyguard.plan.targets import Targets
 from proxyguard.report.advice import (
     EFFORT,
     NEAREST,
@@ -26,6 +30,7 @@ from proxyguard.report.advice import (
     Unsettled,
     advice_words,
     advise,
+    find_sizes,
     law_of,
     nearest,
     question_of,
@@ -69,7 +74,7 @@ def planned(case: Unsettled) -> Recommendation:
     """Return what the planner recommends where this target's estimates are the truth."""
     return recommend(
         law_of(nearest(case)), question_of(case), seed=case.seed, repetitions=REPETITIONS,
-        effort=EFFORT,
+        effort=EFFORT, compare=False,
     )  # fmt: skip
 
 
@@ -235,8 +240,62 @@ def test_what_differs_from_the_registered_audit_is_said(
     changes: dict[str, Any], words: str
 ) -> None:
     sizes = AdvisedSizes(
-        n=600, R=40, power=0.84, power_error=0.02, mode="direct", bound="sharp", score="pvalue",
-        test="empirical_bernstein",
+        n=600, R=40, power=0.84, power_error=0.02, targets=400, requirements=2, mode="direct",
+        bound="sharp", score="pvalue", test="empirical_bernstein",
     )  # fmt: skip
     sentence = advice_words(unsettled(**changes), sizes).sentence
     assert words in sentence
+
+
+def crowded(requirements: int, n: int) -> Unsettled:
+    """Return a mechanism with many requirements that are all equally near to their limits."""
+    means = np.random.default_rng(6).normal(0.265, 0.01, (40, requirements)).clip(max=0.29)
+    means[0] = 0.5
+    return unsettled(
+        requirements=tuple(replace(RISK, name=f"cell {j}") for j in range(requirements)),
+        means=means, deviations=np.full(requirements, 0.1), n=n,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "case",
+    [unsettled(), crowded(10, 8_000), crowded(2_000, 5_000), crowded(3, 1_000_000)],
+    ids=["few", "ten", "thousands of requirements", "a million records"],
+)
+def test_sizes_are_advised_within_a_bounded_effort(
+    case: Unsettled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spent = {"bets": 0, "counts": 0}
+    update, counts = BettingCapital.update, Targets.counts.func
+
+    def bet(capital: BettingCapital, losses: Any) -> None:
+        spent["bets"] += losses.size
+        update(capital, losses)
+
+    def count(targets: Targets) -> Any:
+        drawn = counts(targets)
+        spent["counts"] += sum(kinds.size for kinds in drawn)
+        return drawn
+
+    counted = cached_property(count)
+    counted.__set_name__(Targets, "counts")
+    monkeypatch.setattr(BettingCapital, "update", bet)
+    monkeypatch.setattr(Targets, "counts", counted)
+    assert find_sizes(case) is not None
+    # The search and its last evaluation, then the plan and its corrections at ten times each.
+    most = EFFORT * (EVALUATIONS + 4 * DEAREST + 10 * (CORRECTIONS + 2))
+    assert 0 < spent["bets"] + 2 * spent["counts"] < most
+
+
+def test_the_advice_says_how_its_chance_was_computed() -> None:
+    few = advise(unsettled())
+    assert f"simulated on {few.targets} targets, Monte Carlo error 0.0" in few.sentence
+    assert "nearest" not in few.sentence
+    case = crowded(40, 500)
+    many = advise(case)
+    assert f"with the {NEAREST} of 40 requirements nearest to their limits" in many.sentence
+    exact = replace(RISK, two_valued=True)
+    alone = advise(unsettled(requirements=(exact,), means=unsettled().means[:, :1],
+                             deviations=np.array([0.44])))  # fmt: skip
+    assert (alone.targets, alone.power_error) == (0, 0.0)
+    assert "(a sum over all outcomes), planned" in alone.sentence

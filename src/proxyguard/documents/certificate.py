@@ -551,6 +551,10 @@ class AdvisedSizes(Document):
     """The chance of validation, simulated."""
     power_error: Share
     """Monte Carlo error of that chance."""
+    targets: Count
+    """Targets that it was simulated on; 0: it is a sum, and nothing was simulated."""
+    requirements: Count
+    """Requirements that it was planned with, the nearest to their limits."""
     mode: str
     """The mode that it would register."""
     bound: Literal["", "paper", "rescaled", "sharp"]
@@ -657,6 +661,10 @@ class ReportAdvice(Document):
     """The chance of validation, simulated."""
     power_error: float | None
     """Monte Carlo error of that chance."""
+    targets: Count | None
+    """Targets that it was simulated on; 0: it is a sum, and nothing was simulated."""
+    requirements: Count | None
+    """Requirements that it was planned with, the nearest to their limits."""
     mode: str | None
     """The mode that it would register."""
     bound: str | None

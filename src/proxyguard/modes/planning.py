@@ -261,27 +261,38 @@ class Way:
             return "-"
         return "by declaration" if self.test is None else self.test.value
 
-    def plan(self, question: Asked, n: int, releases: int, **choices: object) -> AuditPlan:
+    @property
+    def reads_records(self) -> bool:
+        """Whether records are bet on one by one, which takes as long as there are records."""
+        return self.tests != "-" and (self.test is None or self.test.needs_records)
+
+    def plan(self, question: Asked, n: int, releases: int, **choices: str | int) -> AuditPlan:
         """Return the plan of this way at one size, with further choices of its mode."""
-        wanted: dict[str, object] = {
-            "mode": self.mode,
-            "reliability_target": question.reliability_target,
-            "alpha": question.alpha,
-            "test": self.test,
-            **choices,
-        }
-        if self.bound:
-            wanted["bound"] = self.bound
-        if self.score:
-            wanted["score"] = self.score
+        level = (question.reliability_target, question.alpha)
         return AuditPlan(
-            claim=planned(Claim.of(wanted)),
+            claim=_planned_claim(self, *level, tuple(choices.items())),
             n=n,
             releases=releases,
             mechanisms=question.mechanisms,
             design=question.design,
             digits=question.digits,
         )
+
+
+@lru_cache(maxsize=4096)
+def _planned_claim(
+    way: Way, reliability_target: Level, alpha: Level, tuned: tuple[tuple[str, str | int], ...]
+) -> Planned:
+    """Return the claim of a way; a search asks for the same settings at every number of records."""
+    choices: dict[str, object] = {
+        "mode": way.mode, "reliability_target": reliability_target, "alpha": alpha,
+        "test": way.test, **dict(tuned),
+    }  # fmt: skip
+    if way.bound:
+        choices["bound"] = way.bound
+    if way.score:
+        choices["score"] = way.score
+    return planned(Claim.of(choices))
 
 
 BOUNDS = ("sharp", "rescaled", "paper")

@@ -139,6 +139,8 @@ class Law:
 
     def requiring(self, requirements: Sequence[Requirement]) -> Law:
         """Return the law with slacks and ramps of other ``requirements``; all else stays."""
+        if requirements is self.requirements:  # nothing to check again: a search asks often
+            return self
         return replace(self, requirements=tuple(requirements))
 
     def with_reliability(self, reliability: float) -> Law:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import ceil
 from typing import Any
 
 from proxyguard.errors import RegistryError
@@ -31,20 +30,25 @@ from proxyguard.plan.search import (
     CLOSE,
     COARSE,
     EFFORT,
+    NEAR,
+    TOLERANCE,
     Option,
     Pool,
     Power,
     Progress,
     Search,
     affordable,
+    bets_on,
     doubted_law,
     judged,
+    next_size,
+    open_ways,
     plainness,
     power,
     tune,
 )
 from proxyguard.printable import Shown
-from proxyguard.registry.numbers import MOST_REPETITIONS, callback, real, whole
+from proxyguard.registry.numbers import MOST_REPETITIONS, callback, flag, real, whole
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest, Requirements
 
@@ -106,8 +110,8 @@ def paper_limits(
 TABLE, FINE = 1000, 4000
 """Simulated targets of the table of ways, and of the chosen plan."""
 
-GROWTH = 8
-"""How often a plan that missed its goal on fresh targets is given 4 % more records."""
+CORRECTIONS = 3
+"""How often the records of a plan are corrected where fresh targets give it another power."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -163,6 +167,7 @@ def recommend(
     seed: int = 0,
     repetitions: int = FINE,
     effort: float = EFFORT,
+    compare: bool = True,
     progress: Progress = lambda what, done, total: None,
 ) -> Recommendation:
     """Return the most powerful plan within the question's limits, or the cheapest good one.
@@ -179,7 +184,12 @@ def recommend(
         Simulated targets for the power of the chosen plan.
     effort
         How many losses one evaluation of a search may bet on, and a tenth of what the chosen plan
-        may: less is quicker, and every power says its Monte Carlo error.
+        may: less is quicker, and every power says its Monte Carlo error. Where so few do not do,
+        tests that bet on records are left out of the search; and a search that takes too many
+        evaluations ends with the best sizes so far.
+    compare
+        Whether every way is tuned at the chosen sizes and listed; else only those that were still
+        ahead in the search, which is quicker.
     progress
         Called with what is done, how much of it, and of how much.
 
@@ -208,7 +218,7 @@ def recommend(
         raise RegistryError(f"recommend takes a Law and a Question, got {law!r} and {question!r}")
     seed = whole(seed, "seed", least=0)
     repetitions = whole(repetitions, "repetitions", most=MOST_REPETITIONS)
-    effort = real(effort, "effort", low=1.0)
+    effort, compare = real(effort, "effort", low=1.0), flag(compare, "compare")
     callback(progress, "progress")
     if law.reliability <= question.target + 1e-9:  # a sum of chances is rounded
         raise RegistryError(
@@ -230,11 +240,12 @@ def recommend(
     tuning = Pool(law, question, *size, seed=seed, repetitions=COARSE, effort=effort)
     fresh = Pool(law, question, *size, seed=seed + 1, repetitions=TABLE, effort=effort)
     tuned = []
-    for done, way in enumerate(everything, start=1):
+    compared = open_ways(everything if compare else search.ways, law, best.n, effort)
+    for done, way in enumerate(compared, start=1):
         option = tune(law, question, way, tuning.of(way), best.releases)
         if option is not None:
             tuned.append(judged(law, option, fresh.of(way, tuned=True)))
-        progress("ways", done, len(everything))
+        progress("ways", done, len(compared))
     rivals = [option for option in tuned if option.way in sound]
     top = max(option.power.value for option in rivals)
     # Among ways that are alike, the plainest: what a reader has seen before.
@@ -248,7 +259,7 @@ def recommend(
     doubt = doubted_law(law, question.target)
     return Recommendation(
         question=question, law=law, chosen=chosen,
-        doubted=_afresh(doubt, chosen, seed + 3, (TABLE, effort)).power,
+        doubted=_afresh(doubt, chosen, seed + 3, (min(TABLE, repetitions), effort)).power,
         alternatives=tuple(sorted(tuned, key=lambda o: -o.power.value)),
         sizes=tuple(found), needs=needs(chosen.requirements, chosen.plan),
         paper=paper_limits(chosen.requirements, [float(m) for m in law.margins], chosen.plan),
@@ -276,25 +287,32 @@ def _dominated(way: Way, requirements: Sequence[Requirement]) -> bool:
 def _enough(
     law: Law, question: Question, option: Option, seed: int, limits: tuple[int, float]
 ) -> Option:
-    """Return the option on fresh targets, with a few more records where the goal was missed."""
+    """Return the option on fresh targets, with more or fewer records where the goal was missed."""
     first = chosen = _afresh(law, option, seed, limits)
-    if question.power is None or question.n is not None:
+    goal, releases = question.power, option.plan.releases
+    if goal is None or question.n is not None:
         return first
-    releases = option.plan.releases
-    for _ in range(GROWTH):
-        n = ceil(1.04 * chosen.plan.n)
-        if chosen.power.value >= question.power or n > question.most_records_with(releases):
+    low, high = 0, question.most_records_with(releases) + 1
+    tried = first
+    for _ in range(CORRECTIONS):
+        reached, n = tried.power.value, tried.plan.n
+        if reached >= goal:
+            chosen, high = tried, n
+        else:
+            low = n
+        if goal <= reached < goal + 2 * NEAR or high <= TOLERANCE * low + 1:
             break
+        n = next_size(n, reached, goal, low, high)
         larger = replace(option, plan=replace(option.plan, n=n), cost=question.cost(n, releases))
-        chosen = _afresh(law, larger, seed, limits)
+        tried = _afresh(law, larger, seed, limits)
     # Where the draws limit the power, more records buy nothing: then the first plan stands.
-    return chosen if chosen.power.value >= question.power else first
+    return chosen
 
 
 def _afresh(law: Law, option: Option, seed: int, limits: tuple[int, float]) -> Option:
     """Return the option with its power on targets that no choice has seen, so many at the most."""
     repetitions, effort = limits
     own = law.requiring(option.requirements)
-    if option.way.test is None or option.way.test.needs_records:
-        repetitions = affordable(law, option.plan.n, 10 * effort, repetitions)
+    each = bets_on(law, option.plan.n, option.way)
+    repetitions = affordable(each, 10 * effort, repetitions)
     return replace(option, power=power(own, option.plan, repetitions=repetitions, seed=seed))

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 from itertools import pairwise
+from math import log
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 from proxyguard.errors import RegistryError
 from proxyguard.exact.binomial import lower_tail, upper_tail
 from proxyguard.exact.sharp import critical_count
+from proxyguard.exact.special import special
 from proxyguard.modes.catalog import planned_modes
 from proxyguard.modes.planning import AuditPlan, Planned, Way, at_least
 from proxyguard.plan.law import Law
@@ -152,7 +154,23 @@ OUT_OF_REACH = 0.2
 """How far the largest sizes may fall short of a goal, on few targets, before it is given up."""
 
 EFFORT = 6e6
-"""Bets that one evaluation of a search may cost, a fraction of a second."""
+"""Losses that one evaluation of a search may bet on, a fraction of a second."""
+
+LEAST_TARGETS, DEAREST, EVALUATIONS = 60, 8, 40
+"""Fewest targets that are bet on; evaluations that this many may cost before betting is left out
+of a search; evaluations that a search may cost in all."""
+
+TUNING = 200_000
+"""Losses that could be bet on in the time that a way is tuned in without any."""
+
+BEHIND = 0.1
+"""How far behind, where powers are neither small nor near 1, a way is not asked again."""
+
+TOLERANCE, NEAR = 1.05, 0.01
+"""Ratio to which a least number of records is bracketed, and how near to the goal will do."""
+
+STEEP = 2.5
+"""Where the probit of a power is a line in the root of the records, minus its value at none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -202,18 +220,20 @@ class Pool:
         self._question, self._releases, self._effort = question, releases, effort
         self._aims: dict[type[Planned], float | None] = {}
         self._kept: dict[object, Targets] = {}
+        self.bets = 0  # what the targets so far cost, if each is bet on once
 
     def of(self, way: Way, *, tuned: bool = False) -> Targets:
         """Return the targets for a way; ``tuned``: its stakes are settled, so bet by them."""
-        reads = way.test is None or way.test.needs_records
+        reads = way.reads_records
         if way.kind not in self._aims:
             self._aims[way.kind] = way.kind.aim(self._question, self._releases)
         aim = self._aims[way.kind]
         key = (reads, None if tuned or not reads else aim)
         if key not in self._kept:
             repetitions = self._repetitions
-            if reads:
-                repetitions = affordable(self._law, self._n, self._effort, repetitions)
+            each = bets_on(self._law, self._n, way)
+            repetitions = affordable(each, self._effort, repetitions)
+            self.bets += repetitions * each
             self._kept[key] = Targets(
                 self._law, self._n, repetitions=repetitions, seed=self._seed, aim=key[1],
                 digits=self._question.digits,
@@ -221,10 +241,30 @@ class Pool:
         return self._kept[key]
 
 
-def affordable(law: Law, n: int, effort: float, most: int) -> int:
-    """Return how many targets may be bet on, at least 60."""
-    bets = law.releases.size * len(law.requirements) * n
-    return int(max(60, min(most, effort / bets)))
+def bets_on(law: Law, n: int, way: Way) -> int:
+    """Return how many losses are bet on for one target.
+
+    Of a way that bets on none, how many could be in the time that the target's counts are drawn in.
+    """
+    if way.reads_records:
+        return law.releases.size * len(law.requirements) * n
+    return 2 * sum(chance.size for chance in (law.records[:1] if law.joint else law.records))
+
+
+def affordable(each: int, effort: float, most: int) -> int:
+    """Return how many targets may be simulated that cost so many bets, at least `LEAST_TARGETS`."""
+    return int(max(LEAST_TARGETS, min(most, effort / each)))
+
+
+def open_ways(ways: Sequence[Way], law: Law, n: int, effort: float) -> list[Way]:
+    """Return the ways that can be simulated within the effort; all of them where none can.
+
+    On very many records, or requirements, betting takes minutes; tests of means and counts do
+    not, and need a little more records.
+    """
+    most = DEAREST * effort / LEAST_TARGETS
+    cheap = [way for way in ways if not way.reads_records or bets_on(law, n, way) <= most]
+    return cheap or list(ways)
 
 
 class Search:
@@ -235,7 +275,9 @@ class Search:
         progress: Progress, effort: float = EFFORT,
     ) -> None:  # fmt: skip
         self._law, self._question, self._seed, self._effort = law, question, seed, effort
-        self._ways = list(searched)
+        self._left = EVALUATIONS * effort  # a search of many sizes of a large law ends by this
+        self._start = first_guess(law)  # records that are tried first
+        self.ways = list(searched)
         self._progress = progress
         self._found: dict[tuple[int, int], Option] = {}
         self._doubts: dict[tuple[int, int], float] = {}
@@ -263,13 +305,14 @@ class Search:
         goal = self._question.power
         assert goal is not None  # the caller asked for a power
         grid = [releases for _, releases in self._sizes]
-        if self._question.budget is None and len(grid) > 1:
-            # With most of both and no budget to share, smaller sizes fare no better than this.
-            largest = self._at(*self._sizes[-1])
-            if largest.power.value < goal - OUT_OF_REACH:
-                return self._known()
+        # With most of both and no budget to share, smaller sizes fare no better than this. It is
+        # asked first, so that a search which its effort ends early claims no less.
+        if self._question.budget is None and len(grid) > 1 and not self._in_reach(goal):
+            return self._known()
         best: Option | None = None
-        for releases in grid:
+        # From the middle outwards: there ways differ, and what is dear is seen to be so.
+        middle = 2.5 * self._question.least_releases
+        for releases in sorted(grid, key=lambda releases: abs(log(releases / middle))):
             best = self._least(releases, goal, best) or best
             self._progress("sizes", len(self._found), 4 * len(grid))
         for _ in range(2 if best is not None and len(grid) > 1 else 0):
@@ -278,7 +321,7 @@ class Search:
             place = tried.index(best.plan.releases)
             for a, b in pairwise(tried[max(0, place - 1) : place + 2]):
                 best = self._least(round((a * b) ** 0.5), goal, best) or best
-        if not self._found:  # out of reach at every number of draws: say what the largest would do
+        if best is None:  # out of reach at every number of draws: say what the largest would do
             self._try(self._sizes[-1:])
         self._progress("sizes", len(self._found), len(self._found))
         return self._known()
@@ -320,9 +363,10 @@ class Search:
     def _least(self, releases: int, goal: float, best: Option | None) -> Option | None:
         """Return the cheapest option with so many draws, if it reaches the goal for less.
 
-        Records are doubled until the power is there and then bisected, to within 3 %.
+        The records between one size that fails and one that does are narrowed to `TOLERANCE`,
+        from the number that the draws before needed.
         """
-        if self._hopeless(releases, goal):
+        if self._left <= 0.0 or self._hopeless(releases, goal):
             return None
         budget = self._question.budget if best is None else best.cost
         most = self._question.most_records_with(releases, budget)
@@ -331,17 +375,23 @@ class Search:
         if self._question.n is not None:
             option = self._at(most, releases)
             return option if option.power.value >= goal else None
-        low, high = 1, min(250, most)
-        while self._at(high, releases).power.value < goal:
-            if high == most:
+        low, high, n = 0, most + 1, min(self._start, most)
+        while self._left > 0.0 and high > TOLERANCE * low + 1:
+            reached = self._at(n, releases).power.value
+            if reached >= goal:
+                high = n
+                if reached < goal + NEAR:
+                    break
+            elif n == most:
                 return None
-            low, high = high, min(2 * high, most)
-        while high > 1.03 * low + 1:
-            middle = round((low * high) ** 0.5)
-            passes = self._at(middle, releases).power.value >= goal
-            low, high = (low, middle) if passes else (middle, high)
-        found = self._at(high, releases)
-        return found if best is None or found.cost < best.cost else None
+            else:
+                low = n
+            n = next_size(n, reached, goal, low, high)
+        if high > most:
+            return None
+        self._start = high
+        least = self._at(high, releases)
+        return least if best is None or least.cost < best.cost else None
 
     def _hopeless(self, releases: int, goal: float) -> bool:
         """Whether so few draws fall short of the goal even with all the records of the world."""
@@ -353,6 +403,18 @@ class Search:
         # that varies from target to target can add a little, so the goal is held against less.
         rate = eta + (1.0 - eta) * question.level
         return oracle > releases or float(upper_tail(oracle, releases, rate)) < goal - 0.05
+
+    def _in_reach(self, goal: float) -> bool:
+        """Whether some way comes near the goal with most records and draws, the quickest first."""
+        n, releases = self._sizes[-1]
+        pool = self._pool(self._law, n, releases)
+        ways = open_ways(self.ways, self._law, n, self._effort)
+        for way in sorted(ways, key=lambda way: way.reads_records):
+            option = tune(self._law, self._question, way, pool.of(way), releases)
+            if option is not None and option.power.value >= goal - OUT_OF_REACH:
+                return True
+        self._at(n, releases)
+        return False
 
     def _try(self, sizes: Sequence[tuple[int, int]]) -> None:
         for done, (n, releases) in enumerate(sizes, start=1):
@@ -371,16 +433,44 @@ class Search:
         """Return the best way at one size, on few targets."""
         law, question = self._law, self._question
         pool = self._pool(law, n, releases)
-        options = [tune(law, question, way, pool.of(way), releases) for way in self._ways]
+        ways = open_ways(self.ways, law, n, self._effort)
+        options = [tune(law, question, way, pool.of(way), releases) for way in ways]
         known = [option for option in options if option is not None]
+        self._left -= pool.bets + TUNING * len(ways)
         if not known:
             raise RegistryError(f"no way to audit is open at n = {n}, R = {releases}")
         best = max(known, key=lambda o: (o.power.value, plainness(o.way)))
         if 0.3 < best.power.value < 0.95:
             # Far behind where it matters is far behind elsewhere: do not ask again.
-            near = {o.way for o in known if o.power.value > best.power.value - 0.2}
-            self._ways = [way for way in self._ways if way in near]
+            near = {o.way for o in known if o.power.value > best.power.value - BEHIND}
+            self.ways = [way for way in self.ways if way in near or way not in ways]
         return best
+
+
+def first_guess(law: Law) -> int:
+    """Return about how many records the narrowest margin needs, measured in its deviations."""
+    spread = np.stack(
+        [
+            np.sqrt(np.maximum(table**2 @ chance - (table @ chance) ** 2, 0.0))
+            for table, chance in zip(law.losses, law.records, strict=True)
+        ],
+        axis=1,
+    )
+    narrow = ((law.limits - law.means) / np.maximum(spread, 1e-9))[law.valid].min()
+    return int(np.clip((2.0 * STEEP / max(narrow, 1e-3)) ** 2 / 2.0, 50, 10_000))
+
+
+def next_size(n: int, reached: float, goal: float, low: int, high: int) -> int:
+    """Return where to look next: where the line through this power meets the goal, or between.
+
+    ``low`` fails, and ``high`` does or is one too many.
+    """
+    here, there = special.ndtri(np.clip([reached, goal], 0.002, 0.998)) + STEEP
+    # A little beyond, so that the other side is known next.
+    guess = n * (there / max(here, 1.0)) ** 2 * (1.04 if reached < goal else 0.96)
+    if low >= n and guess >= high:  # of the far side nothing is known but that it is far
+        guess = (n * high) ** 0.5
+    return int(min(max(round(guess), low + 1), high - 1))
 
 
 def tune(law: Law, question: Question, way: Way, targets: Targets, releases: int) -> Option | None:

@@ -69,31 +69,34 @@ class Targets:
         self._kept: dict[tuple[ComponentTest, int, float], Array] = {}
         self._blocks: dict[int, Array] = {}
 
-    def _tiles(self) -> Iterator[tuple[slice, tuple[Places, ...], Array]]:
-        """Yield rows, which kind of record each place has (c, n), and a uniform for each place.
-
-        Drawn anew from the seed on every pass, so that nothing of size n is kept.
-        """
-        rows = max(1, TILE // self.n)
-        for tile, start in enumerate(range(0, self.repetitions, rows)):
-            rng = np.random.default_rng([self._seed, self.n, tile])
-            shape = (min(rows, self.repetitions - start), self.n)
-            law = self.law
-            places = [_draw(rng, law.records[0], shape)]
-            for j in range(1, len(law.requirements)):
-                places.append(places[0] if law.joint else _draw(rng, law.records[j], shape))
-            yield slice(start, start + shape[0]), tuple(places), rng.random(shape)
-
     @cached_property
     def counts(self) -> tuple[Array, ...]:
         """How often each kind of record occurs, (repetitions, m_j) for each requirement."""
-        found = [np.empty((self.repetitions, chance.size)) for chance in self.law.records]
-        for rows, places, _ in self._tiles():
-            for j, place in enumerate(places):
-                found[j][rows] = found[0][rows] if j and self.law.joint else _tally(
-                    place, self.law.records[j].size
-                )  # fmt: skip
-        return tuple(found)
+        # Drawn as counts, so that a target of a million records costs what one of hundreds does.
+        rng = np.random.default_rng([self._seed, self.n])
+        drawn = [
+            rng.multinomial(self.n, chance / chance.sum(), self.repetitions).astype(np.float64)
+            for chance in (self.law.records[:1] if self.law.joint else self.law.records)
+        ]
+        return tuple(drawn * len(self.law.records) if self.law.joint else drawn)
+
+    def _tiles(self, j: int) -> Iterator[tuple[slice, Places]]:
+        """Yield rows, and which kind of record each place has for one requirement, (c, n).
+
+        Records are exchangeable: given the counts, every order is equally likely. Drawn anew
+        from the seed on every pass, so that nothing of size n is kept; in a joint law the order
+        is the same for every requirement.
+        """
+        kinds = np.arange(self.law.records[j].size)
+        step = max(1, TILE // self.n)
+        for start in range(0, self.repetitions, step):
+            counts = self.counts[j][start : start + step].astype(np.int64)
+            sorted_places = np.repeat(np.tile(kinds, len(counts)), counts.ravel())
+            rng = np.random.default_rng([self._seed, self.n, start, 0 if self.law.joint else j])
+            yield (
+                slice(start, start + len(counts)),
+                rng.permuted(sorted_places.reshape(len(counts), self.n), axis=1),
+            )
 
     @cached_property
     def _sample_means(self) -> Array:
@@ -155,7 +158,7 @@ class Targets:
         return other
 
     def _pvalues(self, test: ComponentTest, j: int, level: float) -> Array:
-        n, v = self.n, float(self.law.limits[j])
+        n, v = self.n, self.law.requirements[j].unit_limit
         mean = self.means[:, :, j]
         if n < test.least_records:
             return np.ones(mean.shape)
@@ -194,23 +197,25 @@ class Targets:
 
     def _randomized(self, j: int) -> Array:
         table = self.law.losses[j]
-        found = np.empty((self.repetitions, len(table)))
-        for rows, places, uniforms in self._tiles():
+        counts = np.empty((self.repetitions, len(table)))
+        for rows, places in self._tiles(j):
+            # One uniform a record, whatever the requirement: they are part of the target.
+            uniforms = np.random.default_rng([self._seed, self.n, rows.start]).random(places.shape)
             for a, losses in enumerate(table):
-                found[rows, a] = np.count_nonzero(uniforms < losses[places[j]], axis=1)
-        return found
+                counts[rows, a] = np.count_nonzero(uniforms < losses[places], axis=1)
+        return counts
 
     def _betting(self, j: int, v: float, level: float) -> Array:
         table = self.law.losses[j]
-        found = np.empty((self.repetitions, len(table)))
-        for rows, places, _ in self._tiles():
+        pvalues = np.empty((self.repetitions, len(table)))
+        for rows, places in self._tiles(j):
             for a, losses in enumerate(table):
                 capital = BettingCapital(
-                    columns=len(places[j]), n=self.n, v=v, level=level, violation_level=level
+                    columns=len(places), n=self.n, v=v, level=level, violation_level=level
                 )
-                capital.update(losses[places[j]])
-                found[rows, a] = self._pvalue_of_capital(capital.log_peak()[0])
-        return found
+                capital.update(losses[places])
+                pvalues[rows, a] = self._pvalue_of_capital(capital.log_peak()[0])
+        return pvalues
 
     def block_means(self, size: int) -> Array:
         """Return means over blocks of records, (repetitions, blocks, A, J)."""
@@ -220,23 +225,15 @@ class Targets:
 
     def _block_means(self, size: int) -> Array:
         blocks = self.n // size
-        found = np.empty(
+        means = np.empty(
             (self.repetitions, blocks, self.law.releases.size, len(self.law.requirements))
         )
-        for rows, places, _ in self._tiles():
-            for j, place in enumerate(places):
-                inside = place[:, : blocks * size].reshape(-1, size)
-                means = _tally(inside, self.law.records[j].size) @ self.law.losses[j].T / size
-                found[rows, :, :, j] = means.reshape(len(place), blocks, -1)
-        return self._published(found)
-
-
-def _draw(rng: np.random.Generator, chance: Array, shape: tuple[int, int]) -> Places:
-    """Return kinds of record, drawn with their chances."""
-    if np.all(chance == chance[0]):
-        return rng.integers(0, chance.size, shape)
-    edges = np.cumsum(chance)[:-1]
-    return np.searchsorted(edges, rng.random(shape), side="right")
+        for j, table in enumerate(self.law.losses):
+            for rows, places in self._tiles(j):
+                inside = places[:, : blocks * size].reshape(-1, size)
+                tally = _tally(inside, self.law.records[j].size)
+                means[rows, :, :, j] = (tally @ table.T / size).reshape(len(places), blocks, -1)
+        return self._published(means)
 
 
 def _tally(places: Places, kinds: int) -> Array:
