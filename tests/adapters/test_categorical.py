@@ -20,7 +20,7 @@ from proxyguard.adapters.privacy import privacy_of
 from proxyguard.draw.protocol import Seed
 from proxyguard.draw.worker import Worker
 from proxyguard.errors import RegistryError, TableError
-from proxyguard.registry.target import Reading
+from proxyguard.registry.target import TableReading
 from proxyguard.tables.files import RawTable, table_bytes
 
 DATA = os.environ.get("PROXYGUARD_DATA")
@@ -442,7 +442,7 @@ def test_without_opendp_the_error_names_the_extra(
     reason="PROXYGUARD_DATA does not name a folder with secondary_mushroom",
 )
 def test_the_published_sampler_fits_the_mushrooms_and_keeps_their_shares() -> None:
-    raw = RawTable(MUSHROOM, Reading(separator=";"))
+    raw = RawTable(MUSHROOM, TableReading(separator=";"))
     table = raw.take(np.arange(len(raw)))
     blank = ["cap-diameter", "stem-height", "stem-width"]
     generator = sampler(domains=MUSHROOM_DOMAINS, epsilon="20", rows=10_000, blank=blank)

@@ -30,7 +30,7 @@ from proxyguard.documents.canonical import canonical_bytes
 from proxyguard.errors import BrokenTable, RegistryError, SealError, TableError
 from proxyguard.models.stored import load_model
 from proxyguard.registry.declaration import read_declaration
-from proxyguard.registry.target import Reading
+from proxyguard.registry.target import TableReading
 from proxyguard.seal import storage as inside
 from proxyguard.seal.journal import NAME
 from proxyguard.seal.ledger import Stage
@@ -421,7 +421,7 @@ def test_packed_text_is_unpacked_up_to_a_bound(
     place.write_bytes(gzip.compress(b"a\n" + b"1\n" * 100_000))
     monkeypatch.setattr(files, "TEXT", 1000)
     with pytest.raises(TableError, match=r"table\.csv\.gz has more than 1,000 bytes"):
-        files.RawTable(place, Reading())
+        files.RawTable(place, TableReading())
 
 
 def test_a_stored_model_is_measured_before_it_is_unpacked(

@@ -20,7 +20,7 @@ from proxyguard.draw.protocol import Seed, outcomes, temper
 from proxyguard.draw.store import Store
 from proxyguard.errors import ProxyGuardError, SealError, TableError
 from proxyguard.models.stored import load_model, model_bytes
-from proxyguard.registry.target import Outcome, Reading
+from proxyguard.registry.target import Outcome, TableReading
 from proxyguard.seal.crypto import KeyFile, Recipient
 from proxyguard.seal.fingerprint import canonical_value
 from proxyguard.seal.sealed_file import SealedFile, seal_table
@@ -66,7 +66,7 @@ def test_our_onehot_pipeline_can_be_loaded_again() -> None:
 def test_a_row_with_too_few_values_is_refused(tmp_path: Path, content: bytes) -> None:
     path = put(tmp_path, content)
     with pytest.raises(TableError, match="values, and there are"):
-        read_table(path, Reading())
+        read_table(path, TableReading())
 
 
 @pytest.mark.parametrize("rows", [b"1,2,9\n3,4,9\n", b"1,2,9\n3,4\n"])
@@ -74,30 +74,30 @@ def test_a_row_with_too_few_values_is_refused(tmp_path: Path, content: bytes) ->
 def test_a_first_row_with_too_many_values_is_refused(tmp_path: Path, rows: bytes) -> None:
     path = put(tmp_path, b"x,y\n" + rows)
     with pytest.raises(TableError):
-        read_table(path, Reading())
+        read_table(path, TableReading())
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_fewer_names_than_values_are_refused(tmp_path: Path) -> None:
     path = put(tmp_path, b"1,2\n3,4\n")
     with pytest.raises(TableError):
-        read_table(path, Reading(header=False, columns=("x",)))
+        read_table(path, TableReading(header=False, columns=("x",)))
 
 
 def test_reading_one_column_refuses_rows_of_another_length(tmp_path: Path) -> None:
     with pytest.raises(TableError, match="line 3 has 3 values"):
-        RawTable(put(tmp_path, b"x,y\n1,2\n3,4,5\n"), Reading()).column("y")
+        RawTable(put(tmp_path, b"x,y\n1,2\n3,4,5\n"), TableReading()).column("y")
 
 
 def test_a_compressed_table_with_a_changed_byte_is_refused_or_reads_alike(tmp_path: Path) -> None:
     content = b"x,y\n" + b"1,2\n3,4\n" * 20
     whole = gzip.compress(content)
-    honest = read_table(put(tmp_path, whole, "t.csv.gz"), Reading())
+    honest = read_table(put(tmp_path, whole, "t.csv.gz"), TableReading())
     for place in range(len(whole)):
         changed = bytearray(whole)
         changed[place] ^= 1
         try:
-            found = read_table(put(tmp_path, bytes(changed), "t.csv.gz"), Reading())
+            found = read_table(put(tmp_path, bytes(changed), "t.csv.gz"), TableReading())
         except TableError:
             continue
         pd.testing.assert_frame_equal(found, honest)
@@ -193,23 +193,23 @@ def test_a_model_that_holds_bytes_can_be_stored() -> None:
 def test_a_missing_time_of_a_parquet_table_is_missing_however_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"t": pa.array([0, None], type=pa.timestamp("s"))}), path)
-    raw = RawTable(path, Reading())
+    raw = RawTable(path, TableReading())
     assert raw.take(np.arange(2))["t"].tolist() == raw.column("t")
 
 
 def test_a_line_number_is_that_of_the_file(tmp_path: Path) -> None:
     with pytest.raises(TableError, match="line 4 has a quoted field"):
-        RawTable(put(tmp_path, b'x,y\n\n\n1,"a\nb"\n'), Reading())
+        RawTable(put(tmp_path, b'x,y\n\n\n1,"a\nb"\n'), TableReading())
 
 
 def test_trailing_blanks_do_not_belong_to_a_value(tmp_path: Path) -> None:
-    frame = read_table(put(tmp_path, b"x , y\n 1 , a \n"), Reading())
+    frame = read_table(put(tmp_path, b"x , y\n 1 , a \n"), TableReading())
     assert (list(frame.columns), frame.to_numpy().tolist()) == (["x", "y"], [["1", "a"]])
 
 
 def test_a_row_of_missing_values_alone_is_a_row(tmp_path: Path) -> None:
     path = put(tmp_path, b"x\ty\n1\t2\n\t\n3\t4\n")
-    assert len(RawTable(path, Reading(separator="\t"))) == 3
+    assert len(RawTable(path, TableReading(separator="\t"))) == 3
 
 
 def test_what_a_killed_write_left_is_no_object(tmp_path: Path) -> None:

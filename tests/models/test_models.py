@@ -24,7 +24,7 @@ from proxyguard.draw.protocol import Fitted, Seed, predict, temper
 from proxyguard.errors import DrawError, SealError
 from proxyguard.models import features
 from proxyguard.models import learned as trees
-from proxyguard.models.features import Columns, Features, words_of
+from proxyguard.models.features import FeatureColumns, Features, words_of
 from proxyguard.models.learned import BayesModel, LinearModel, TreeModel
 from proxyguard.models.npy import MAGIC, Content, read_content
 from proxyguard.models.stored import load_model, model_bytes
@@ -503,7 +503,7 @@ def test_a_tree_that_asks_without_end_is_given_up(monkeypatch: pytest.MonkeyPatc
     n = 50
     chain = np.stack([-1 - np.arange(n), np.r_[np.arange(1, n), -1 - n]], axis=1)
     model = TreeModel(
-        columns=Columns.numeric(1), fill=np.zeros(1), total=trees.Sum.LOGITS,
+        columns=FeatureColumns.numeric(1), fill=np.zeros(1), total=trees.Sum.LOGITS,
         roots=np.zeros(1, dtype=np.int32), feature=np.zeros(n, dtype=np.int32),
         threshold=np.arange(n) * 1.0, children=chain.astype(np.int32),
         leaves=np.arange(n + 1.0)[:, None] / n, start=np.zeros(1), classes_=np.array([0.0, 1.0]),

@@ -11,16 +11,16 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxyguard.documents.canonical import LARGEST, canonical_bytes, digest
+from proxyguard.documents.canonical import MOST_EXACT, canonical_bytes, digest
 from proxyguard.errors import SealError
 
 VALUES = st.recursive(
     st.none()
     | st.booleans()
-    | st.integers(-LARGEST, LARGEST)
+    | st.integers(-MOST_EXACT, MOST_EXACT)
     | st.text(st.characters(exclude_categories=("Cs",)), max_size=8)
     | st.floats(allow_nan=False, allow_infinity=False).filter(
-        lambda x: not LARGEST < abs(x) < 1e21  # refused, see below
+        lambda x: not MOST_EXACT < abs(x) < 1e21  # refused, see below
     ),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text("abcé", max_size=3), inner),
     max_leaves=12,
@@ -48,7 +48,7 @@ def test_reading_the_bytes_back_gives_the_same_bytes(value: Any) -> None:
 
 
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False).filter(
-    lambda x: not LARGEST < abs(x) < 1e21
+    lambda x: not MOST_EXACT < abs(x) < 1e21
 ) | st.floats(-2.0, 2.0)
 
 

@@ -29,7 +29,7 @@ from proxyguard.seal.crypto import (
     encrypt,
     unwrap_any,
 )
-from proxyguard.seal.sealed_file import FORMAT, Sealed, SealedFile, seal_table
+from proxyguard.seal.sealed_file import FORMAT, SealedFile, SealedTable, seal_table
 
 DATA_KEY = bytes(range(100, 132))
 HOLDER = KeyFile(bytes(range(32)))
@@ -147,7 +147,7 @@ def test_a_chunk_decrypts_to_itself_at_its_own_number_only(plain: bytes, index: 
             decrypt(key, number, cipher, about, "target")
 
 
-def sealed_at(folder: Path, table: pa.Table = TABLE, *, rows: int = 2) -> tuple[Path, Sealed]:
+def sealed_at(folder: Path, table: pa.Table = TABLE, *, rows: int = 2) -> tuple[Path, SealedTable]:
     sealed = seal_table(table, [HOLDER], rows=rows)
     path = folder / "target.sealed"
     path.write_bytes(sealed.content)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from proxyguard.seal.fingerprint import (
     SIZE,
     RecordSet,
-    Table,
+    TablePrints,
     canonical_value,
     expected_twins,
     fingerprints,
@@ -145,7 +145,7 @@ def test_equal_records_are_numbered_in_the_order_of_the_table(
 
 
 def record_set(frame: pd.DataFrame, chosen: list[int]) -> RecordSet:
-    return Table(frame, KEY).records(chosen)
+    return TablePrints(frame, KEY).records(chosen)
 
 
 def test_shared_records_are_those_of_one_table_and_twins_those_of_equal_values() -> None:

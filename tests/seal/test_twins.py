@@ -10,14 +10,14 @@ import pandas as pd
 import pytest
 from scipy.stats import binom
 
-from proxyguard.seal.fingerprint import KEPT, LEVEL, Meeting, Table, meet, view_of
+from proxyguard.seal.fingerprint import KEPT, LEVEL, Meeting, TablePrints, meet, view_of
 
 KEY = bytes(range(32))
 Make = Callable[[np.random.Generator, int], pd.DataFrame]
 
 
 def met(target: pd.DataFrame, other: pd.DataFrame) -> Meeting:
-    return meet(Table(target, KEY).records().views, Table(other, KEY).records().views)
+    return meet(TablePrints(target, KEY).records().views, TablePrints(other, KEY).records().views)
 
 
 def few_categories(rng: np.random.Generator, n: int) -> pd.DataFrame:
@@ -161,7 +161,7 @@ def test_a_wide_table_keeps_a_share_of_its_views_and_is_still_found() -> None:
     rng = np.random.default_rng(8)
     n, d = 20_000, 40
     frame = pd.DataFrame(rng.normal(size=(n, d)), columns=[f"x{j}" for j in range(d)])
-    records = Table(frame, KEY).records()
+    records = TablePrints(frame, KEY).records()
     assert max(view.thin for view in records.views) == 2  # 1.6 million fingerprints
     assert sum(view.values.size for view in records.views if view.thin > 1) < 1.1 * KEPT
     again = frame.iloc[:3000].assign(new=1.0 / (1.0 + np.arange(3000)))

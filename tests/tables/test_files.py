@@ -20,12 +20,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxyguard.errors import TableError
-from proxyguard.registry.target import Reading
+from proxyguard.registry.target import TableReading
 from proxyguard.tables import files
 from proxyguard.tables.columns import as_text, as_texts, kinds_of, typed
 from proxyguard.tables.files import RawTable, read_table, read_table_bytes, table_bytes
 
-PLAIN = Reading()
+PLAIN = TableReading()
 MISSING = ("", "NA")
 # A vertical tab and U+2028 end a line for Python's text, and not for the bytes of a table.
 CELLS = st.text('ab09.-é,;" \x0b\u2028', max_size=6).map(str.strip)
@@ -97,7 +97,7 @@ def test_every_kind_of_line_ending_and_blank_lines_read_alike(tmp_path: Path, en
 
 
 def test_without_a_header_the_first_line_is_a_record(tmp_path: Path) -> None:
-    reading = Reading(header=False, columns=("x", "y"), separator=";")
+    reading = TableReading(header=False, columns=("x", "y"), separator=";")
     raw = RawTable(put(tmp_path, "1,5;2\n3;4\n"), reading)
     assert raw.columns == ["x", "y"]
     assert raw.take(np.arange(2)).to_numpy().tolist() == [["1,5", "2"], ["3", "4"]]
@@ -533,7 +533,7 @@ def test_values_of_a_megabyte_that_a_file_has_once_are_not_made_for_every_row(
 @pytest.mark.parametrize("separator", ['"', "\n", "\r", "\0", "é", "\x1b"])
 def test_a_separator_that_splits_otherwise_than_it_is_counted_is_refused(separator: str) -> None:
     with pytest.raises(ValueError, match="separator"):
-        Reading(separator=separator)
+        TableReading(separator=separator)
 
 
 def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from proxyguard.draw.protocol import ReleaseFile, Seed
 from proxyguard.errors import RegistryError, TableError
-from proxyguard.registry.target import Reading
+from proxyguard.registry.target import TableReading
 from proxyguard.tables.files import RawTable, Schema, is_prediction, read_file, read_table
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class FileFolder:
 
     def __init__(self, folder: str, pattern: str = "*", first: int = 0, **reading: Any) -> None:
         self._folder, self._pattern, self._first = folder, pattern, first
-        self._reading = Reading.model_validate(reading)
+        self._reading = TableReading.model_validate(reading)
         self._columns: tuple[str, ...] = ()
 
     def describe(self) -> Mapping[str, Any]:
@@ -205,7 +205,7 @@ class NamedFile:
     """
 
     def __init__(self, path: str, read: Mapping[str, Any], lacks: Sequence[str] = ()) -> None:
-        self._path, self._reading = Path(path), Reading.model_validate(dict(read))
+        self._path, self._reading = Path(path), TableReading.model_validate(dict(read))
         self._lacks = tuple(lacks)
 
     def describe(self) -> Mapping[str, Any]:

@@ -22,7 +22,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.sparse import csr_array
 
 from proxyguard.draw.protocol import Seed
-from proxyguard.models.features import Columns
+from proxyguard.models.features import FeatureColumns
 from proxyguard.models.learned import LinearModel
 
 Array = NDArray[np.float64]
@@ -176,7 +176,7 @@ class FastLogistic:
         outcomes = binary(y)
         rows, mean, scale = standardised(np.asarray(x, dtype=np.float64))
         w = minimise(DenseDesign(rows), outcomes, rows.shape[0])
-        return _model(Columns.numeric(mean.size), w, mean, scale)
+        return _model(FeatureColumns.numeric(mean.size), w, mean, scale)
 
 
 class CodedDesign:
@@ -247,10 +247,10 @@ class FastOnehotLogistic:
         codes, categories = _encoded(x)
         design = CodedDesign(codes, [len(known) for known in categories])
         w = minimise(design, outcomes, design.size)
-        return _model(Columns(tuple(map(str, x)), categories), w, np.empty(0), np.empty(0))
+        return _model(FeatureColumns(tuple(map(str, x)), categories), w, np.empty(0), np.empty(0))
 
 
-def _model(columns: Columns, w: Array, mean: Array, scale: Array) -> LinearModel:
+def _model(columns: FeatureColumns, w: Array, mean: Array, scale: Array) -> LinearModel:
     """Return the model of these coefficients, the intercept last; it fills in nothing."""
     fill, classes = np.full(mean.size, np.nan), np.array([0.0, 1.0])
     return LinearModel(columns, fill, mean, scale, w[None, :-1].copy(), w[-1:].copy(), classes)

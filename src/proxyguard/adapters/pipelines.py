@@ -23,7 +23,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from proxyguard.draw.catalog import find_pipeline, load_attribute
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import DrawError
-from proxyguard.models.features import Columns
+from proxyguard.models.features import FeatureColumns
 from proxyguard.models.learned import LinearModel, Sum, TreeModel
 from proxyguard.models.stored import Model
 
@@ -173,7 +173,7 @@ class _Encoding:
     column is read, filled with 0, and has no weight.
     """
 
-    columns: Columns
+    columns: FeatureColumns
     fill: Array
     mean: Array
     scale: Array
@@ -190,10 +190,10 @@ def _encoding(steps: Pipeline, x: Any) -> _Encoding:
                 name: tuple(_text(value, name) for value in values)
                 for name, values in zip(texts, onehot.categories_, strict=True)
             }
-        columns = Columns(tuple(map(str, x)), tuple(known.get(name) for name in x))
+        columns = FeatureColumns(tuple(map(str, x)), tuple(known.get(name) for name in x))
         steps = numeric
     else:
-        columns = Columns.numeric(x.shape[1])
+        columns = FeatureColumns.numeric(x.shape[1])
     count, codes = len(columns.numbers), columns.n_codes
     fill, mean, scale = np.full(count, np.nan), np.zeros(count), np.ones(count)
     kept = np.ones(count, dtype=bool)

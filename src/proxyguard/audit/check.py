@@ -44,7 +44,7 @@ from proxyguard.losses.query import CodedRecords
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.parts import SlackRule
 from proxyguard.registry.requirement import Form, Requirement
-from proxyguard.seal.fingerprint import Table
+from proxyguard.seal.fingerprint import TablePrints
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.storage import random_bytes
 from proxyguard.tables.files import RawTable, Schema
@@ -149,7 +149,9 @@ def _check_lineage(result: Check, place: Workplace, declaration: Declaration) ->
             key = random_bytes(32)  # without a store, for this one comparison
             ready = [
                 prepare_member(
-                    member, place.data, partial(Table, key=key) if store is None else store.table
+                    member,
+                    place.data,
+                    partial(TablePrints, key=key) if store is None else store.table,
                 )
                 for member in declaration.members
             ]

@@ -67,7 +67,7 @@ from proxyguard.errors import (
 )
 from proxyguard.registry.declaration import Member
 from proxyguard.registry.parts import MechanismPart
-from proxyguard.registry.target import Outcome, Reading
+from proxyguard.registry.target import Outcome, TableReading
 from proxyguard.seal.journal import Journal, writing
 from proxyguard.seal.ledger import Schedule, Stage
 from proxyguard.seal.storage import now, write_atomic
@@ -181,7 +181,7 @@ def _source_predictions(place: Workplace, registry: Registry) -> dict[str, str]:
                 registered = {file.name: file.sha256 for file in mechanism.files or ()}
                 if hashlib.sha256(content).hexdigest() != registered[name]:
                     refuse_changes(member.name, [f"{name} has other bytes than were registered"])
-                frame = read_table(path, Reading(), content)
+                frame = read_table(path, TableReading(), content)
                 found[member.name] = place.folder.store.put(table_bytes(frame))
     return found
 

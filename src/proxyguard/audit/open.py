@@ -71,7 +71,7 @@ from proxyguard.documents.evidence import (
     ExcludedEvidence,
     FixedEvidence,
     GroupEvidence,
-    Score,
+    ScoreRecord,
     SequentialEvidence,
 )
 from proxyguard.documents.ledger import (
@@ -607,7 +607,9 @@ def _diagnostics(scores: Sequence[_GroupScores], digits: int | None) -> Diagnost
     )
 
 
-def _later_evidence(journal: Journal, step: Step, scores: tuple[Score, ...]) -> SequentialEvidence:
+def _later_evidence(
+    journal: Journal, step: Step, scores: tuple[ScoreRecord, ...]
+) -> SequentialEvidence:
     return SequentialEvidence(
         format=FORMAT,
         registry=step.rule.registry.digest,

@@ -34,7 +34,7 @@ from proxyguard.errors import TableError, TargetReused
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.fields import number
 from proxyguard.registry.target import ClusteredDesign, StratifiedDesign, Target
-from proxyguard.seal.fingerprint import RecordSet, Table, canonical_value, expected_twins
+from proxyguard.seal.fingerprint import RecordSet, TablePrints, canonical_value, expected_twins
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Ledger
 from proxyguard.seal.lineage import worst_met
@@ -223,7 +223,7 @@ def fingerprint_parts(
     member: Member,
     parts: Parts,
     development: pd.DataFrame,
-    table: Callable[[pd.DataFrame], Table],
+    table: Callable[[pd.DataFrame], TablePrints],
 ) -> Fingerprinted:
     """Return which records have which role; ``development`` is the typed development part."""
     import pandas as pd

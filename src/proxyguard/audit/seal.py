@@ -47,13 +47,13 @@ from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.parts import RequirementPart
 from proxyguard.registry.target import (
     ClusteredDesign,
-    Reading,
     StratifiedDesign,
+    TableReading,
     Target,
     WithoutReplacementDesign,
 )
 from proxyguard.seal.crypto import Holder, Passphrase, Recipient, identity_problem
-from proxyguard.seal.fingerprint import RecordSet, Table, canonical_value
+from proxyguard.seal.fingerprint import RecordSet, TablePrints, canonical_value
 from proxyguard.seal.journal import writing
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.lineage import Known, find_overlaps
@@ -380,7 +380,7 @@ class Ready:
 
 
 def prepare_member(
-    member: Member, data: DataFolders, table: Callable[[pd.DataFrame], Table]
+    member: Member, data: DataFolders, table: Callable[[pd.DataFrame], TablePrints]
 ) -> Ready:
     """Read and fingerprint a member's target and development part; nothing is written."""
     if member.target.losses is not None:
@@ -585,7 +585,7 @@ def _from_npz(path: Path, design_column: str | None) -> GivenLosses:
 
 
 def _from_parquet(path: Path, design_column: str | None) -> GivenLosses:
-    frame: Any = read_table(path, Reading())
+    frame: Any = read_table(path, TableReading())
     extra = [design_column] if design_column else []
     missing = [c for c in ("release", "record", *extra) if c not in frame.columns]
     if missing:

@@ -43,7 +43,7 @@ from proxyguard.audit.target import (
     check_seed,
     round_seed,
 )
-from proxyguard.documents.evidence import Evidence, GroupEvidence, Score, SequentialEvidence
+from proxyguard.documents.evidence import Evidence, GroupEvidence, ScoreRecord, SequentialEvidence
 from proxyguard.documents.ledger import Committed, Favored, Judged
 from proxyguard.documents.registry import Registry
 from proxyguard.documents.releases import DrawnRelease, FailedDraw, MadeDraw
@@ -101,7 +101,7 @@ class OneByOne(ABC):
         """Return what the ledger records of a score."""
 
     @abstractmethod
-    def together(self, seed: int, scores: Sequence[Score]) -> dict[str, GroupEvidence]:
+    def together(self, seed: int, scores: Sequence[ScoreRecord]) -> dict[str, GroupEvidence]:
         """Return the statistics of all scored releases together, for the report."""
 
     @abstractmethod
@@ -161,7 +161,7 @@ class Sequential(OneByOne):
             time=now(),
         )
 
-    def together(self, seed: int, scores: Sequence[Score]) -> dict[str, GroupEvidence]:
+    def together(self, seed: int, scores: Sequence[ScoreRecord]) -> dict[str, GroupEvidence]:
         """Return the statistics of the mechanism: all draws are on the same records."""
         if not scores:
             return {}
@@ -214,7 +214,7 @@ class Stream(OneByOne):
             time=now(),
         )
 
-    def together(self, seed: int, scores: Sequence[Score]) -> dict[str, GroupEvidence]:
+    def together(self, seed: int, scores: Sequence[ScoreRecord]) -> dict[str, GroupEvidence]:
         """Return nothing: every candidate was read on records of its own."""
         return {}
 
@@ -350,10 +350,10 @@ class Step:
         if waiting is not None:
             self.score(waiting.record)
 
-    def rescore(self) -> tuple[Score, ...]:
+    def rescore(self) -> tuple[ScoreRecord, ...]:
         """Compute every score again, for verifying."""
         return tuple(
-            Score(
+            ScoreRecord(
                 release=entry.body.release,
                 statistics=evidence_record(
                     self._read(entry.body.record, count, self.rule.records(self._target, count))
@@ -380,10 +380,10 @@ def scores_in(journal: Journal) -> tuple[Entry[Favored] | Entry[Judged], ...]:
     return (*journal.ledger.find(Favored), *journal.ledger.find(Judged))
 
 
-def recorded_scores(journal: Journal) -> tuple[Score, ...]:
+def recorded_scores(journal: Journal) -> tuple[ScoreRecord, ...]:
     """Return the scores that the ledger records, as the evidence has them."""
     return tuple(
-        Score(release=entry.body.release, statistics=entry.body.statistics)
+        ScoreRecord(release=entry.body.release, statistics=entry.body.statistics)
         for entry in scores_in(journal)
     )
 

@@ -22,7 +22,7 @@ Plain: TypeAlias = "Mapping[str, Plain] | Sequence[Plain] | str | float | bool |
 
 _NAMES = {None: "null", True: "true", False: "false"}
 # Largest whole number that every JSON reader keeps exactly.
-LARGEST = 2**53 - 1
+MOST_EXACT = 2**53 - 1
 
 
 def canonical_bytes(value: Any) -> bytes:
@@ -53,15 +53,15 @@ def _written(value: Any) -> str:
     if kind is float:
         text = repr(value)
         digits, _, exponent = text.partition("e")
-        if digits.endswith(".0") and abs(value) <= LARGEST:
+        if digits.endswith(".0") and abs(value) <= MOST_EXACT:
             return str(int(value))
-        if value == value and abs(value) <= LARGEST and (not exponent or int(exponent) < -9):
+        if value == value and abs(value) <= MOST_EXACT and (not exponent or int(exponent) < -9):
             return text
-        if abs(value) <= LARGEST or 1e21 <= abs(value) < inf:
+        if abs(value) <= MOST_EXACT or 1e21 <= abs(value) < inf:
             return rfc8785.dumps(value).decode()
     if kind is str:
         return encode_basestring(value)
-    if kind is int and abs(value) <= LARGEST:
+    if kind is int and abs(value) <= MOST_EXACT:
         return str(value)
     if kind is list or kind is tuple:
         return f"[{','.join([_written(item) for item in value])}]"
@@ -100,13 +100,13 @@ def _plain(value: Any, place: str) -> Any:
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
-        if abs(value) > LARGEST:
+        if abs(value) > MOST_EXACT:
             raise SealError(f"{place} is {value}, too large a number for JSON: write it as text")
         return value
     if isinstance(value, float):
         if value != value or value in (float("inf"), float("-inf")):
             raise SealError(f"{place} is {value}, which is no number and cannot be sealed")
-        if LARGEST < abs(value) < 1e21:  # written as digits, and read back as a whole number
+        if MOST_EXACT < abs(value) < 1e21:  # written as digits, and read back as a whole number
             raise SealError(f"{place} is {value}, too large a number for JSON: write it as text")
         return value
     if isinstance(value, Mapping):

@@ -25,7 +25,7 @@ from proxyguard.documents.evidence import Diagnostics, FixedEvidence
 from proxyguard.documents.ledger import Decided, DesignText
 from proxyguard.modes.evidence import Decision
 
-Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Probability = Annotated[float, Field(ge=0.0, le=1.0)]
 
 
 class BudgetShare(Document):
@@ -431,7 +431,7 @@ class Predicate(Decisions):
     """How many of any releases that are picked are valid."""
 
 
-class Sha256(Document):
+class Sha256Digest(Document):
     """A digest, as in-toto writes it."""
 
     sha256: Digest
@@ -443,7 +443,7 @@ class Subject(Document):
 
     name: str
     """What it is."""
-    digests: Sha256 = Field(alias="digest")
+    digests: Sha256Digest = Field(alias="digest")
     """Its digest."""
 
 
@@ -466,7 +466,7 @@ class Statement(Document):
             type_="https://in-toto.io/Statement/v1",
             predicate_type="urn:proxyguard:certificate:1",
             subject=tuple(
-                Subject(name=name, digests=Sha256(sha256=digest))
+                Subject(name=name, digests=Sha256Digest(sha256=digest))
                 for name, digest in sorted(subjects.items())
             ),
             predicate=predicate,
@@ -547,9 +547,9 @@ class AdvisedSizes(Document):
     """Target records, or clusters."""
     R: Count
     """Draws."""
-    power: Share
+    power: Probability
     """The chance of validation, simulated."""
-    power_error: Share
+    power_error: Probability
     """Monte Carlo error of that chance."""
     targets: Count
     """Targets that it was simulated on; 0: it is a sum, and nothing was simulated."""

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from json import loads
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
@@ -31,12 +31,11 @@ from pydantic import (
 
 from proxyguard.documents.canonical import canonical_bytes, digest
 from proxyguard.errors import DocumentError, SealError
-from proxyguard.registry.fields import Described
+from proxyguard.registry.fields import FORMAT as FORMAT
+from proxyguard.registry.fields import DescribedModel
+from proxyguard.registry.fields import Format as Format
 from proxyguard.registry.numbers import MOST_RECORDS
 
-# The format of every document of an audit.
-Format = Literal[1]
-FORMAT: Format = 1
 # Values of a document: a file of brackets takes twenty times its size in memory.
 VALUES = 20_000_000
 # Problems of one document that an error names.
@@ -71,7 +70,7 @@ OneDecimal = Annotated[str, Field(pattern=r"^([0-9]+\.[0-9]|inf|nan)$")]
 Files = dict[str, Digest]
 
 
-class Document(Described):
+class Document(DescribedModel):
     """A document of an audit, or a part of one: frozen, strict, and without unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)

@@ -9,11 +9,11 @@ from pydantic import Field
 from proxyguard.documents.document import Count, Digest, Document, Format, Hex, NumberText
 
 # A number; infinities, which JSON lacks, are texts.
-Number = Annotated[float, Field(allow_inf_nan=False)] | Literal["inf", "-inf"]
-Numbers = tuple[Number, ...]
-Matrix = tuple[tuple[Number, ...], ...]
+JsonNumber = Annotated[float, Field(allow_inf_nan=False)] | Literal["inf", "-inf"]
+Numbers = tuple[JsonNumber, ...]
+Matrix = tuple[tuple[JsonNumber, ...], ...]
 Counts = tuple[Count, ...]
-Text = Annotated[str, Field(min_length=1)]
+LabelText = Annotated[str, Field(min_length=1)]
 
 
 class ColumnRecord(Document):
@@ -88,14 +88,14 @@ class GroupEvidence(Document):
 class ExcludedEvidence(GroupEvidence):
     """The statistics of draws that an amendment excluded; they decide nothing."""
 
-    label: Text
+    label: LabelText
     """That this is descriptive."""
 
 
 class Diagnostics(Document):
     """What is shown beside the certificate and decides nothing."""
 
-    label: Text
+    label: LabelText
     """That this is not certified."""
     unscored: dict[str, dict[str, Annotated[int, Field(ge=1)]]]
     """Records without a prediction, by group and release."""
@@ -105,7 +105,7 @@ class Diagnostics(Document):
     """Area under the curve of the source, by group."""
 
 
-class Score(Document):
+class ScoreRecord(Document):
     """The score of one release of an audit that draws after opening."""
 
     release: Digest
@@ -157,7 +157,7 @@ class FixedEvidence(Evidence):
 class SequentialEvidence(Evidence):
     """The evidence of an audit that draws after opening."""
 
-    scores: tuple[Score, ...]
+    scores: tuple[ScoreRecord, ...]
     """Every score, in the order of the draws."""
 
     @property

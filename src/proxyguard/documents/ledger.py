@@ -32,7 +32,7 @@ DevelopmentRole = Literal["training", "validation"]
 # A sampling design as a declaration writes it: a name, or a table.
 DesignText = str | dict[str, JsonValue]
 # A sentence: a reason of blanks is none.
-Words = Annotated[str, Field(pattern=r"\S")]
+Sentence = Annotated[str, Field(pattern=r"\S")]
 # A decision, or its word.
 Decided = Annotated[Decision, Field(strict=False)]
 
@@ -243,7 +243,7 @@ class Amended(WritingBody):
     """Digest of the registry that is in force now."""
     supersedes: Digest
     """Digest of the one before."""
-    reason: Words
+    reason: Sentence
     """Why."""
     void: tuple[ExcludedDraw, ...]
     """Exclusions of earlier amendments that this one does not repeat."""
@@ -343,7 +343,7 @@ class Deviated(LedgerBody):
 
     stage = Stage.DEVIATED
 
-    reason: Words
+    reason: Sentence
     """What happened."""
     design: DesignText | None = None
     """The design of a second correction that was asked for."""
@@ -354,7 +354,7 @@ class Corrected(WritingBody):
 
     stage = Stage.CORRECTED
 
-    reason: Words
+    reason: Sentence
     """Why."""
     design: DesignText
     """The sampling design that it turned out to be."""
@@ -497,7 +497,7 @@ class SealedHeader(Document):
 class GrantedAgain(Document):
     """Why records were granted that the steward had met before."""
 
-    reason: Annotated[str, Field(pattern=r"\S")]
+    reason: Sentence
     """The steward's reason."""
     met: Annotated[str, Field(min_length=1)]
     """Where the records were met."""

@@ -7,15 +7,13 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from proxyguard.documents.document import Count, Digest, Document, Format, NumberText
-
-# What every library takes as a seed.
-Seed = Annotated[int, Field(ge=0, lt=2**32)]
+from proxyguard.registry.fields import SeedNumber
 
 
 class Draw(Document):
     """What is recorded of every draw: its seed, and how it is called."""
 
-    seed: Seed
+    seed: SeedNumber
     """The registered seed of the draw; of a stream, its round."""
     name: str | None = None
     """What the draw is called, where it is not called by its seed."""
@@ -160,7 +158,7 @@ class RepeatedDraw(Document):
 
     mechanism: str
     """The mechanism."""
-    seed: Seed
+    seed: SeedNumber
     """The seed of the draw."""
     same: bool
     """Whether it came out the same."""

@@ -40,7 +40,7 @@ from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest
 
 Array = NDArray[np.float64]
-Counts = NDArray[np.int64]
+CountArray = NDArray[np.int64]
 
 
 def publish(column: Column, digits: int) -> Column:
@@ -108,7 +108,7 @@ def is_published(column: Column, digits: int) -> bool:
     )
 
 
-def _neighbours(high: Counts, low: Counts, n: int, digits: int) -> bool:
+def _neighbours(high: CountArray, low: CountArray, n: int, digits: int) -> bool:
     """Whether one count can be rounded up to ``high`` and down to ``low``."""
     grid = 10**digits
     steps = -(-high * grid // max(n, 1)) - low * grid // max(n, 1)
@@ -124,8 +124,8 @@ def _differ(column: Column, other: Column) -> bool:
 
 
 def _counts(
-    count: Counts | None, low: Counts | None, n: int, digits: int
-) -> tuple[Counts | None, Counts | None]:
+    count: CountArray | None, low: CountArray | None, n: int, digits: int
+) -> tuple[CountArray | None, CountArray | None]:
     if count is None or low is None:
         return None, None
     return round_count_up(count, n, digits), round_count_down(low, n, digits)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TermCounts: TypeAlias = "csr_array[np.float64, tuple[int, int]]"
-Table: TypeAlias = "Features | pd.DataFrame | ArrayLike"
+FeatureTable: TypeAlias = "Features | pd.DataFrame | ArrayLike"
 # A word: what scikit-learn's vectorizers, which the vocabulary is learned with, take for one.
 _TOKEN = re.compile(r"(?u)\b\w\w+\b")
 
@@ -57,7 +57,7 @@ class Features:
         self._counts: tuple[int, tuple[str, ...], TermCounts] | None = None
 
     @classmethod
-    def of(cls, table: Table) -> Features:
+    def of(cls, table: FeatureTable) -> Features:
         """Return a table as records; records as they are."""
         return table if isinstance(table, Features) else cls(table)
 
@@ -126,7 +126,7 @@ def _counted(texts: Sequence[str], terms: tuple[str, ...]) -> TermCounts:
 
 
 @dataclass(frozen=True)
-class Columns:
+class FeatureColumns:
     """The columns that a model reads, in the order of the table.
 
     Encoded they are one column for each category of a text, then the numbers. A value that is
@@ -145,7 +145,7 @@ class Columns:
             raise SealError("there is not one list of categories for each feature")
 
     @classmethod
-    def numeric(cls, width: int) -> Columns:
+    def numeric(cls, width: int) -> FeatureColumns:
         """Return the columns of an array of numbers."""
         return cls(None, (None,) * width)
 
@@ -196,7 +196,7 @@ class Columns:
         return {"features": self.names, "categories": self.categories}
 
     @classmethod
-    def of(cls, content: Content) -> Columns:
+    def of(cls, content: Content) -> FeatureColumns:
         """Return the columns that a file names; refuse texts twice and categories out of order."""
         features, categories = content.word("features"), content.word("categories")
         if not isinstance(categories, list):

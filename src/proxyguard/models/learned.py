@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
 from proxyguard.errors import SealError
-from proxyguard.models.features import Columns, Features, Table
+from proxyguard.models.features import FeatureColumns, Features, FeatureTable
 from proxyguard.models.npy import (
     Array,
     Content,
@@ -61,7 +61,7 @@ class BayesModel(Stored):
         if not (np.isfinite(self.term_logs).all() and np.isfinite(self.class_logs).all()):
             raise SealError("a logarithm of a share is not finite")
 
-    def predict_proba(self, table: Table) -> Array:
+    def predict_proba(self, table: FeatureTable) -> Array:
         """Return the probability of every class, ``(n, classes)``; each different text's once.
 
         Raises
@@ -116,7 +116,7 @@ class LinearModel(Stored):
         The classes, as whole numbers in order, with scikit-learn's name for them.
     """
 
-    columns: Columns
+    columns: FeatureColumns
     fill: Array
     mean: Array
     scale: Array
@@ -134,7 +134,7 @@ class LinearModel(Stored):
         self.check_shapes(fill=(count,), mean=(count,), scale=(count,), intercept=(lines,))
         self.check_shapes(coefficients=(lines, self.columns.n_codes + count))
 
-    def predict_proba(self, table: Table) -> Array:
+    def predict_proba(self, table: FeatureTable) -> Array:
         """Return the probability of every class, ``(n, classes)``.
 
         Raises
@@ -190,7 +190,7 @@ class LinearModel(Stored):
     @classmethod
     def from_words(cls, content: Content) -> dict[str, object]:
         """Return its columns."""
-        return {"columns": Columns.of(content)}
+        return {"columns": FeatureColumns.of(content)}
 
 
 # The most questions on the way to a leaf; a forged tree could otherwise ask for hours.
@@ -235,7 +235,7 @@ class TreeModel(Stored):
         The classes, as whole numbers in order.
     """
 
-    columns: Columns
+    columns: FeatureColumns
     fill: Array
     total: Sum
     roots: Integers
@@ -271,7 +271,7 @@ class TreeModel(Stored):
             if np.any((nodes >= inner) | (nodes < -len(self.leaves))):
                 raise SealError("a tree leads to a node or a leaf that is not there")
 
-    def predict_proba(self, table: Table) -> Array:
+    def predict_proba(self, table: FeatureTable) -> Array:
         """Return the probability of every class, ``(n, classes)``.
 
         Raises
@@ -318,7 +318,7 @@ class TreeModel(Stored):
         total = content.word("total")
         if total not in list(Sum):
             raise SealError(f"its trees add up to {str(total)[:40]!r}, expected {[*Sum]}")
-        return {"columns": Columns.of(content), "total": Sum(str(total))}
+        return {"columns": FeatureColumns.of(content), "total": Sum(str(total))}
 
 
 class _Walk:

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from typing import Literal
 
 from pydantic import Field, JsonValue, ValidationError, model_validator
 
 from proxyguard.errors import RegistryError
-from proxyguard.registry.fields import DeclarationPart, Name, Text
+from proxyguard.registry.fields import FORMAT, DeclarationPart, Format, Name, Text
 from proxyguard.registry.numbers import alike_names
 from proxyguard.registry.parts import (
     ClaimPart,
@@ -34,7 +33,6 @@ from proxyguard.registry.parts import (
 )
 from proxyguard.registry.target import StratifiedDesign, Target
 
-FORMAT = 1
 # Draws of all mechanisms and pilots of an audit.
 MOST_DRAWS_IN_ALL = 1_000_000
 
@@ -163,7 +161,7 @@ class Candidate(Member):
 class Declaration(DeclarationPart):
     """A whole `audit.toml`."""
 
-    format: Literal[1]
+    format: Format
     """The format of this file."""
     name: Name
     """The audit's name."""

@@ -30,7 +30,7 @@ from proxyguard.registry.numbers import (
     whole,
 )
 
-Number = TypeVar("Number", int, Fraction)
+Quantity = TypeVar("Quantity", int, Fraction)
 
 
 class Sampling(Enum):
@@ -181,9 +181,9 @@ class Stratified:
         return 1 / sum((self.weights[g] ** 2 / self.sizes[g] for g in self.sizes), Fraction(0))
 
 
-def _by_stratum(name: str, values: Mapping[str, Number]) -> dict[str, Number]:
+def _by_stratum(name: str, values: Mapping[str, Quantity]) -> dict[str, Quantity]:
     """Return the values by canonical names of strata; two spellings of one name are refused."""
-    named: dict[str, Number] = {}
+    named: dict[str, Quantity] = {}
     for key, value in values.items():
         try:
             stratum = canonical_label(key)

@@ -8,7 +8,7 @@ import textwrap
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,
@@ -59,22 +59,28 @@ def number(text: str) -> float:
     return float(Fraction(text))
 
 
-Decimal = Annotated[StrictStr, AfterValidator(_decimal)]
+DecimalText = Annotated[StrictStr, AfterValidator(_decimal)]
 Share = Annotated[StrictStr, AfterValidator(_share)]
 Name = Annotated[StrictStr, Field(min_length=1, max_length=200)]
 Text = Annotated[StrictStr, Field(min_length=1, max_length=2000)]
 FilePath = Annotated[StrictStr, Field(min_length=1, max_length=500), AfterValidator(_inside)]
 # Bounded where they are read: lists and arrays are made from them, and a registry from anybody
 # must not exhaust the memory of whoever verifies it.
-Count = Annotated[StrictInt, Field(ge=1, le=MOST_RECORDS)]
+Positive = Annotated[StrictInt, Field(ge=1, le=MOST_RECORDS)]
 DrawCount = Annotated[StrictInt, Field(ge=1, le=MOST_DRAWS)]
 GridSize = Annotated[StrictInt, Field(ge=1, le=10_001)]  # thresholds that are tried
 PoolSize = Annotated[StrictInt, Field(ge=1, le=MOST_POOL)]
-Seed = Annotated[StrictInt, Field(ge=0, lt=2**32)]  # what every library takes as a seed
+SeedNumber = Annotated[StrictInt, Field(ge=0, lt=2**32)]  # what every library takes as a seed
 Label = StrictStr | StrictInt | bool
 
 
-class Described(BaseModel):
+# The format of `audit.toml` and of every document of an audit: one number, for one release reads
+# and writes all of them.
+Format = Literal[1]
+FORMAT: Format = 1
+
+
+class DescribedModel(BaseModel):
     """A model whose fields are described, in its schema, by the text under each of them.
 
     pydantic can read these texts too, but does so when a class is made: for all documents of an
@@ -89,7 +95,7 @@ class Described(BaseModel):
         properties = handler.resolve_ref_schema(schema).get("properties", {})
         # From the class itself up: a field that is declared again is described by its own text.
         for kind in cls.__mro__:
-            for name, text in _described(kind) if issubclass(kind, Described) else ():
+            for name, text in _described(kind) if issubclass(kind, DescribedModel) else ():
                 field = cls.model_fields.get(name)
                 if field is not None:
                     properties[field.alias or name].setdefault("description", text)
@@ -97,7 +103,7 @@ class Described(BaseModel):
 
 
 @cache  # one class is a part of many schemas, and its file is parsed to find it
-def _described(kind: type[Described]) -> list[tuple[str, str]]:
+def _described(kind: type[DescribedModel]) -> list[tuple[str, str]]:
     """Return the fields that a class itself declares, each with the text that stands under it."""
     described = []
     (made,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
@@ -109,7 +115,7 @@ def _described(kind: type[Described]) -> list[tuple[str, str]]:
     return described
 
 
-class DeclarationPart(Described):
+class DeclarationPart(DescribedModel):
     """A frozen part of a declaration; a key that it does not know is refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from proxyguard.errors import RegistryError
 
 Level = Fraction | Decimal | float | int | str
-Kind = TypeVar("Kind", bound=Enum)
+Choice = TypeVar("Choice", bound=Enum)
 
 # Records that a target can have: as many as tables have lines.
 MOST_RECORDS = 1 << 24
@@ -143,7 +143,7 @@ def flag(value: object, name: str) -> bool:
     return bool(value)
 
 
-def member(kind: type[Kind], value: object, name: str) -> Kind:
+def member(kind: type[Choice], value: object, name: str) -> Choice:
     """Read one of a closed choice, by its name or as itself."""
     if isinstance(value, kind):
         return value
@@ -154,7 +154,7 @@ def member(kind: type[Kind], value: object, name: str) -> Kind:
         raise RegistryError(f"{name} is one of {options}; got {value!r}") from None
 
 
-def members(kind: type[Kind], values: object, name: str) -> tuple[Kind, ...]:
+def members(kind: type[Choice], values: object, name: str) -> tuple[Choice, ...]:
     """Read several of a closed choice, each once."""
     read = tuple(member(kind, value, name) for value in listed(values, name))
     if not read or len(set(read)) < len(read):

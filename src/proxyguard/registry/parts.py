@@ -25,14 +25,14 @@ from proxyguard.modes.claim import Claim
 from proxyguard.registry.budget import family_shares
 from proxyguard.registry.design import Clustered, Design
 from proxyguard.registry.fields import (
-    Count,
-    Decimal,
+    DecimalText,
     DeclarationPart,
     DrawCount,
     FilePath,
     GridSize,
     Name,
-    Seed,
+    Positive,
+    SeedNumber,
     Share,
     Text,
 )
@@ -47,7 +47,7 @@ class Validation(DeclarationPart):
     """Share of the development rows that choose."""
     stratify: bool = True
     """Whether each outcome has that share."""
-    seed: Seed
+    seed: SeedNumber
     """Seed of the division."""
 
 
@@ -58,9 +58,9 @@ class Blocks(DeclarationPart):
     order of the design, and dealt out: training, validation, target.
     """
 
-    training: dict[Name, Count] = Field(min_length=1)
+    training: dict[Name, Positive] = Field(min_length=1)
     """Rows that train, by stratum."""
-    validation: dict[Name, Count] = Field(default_factory=dict)
+    validation: dict[Name, Positive] = Field(default_factory=dict)
     """Rows that choose, by stratum."""
 
 
@@ -91,7 +91,7 @@ class Choose(DeclarationPart):
 
     loss: Literal["cost", "error"] = "cost"
     """The loss that the threshold makes small."""
-    false_negative: Decimal = "1"
+    false_negative: DecimalText = "1"
     """What a false negative costs, a false positive being 1."""
     thresholds: GridSize = 501
     """How many thresholds are tried."""
@@ -117,7 +117,7 @@ class Procedure(DeclarationPart):
     """How the decision threshold is chosen."""
     validation: Literal["development", "release", "end of release"] = "development"
     """Whose records choose for a release."""
-    seed: Seed = 0
+    seed: SeedNumber = 0
     """Seed of the source's own fit."""
     references: tuple[Literal["constant", "prevalence"], ...] = ("constant", "prevalence")
     """Policies that learn nothing, for comparison."""
@@ -126,11 +126,11 @@ class Procedure(DeclarationPart):
 class SourceRule(DeclarationPart):
     """A limit from the source's validation risk, resolved and recorded at registration."""
 
-    source_validation_plus: Decimal
+    source_validation_plus: DecimalText
     """What is added to the source's validation risk."""
-    round_up: Decimal | None = None
+    round_up: DecimalText | None = None
     """The step to which the sum is rounded up."""
-    at_most: Decimal | None = None
+    at_most: DecimalText | None = None
     """The greatest limit."""
 
 
@@ -141,11 +141,11 @@ class PilotRule(DeclarationPart):
     requirement's slack, rounded up again.
     """
 
-    pilot_largest_plus: Decimal
+    pilot_largest_plus: DecimalText
     """What is added to the largest mean of the pilot."""
     pilot: Name
     """The pilot."""
-    round_up: Decimal
+    round_up: DecimalText
     """The step to which sums are rounded up."""
 
 
@@ -157,9 +157,9 @@ class SlackRule(DeclarationPart):
     claim itself has none.
     """
 
-    smallest_of: tuple[Decimal, ...] = Field(min_length=1)
+    smallest_of: tuple[DecimalText, ...] = Field(min_length=1)
     """The slacks to choose from."""
-    allowance: Decimal
+    allowance: DecimalText
     """The allowance that the slack must come below."""
     common: bool = False
     """Whether one slack is for all requirements with such a rule."""
@@ -176,25 +176,25 @@ class RequirementPart(DeclarationPart):
     """The loss: one of ours, or an import path."""
     form: Literal["relative", "absolute", "query"]
     """Relative to the source, absolute, or about a query."""
-    limit: Decimal | SourceRule | PilotRule
+    limit: DecimalText | SourceRule | PilotRule
     """The limit, or the rule that gives it."""
-    slack: Decimal | SlackRule | None = None
+    slack: DecimalText | SlackRule | None = None
     """How much stricter the cutoff of a score is, or the rule."""
-    ramp: Decimal | None = None
+    ramp: DecimalText | None = None
     """Width of the ramp of a smooth score."""
     group: dict[Name, StrictStr] | None = None
     """Columns and values: only records that have them count."""
     query: Query | None = None
     """What is asked of a released table."""
-    threshold: Decimal | None = None
+    threshold: DecimalText | None = None
     """Of a decision; left out, the procedure's own."""
-    false_negative: Decimal | None = None
+    false_negative: DecimalText | None = None
     """Of a cost; left out, the procedure's own."""
     quantile: Share | None = None
     """Of a pinball loss."""
-    low: Decimal | None = None
+    low: DecimalText | None = None
     """The least loss, of a loss by import path."""
-    high: Decimal | None = None
+    high: DecimalText | None = None
     """The greatest loss, of a loss by import path."""
     two_valued: bool = False
     """Whether the loss is one of its bounds."""
@@ -227,7 +227,7 @@ class RequirementPart(DeclarationPart):
 class Seeds(DeclarationPart):
     """Consecutive seeds, one a draw."""
 
-    first: Seed
+    first: SeedNumber
     """The first of consecutive seeds."""
 
 
@@ -240,9 +240,9 @@ class Drawn(DeclarationPart):
     """One of ours, an entry point, or an import path."""
     draws: DrawCount
     """How many releases are drawn."""
-    seeds: Seeds | tuple[Seed, ...]
+    seeds: Seeds | tuple[SeedNumber, ...]
     """The seeds, one a draw."""
-    prepare_seed: Seed = 0
+    prepare_seed: SeedNumber = 0
     """Seed of what is done once, before any draw."""
     options: dict[Name, JsonValue] = Field(default_factory=dict)
     """Options of the generator."""
@@ -295,7 +295,7 @@ class MechanismPart(Drawn):
     """The role that a pilot is chosen for."""
     on_failure: Literal["worst_loss", "stop"] = "worst_loss"
     """Whether a failed draw counts with the worst loss, or stops the audit."""
-    timeout: Count | None = None
+    timeout: Positive | None = None
     """Seconds that a draw may take, and as many again the fit to it."""
     deterministic: bool = False
     """That it has no randomness: every seed gives one release."""
@@ -314,7 +314,7 @@ class Roles(DeclarationPart):
 
     pilots: tuple[Name, ...] = Field(min_length=3)
     """The pilots to choose from."""
-    moderate: Decimal
+    moderate: DecimalText
     """The margin that the moderate role should come closest to."""
     against: Literal["limit", "cutoff"] = "limit"
     """Whether margins are to the limit or to the cutoff."""
@@ -359,28 +359,28 @@ class Secondary(DeclarationPart):
 
     name: Name
     """Its name."""
-    limits: dict[Name, Decimal] = Field(min_length=1)
+    limits: dict[Name, DecimalText] = Field(min_length=1)
     """The other limits, by requirement."""
 
 
 class PlanPart(DeclarationPart):
     """What was planned and expected, as `proxyguard plan` wrote it; it never decides."""
 
-    records: Count
+    records: Positive
     """Target records that were planned."""
     draws: DrawCount
     """Draws that were planned."""
-    power: Decimal
+    power: DecimalText
     """Predicted chance of validation."""
-    reliability: Decimal
+    reliability: DecimalText
     """Assumed share of valid releases."""
-    margins: dict[Name, Decimal] = Field(default_factory=dict)
+    margins: dict[Name, DecimalText] = Field(default_factory=dict)
     """Assumed margins, by requirement."""
     origin: Text
     """Where the assumptions come from."""
-    cost: Decimal | None = None
+    cost: DecimalText | None = None
     """What the audit was expected to cost."""
-    seed: Seed = 0
+    seed: SeedNumber = 0
     """Seed of the planner's simulation."""
 
 
@@ -441,7 +441,7 @@ class ClaimPart(DeclarationPart):
     """How p-values become e-values."""
     thresholds: tuple[Share, ...] | None = None
     """Thresholds of the calibrator."""
-    block_size: Count | None = None
+    block_size: Positive | None = None
     """Records of a block."""
     bounds_level: Share | None = None
     """Error level of the limits of single releases."""
@@ -453,7 +453,7 @@ class ClaimPart(DeclarationPart):
     """Of a sequential audit: reliabilities that are bounded besides."""
     futility: bool | None = None
     """Of a sequential audit: whether it stops when it cannot succeed."""
-    batch: Count | None = None
+    batch: Positive | None = None
     """Of a stream: target records a round."""
 
     @model_validator(mode="after")

@@ -10,7 +10,7 @@ from math import comb
 
 from pydantic import Field, StrictStr, model_validator
 
-from proxyguard.registry.fields import Count, Decimal, DeclarationPart, Name, number
+from proxyguard.registry.fields import DecimalText, DeclarationPart, Name, Positive, number
 from proxyguard.registry.numbers import canonical_value
 from proxyguard.registry.requirement import check_range
 
@@ -25,7 +25,7 @@ class Ways(DeclarationPart):
 
     columns: tuple[Name, ...] = Field(min_length=1)
     """The columns."""
-    ways: Count = 2
+    ways: Positive = 2
     """How many of them a table is over."""
 
     @model_validator(mode="after")
@@ -57,13 +57,13 @@ class Query(DeclarationPart):
 
     mean: Name | None = None
     """A numeric column, whose mean is asked for."""
-    range: tuple[Decimal, Decimal] | None = None
+    range: tuple[DecimalText, DecimalText] | None = None
     """The ends that values of that column are clipped to."""
     share: dict[Name, StrictStr] | None = None
     """Columns and values: the share of the records that have them."""
     marginals: tuple[tuple[Name, ...], ...] | Ways | None = None
     """Tables of columns: the share of every cell."""
-    bins: dict[Name, tuple[Decimal, ...]] | None = None
+    bins: dict[Name, tuple[DecimalText, ...]] | None = None
     """The ends between the bins of a numeric column."""
     groups: dict[Name, dict[Name, tuple[StrictStr, ...]]] | None = None
     """Groups of the values of a text column, by name."""

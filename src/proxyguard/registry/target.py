@@ -9,14 +9,14 @@ from pydantic import Field, StrictStr, model_validator
 
 from proxyguard.registry.design import Clustered, Design, Iid, Stratified, WithoutReplacement
 from proxyguard.registry.fields import (
-    Count,
-    Decimal,
+    DecimalText,
     DeclarationPart,
     FilePath,
     Label,
     Name,
     PoolSize,
-    Seed,
+    Positive,
+    SeedNumber,
     Share,
     Text,
     number,
@@ -31,22 +31,22 @@ class Reserve(DeclarationPart):
     clustered one, of which whole ``clusters`` are set aside.
     """
 
-    rows: Count | None = None
+    rows: Positive | None = None
     """How many records."""
-    clusters: Count | None = None
+    clusters: Positive | None = None
     """How many whole clusters."""
-    seed: Seed
+    seed: SeedNumber
     """Seed of the choice."""
 
 
 class PopulationDraw(DeclarationPart):
     """Records drawn from a sealed population."""
 
-    size: Count
+    size: Positive
     """How many records."""
     replace: bool
     """Whether with replacement."""
-    seed: Seed
+    seed: SeedNumber
     """Seed of the draw."""
 
 
@@ -55,7 +55,7 @@ class StratifiedDesign(DeclarationPart):
 
     by: Name
     """The column that holds the strata."""
-    sizes: dict[Name, Count]
+    sizes: dict[Name, Positive]
     """Records of each stratum."""
     weights: dict[Name, Share]
     """Weight of each stratum; they sum to 1."""
@@ -76,7 +76,7 @@ class ClusteredDesign(DeclarationPart):
     """The column that holds the clusters."""
     weighting: Literal["cluster", "record"] = "cluster"
     """Whether clusters or records weigh alike."""
-    max_size: Count | None = None
+    max_size: Positive | None = None
     """Records of the largest cluster there can be."""
 
 
@@ -87,7 +87,7 @@ class WithoutReplacementDesign(DeclarationPart):
     """Records of the pool."""
 
 
-class Reading(DeclarationPart):
+class TableReading(DeclarationPart):
     """How a text table is read; Parquet needs none of it."""
 
     separator: StrictStr = Field(default=",", min_length=1, max_length=1)
@@ -100,7 +100,7 @@ class Reading(DeclarationPart):
     """Texts that stand for a missing value."""
 
     @model_validator(mode="after")
-    def _named(self) -> Reading:
+    def _named(self) -> TableReading:
         if self.header == bool(self.columns):
             raise ValueError("give columns where the file has no header, and only there")
         if (self.separator != "\t" and not " " <= self.separator <= "~") or self.separator == '"':
@@ -120,7 +120,7 @@ class Outcome(DeclarationPart):
     """The label of a yes."""
     classes: tuple[Label, ...] | None = Field(default=None, min_length=2)
     """The labels of several classes."""
-    range: tuple[Decimal, Decimal] | None = None
+    range: tuple[DecimalText, DecimalText] | None = None
     """The ends of a number's range."""
 
     @property
@@ -146,7 +146,7 @@ class Target(DeclarationPart):
     """How records are drawn from the population."""
     losses: FilePath | None = None
     """Losses that were computed elsewhere: releases x records x requirements."""
-    read: Reading = Field(default_factory=Reading)
+    read: TableReading = Field(default_factory=TableReading)
     """How the table is read."""
     design: Literal["iid"] | StratifiedDesign | ClusteredDesign | WithoutReplacementDesign = "iid"
     """How the records were sampled."""
@@ -156,7 +156,7 @@ class Target(DeclarationPart):
     """The label of a yes, of a binary outcome."""
     classes: tuple[Label, ...] | None = Field(default=None, min_length=2)
     """The labels, of an outcome of several classes."""
-    range: tuple[Decimal, Decimal] | None = None
+    range: tuple[DecimalText, DecimalText] | None = None
     """The ends of the range, of an outcome that is a number."""
     exclude: tuple[Name, ...] = ()
     """Columns that are no features."""

@@ -231,7 +231,7 @@ SAMPLE = 2048
 
 Prints = NDArray[np.bytes_]
 Lanes = NDArray[np.uint64]  # (n, 2): 16 bytes a row, added without carry between the halves
-Positions = NDArray[np.int64]
+Rows = NDArray[np.int64]
 
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?")  # as `canonical_value` writes them
 _PLAIN = r"^-?[0-9]{1,18}(\.[0-9]+)?([eE][+-]?[0-9]{1,2})?$"  # which no double overflows
@@ -279,7 +279,7 @@ class _Column:
         return self.distinct == self.codes.size > 1 and self.room <= 2.0 * self.codes.size
 
 
-class Table:
+class TablePrints:
     """The fingerprints of a table's records, over all columns and over the views."""
 
     def __init__(self, frame: pd.DataFrame, key: bytes) -> None:
@@ -299,14 +299,14 @@ class Table:
     def __len__(self) -> int:
         return int(self.prints.size)
 
-    def records(self, rows: Positions | Sequence[int] | None = None) -> RecordSet:
+    def records(self, rows: Rows | Sequence[int] | None = None) -> RecordSet:
         """Return some of the records, by position, or all of them."""
         at = np.arange(len(self)) if rows is None else np.asarray(rows, dtype=np.int64)
         return RecordSet(
             self.identity, self.prints[at], self.occurrences[at], tuple(self._views(at))
         )
 
-    def _views(self, rows: Positions) -> Iterable[View]:
+    def _views(self, rows: Rows) -> Iterable[View]:
         # Every record once: copies of one row, added to a seen table, would raise the chance.
         _, first = np.unique(self.prints[rows], return_index=True)
         chance = _Chance(self._columns, rows[np.sort(first)])
@@ -332,7 +332,7 @@ class Table:
                 )
         yield from self._block_views(rows, chance)
 
-    def _block_views(self, rows: Positions, chance: _Chance) -> Iterable[View]:
+    def _block_views(self, rows: Rows, chance: _Chance) -> Iterable[View]:
         if len(self._telling) < 2 * BLOCKS:
             return
         blocks: list[list[int]] = [[] for _ in range(BLOCKS)]
@@ -345,7 +345,7 @@ class Table:
                 yield self._view("named", rows, chosen, chance, "half of the columns")
 
     def _view(
-        self, how: str, rows: Positions, columns: Sequence[int], chance: _Chance, words: str
+        self, how: str, rows: Rows, columns: Sequence[int], chance: _Chance, words: str
     ) -> View:
         total = _sum([self._columns[j] for j in columns], rows, how)
         return self._of_sum(total, chance.of(columns), words)
@@ -357,10 +357,10 @@ class Table:
 
 def fingerprints(frame: pd.DataFrame, key: bytes) -> Prints:
     """Return the keyed fingerprint of every record; columns are taken by name."""
-    return Table(frame, key).prints
+    return TablePrints(frame, key).prints
 
 
-def _sum(columns: Iterable[_Column], rows: Positions, how: str) -> Lanes:
+def _sum(columns: Iterable[_Column], rows: Rows, how: str) -> Lanes:
     """Return the sum of some records' cells over some columns, with or without their names."""
     total = np.zeros((rows.size, 2), dtype=np.uint64)
     for column in columns:
@@ -464,7 +464,7 @@ class _Chance:
     A column that another one determines, as a shop its region, is no further evidence.
     """
 
-    def __init__(self, columns: Sequence[_Column], rows: Positions) -> None:
+    def __init__(self, columns: Sequence[_Column], rows: Rows) -> None:
         self._pairs = rows.size * (rows.size - 1) / 2.0
         self._logs = []
         for column in columns:
@@ -481,7 +481,7 @@ class _Chance:
         return float(self._pairs * np.exp(min(0.0, total)))
 
 
-def _determined(columns: Sequence[_Column], rows: Positions) -> list[set[int]]:
+def _determined(columns: Sequence[_Column], rows: Rows) -> list[set[int]]:
     """Return, for every column, those that determine it among some records."""
     codes = [np.unique(c.codes[rows], return_inverse=True)[1].reshape(-1) for c in columns]
     sizes = [int(code.max()) + 1 if code.size else 0 for code in codes]

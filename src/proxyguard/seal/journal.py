@@ -10,19 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
 
 from proxyguard.documents.canonical import canonical_bytes
 from proxyguard.documents.ledger import LedgerBody, Rotated, SignedEntry
 from proxyguard.errors import KeyMissing, SealError, StageError
 from proxyguard.seal.crypto import SigningKey, signed_by
-from proxyguard.seal.ledger import Entry, Ledger
+from proxyguard.seal.ledger import Entry, Ledger, Step
 from proxyguard.seal.storage import exclusive, read_inside, write_atomic
 
 NAME = "ledger.jsonl"
-Step = TypeVar("Step", bound=LedgerBody)
 # Bytes of a ledger: some ten thousand draws and scores, with their statistics.
-LARGEST = 64 * 2**20
+LARGEST_LEDGER = 64 * 2**20
 
 
 class Journal:
@@ -31,7 +29,7 @@ class Journal:
     def __init__(self, folder: Path) -> None:
         self._path = folder / NAME
         try:
-            content = read_inside(folder, NAME, most=LARGEST)
+            content = read_inside(folder, NAME, most=LARGEST_LEDGER)
         except FileNotFoundError:
             content = b""
         if content and not content.endswith(b"\n"):

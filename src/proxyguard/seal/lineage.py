@@ -20,7 +20,7 @@ import numpy as np
 
 from proxyguard.documents.ledger import Overlap
 from proxyguard.errors import DiskError, KeyMissing, TargetReused
-from proxyguard.seal.fingerprint import SIZE, RecordSet, Table, View, meet
+from proxyguard.seal.fingerprint import SIZE, RecordSet, TablePrints, View, meet
 from proxyguard.seal.storage import (
     private_file,
     private_folder,
@@ -32,7 +32,7 @@ from proxyguard.seal.storage import (
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT = 2
+STORE_FORMAT = 2
 # What SQLite writes beside its file; it holds rows of the store.
 _BESIDE = ("-journal", "-wal", "-shm")
 _SCHEMA = """
@@ -55,7 +55,7 @@ create table if not exists openings (
 
 
 # Sets of records by member and role.
-Roles = Mapping[tuple[str, str], RecordSet]
+RecordSets = Mapping[tuple[str, str], RecordSet]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ class Request:
     targets: tuple[str, ...]  # commitments
     registry: str
     releases: str
-    roles: Roles  # what the sealed files and the development parts hold
+    roles: RecordSets  # what the sealed files and the development parts hold
 
     @property
     def number(self) -> str:
@@ -89,7 +89,7 @@ class Request:
 def find_overlaps(
     audit: str,
     name: str,
-    roles: Roles,
+    roles: RecordSets,
     known: Iterable[Known],
     expected: Mapping[tuple[str, str], float],
 ) -> list[Overlap]:
@@ -159,7 +159,7 @@ class LineageStore:
             base.executescript(_SCHEMA)
             base.execute("begin immediate")
             if base.execute("select 1 from store").fetchone() is None:
-                base.execute("insert into store values (?, ?)", (FORMAT, _digest(self._key)))
+                base.execute("insert into store values (?, ?)", (STORE_FORMAT, _digest(self._key)))
 
     @property
     def key_path(self) -> Path:
@@ -171,11 +171,11 @@ class LineageStore:
         with self._connect() as base:
             known = base.execute("select 1 from sqlite_master where name = 'store'").fetchone()
             row = None if known is None else base.execute("select * from store").fetchone()
-        if row is not None and row[0] != FORMAT:
+        if row is not None and row[0] != STORE_FORMAT:
             raise DiskError(
-                f"{self._path} has format {row[0]}; this version reads {FORMAT}. Fingerprints "
-                "cannot be made anew without the records: keep the file with the version that "
-                "wrote it, or move it away, and audits before now are not remembered"
+                f"{self._path} has format {row[0]}; this version reads {STORE_FORMAT}. "
+                "Fingerprints cannot be made anew without the records: keep the file with the "
+                "version that wrote it, or move it away, and audits before now are not remembered"
             )
         return None if row is None else str(row[1])
 
@@ -224,11 +224,11 @@ class LineageStore:
                 f"the lineage store {self._path} is not usable: {error.strerror or error}"
             ) from error
 
-    def table(self, frame: pd.DataFrame) -> Table:
+    def table(self, frame: pd.DataFrame) -> TablePrints:
         """Return the fingerprints of a table's records."""
-        return Table(frame, self._key)
+        return TablePrints(frame, self._key)
 
-    def remember(self, audit: str, name: str, roles: Roles) -> None:
+    def remember(self, audit: str, name: str, roles: RecordSets) -> None:
         """Record the roles of an audit that is about to be sealed.
 
         They count from `confirm` on: a seal that was killed before it was recorded has
@@ -406,7 +406,7 @@ def _badness(overlap: Overlap) -> tuple[int, int, bool, bool, bool]:
     return overlap.shared, overlap.twins, overlap.excess, overlap.opened, overlap.reused
 
 
-def _insert(base: sqlite3.Connection, audit: str, name: str, roles: Roles) -> None:
+def _insert(base: sqlite3.Connection, audit: str, name: str, roles: RecordSets) -> None:
     for (member, role), one in roles.items():
         base.execute(
             "insert or replace into roles values (?, ?, ?, ?, ?, ?, ?)",

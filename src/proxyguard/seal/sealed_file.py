@@ -31,7 +31,7 @@ ROWS = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sealed:
+class SealedTable:
     """What sealing made: the file's bytes, the commitment to publish, and the secret key."""
 
     content: bytes
@@ -54,7 +54,7 @@ def nonce_of(salt: bytes) -> bytes:
     return hashlib.sha256(b"proxyguard nonce" + salt).digest()
 
 
-def seal_table(table: pa.Table, holders: Sequence[Holder], *, rows: int = ROWS) -> Sealed:
+def seal_table(table: pa.Table, holders: Sequence[Holder], *, rows: int = ROWS) -> SealedTable:
     """Encrypt a table, in the order of its rows, for these holders."""
     key, salt = random_bytes(32), random_bytes(32)
     plain = [salt, *_chunks(table, rows)]
@@ -69,7 +69,7 @@ def seal_table(table: pa.Table, holders: Sequence[Holder], *, rows: int = ROWS) 
     for index, chunk in enumerate(plain):
         cipher = encrypt(key, index, chunk, _about(header))
         sink.write(len(cipher).to_bytes(4, "big") + cipher)
-    return Sealed(content=sink.getvalue(), commitment=_commitment(plain), key=key, salt=salt)
+    return SealedTable(content=sink.getvalue(), commitment=_commitment(plain), key=key, salt=salt)
 
 
 class SealedFile:

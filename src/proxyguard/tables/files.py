@@ -34,7 +34,7 @@ from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError
 
 from proxyguard.errors import BrokenTable, TableError
 from proxyguard.registry.numbers import canonical_value
-from proxyguard.registry.target import Reading
+from proxyguard.registry.target import TableReading
 from proxyguard.seal.storage import open_plain, read_whole
 from proxyguard.tables.columns import as_text, as_texts, is_number, typed
 
@@ -78,7 +78,7 @@ class RawTable:
         a row with more or fewer values than columns.
     """
 
-    def __init__(self, path: Path, reading: Reading, content: bytes | None = None) -> None:
+    def __init__(self, path: Path, reading: TableReading, content: bytes | None = None) -> None:
         self._path, self._reading = path, reading
         self._arrow: pa.Table | None = None
         self._lines: list[bytes] = []
@@ -286,7 +286,7 @@ _TEXT_TYPES = (pa.string(), pa.large_string(), pa.string_view(),
                pa.binary(), pa.large_binary(), pa.binary_view())  # fmt: skip
 
 
-def _fields(line: bytes, reading: Reading, where: str) -> list[str]:
+def _fields(line: bytes, reading: TableReading, where: str) -> list[str]:
     """Return the values of one line, quotes undone."""
     try:
         text = line.decode("utf-8")
@@ -301,7 +301,7 @@ def _fields(line: bytes, reading: Reading, where: str) -> list[str]:
 
 
 def _parse(
-    lines: Sequence[bytes], reading: Reading, header: list[str], only: str | None = None
+    lines: Sequence[bytes], reading: TableReading, header: list[str], only: str | None = None
 ) -> pd.DataFrame:
     """Return lines as a frame of text, values as they are written, without outer blanks."""
     import pandas as pd
@@ -413,7 +413,7 @@ def read_table_bytes(content: bytes, name: str) -> pd.DataFrame:
         raise BrokenTable(str(error)) from error
 
 
-def read_table(path: Path, reading: Reading, content: bytes | None = None) -> pd.DataFrame:
+def read_table(path: Path, reading: TableReading, content: bytes | None = None) -> pd.DataFrame:
     """Return a whole table file as text or as the types of a Parquet file; see `RawTable`."""
     raw = RawTable(path, reading, content)
     return raw.take(np.arange(len(raw)))

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from proxyguard.registry.target import Reading
-from proxyguard.seal.fingerprint import Table, expected_twins, meet
+from proxyguard.registry.target import TableReading
+from proxyguard.seal.fingerprint import TablePrints, expected_twins, meet
 from proxyguard.tables.files import RawTable
 
 DATA = os.environ.get("PROXYGUARD_DATA")
@@ -26,9 +26,9 @@ NUMERIC = {"cap-diameter", "stem-height", "stem-width"}
     reason="PROXYGUARD_DATA does not name a folder with secondary_mushroom",
 )
 def test_value_twins_are_as_many_as_coincidence_explains_and_no_reuse() -> None:
-    raw = RawTable(TABLE, Reading(separator=";"))
+    raw = RawTable(TABLE, TableReading(separator=";"))
     columns = [name for name in raw.columns if name not in NUMERIC]
-    table = Table(raw.take(np.arange(len(raw)))[columns], b"k" * 32)
+    table = TablePrints(raw.take(np.arange(len(raw)))[columns], b"k" * 32)
     rng = np.random.default_rng(8480201)
     chosen = np.sort(rng.choice(len(raw), size=10_000, replace=False))
     rest = np.setdiff1d(np.arange(len(raw)), chosen)

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from proxyguard.errors import TableError
-from proxyguard.registry.target import Reading
+from proxyguard.registry.target import TableReading
 from proxyguard.tables.columns import kinds_of, typed
 from proxyguard.tables.files import RawTable
 from reproduction.datasets import load
@@ -26,9 +26,9 @@ needs_data = pytest.mark.skipif(
 
 
 def as_an_audit_reads(path: Path) -> pd.DataFrame:
-    raw = RawTable(path, Reading())
+    raw = RawTable(path, TableReading())
     frame = raw.take(np.arange(len(raw)))
-    missing = Reading().missing
+    missing = TableReading().missing
     return typed(frame, kinds_of(frame, missing, ()), missing)
 
 
