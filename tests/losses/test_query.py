@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from proxyguard.errors import RegistryError, TableError
 from proxyguard.losses import query
 from proxyguard.losses.query import BoundedQuery, CodedRecords, Coding, Workload, expand
-from proxyguard.registry.query import OTHERS, Query
+from proxyguard.registry.fields import OTHERS, Query
 
 
 def frame() -> pd.DataFrame:

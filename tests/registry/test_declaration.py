@@ -12,8 +12,8 @@ import pytest
 from proxyguard.documents.canonical import digest
 from proxyguard.errors import RegistryError
 from proxyguard.registry.declaration import declaration_schema, read_declaration
+from proxyguard.registry.fields import Ways
 from proxyguard.registry.parts import SourceRule
-from proxyguard.registry.query import Ways
 from proxyguard.registry.target import StratifiedDesign
 from proxyguard.registry.test import Bound, ComponentTest
 

@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 
 from proxyguard.documents.registry import ResolvedQuery
 from proxyguard.errors import RegistryError, TableError
-from proxyguard.registry.fields import number
+from proxyguard.registry.fields import OTHERS, Query, number
 from proxyguard.registry.numbers import canonical_value
-from proxyguard.registry.query import OTHERS, Query
 from proxyguard.registry.requirement import check_range
 from proxyguard.tables.columns import as_texts
 

@@ -64,93 +64,77 @@ class Budget:
 
     def scaled(self, share: Fraction) -> Budget:
         """Return a mechanism's local budget: every part times its share of the family."""
-        return Budget(
-            tuple(Part(symbol=p.symbol, event=p.event, amount=p.amount * share) for p in self.parts)
+        return Budget(tuple(replace(p, amount=p.amount * share) for p in self.parts))
+
+
+def _divided(
+    total: Fraction, share: Fraction, first: tuple[str, str], second: tuple[str, str]
+) -> Budget:
+    """Return a budget of two parts, symbol and event each, the first with a share of the whole."""
+    return Budget(
+        (
+            Part(symbol=first[0], event=first[1], amount=total * share),
+            Part(symbol=second[0], event=second[1], amount=total * (1 - share)),
         )
+    )
+
+
+def _undivided(total: Level, symbol: str, event: str) -> Budget:
+    return Budget((Part(symbol=symbol, event=event, amount=exact(total)),))
 
 
 def named_budget(alpha: Level, *, release_share: Level = "1/2") -> Budget:
     """Return ``alpha_R + alpha_M = alpha`` of the named lower bound (Theorem 5)."""
-    total, share = exact(alpha), _share(release_share)
-    return Budget(
-        (
-            Part(
-                symbol="alpha_R",
-                event="false recognition among named releases",
-                amount=total * share,
-            ),
-            Part(
-                symbol="alpha_M",
-                event="false validation among mechanisms",
-                amount=total * (1 - share),
-            ),
-        )
+    return _divided(
+        exact(alpha),
+        _share(release_share),
+        ("alpha_R", "false recognition among named releases"),
+        ("alpha_M", "false validation among mechanisms"),
     )
 
 
 def direct_budget(alpha: Level, *, target_share: Level = "1/2") -> Budget:
     """Return ``alpha_Q + alpha_Z = alpha`` of the direct lower bound (Theorem 6)."""
-    total, share = exact(alpha), _share(target_share)
-    return Budget(
-        (
-            Part(
-                symbol="alpha_Q",
-                event="conditional score-probability coverage",
-                amount=total * (1 - share),
-            ),
-            Part(
-                symbol="alpha_Z",
-                event="shared-target false-pass contamination",
-                amount=total * share,
-            ),
-        )
+    return _divided(
+        exact(alpha),
+        1 - _share(target_share),
+        ("alpha_Q", "conditional score-probability coverage"),
+        ("alpha_Z", "shared-target false-pass contamination"),
     )
 
 
 def sharp_budget(alpha: Level) -> Budget:
     """Return the undivided budget of the sharp and block certificates."""
-    return Budget((Part(symbol="alpha", event="reliability overstated", amount=exact(alpha)),))
+    return _undivided(alpha, "alpha", "reliability overstated")
 
 
 def release_budget(alpha: Level) -> Budget:
     """Return the budget of Theorem 4: named releases without a mechanism."""
-    return Budget(
-        (
-            Part(
-                symbol="alpha",
-                event="an invalid release among the validated ones",
-                amount=exact(alpha),
-            ),
-        )
-    )
+    return _undivided(alpha, "alpha", "an invalid release among the validated ones")
 
 
 def violation_budget(beta: Level, *, release_share: Level = "1/2") -> Budget:
     """Return ``beta_R + beta_M = beta`` of the Holm violation bound (Theorem 8)."""
-    total, share = exact(beta), _share(release_share)
-    return Budget(
-        (
-            Part(symbol="beta_R", event="false release-level violation", amount=total * share),
-            Part(
-                symbol="beta_M", event="false mechanism-level violation", amount=total * (1 - share)
-            ),
-        )
+    return _divided(
+        exact(beta),
+        _share(release_share),
+        ("beta_R", "false release-level violation"),
+        ("beta_M", "false mechanism-level violation"),
     )
 
 
 def direct_violation_budget(beta: Level) -> Budget:
     """Return the undivided budget of the direct violation bound (theory section 4)."""
-    return Budget((Part(symbol="beta", event="reliability understated", amount=exact(beta)),))
+    return _undivided(beta, "beta", "reliability understated")
 
 
 def count_violation_budget(beta: Level, *, target_share: Level = "1/2") -> Budget:
     """Return ``beta_Q + beta_Z = beta`` of the e-value violation count (theory section 4)."""
-    total, share = exact(beta), _share(target_share)
-    return Budget(
-        (
-            Part(symbol="beta_Q", event="too few draws", amount=total * (1 - share)),
-            Part(symbol="beta_Z", event="an unlucky shared target", amount=total * share),
-        )
+    return _divided(
+        exact(beta),
+        1 - _share(target_share),
+        ("beta_Q", "too few draws"),
+        ("beta_Z", "an unlucky shared target"),
     )
 
 

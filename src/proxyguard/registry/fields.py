@@ -1,13 +1,21 @@
-"""The kinds of value that a declaration is made of, each refusing what it cannot mean."""
+"""The kinds of value that a declaration is made of, each refusing what it cannot mean.
+
+Texts, numbers written as text, sizes and paths first; then the base of every part of a
+declaration; then the query, what a declaration may ask of a released table: a mean, a share, the
+cells of marginals.
+"""
 
 from __future__ import annotations
 
 import ast
 import inspect
 import textwrap
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cache
-from itertools import pairwise
+from itertools import combinations, pairwise
+from math import comb
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -18,12 +26,21 @@ from pydantic import (
     GetJsonSchemaHandler,
     StrictInt,
     StrictStr,
+    model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from proxyguard.errors import RegistryError
-from proxyguard.registry.numbers import MOST_DRAWS, MOST_POOL, MOST_RECORDS, exact, share
+from proxyguard.registry.numbers import (
+    MOST_DRAWS,
+    MOST_POOL,
+    MOST_RECORDS,
+    canonical_value,
+    exact,
+    share,
+)
+from proxyguard.registry.requirement import check_range
 
 
 def _decimal(text: str) -> str:
@@ -119,3 +136,134 @@ class DeclarationPart(DescribedModel):
     """A frozen part of a declaration; a key that it does not know is refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+# Marginals of one query.
+MOST_TABLES = 10_000
+# The cell of text values that are in no registered group.
+OTHERS = "all others"
+
+
+class Ways(DeclarationPart):
+    """Every table over ``ways`` of these columns."""
+
+    columns: tuple[Name, ...] = Field(min_length=1)
+    """The columns."""
+    ways: Positive = 2
+    """How many of them a table is over."""
+
+    @model_validator(mode="after")
+    def _possible(self) -> Ways:
+        if len(set(self.columns)) < len(self.columns) or self.ways > len(self.columns):
+            raise ValueError(
+                f"marginals over {self.ways} of different columns, got {list(self.columns)}"
+            )
+        tables = comb(len(self.columns), self.ways)
+        if tables > MOST_TABLES:
+            raise ValueError(
+                f"{self.ways} of {len(self.columns)} columns make {tables:,} tables, and there are "
+                f"at most {MOST_TABLES:,}; name fewer columns or fewer ways"
+            )
+        return self
+
+
+class Query(DeclarationPart):
+    """A bounded query that a released table must answer as the target does.
+
+    ``mean`` is the mean of a numeric column, clipped to ``range``; ``share`` the share of
+    records with these values; ``marginals`` every cell of these tables, a workload: written
+    one by one, or every table over so many ``ways`` of some ``columns``.
+
+    The cells of marginals run over the values that a text column has in development. Those of
+    a column in ``groups`` are its groups of values and one of all others; those of a numeric
+    column are its ``bins``, given by the ends between them. An end belongs to the bin above.
+    """
+
+    mean: Name | None = None
+    """A numeric column, whose mean is asked for."""
+    range: tuple[DecimalText, DecimalText] | None = None
+    """The ends that values of that column are clipped to."""
+    share: dict[Name, StrictStr] | None = None
+    """Columns and values: the share of the records that have them."""
+    marginals: tuple[tuple[Name, ...], ...] | Ways | None = None
+    """Tables of columns: the share of every cell."""
+    bins: dict[Name, tuple[DecimalText, ...]] | None = None
+    """The ends between the bins of a numeric column."""
+    groups: dict[Name, dict[Name, tuple[StrictStr, ...]]] | None = None
+    """Groups of the values of a text column, by name."""
+
+    @property
+    def tables(self) -> tuple[tuple[str, ...], ...]:
+        """The columns of every marginal."""
+        if isinstance(self.marginals, Ways):
+            return tuple(combinations(self.marginals.columns, self.marginals.ways))
+        return self.marginals or ()
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Every column that the query is asked of."""
+        mean = () if self.mean is None else (self.mean,)
+        return frozenset((*mean, *(self.share or ()), *(c for table in self.tables for c in table)))
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Query:
+        kinds = [k for k in ("mean", "share", "marginals") if getattr(self, k) is not None]
+        if len(kinds) != 1 or (self.mean is None) != (self.range is None):
+            raise ValueError("a query is a mean with its range, a share, or marginals")
+        if self.range is not None:
+            check_range(f"the range of {self.mean!r}", *(number(end) for end in self.range))
+        if self.share is not None and not self.share:
+            raise ValueError("a share is of records with some value, and none is named")
+        return self
+
+    @model_validator(mode="after")
+    def _each_table_once(self) -> Query:
+        if self.marginals is None:
+            return self
+        if not self.tables or not all(self.tables):
+            raise ValueError(
+                f"marginals are over one column or more each, got {[list(t) for t in self.tables]}"
+            )
+        for table in self.tables:
+            if len(set(table)) < len(table):
+                raise ValueError(f"a marginal is over different columns, got {list(table)}")
+        often = Counter(tuple(sorted(table)) for table in self.tables)
+        again = [list(table) for table, times in often.items() if times > 1]
+        if again:
+            raise ValueError(f"marginals are asked once each, and more than once over {again}")
+        return self
+
+    @model_validator(mode="after")
+    def _coded_once(self) -> Query:
+        bins, groups = self.bins or {}, self.groups or {}
+        asked = {column for table in self.tables for column in table}
+        idle = sorted({*bins, *groups} - asked) + sorted(set(bins) & set(groups))
+        if idle:
+            raise ValueError(
+                f"bins or groups, one of them, are of columns of the marginals; got {idle}"
+            )
+        for column, ends in bins.items():
+            numbers = [Fraction(end) for end in ends]
+            if not ends or any(a >= b for a, b in pairwise(numbers)):
+                raise ValueError(
+                    f"the bins of {column!r} have one end or more between them, each above the "
+                    f"one before, got {list(ends)}"
+                )
+        for column, own in groups.items():
+            _check_groups(column, own)
+        return self
+
+
+def _check_groups(column: str, groups: Mapping[str, Sequence[str]]) -> None:
+    """Refuse groups that share a name or a value; ``1`` and ``1.0`` are one value."""
+    names = [canonical_value(name) for name in groups]
+    members = [canonical_value(value) for values in groups.values() for value in values]
+    if not groups or not all(groups.values()) or _repeated([*names, OTHERS]) or _repeated(members):
+        raise ValueError(
+            f"each group of {column!r} has values that no other has and a name of its own, numbers "
+            f"by value, and none is named {OTHERS!r}, got {dict(groups)}"
+        )
+
+
+def _repeated(values: Sequence[str]) -> bool:
+    return len(set(values)) < len(values)

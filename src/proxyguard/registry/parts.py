@@ -32,11 +32,11 @@ from proxyguard.registry.fields import (
     GridSize,
     Name,
     Positive,
+    Query,
     SeedNumber,
     Share,
     Text,
 )
-from proxyguard.registry.query import Query
 from proxyguard.registry.test import Bound, ComponentTest, Family, Score
 
 
