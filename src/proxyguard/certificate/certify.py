@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
-from typing import Any, Unpack, overload
+from typing import Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -124,7 +124,7 @@ def certify(
     design = as_design(design)
     claim.require_support(design, requirements)
     given, seed = seed is not None, as_seed(seed)
-    family: dict[Any, AnyLosses] = (
+    family: dict[str, AnyLosses] = (
         dict(losses) if isinstance(losses, Mapping) else {"mechanism": losses}
     )
     if not family or not all(isinstance(name, str) and name for name in family):
@@ -282,7 +282,7 @@ def _same_sizes(arrays: Mapping[str, Losses]) -> None:
         )
 
 
-def _same_ids(family: Mapping[str, NDArray[Any] | None]) -> None:
+def _same_ids(family: Mapping[str, NDArray[np.generic] | None]) -> None:
     """Refuse a family whose members list other records, or the same ones in another order."""
     given = [(name, ids) for name, ids in family.items() if ids is not None]
     for name, ids in given[1:]:

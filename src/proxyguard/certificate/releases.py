@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -325,7 +325,7 @@ def certify_release_evidence(
     )
 
 
-def _check_members(members: Any) -> None:
+def _check_members(members: object) -> None:
     if not isinstance(members, Mapping) or not members:
         raise RegistryError("a family maps names to members, and needs at least one")
     for name, one in members.items():

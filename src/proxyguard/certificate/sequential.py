@@ -379,8 +379,8 @@ class SequentialAudit(Shown):
         if looks.size == 0:
             return 0.0
         budget = self.plan.budget
-        rates = bernoulli_lower(counts, looks, alpha=float(budget["alpha_Q"]))
-        allowance = markov_allowance(self.plan.kappa, float(budget["alpha_Z"]))
+        rates = bernoulli_lower(counts, looks, alpha=float(budget.draws))
+        allowance = markov_allowance(self.plan.kappa, float(budget.target))
         return rescale(float(rates.max()), allowance)
 
     @property

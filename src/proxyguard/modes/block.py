@@ -72,7 +72,7 @@ def certify_block(evidence: BlockEvidence, budget: Budget) -> ReliabilityBound:
     Paper Theorem 13: with probability at least ``1 - alpha`` the bound does not exceed
     the reliability, for iid targets split by a partition that was frozen beforehand.
     """
-    radius = block_radius(evidence.n_releases, evidence.n_blocks, alpha=float(budget["alpha"]))
+    radius = block_radius(evidence.n_releases, evidence.n_blocks, alpha=float(budget.total))
     return ReliabilityBound(
         value=rescale(max(0.0, evidence.mean_witness - radius), evidence.kappa),
         budget=budget,

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from proxyguard.errors import RegistryError
 from proxyguard.exact.multiplicity import Dependence
 from proxyguard.modes.block import Block
-from proxyguard.modes.claim import Claim, MechanismClaim, read_choice
+from proxyguard.modes.claim import Claim, MechanismClaim, component, read_choice
 from proxyguard.modes.collective import Collective
 from proxyguard.modes.count import Count
 from proxyguard.modes.direct import Direct
@@ -143,6 +143,6 @@ def claim_of(choices: Mapping[str, object]) -> Claim:
         read = read_choice(known[name], given.pop(name))
         if read != known[name].default:
             unused.append((name, read))
-    made: Any = kind  # each mode has keywords of its own
-    claim: Claim = made(**given, unused=tuple(unused))
+    claim = component(kind, **given, unused=tuple(unused))
+    claim.__post_init__()  # the door: every choice is read and checked
     return claim

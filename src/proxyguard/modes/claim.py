@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
 from enum import Enum
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from proxyguard.errors import RegistryError, UnsupportedDesign
 from proxyguard.exact.betting import STAKES
@@ -29,34 +29,36 @@ if TYPE_CHECKING:
 
 Tests = Sequence[ComponentTest]
 Reader = Callable[[object, str], object]
+Default = TypeVar("Default")
+Member = TypeVar("Member", bound=Enum)
 _READ = "read"
 
 
-def read_by(reader: Reader, default: object, *, optional: bool = False) -> Any:
-    """Return a field whose value is read at the door; ``optional``: it may be None."""
+def read_by(reader: Reader, default: Default, *, optional: bool = False) -> Default:
+    """Return a field whose content is read at the door; ``optional``: it may be None."""
 
-    def read(value: object, name: str) -> object:
-        return None if optional and value is None else reader(value, name)
+    def read(written: object, name: str) -> object:
+        return None if optional and written is None else reader(written, name)
 
     return field(default=default, metadata={_READ: read})
 
 
-def level(default: str) -> Any:
+def level(default: str) -> Fraction:
     """Return a field for a number strictly between 0 and 1."""
     return read_by(share, Fraction(default))
 
 
-def optional_level(default: str | None = None) -> Any:
+def optional_level(default: str | None = None) -> Fraction | None:
     """Return a field for a number strictly between 0 and 1, or None."""
     return read_by(share, None if default is None else Fraction(default), optional=True)
 
 
-def choice(kind: type[Enum], default: Enum) -> Any:
+def choice(kind: type[Member], default: Member) -> Member:
     """Return a field for a member of an enumeration, or its name."""
     return read_by(lambda value, name: member(kind, value, name), default)
 
 
-def word(*options: str) -> Any:
+def word(*options: str) -> str:
     """Return a field for one of some words, the first by default."""
 
     def read(value: object, name: str) -> str:
@@ -67,7 +69,7 @@ def word(*options: str) -> Any:
     return read_by(read, options[0])
 
 
-def read_choice(item: Field[Any], value: object) -> object:
+def read_choice(item: Field[object], value: object) -> object:
     """Return a value as the field of a claim reads it."""
     read: Reader = item.metadata[_READ]
     return read(value, item.name)

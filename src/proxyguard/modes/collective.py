@@ -34,9 +34,7 @@ def certify_collective(
     tail-Simes.
     """
     count_of = {"simes": tail_simes_count, "fisher": tail_fisher_count}[combination]
-    count = count_of(
-        evidence.release_pvalues, alpha=float(budget["alpha_R"]), dependence=dependence
-    )
+    count = count_of(evidence.release_pvalues, alpha=float(budget.release), dependence=dependence)
     return from_count(
         count,
         evidence.n_releases,
@@ -64,7 +62,7 @@ class Collective(HolmViolations):
 
     def betting_level(self, lower: Budget, threshold: Fraction, n_releases: int) -> float:
         """Return the level of the combined p-value."""
-        return float(lower["alpha_R"])
+        return float(lower.release)
 
     def objections(self, design: Design, requirements: Requirements, tests: Tests) -> list[str]:
         """Return what Theorem 9 does not cover."""

@@ -168,9 +168,9 @@ def certify_count_violation(
     least the reliability with probability at least ``1 - beta_Z - beta_Q``.
     """
     n_releases = len(evalues)
-    valid = largest_invalid_count(evalues, alpha=budget["beta_Z"])
+    valid = largest_invalid_count(evalues, alpha=budget.target)
     return ReliabilityBound(
-        value=float(clopper_pearson_upper(valid, n_releases, alpha=float(budget["beta_Q"]))),
+        value=float(clopper_pearson_upper(valid, n_releases, alpha=float(budget.draws))),
         budget=budget,
         rests_on="theory section 4, e-value form",
         steps=(("valid releases at most (e-value count)", valid), ("releases", n_releases)),
@@ -184,8 +184,8 @@ def least_counted(budget: Budget, threshold: Fraction, releases: int, *, target:
 
     ``K_LB = R - m*`` with ``m*`` the largest ``m <= R`` with ``(m - (R - N)) alpha_Z < m t``.
     """
-    alpha = budget["alpha_Z"]
-    valid = planning.least_recognized(releases, target=target, alpha=float(budget["alpha_Q"]))
+    alpha = budget.target
+    valid = planning.least_recognized(releases, target=target, alpha=float(budget.draws))
     if threshold >= alpha or valid > releases:
         return releases + 1
     # m* <= R - valid exactly when (R - N) alpha/(alpha - t) <= R - valid + 1.
@@ -242,15 +242,15 @@ class Count(ScoredViolations, Planned):
         if self.threshold is not None:
             return self.threshold, ()
         # The count loses a share alpha_Z/(alpha_Z - t) - 1 of what is not recognized.
-        return max(self.thresholds, default=local["alpha_Z"] / 5), ()
+        return max(self.thresholds, default=local.target / 5), ()
 
     def default_violation_level(self, local: Budget, n_releases: int) -> Fraction:
         """Return a fifth of ``beta_Z``."""
-        return local["beta_Z"] / 5
+        return local.target / 5
 
     def betting_level(self, lower: Budget, threshold: Fraction, n_releases: int) -> float:
         """Return the threshold, or ``alpha_Z`` where the capital itself is counted with."""
-        return float(lower["alpha_Z"] if self.capital else threshold)
+        return float(lower.target if self.capital else threshold)
 
     def valid_count(self, evidence: MechanismEvidence, levels: Levels) -> ValidCount:
         """Return the count of valid releases, for all of them and for any subset."""
@@ -260,9 +260,7 @@ class Count(ScoredViolations, Planned):
         else:
             thresholds = self.thresholds or (levels.threshold,)
             evalues = calibrated_evalues(evidence, thresholds=thresholds)
-        return ValidCount(
-            releases=evidence.releases, evalues=evalues, alpha=levels.lower["alpha_Z"]
-        )
+        return ValidCount(releases=evidence.releases, evalues=evalues, alpha=levels.lower.target)
 
     def lower_bound(self, evidence: MechanismEvidence, levels: Levels) -> ReliabilityBound:
         """Return the bound from the e-value count."""
@@ -293,7 +291,7 @@ class Count(ScoredViolations, Planned):
 
     def needs(self, plan: AuditPlan, requirements: Requirements, levels: Levels) -> AuditNeeds:
         """Return what one threshold needs; capital and mixtures have none out of reach."""
-        releases, alpha_draws = plan.releases, float(levels.lower["alpha_Q"])
+        releases, alpha_draws = plan.releases, float(levels.lower.draws)
         count = self.least_count(plan, requirements, levels)
         least = least_releases_named(target=self.target, alpha_mechanism=alpha_draws)
         obstacles = list(planning.few_draws(releases, least, self.target, alpha_draws))
@@ -311,7 +309,7 @@ class Count(ScoredViolations, Planned):
             least_count=count if count <= releases else None,
             least_releases=least,
             least_records=records,
-            largest_threshold=float(levels.lower["alpha_Z"]),
+            largest_threshold=float(levels.lower.target),
             obstacles=tuple(obstacles),
         )
 

@@ -182,9 +182,9 @@ def certify_rescaled(evidence: DirectEvidence, budget: Budget) -> ReliabilityBou
 
 def _parts(evidence: DirectEvidence, budget: Budget) -> tuple[float, float]:
     score_rate = clopper_pearson_lower(
-        evidence.favorable, evidence.n_releases, alpha=float(budget["alpha_Q"])
+        evidence.favorable, evidence.n_releases, alpha=float(budget.draws)
     )
-    return float(score_rate), markov_allowance(evidence.kappa, float(budget["alpha_Z"]))
+    return float(score_rate), markov_allowance(evidence.kappa, float(budget.target))
 
 
 def _steps(
@@ -213,7 +213,7 @@ def certify_sharp(
     Rests on iid draws that are jointly independent of the target, one fixed score for all
     releases, and ``kappa`` for that very score.
     """
-    alpha = float(budget["alpha"])
+    alpha = float(budget.total)
     return ReliabilityBound(
         value=sharp_lower(
             evidence.favorable, evidence.n_releases, kappa=evidence.kappa, alpha=alpha
@@ -269,12 +269,12 @@ def least_favorable(
     """Return the least favorable count that validates out of R, ``R + 1`` if none does."""
     if bound is Bound.SHARP:
         return int(critical_count(releases, target=target, kappa=kappa, alpha=float(budget.total)))
-    allowance = markov_allowance(kappa, float(budget["alpha_Z"]))
+    allowance = markov_allowance(kappa, float(budget.target))
     # L > eta_0 either way: paper's pi - c, rescaled (pi - c)/(1 - c).
     rate = target + allowance * (1.0 if bound is Bound.PAPER else 1.0 - target)
     if allowance >= 1.0 or rate >= 1.0:
         return releases + 1
-    return planning.least_recognized(releases, target=rate, alpha=float(budget["alpha_Q"]))
+    return planning.least_recognized(releases, target=rate, alpha=float(budget.draws))
 
 
 def largest_useful_threshold(releases: int, *, target: float, alpha: float) -> float:
@@ -325,7 +325,7 @@ class Direct(ScoredViolations, Planned):
         if self.bound is not Bound.SHARP:
             assert self.reliability_target is not None  # a claim about a mechanism
             # Spends a quarter of the room above the target on the allowance t/alpha_Z.
-            return local["alpha_Z"] * (1 - self.reliability_target) / 4, ()
+            return local.target * (1 - self.reliability_target) / 4, ()
         chosen = default_threshold(n_releases, target=self.target, alpha=float(local.total))
         if chosen is not None:
             return Fraction(chosen), ()
@@ -413,7 +413,7 @@ class Direct(ScoredViolations, Planned):
             least = least_releases_direct(
                 kappa if self.bound is Bound.PAPER else kappa * (1.0 - target),
                 target=target,
-                budget=(float(budget["alpha_Q"]), float(budget["alpha_Z"])),
+                budget=(float(budget.draws), float(budget.target)),
             )
         oracle = planning.oracle_releases(target=target, alpha=alpha)
         obstacles = list(planning.few_draws(releases, oracle, target, alpha))

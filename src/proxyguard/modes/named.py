@@ -45,7 +45,7 @@ def certify_named(
     release is valid; then, outside ``alpha_M``, the bound does not exceed the reliability.
     Releases may share the target in any way.
     """
-    recognized = int(holm(evidence.release_pvalues, alpha=float(budget["alpha_R"])).sum())
+    recognized = int(holm(evidence.release_pvalues, alpha=float(budget.release)).sum())
     return from_count(
         recognized,
         evidence.n_releases,
@@ -69,7 +69,7 @@ class Named(HolmViolations, Planned):
 
     def betting_level(self, lower: Budget, threshold: Fraction, n_releases: int) -> float:
         """Return Holm's first level."""
-        return float(lower["alpha_R"]) / n_releases
+        return float(lower.release) / n_releases
 
     def lower_bound(self, evidence: MechanismEvidence, levels: Levels) -> ReliabilityBound:
         """Return the bound of Theorem 5."""
@@ -98,15 +98,15 @@ class Named(HolmViolations, Planned):
     def least_count(self, plan: AuditPlan, requirements: Requirements, levels: Levels) -> int:
         """Return the least number of recognized releases that validates."""
         return planning.least_recognized(
-            plan.releases, target=self.target, alpha=float(levels.lower["alpha_M"])
+            plan.releases, target=self.target, alpha=float(levels.lower.mechanism)
         )
 
     def needs(self, plan: AuditPlan, requirements: Requirements, levels: Levels) -> AuditNeeds:
         """Return the draws of Proposition 18 and the records of Holm's first level."""
-        outer = float(levels.lower["alpha_M"])
+        outer = float(levels.lower.mechanism)
         count = self.least_count(plan, requirements, levels)
         least = least_releases_named(target=self.target, alpha_mechanism=outer)
-        first = float(levels.lower["alpha_R"]) / plan.releases
+        first = float(levels.lower.release) / plan.releases
         records = planning.records_for(requirements, plan, first)
         return AuditNeeds(
             least_count=count if count <= plan.releases else None,
@@ -131,7 +131,7 @@ class Named(HolmViolations, Planned):
         pvalues = targets.release_pvalues(plan.tests(requirements), level=levels.betting)
         order = np.argsort(pvalues, axis=1, kind="stable")
         ordered = np.take_along_axis(pvalues, order, axis=1)
-        alpha = float(levels.lower["alpha_R"])
+        alpha = float(levels.lower.release)
         least = self.least_count(plan, requirements, levels)
 
         def decide(times: NDArray[np.int64]) -> NDArray[np.bool_]:

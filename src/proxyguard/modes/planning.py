@@ -15,7 +15,7 @@ from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, log
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,7 +103,7 @@ class AuditNeeds:
     largest_threshold: float | None = None  # of a p-value score
     obstacles: tuple[str, ...]  # why no outcome can validate; empty if some can
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values."""
         return {
             "least_count": self.least_count,

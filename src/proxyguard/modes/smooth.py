@@ -126,7 +126,7 @@ def certify_ramp_markov(evidence: SmoothEvidence, budget: Budget) -> Reliability
     expectation-only allowance that Theorem 12 is compared with.
     """
     score_rate, _, steps = _parts(evidence, budget)
-    allowance = markov_allowance(evidence.kappa, float(budget["alpha_Z"]))
+    allowance = markov_allowance(evidence.kappa, float(budget.target))
     return ReliabilityBound(
         value=rescale(score_rate, allowance),
         budget=budget,
@@ -152,7 +152,7 @@ def certify_smooth_sharp(
             kappa=evidence.kappa,
             sensitivity=evidence.sensitivity,
             n_records=evidence.n_records,
-            alpha=float(budget["alpha"]),
+            alpha=float(budget.total),
         ),
         budget=budget,
         rests_on="theory section 2, sharp smooth p-value",
@@ -178,9 +178,9 @@ def _parts(
     evidence: SmoothEvidence, budget: Budget
 ) -> tuple[float, float, tuple[tuple[str, float], ...]]:
     score_rate = float(
-        kl_mean_lower(evidence.mean_score, evidence.n_releases, alpha=float(budget["alpha_Q"]))
+        kl_mean_lower(evidence.mean_score, evidence.n_releases, alpha=float(budget.draws))
     )
-    radius = ramp_radius(evidence.sensitivity, evidence.n_records, alpha=float(budget["alpha_Z"]))
+    radius = ramp_radius(evidence.sensitivity, evidence.n_records, alpha=float(budget.target))
     allowance = min(1.0, evidence.kappa + radius)
     steps = (
         ("mean ramp score", evidence.mean_score),
@@ -288,12 +288,12 @@ class Smooth(ScoredViolations, Planned):
         """Return the least mean score that validates by the divided bounds; 2 if none does."""
         budget, target = levels.lower, self.target
         sensitivity = ramp_sensitivity(requirements, plan.n)
-        radius = ramp_radius(sensitivity, plan.n, alpha=float(budget["alpha_Z"]))
+        radius = ramp_radius(sensitivity, plan.n, alpha=float(budget.target))
         allowance = ramp_ceiling(requirements, plan.n) + radius
         rate = target + allowance * (1.0 if self.bound is Bound.PAPER else 1.0 - target)
         if allowance >= 1.0:
             return 2.0
-        return planning.least_mean_score(plan.releases, rate, alpha=float(budget["alpha_Q"]))
+        return planning.least_mean_score(plan.releases, rate, alpha=float(budget.draws))
 
     def needs(self, plan: AuditPlan, requirements: Requirements, levels: Levels) -> AuditNeeds:
         """Return whether perfect scores would validate."""

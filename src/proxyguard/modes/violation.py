@@ -47,7 +47,7 @@ def certify_violation(
     detected = int(np.count_nonzero(violated.any(axis=1)))
     left = n_releases - detected
     return ReliabilityBound(
-        value=float(clopper_pearson_upper(left, n_releases, alpha=float(budget["beta_M"]))),
+        value=float(clopper_pearson_upper(left, n_releases, alpha=float(budget.mechanism))),
         budget=budget,
         rests_on="Theorem 8",
         steps=(("releases with a detected violation", detected), ("releases", n_releases)),
@@ -82,7 +82,7 @@ def certify_direct_violation(
     L_sharp(W; R, kappa = t, beta)`` is at least the reliability with probability at least
     ``1 - beta``.
     """
-    beta = float(budget["beta"])
+    beta = float(budget.total)
     lower = sharp_lower(evidence.favorable, evidence.n_releases, kappa=evidence.kappa, alpha=beta)
     return ReliabilityBound(
         value=float(weaken_upper(1.0 - lower)),
@@ -122,11 +122,11 @@ class HolmViolations(MechanismClaim):
         """Return Holm's first level over releases and requirements."""
         if upper is None:
             return super().betting_violation_level(upper, threshold, n_releases, n_requirements)
-        return float(upper["beta_R"]) / (n_releases * n_requirements)
+        return float(upper.release) / (n_releases * n_requirements)
 
     def reading_level(self, lower: Budget) -> Fraction:
         """Return the part of the error that pays for statements about single releases."""
-        return lower["alpha_R"]
+        return lower.release
 
     def upper_bounds(self, audits: Mapping[str, AtLevels]) -> dict[str, ReliabilityBound | None]:
         """Return the violation bound of each mechanism, from one Holm family or several."""
@@ -135,12 +135,12 @@ class HolmViolations(MechanismClaim):
             # Within one mechanism at its local level, a union bound over mechanisms.
             return super().upper_bounds(audits)
         pvalues = {name: evidence.violation_pvalues for name, (evidence, _) in audits.items()}
-        violated = pooled_violations(pvalues, level=float(family["beta_R"]))
+        violated = pooled_violations(pvalues, level=float(family.release))
         # One Holm family spends beta_R on all mechanisms together; only beta_M is divided.
         return {
             name: certify_violation(
                 violated[name],
-                levels.violation.replaced("beta_R", family["beta_R"]),
+                levels.violation.replaced("beta_R", family.release),
                 reliability_target=self.target,
             )
             for name, (_, levels) in audits.items()
@@ -149,7 +149,7 @@ class HolmViolations(MechanismClaim):
     def upper_bound(self, evidence: MechanismEvidence, levels: Levels) -> ReliabilityBound:
         """Return the bound of Theorem 8 with a Holm family of this mechanism alone."""
         violated = pooled_violations(
-            {"": evidence.violation_pvalues}, level=float(levels.violation["beta_R"])
+            {"": evidence.violation_pvalues}, level=float(levels.violation.release)
         )
         return certify_violation(violated[""], levels.violation, reliability_target=self.target)
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from proxyguard.errors import RegistryError
 from proxyguard.exact.mean import log_chernoff
@@ -67,7 +66,7 @@ class PaperLimits:
     sufficient_records: int | None  # Proposition 17; None: some margin is not positive
     direct_shortfall: float | None  # Theorem 15, at half the margin as slack
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values."""
         return {
             "proposition_14_least_records": self.least_records,
@@ -134,7 +133,7 @@ class Recommendation(Shown):
         wanted = self.question.power
         return wanted is None or self.chosen.power.value >= wanted
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values."""
         return {
             "law": {

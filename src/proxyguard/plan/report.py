@@ -10,19 +10,23 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from io import BytesIO
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.errors import RegistryError
-from proxyguard.modes.planning import Choice
+from proxyguard.modes.planning import AuditPlan, Choice
 from proxyguard.plan.question import geometric, settings
 from proxyguard.plan.recommend import Recommendation
 from proxyguard.plan.search import DOUBTED_MARGIN, Option, Power, Progress, exact_power, power_on
 from proxyguard.plan.stress import SequentialForecast, Stress
 from proxyguard.plan.targets import Targets
 from proxyguard.printable import Shown
+from proxyguard.registry.test import Requirements
+
+if TYPE_CHECKING:
+    from matplotlib.axis import Axis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -33,7 +37,7 @@ class PlanReport(Shown):
     stress: tuple[Stress, ...] = ()
     sequential: SequentialForecast | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values, ready for JSON."""
         return {
             **self.found.to_dict(),
@@ -326,7 +330,7 @@ class Surface:
     releases: tuple[int, ...]
     power: NDArray[np.float64]  # (releases, records)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values."""
         return {
             "label": self.label,
@@ -385,7 +389,7 @@ def _label(option: Option) -> str:
     return option.way.label if tests == "-" else f"{option.way.label}: {tests.replace('_', ' ')}"
 
 
-def _plain_ticks(axis: Any, values: Sequence[int]) -> None:
+def _plain_ticks(axis: Axis, values: Sequence[int]) -> None:
     """Mark every second value by a plain number."""
     shown = values[::2]
     axis.set_ticks(shown, labels=[f"{value:,}" for value in shown])
@@ -397,7 +401,7 @@ def _aim(option: Option) -> float | None:
     return float(threshold) if isinstance(threshold, Fraction) else None
 
 
-def _value(targets: Targets, audit: Any, requirements: Any) -> float:
+def _value(targets: Targets, audit: AuditPlan, requirements: Requirements) -> float:
     exact = exact_power(targets.law.requiring(requirements), audit)
     return exact if exact is not None else power_on(targets.requiring(requirements), audit).value
 

@@ -16,7 +16,6 @@ from enum import Enum
 from fractions import Fraction
 from itertools import pairwise
 from math import log
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +47,7 @@ class Power:
         """Whether nothing was simulated."""
         return self.repetitions == 0
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values."""
         return {
             "value": self.value,
@@ -183,7 +182,7 @@ class Option:
     power: Power
     cost: float
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values."""
         tuned = self.plan.claim.registered()
         return {

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +50,7 @@ class Stress:
         """What a planner who had known this law would have gained."""
         return max(0.0, self.best - self.power)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values."""
         return {
             "reliability": self.reliability,
@@ -159,7 +158,7 @@ class SequentialForecast:
     worst_draws: int
     at_rates: tuple[tuple[float, float, float], ...]  # score rate, expected draws, validation
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values."""
         return {
             "looks": [int(look) for look in self.boundary.looks],

@@ -52,6 +52,32 @@ class Budget:
                 return part.amount
         raise KeyError(symbol)
 
+    @property
+    def draws(self) -> Fraction:
+        """``alpha_Q`` or ``beta_Q``: what pays for the draws."""
+        return self._paying("Q")
+
+    @property
+    def target(self) -> Fraction:
+        """``alpha_Z`` or ``beta_Z``: what pays for the shared target."""
+        return self._paying("Z")
+
+    @property
+    def release(self) -> Fraction:
+        """``alpha_R`` or ``beta_R``: what pays for statements about single releases."""
+        return self._paying("R")
+
+    @property
+    def mechanism(self) -> Fraction:
+        """``alpha_M`` or ``beta_M``: what pays for the step from releases to the mechanism."""
+        return self._paying("M")
+
+    def _paying(self, letter: str) -> Fraction:
+        for part in self.parts:
+            if part.symbol.endswith(f"_{letter}"):
+                return part.amount
+        raise KeyError(letter)
+
     def to_list(self) -> list[dict[str, str]]:
         """Return the parts as plain values, amounts as exact fractions in text."""
         return [{"symbol": p.symbol, "event": p.event, "amount": str(p.amount)} for p in self.parts]
