@@ -31,7 +31,6 @@ from proxyguard.certificate.sequential import SequentialAudit
 from proxyguard.certificate.wording import corrective_sentence, not_claimed, release_sentence
 from proxyguard.documents.certificate import (
     Attestation,
-    ClaimStatusRecord,
     CorrectedReleaseVerdict,
     Correction,
     Decisions,
@@ -483,7 +482,7 @@ def predicate_of(
         purpose=declaration.purpose,
         level=declaration.claim.level,
         estimand={m.name: m.target.estimand for m in declaration.members},
-        claim_status=ClaimStatusRecord(**status),
+        claim_status=status,
         attestation=attestation(grant),
         ledger=opened.digest,
         software=registry.software,

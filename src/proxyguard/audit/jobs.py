@@ -123,9 +123,8 @@ def forbidden_paths(place: Workplace, member: Member) -> list[str]:
     target = member.target
     paths = [place.home, str(place.folder / "target"), str(place.folder / NAME),
              str(place.folder / EVIDENCE)]  # fmt: skip
-    for name in (target.table, target.file, target.population, target.losses):
-        if name is not None:
-            paths += map(str, place.data.spellings(name))
+    for name in target.files:
+        paths += map(str, place.data.spellings(name))
     return paths
 
 

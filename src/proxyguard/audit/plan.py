@@ -1,9 +1,14 @@
-"""Plan an audit from its own declaration: pilots on development data, sizes, obstacles."""
+"""Plan an audit from its own declaration: pilots on development data, sizes, obstacles.
+
+`declared_question` and `pilot_laws` give the planner its question and its laws, `obstacles` tells
+`check` why no outcome could validate, `privacy_notes` what the draws would cost. Read are the
+declaration, the ledger and the development part; nothing is written but the source's model.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TypedDict, Unpack
 
 import numpy as np
 
@@ -17,7 +22,6 @@ from proxyguard.audit.development import (
 )
 from proxyguard.audit.register import privacy_key
 from proxyguard.audit.rules import measures_of, planned_records, resolve_limits, resolve_roles
-from proxyguard.documents.registry import ResolvedRequirement, SourceModel
 from proxyguard.errors import RegistryError, StageError, UnsupportedDesign
 from proxyguard.losses.measure import Measure
 from proxyguard.modes.planning import AuditPlan, planned
@@ -41,6 +45,17 @@ def obstacles(
     """Return why no outcome at all could validate the claim; empty if some could.
 
     A sequential audit is judged as the fixed one with all of its draws, which needs no more.
+
+    Parameters
+    ----------
+    claim
+        The declared claim.
+    design
+        How the target is sampled.
+    requirements
+        The requirements with their limits.
+    n, releases, mechanisms
+        Target records, draws of one mechanism, and mechanisms that share the error.
     """
     if claim.level != "mechanism" or claim.mode == "stream":
         return ()
@@ -54,15 +69,35 @@ def obstacles(
 
 
 def pilot_laws(
-    place: Workplace, *, draws: int, first_seed: int, reliability: float | None
+    workplace: Workplace, *, draws: int, first_seed: int, reliability: float | None
 ) -> dict[str, Law]:
     """Return the law of every mechanism, from pilot draws judged on validation data.
 
     These draws have seeds of their own: registered releases must not take part in any choice,
     and the pilots that gave a mechanism its role were chosen for their margins.
+
+    Parameters
+    ----------
+    workplace
+        What the command works with.
+    draws
+        How many pilot draws each mechanism gets.
+    first_seed
+        The first of their seeds, which are consecutive.
+    reliability
+        The reliability to plan for; without one, a cautious reading of the pilots.
+
+    Raises
+    ------
+    StageError
+        The target is not sealed, so that there is no development part.
+    RegistryError
+        The declaration is about releases, has no procedure, or has these seeds itself.
+    UnsupportedDesign
+        A requirement is about a subgroup.
     """
-    declaration = place.folder.declaration()
-    ledger = place.folder.journal().ledger
+    declaration = workplace.folder.declaration()
+    ledger = workplace.folder.journal().ledger
     if not ledger.has(Stage.SEALED):
         raise StageError(
             "planned: pilots are drawn from the development part, which sealing writes; run "
@@ -72,18 +107,22 @@ def pilot_laws(
         raise RegistryError("a plan is about mechanisms; this declaration names releases")
     (member,) = declaration.members
     sealed = ledger.sealed.members[member.name]
-    development = MemberDevelopment(place, member, sealed)
+    development = MemberDevelopment(workplace, member, sealed)
     facts = develop(development, declaration)
     if facts.source is None:
         raise RegistryError("pilots need a [procedure]; plan from assumed margins instead")
     records = planned_records(member, sealed.records)
     limits = resolve_limits(member, facts, declaration.claim, records)
-    measures, source = _measures(development, facts.source, limits)
+    measures = measures_of(member, limits)
+    _check_plannable(measures)
+    trusted = () if member.procedure is None else member.procedure.trusted
+    source = load_fitted(workplace.folder, facts.source.model, facts.source, trusted)
     roles = resolve_roles(declaration, limits, facts)
     pilots = [_pilot(m, roles, declaration, draws, first_seed) for m in member.mechanism]
     losses = pilot_losses(development, pilots, measures, source)
     requirements = [m.requirement for m in measures]
     laws = {}
+    # In the order of seeds: the order in which draws came back is no part of a law.
     for name, by_seed in losses.items():
         releases = [
             np.stack([by_name[r.name] for r in requirements], axis=1)
@@ -94,28 +133,28 @@ def pilot_laws(
     return laws
 
 
-def privacy_notes(place: Workplace) -> dict[str, list[str]]:
+def privacy_notes(workplace: Workplace) -> dict[str, list[str]]:
     """Return, for every private mechanism, what its releases would cost if all were given out.
 
     Of several members, by member and mechanism.
     """
-    members = place.folder.declaration().members
-    found = {
-        privacy_key(member, mechanism.name, members): _privacy_note(place, member, mechanism)
+    members = workplace.folder.declaration().members
+    notes = {
+        privacy_key(member, mechanism.name, members): _privacy_note(workplace, member, mechanism)
         for member in members
         for mechanism in member.mechanism
         if mechanism.generator != "losses"
     }
-    return {name: lines for name, lines in found.items() if lines}
+    return {name: lines for name, lines in notes.items() if lines}
 
 
-def _privacy_note(place: Workplace, member: Member, mechanism: MechanismPart) -> list[str]:
+def _privacy_note(workplace: Workplace, member: Member, mechanism: MechanismPart) -> list[str]:
     """Return the words on one mechanism; where a role is open, those on each pilot it may be."""
     if mechanism.role is None:
-        return _stated(place, member, mechanism, mechanism.draws)
+        return _stated(workplace, member, mechanism, mechanism.draws)
     notes = {
-        pilot.name: _stated(place, member, pilot, mechanism.draws)
-        for pilot in _possible_pilots(place, member, mechanism)
+        pilot.name: _stated(workplace, member, pilot, mechanism.draws)
+        for pilot in _possible_pilots(workplace, member, mechanism)
     }
     first = next(iter(notes.values()))
     if all(lines == first for lines in notes.values()):
@@ -127,30 +166,26 @@ def _privacy_note(place: Workplace, member: Member, mechanism: MechanismPart) ->
     ]
 
 
-def _possible_pilots(place: Workplace, member: Member, mechanism: MechanismPart) -> list[Drawn]:
+def _possible_pilots(workplace: Workplace, member: Member, mechanism: MechanismPart) -> list[Drawn]:
     """Return the pilot that plays a role, or, before registration, all among which one will."""
-    declaration, journal = place.folder.declaration(), place.folder.journal()
+    declaration, journal = workplace.folder.declaration(), workplace.folder.journal()
     assert declaration.roles is not None  # there is a mechanism with a role
     names: Sequence[str] = declaration.roles.pilots
     if journal.ledger.has(Stage.REGISTERED):
-        resolved = place.folder.registry(journal).members[member.name].mechanisms
+        resolved = workplace.folder.registry(journal).members[member.name].mechanisms
         played = resolved.get(mechanism.name)
         names = names if played is None else [str(played.pilot)]
     return [pilot for pilot in declaration.pilot if pilot.name in names]
 
 
-def _stated(place: Workplace, member: Member, drawn: Drawn, draws: int) -> list[str]:
+def _stated(workplace: Workplace, member: Member, drawn: Drawn, draws: int) -> list[str]:
     """Return what a generator says of the privacy of so many draws; nothing if it is silent."""
-    stated = privacy_of(place.descriptions.of(place, member, drawn).describe)
+    stated = privacy_of(workplace.descriptions.of(workplace, member, drawn).describe)
     return [] if stated is None else privacy_lines(stated, draws)
 
 
-def _measures(
-    development: MemberDevelopment, source: SourceModel, limits: Sequence[ResolvedRequirement]
-) -> tuple[list[Measure], Any]:
-    """Return the requirements as losses with their limits, and the fitted source."""
-    member = development.member
-    measures = measures_of(member, limits)
+def _check_plannable(measures: Sequence[Measure]) -> None:
+    """Refuse requirements that pilot losses tell nothing of."""
     if any(m.loss is None for m in measures):
         raise RegistryError("pilots judge losses, not queries; plan from assumed margins instead")
     if any(m.requirement.group is not None for m in measures):
@@ -158,9 +193,6 @@ def _measures(
             "a plan models requirements over all records; plan subgroups from assumed margins "
             "with the subgroup's own number of records"
         )
-    procedure = member.procedure
-    trusted = () if procedure is None else procedure.trusted
-    return measures, load_fitted(development.place.folder, source.model, source, trusted)
 
 
 def _pilot(
@@ -194,34 +226,67 @@ def _check_seeds(declaration: Declaration, seeds: range) -> None:
             )
 
 
-def declared_question(place: Workplace, **open_choices: Any) -> Question:
+class OpenChoices(TypedDict, total=False):
+    """Keywords of `Question`, any of them."""
+
+    reliability_target: str
+    alpha: str
+    mechanisms: int
+    n: int
+    releases: int
+    most_records: int
+    most_releases: int
+    record_cost: float
+    release_cost: float
+    budget: float
+    power: float
+    design: Design
+    digits: int | None
+
+
+def declared_question(workplace: Workplace, **choices: Unpack[OpenChoices]) -> Question:
     """Return the question that a declaration asks: its target, error, family and sizes.
 
-    ``open_choices`` are keywords of `Question` that replace what was declared.
+    Parameters
+    ----------
+    workplace
+        What the command works with.
+    **choices
+        Keywords of `Question` that replace what was declared.
+
+    Raises
+    ------
+    RegistryError
+        The declaration names releases, or has candidates.
+    StageError
+        How many records there are is not declared, and nothing is sealed.
     """
-    declaration = place.folder.declaration()
+    declaration = workplace.folder.declaration()
     claim = declaration.claim
     if claim.reliability_target is None or declaration.candidate:
         raise RegistryError("a plan is about mechanisms; this declaration names releases")
     (member,) = declaration.members
-    declared: dict[str, Any] = {
+    searching = "budget" in choices or "power" in choices
+    sealed = workplace.folder.journal().ledger.has(Stage.SEALED)
+    sizes: OpenChoices = {}
+    if sealed or not searching:  # a sealed target has the records that it has
+        sizes = {"n": _records(workplace, member)}
+    if not searching:
+        sizes = {**sizes, "releases": min(m.draws for m in member.mechanism)}
+    declared: OpenChoices = {
         "reliability_target": claim.reliability_target,
         "alpha": claim.alpha,
         "mechanisms": len(member.mechanism),
         "design": member.target.sampling_design,
         "digits": declaration.digits,
+        **sizes,
+        **choices,
     }
-    searching = bool({"budget", "power"} & set(open_choices))
-    sealed = place.folder.journal().ledger.has(Stage.SEALED)
-    if sealed or not searching:  # a sealed target has the records that it has
-        declared["n"] = _records(place, member)
-    if not searching:
-        declared["releases"] = min(m.draws for m in member.mechanism)
-    return Question(**{**declared, **open_choices})
+    return Question(**declared)
 
 
-def _records(place: Workplace, member: Member) -> int:
-    ledger = place.folder.journal().ledger
+def _records(workplace: Workplace, member: Member) -> int:
+    ledger = workplace.folder.journal().ledger
     if ledger.has(Stage.SEALED):
         return planned_records(member, ledger.sealed.members[member.name].records)
     declared = declared_records(member)

@@ -1,11 +1,11 @@
-"""Which rows of a table are the target, and which are development: training and validation.
+"""Which rows are the target, which are development, and where the target's records were before.
 
-Were the target's records seen before, by another audit or by this one's development part?
-
-Asked by check, seal, register, amend and open alike; a leak into the development part stops
-each of them, and earlier use costs the guarantee.
-
-The claim status of an audit: the paper's four columns, each with its reason.
+`divide` takes the rows of target and development by position, `split_development` divides the
+latter into training and validation, and `fingerprint_parts` says whose records are whose. Whether
+the target's records were seen before, by another audit or by this one's development part, is
+asked by check, seal, register, amend and open alike (`check_lineage`): a leak into the development
+part stops each of them, and earlier use costs the guarantee. `claim_status` is what a certificate
+says of all this: the paper's four columns, each with its reason.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from proxyguard.adapters.library import split_table
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.home import DataFolders, Home
+from proxyguard.documents.certificate import ClaimStatusRecord
 from proxyguard.documents.ledger import (
     Amended,
     Deviated,
@@ -39,31 +40,43 @@ from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Ledger
 from proxyguard.seal.lineage import worst_met
 from proxyguard.tables.columns import as_text
-from proxyguard.tables.files import RawTable
+from proxyguard.tables.files import Positions, RawTable
 
 if TYPE_CHECKING:
     import pandas as pd
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-Positions = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Parts:
+class Division:
     """A target and the development part beside it, as they stand in their files."""
 
     target: pd.DataFrame
-    positions: Positions  # of the target's rows in their file
-    development: pd.DataFrame  # in blocks: training, then validation
-    rest: Positions | None  # of the development rows, where both come from one table
-    whole: pd.DataFrame | None  # that table, unused rows included
+    """The target's records, unread."""
+    positions: Positions
+    """Of these rows in their file."""
+    development: pd.DataFrame
+    """The development part; in blocks, training before validation."""
+    rest: Positions | None = None
+    """Of the development rows, where both come from one table."""
+    whole: pd.DataFrame | None = None
+    """That table, unused rows included."""
 
 
-def divide(member: Member, data: DataFolders) -> Parts:
-    """Return the target and the development part of a member, by position in their files."""
+def divide(member: Member, data: DataFolders) -> Division:
+    """Return the target and the development part of a member, by position in their files.
+
+    Parameters
+    ----------
+    member
+        The declared member; its losses are not given.
+    data
+        Where its tables lie.
+
+    Raises
+    ------
+    TableError
+        A table or a column is missing, or has fewer rows than are to be set aside.
+    """
     target = member.target
     if target.table is not None:
         raw = RawTable(data.find(target.table), target.read)
@@ -75,7 +88,7 @@ def divide(member: Member, data: DataFolders) -> Parts:
             training, validation, chosen = block_rows(raw, member)
             rest = np.concatenate([training, validation])
         whole = raw.take(np.arange(len(raw)))
-        return Parts(raw.take(chosen), chosen, raw.take(rest), rest, whole)
+        return Division(raw.take(chosen), chosen, raw.take(rest), rest, whole)
     raw = RawTable(data.find(str(target.file or target.population)), target.read)
     everything = np.arange(len(raw))
     source = RawTable(data.find(str(member.development.table)), target.read)
@@ -85,23 +98,18 @@ def divide(member: Member, data: DataFolders) -> Parts:
         raise TableError(
             f"the target lacks the columns {sorted(missing)} of {member.development.table!r}"
         )
-    return Parts(
-        raw.take(everything)[source.columns],
-        everything,
-        source.take(np.arange(len(source))),
-        None,
-        None,
-    )
+    development = source.take(np.arange(len(source)))
+    return Division(raw.take(everything)[source.columns], everything, development)
 
 
 def check_columns(member: Member, columns: list[str]) -> None:
     """See that every column that the declaration names is there."""
     target = member.target
     named = {target.outcome, target.design_column, *target.exclude}
-    for part in member.requirement:
-        named |= set(part.group or ())
-        if part.query is not None:
-            named |= part.query.columns
+    for requirement in member.requirement:
+        named |= set(requirement.group or ())
+        if requirement.query is not None:
+            named |= requirement.query.columns
     missing = sorted(str(name) for name in named - {None} if name not in columns)
     if missing:
         raise TableError(
@@ -110,10 +118,15 @@ def check_columns(member: Member, columns: list[str]) -> None:
         )
 
 
+def _labels_of(raw: RawTable, by: str) -> NDArray[np.str_]:
+    """Return the stratum or cluster of every row, compared by value."""
+    return np.array([canonical_value(text) for text in raw.column(by)])
+
+
 def reserve_rows(raw: RawTable, target: Target) -> Positions:
     """Return the row positions set aside, drawn before any outcome is parsed.
 
-    Fixed-size strata read the stratum column, and nothing else.
+    Fixed-size strata and clusters read their own column, and nothing else.
     """
     assert target.reserve is not None  # the caller has a table with a reserve
     rng = np.random.default_rng(target.reserve.seed)
@@ -124,7 +137,7 @@ def reserve_rows(raw: RawTable, target: Target) -> Positions:
         if rows >= len(raw):
             raise TableError(f"{rows} rows are to be reserved, and {target.table!r} has {len(raw)}")
         return np.sort(rng.choice(len(raw), size=rows, replace=False)).astype(np.int64)
-    labels = np.array([canonical_value(text) for text in raw.column(target.design.by)])
+    labels = _labels_of(raw, target.design.by)
     chosen = []
     for stratum, size in target.design.sizes.items():
         inside = np.flatnonzero(labels == canonical_value(stratum))
@@ -144,7 +157,7 @@ def block_rows(raw: RawTable, member: Member) -> tuple[Positions, Positions, Pos
     assert target.reserve is not None
     assert isinstance(design, StratifiedDesign)
     rng = np.random.default_rng(target.reserve.seed)
-    labels = np.array([canonical_value(text) for text in raw.column(design.by)])
+    labels = _labels_of(raw, design.by)
     dealt: list[list[Positions]] = [[], [], []]
     for stratum in design.sizes:
         inside = rng.permutation(np.flatnonzero(labels == canonical_value(stratum)))
@@ -157,15 +170,15 @@ def block_rows(raw: RawTable, member: Member) -> tuple[Positions, Positions, Pos
                 f"records and has {inside.size}"
             )
         ends = np.cumsum(sizes)
-        for part, begin, end in zip(dealt, (0, *ends), ends, strict=False):
-            part.append(np.sort(inside[begin:end]))
-    training, validation, chosen = (np.concatenate(part).astype(np.int64) for part in dealt)
+        for rows, begin, end in zip(dealt, (0, *ends), ends, strict=False):
+            rows.append(np.sort(inside[begin:end]))
+    training, validation, chosen = (np.concatenate(rows).astype(np.int64) for rows in dealt)
     return training, validation, np.sort(chosen)
 
 
 def _reserve_clusters(raw: RawTable, by: str, wanted: int, rng: np.random.Generator) -> Positions:
     """Return the rows of whole clusters: a cluster on both sides would tell its own outcome."""
-    labels = np.array([canonical_value(text) for text in raw.column(by)])
+    labels = _labels_of(raw, by)
     known = np.unique(labels)
     if wanted >= known.size:
         raise TableError(f"{wanted} clusters are to be reserved, and {by!r} has {known.size}")
@@ -175,25 +188,37 @@ def _reserve_clusters(raw: RawTable, by: str, wanted: int, rng: np.random.Genera
 def split_development(
     member: Member, development: pd.DataFrame
 ) -> tuple[pd.DataFrame, pd.DataFrame | None]:
-    """Return the training and the validation part, by the registered seed."""
-    blocks = member.development.blocks
+    """Return the training and the validation part, by the registered seed.
+
+    Parameters
+    ----------
+    member
+        The declared member.
+    development
+        The rows of its development part, with at least the outcome and the design's column.
+
+    Returns
+    -------
+    tuple
+        Training, and validation where some rows are set aside for it.
+    """
+    blocks, validation = member.development.blocks, member.development.validation
     if blocks is not None:
         end = sum(blocks.training.values())
         first, second = development.iloc[:end], development.iloc[end:]
         return first.reset_index(drop=True), (
             second.reset_index(drop=True) if blocks.validation else None
         )
-    part = member.development.validation
-    if part is None:
+    if validation is None:
         return development.reset_index(drop=True), None
-    design = member.target.design
+    design, fraction = member.target.design, number(validation.fraction)
     if isinstance(design, ClusteredDesign) and design.by in development.columns:
-        return _split_clusters(development, design.by, number(part.fraction), part.seed)
+        return _split_clusters(development, design.by, fraction, validation.seed)
     classes = None
     outcome = member.target.predicted
-    if part.stratify and outcome is not None and outcome.kind != "regression":
+    if validation.stratify and outcome is not None and outcome.kind != "regression":
         classes = outcomes(development[outcome.column], outcome, "development")
-    return split_table(development, classes, number(part.fraction), part.seed)
+    return split_table(development, classes, fraction, validation.seed)
 
 
 def _split_clusters(
@@ -211,6 +236,10 @@ def _split_clusters(
     return first.reset_index(drop=True), second.reset_index(drop=True)
 
 
+# Column of the rows that are divided in place of their records.
+ROW = "row"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fingerprinted:
     """A member's sets of records by role, and the twins to be expected within its own table."""
@@ -221,31 +250,43 @@ class Fingerprinted:
 
 def fingerprint_parts(
     member: Member,
-    parts: Parts,
+    division: Division,
     development: pd.DataFrame,
     table: Callable[[pd.DataFrame], TablePrints],
 ) -> Fingerprinted:
-    """Return which records have which role; ``development`` is the typed development part."""
+    """Return which records have which role.
+
+    Parameters
+    ----------
+    member
+        The declared member.
+    division
+        Its target and development part, as they stand in their files.
+    development
+        The typed development part, whose outcomes decide who is training and who validation.
+    table
+        What fingerprints records, by the key of a lineage store.
+    """
     import pandas as pd
 
-    tagged = parts.development.reset_index(drop=True)
-    rows = pd.DataFrame({"row": np.arange(len(tagged))})
+    tagged = division.development.reset_index(drop=True)
+    rows = pd.DataFrame({ROW: np.arange(len(tagged))})
     for column in (member.target.outcome, member.target.design_column):
         if column is not None:
             rows[column] = development[column].to_numpy()
     training, validation = split_development(member, rows)
-    if parts.rest is not None and parts.whole is not None:
+    if division.rest is not None and division.whole is not None:
         # In the order of the file: which of two equal records is which must not depend on roles.
-        whole = rest = table(parts.whole)
-        target, at = whole.records(parts.positions), parts.rest
+        whole = rest = table(division.whole)
+        target, at = whole.records(division.positions), division.rest
     else:
         whole, rest = None, table(tagged)
-        target, at = table(parts.target).records(), np.arange(len(tagged))
+        target, at = table(division.target).records(), np.arange(len(tagged))
     roles = {(member.name, "target"): target}
     expected = {}
     for role, chosen in (("training", training), ("validation", validation)):
         if chosen is not None:
-            records = rest.records(at[chosen["row"].to_numpy()])
+            records = rest.records(at[chosen[ROW].to_numpy()])
             roles[member.name, role] = records
             if whole is not None:
                 expected[role] = expected_twins(whole.prints, len(target), len(records))
@@ -253,7 +294,14 @@ def fingerprint_parts(
 
 
 def refuse_leaks(declaration: Declaration, overlaps: list[Overlap]) -> None:
-    """Refuse a target whose records are in this audit's own development part."""
+    """Refuse a target whose records are in this audit's own development part.
+
+    Raises
+    ------
+    TargetReused
+        The same records are, or more value twins than coincidence explains and the declaration
+        does not say why they are others.
+    """
     said = {member.name: member.target.coincidence for member in declaration.members}
     for overlap in overlaps:
         if not overlap.leaked:
@@ -273,11 +321,23 @@ def refuse_leaks(declaration: Declaration, overlaps: list[Overlap]) -> None:
 
 
 def check_lineage(folder: AuditFolder, journal: Journal, home: Home) -> list[Overlap]:
-    """Return where a sealed audit's target records were met; a leak is an error."""
+    """Return where a sealed audit's target records were met; a leak is an error.
+
+    Raises
+    ------
+    TargetReused
+        They are in this audit's own development part.
+    """
     sealed = journal.ledger.sealed
     store = home.lineage
+    # A kill between ledger and store left the seal unconfirmed; the ledger says that it was made.
     store.confirm(sealed.audit)
-    overlaps = store.overlaps(sealed.audit, _expected(sealed))
+    expected = {
+        (name, role): float(twins)
+        for name, member in sealed.members.items()
+        for role, twins in member.expected_twins.items()
+    }
+    overlaps = store.overlaps(sealed.audit, expected)
     refuse_leaks(folder.declaration(), overlaps)
     return overlaps
 
@@ -290,22 +350,25 @@ def knows_seal(journal: Journal, home: Home) -> bool:
     return home.lineage.knows(journal.ledger.sealed.audit)
 
 
-def _expected(sealed: Sealed) -> dict[tuple[str, str], float]:
-    return {
-        (name, role): float(number)
-        for name, member in sealed.members.items()
-        for role, number in member.expected_twins.items()
-    }
-
-
 def claim_status(
     declaration: Declaration, ledger: Ledger, granted_again: str | None = None
-) -> dict[str, str]:
+) -> ClaimStatusRecord:
     """Return evidence, lineage, registered and guarantee, in words.
 
-    ``granted_again`` is what a steward said who granted records that were seen before.
+    Parameters
+    ----------
+    declaration
+        The declaration in force.
+    ledger
+        The ledger up to the certificate.
+    granted_again
+        What a steward said who granted records that were seen before.
     """
-    lineage = _overlaps(ledger)
+    told = [entry.body.lineage for entry in ledger.find(Sealed)]
+    told += [entry.body.lineage for entry in ledger.find(Registered)]
+    told += [entry.body.lineage for entry in ledger.find(Opened)]
+    # The worst answer counts: a store that was exchanged between two steps knows less.
+    lineage = worst_met(told)
     reused = any(overlap.reused for overlap in lineage)
     prior = [m.target.prior_use for m in declaration.members if m.target.prior_use is not None]
     deviations = ledger.find(Deviated)
@@ -331,13 +394,13 @@ def claim_status(
             f"the {given} existed before the claim was registered, so that it was not fitted to "
             "them is the author's word"
         )
-    return {
-        "evidence": evidence,
-        "lineage": lineage_words(lineage),
-        "registered": "yes"
-        + (f"; amended {amendments} times before opening" if amendments else ""),
-        "guarantee": "yes" if not reasons else "no: " + "; ".join(reasons),
-    }
+    changed = f"; amended {amendments} times before opening" if amendments else ""
+    return ClaimStatusRecord(
+        evidence=evidence,
+        lineage=lineage_words(lineage),
+        registered=f"yes{changed}",
+        guarantee="yes" if not reasons else "no: " + "; ".join(reasons),
+    )
 
 
 def _late_amendments(declaration: Declaration, ledger: Ledger) -> list[str]:
@@ -377,13 +440,6 @@ def _given_elsewhere(declaration: Declaration) -> str | None:
         return "losses"
     generators = {g.generator for m in declaration.members for g in m.mechanism}
     return "predictions" if "predictions" in generators else None
-
-
-def _overlaps(ledger: Ledger) -> list[Overlap]:
-    told = [entry.body.lineage for entry in ledger.find(Sealed)]
-    told += [entry.body.lineage for entry in ledger.find(Registered)]
-    told += [entry.body.lineage for entry in ledger.find(Opened)]
-    return worst_met(told)
 
 
 def _forgotten(ledger: Ledger) -> list[str]:
@@ -428,18 +484,18 @@ def _where(overlap: Overlap) -> str:
 
 def lineage_words(lineage: Sequence[Overlap]) -> str:
     """Return where the target's records, or records with their values, were met."""
-    parts = []
+    words = []
     for overlap in lineage:
         where = _where(overlap)
         if overlap.shared:
             unopened = overlap.role == "target" and not overlap.opened
-            parts.append(
+            words.append(
                 f"{overlap.shared} target records were in {where}"
                 + (", not opened then" if unopened else "")
             )
         elif overlap.twins:
-            parts.append(
+            words.append(
                 f"{overlap.twins} target records have value twins in {where}, "
                 f"{overlap.expected_twins} expected by coincidence"
             )
-    return "; ".join(parts) or "the lineage store of this home knows no earlier use"
+    return "; ".join(words) or "the lineage store of this home knows no earlier use"

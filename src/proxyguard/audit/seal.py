@@ -1,14 +1,13 @@
 """Set the target aside and encrypt it, before anything else is decided (the audit's first step).
 
-What the published statistics of an audit would give away of its target, said beforehand.
-
-Every release has a mean of every requirement over the same records. To somebody who knows the
-features and the releases, which are in the folder, each mean is one linear equation in the labels;
-with as many equations as records they have one solution. `docs/threat-model.md` has the figures.
-
-What is seen of a target before it is sealed: that every record can be read later.
-
-Losses that were computed elsewhere, in any language, are sealed too: npz, or Parquet in long form.
+`seal` divides the table (`reserve`), sees that every target record can be read later, encrypts
+the target to ``target/N.sealed`` and writes the development part to ``development/``. Losses that
+were computed elsewhere, in any language, are sealed as an array (`read_loss_file`: npz, or Parquet
+in long form). `mean_warnings` and `group_warnings` say beforehand what the published statistics
+of an audit would give away of its target: every release has a mean of every requirement over the
+same records, and to somebody who knows the features and the releases, which are in the folder,
+each mean is one linear equation in the labels. With as many equations as records they have one
+solution. `docs/threat-model.md` has the figures.
 """
 
 from __future__ import annotations
@@ -16,19 +15,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
+from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from proxyguard.audit.development import development_file
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.home import DataFolders, Home
 from proxyguard.audit.outcome import Sealing
 from proxyguard.audit.reserve import (
+    Division,
     Fingerprinted,
-    Parts,
     divide,
     fingerprint_parts,
     lineage_warnings,
@@ -45,6 +47,7 @@ from proxyguard.losses.measure import group_name
 from proxyguard.losses.query import CodedRecords, codings
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.parts import RequirementPart
+from proxyguard.registry.query import Query
 from proxyguard.registry.target import (
     ClusteredDesign,
     StratifiedDesign,
@@ -65,202 +68,6 @@ from proxyguard.tables.files import read_table, table_bytes, to_arrow
 if TYPE_CHECKING:
     import pandas as pd
 
-# Warn from a quarter as many published means as there are records.
-EQUATIONS = 4
-
-
-# Warn of groups with fewer records: a mean over nine of them is close to nine labels.
-FEW = 10
-
-
-def releases_of(member: Member) -> int:
-    """Return how many releases are scored on a member's target, where the declaration says so."""
-    return sum(m.draws for m in member.mechanism) + len(member.release)
-
-
-def mean_warnings(
-    declaration: Declaration, member: Member, *, requirements: int, n: int
-) -> list[str]:
-    """Return what to know where many means are published of few records."""
-    found = []
-    releases, digits = releases_of(member), declaration.digits
-    if releases * requirements * EQUATIONS >= n:
-        remedy = (
-            "register fewer releases or requirements, more records, or disclosure = { digits = 3 }"
-            if digits is None
-            else f"rounding to {digits} digits makes that harder and guarantees nothing"
-        )
-        found.append(
-            f"{member.name}: {releases} releases x {requirements} requirements publish "
-            f"{releases * requirements:,} means of {n:,} records; somebody who knows the features "
-            f"may solve for the outcomes: {remedy}"
-        )
-    if digits is not None and 10**digits >= n:
-        coarse = max((d for d in range(1, digits) if 10**d < n), default=None)
-        remedy = "no digits do" if coarse is None else f"{coarse} digits or fewer do"
-        found.append(
-            f"{member.name}: rounding to {digits} digits changes no count out of {n:,} records; "
-            f"{remedy}"
-        )
-    return found
-
-
-def group_warnings(member: Member, target: pd.DataFrame) -> list[str]:
-    """Return which subgroups have so few records that a mean over them tells outcomes.
-
-    Said to whoever seals, and not written down: sizes of groups are facts about the target.
-    """
-    records, found = CodedRecords(target), []
-    groups = {
-        group_name(part.group): part.group for part in member.requirement if part.group is not None
-    }
-    for name, group in groups.items():
-        size = int(records.inside(group.items()).sum())
-        if size < FEW:
-            found.append(
-                f"{member.name}: the group {name!r} has {size} records in the target; means over "
-                f"fewer than {FEW} tell much of single outcomes, and little can be shown with them"
-            )
-    return found
-
-
-def count_requirements(member: Member, kinds: Mapping[str, str], training: pd.DataFrame) -> int:
-    """Return how many means a release will have: two for every cell that a query stands for."""
-    return sum(_means(part, kinds, training) for part in member.requirement)
-
-
-def _means(part: RequirementPart, kinds: Mapping[str, str], training: pd.DataFrame) -> int:
-    query = part.query
-    if query is None:
-        return 1
-    labels = {name: len(coding.labels) for name, coding in codings(query).items()}
-    cells = 0
-    for columns in query.tables:
-        size = 1
-        for name in columns:
-            if name not in labels:
-                known = name in training.columns and kinds.get(name) == "text"
-                labels[name] = len(CodedRecords(training).codes(name)[1]) if known else 1
-            size *= labels[name]
-        cells += size
-    return 2 * max(1, cells)
-
-
-def check_target(
-    member: Member, records: pd.DataFrame, kinds: dict[str, str], development: pd.DataFrame
-) -> None:
-    """See that every target record can be read later; nothing is computed from them."""
-    target = member.target
-    try:
-        typed(records, kinds, target.read.missing)
-    except TableError as error:
-        raise TableError(f"target: {error}") from None
-    if len(records) == 0 or len(development) == 0:
-        raise TableError(
-            f"the target has {len(records)} records and development {len(development)}; both "
-            "need some"
-        )
-    _check_design(target, records)
-    _check_clusters(target, records, development)
-    _check_missing(member, records, kinds, development)
-    if target.predicted is None:
-        return
-    column = target.predicted.column
-    outcomes(records[column], target.predicted, "target")
-    outcomes(development[column], target.predicted, "development")
-    negative = negative_of(target, development)
-    if target.predicted.kind == "binary":
-        known = {canonical_value(str(target.positive)), negative}
-        other = {canonical_value(str(v)) for v in records[column]} - known
-        if other:
-            raise TableError(
-                f"target: {column!r} has {sorted(map(str, other))[:3]}, development only "
-                f"{sorted(map(str, known))}"
-            )
-
-
-def _check_clusters(target: Target, records: pd.DataFrame, development: pd.DataFrame) -> None:
-    """Refuse a cluster that is in the target and in development: its records are dependent."""
-    if not isinstance(target.design, ClusteredDesign):
-        return
-    by = target.design.by
-    both = {canonical_value(as_text(v)) for v in records[by]} & {
-        canonical_value(as_text(v)) for v in development[by]
-    }
-    if both:
-        raise TableError(
-            f"{len(both)} clusters of {by!r}, for example {min(both)!r}, are in the target and in "
-            "development; records of one cluster depend on each other, so keep them together"
-        )
-
-
-def _check_missing(
-    member: Member, records: pd.DataFrame, kinds: dict[str, str], development: pd.DataFrame
-) -> None:
-    """Refuse missing or infinite numbers that no model can have learned to live with."""
-    target = member.target
-    averaged = {part.query.mean for part in member.requirement if part.query is not None}
-    filled = member.procedure is not None and FILL_MISSING.issuperset(member.procedure.library)
-    numbers = typed(records, kinds, target.read.missing)
-    for name, kind in kinds.items():
-        if name in averaged and kind == "number" and np.isnan(numbers[name].to_numpy()).any():
-            raise TableError(  # found later, it would stop an audit that is opened already
-                f"target: column {name!r} has missing values, and a requirement is about its "
-                "mean; mend the column, or ask for the share of something that is always there"
-            )
-        if kind != "number" or name in target.exclude or name == target.outcome:
-            continue
-        own = numbers[name].to_numpy()
-        if np.isinf(own).any() or np.isinf(development[name].to_numpy()).any():
-            raise TableError(f"column {name!r} has infinite values; mend or exclude it")
-        if not filled and np.isnan(own).any() and not development[name].isna().any():
-            raise TableError(
-                f"target: column {name!r} has missing values and development has none, so no "
-                "procedure learns what to do with them; exclude the column, mend it, or name a "
-                f"procedure that fills gaps ({', '.join(sorted(FILL_MISSING))})"
-            )
-
-
-def _check_design(target: Target, records: pd.DataFrame) -> None:
-    """See that strata, clusters and pool are as declared; only their column is read."""
-    design = target.design
-    if isinstance(design, StratifiedDesign | ClusteredDesign):
-        labels = [canonical_value(as_text(v)) for v in records[design.by]]
-        counts = Counter(labels)
-        if counts[""]:
-            raise TableError(
-                f"target: {counts['']} records have no label in {design.by!r}, the column of the "
-                "design; a record whose stratum or cluster is not known may depend on any other, "
-                "so label it or leave it out before sealing"
-            )
-        if isinstance(design, StratifiedDesign):
-            sizes = {canonical_value(name): size for name, size in design.sizes.items()}
-            if dict(counts) != sizes:
-                raise TableError(
-                    f"target: strata of {design.by!r} have sizes {dict(counts)}, declared {sizes}"
-                )
-        elif design.max_size is not None and max(counts.values()) > design.max_size:
-            raise TableError(
-                f"target: a cluster of {design.by!r} has {max(counts.values())} records, declared "
-                f"max_size {design.max_size}"
-            )
-    elif isinstance(design, WithoutReplacementDesign):
-        drawn = target.draw is not None
-        if drawn and design.pool != len(records):
-            raise TableError(
-                f"the population has {len(records)} records, declared pool {design.pool}"
-            )
-        if not drawn and design.pool < len(records):
-            raise TableError(f"{len(records)} records cannot come from a pool of {design.pool}")
-
-
-def negative_of(target: Target, development: pd.DataFrame) -> str | None:
-    """Return the other label of a binary outcome; of other outcomes nothing."""
-    if target.predicted is None or target.predicted.kind != "binary":
-        return None
-    return negative_label(development[target.predicted.column], target.predicted)
-
-
 # Column of the sealed file: the record's row in the table it came from.
 POSITION = "__position__"
 
@@ -279,7 +86,35 @@ class Keeper:
 def seal(
     folder: AuditFolder, home: Home, data: DataFolders, keeper: Keeper, software: dict[str, str]
 ) -> Sealing:
-    """Seal every target of the declaration, write the development parts, record the step."""
+    """Seal every target of the declaration, write the development parts, record the step.
+
+    Parameters
+    ----------
+    folder
+        The audit folder.
+    home
+        The home: its signing key, its keys of targets and its lineage store.
+    data
+        Where the tables lie that the declaration names.
+    keeper
+        For whom the target is encrypted.
+    software
+        Versions to record.
+
+    Returns
+    -------
+    Sealing
+        The ledger's entry, and what the author should know.
+
+    Raises
+    ------
+    StageError
+        The target is sealed already.
+    TableError
+        A table cannot be divided, or a target record could not be read later.
+    TargetReused
+        Target records are in this audit's own development part.
+    """
     declaration = folder.declaration()
     key = home.make_signing_key()
     with writing(folder.path) as journal:
@@ -298,14 +133,12 @@ def seal(
         holder = _holder(home, audit, keeper)
         members, files = {}, {}
         warnings = lineage_warnings(declaration, overlaps)
-        for index, one in enumerate(ready):
-            made = seal_member(folder, one, index, data, holder)
-            members[one.member.name] = made.sealed
+        for index, prepared in enumerate(ready):
+            made, member = seal_member(folder, prepared, index, data, holder), prepared.member
+            members[member.name] = made.sealed
             files.update(made.files)
-            warnings += mean_warnings(
-                declaration, one.member, requirements=made.means,
-                n=planned_records(one.member, made.sealed.records),
-            )  # fmt: skip
+            n = planned_records(member, made.sealed.records)
+            warnings += mean_warnings(declaration, member, requirements=made.means, n=n)
             warnings += made.warnings
         sealed = Sealed(
             audit=audit,
@@ -320,17 +153,15 @@ def seal(
             software=software,
         )
         journal.record(sealed, key)
+        # After the ledger: a kill before this leaves records that no seal answers for.
         home.lineage.confirm(audit)
     return Sealing(record=sealed, warnings=tuple(warnings))
 
 
 def _refuse_inside(folder: AuditFolder, member: Member, data: DataFolders) -> None:
     """Refuse tables in the audit folder: whoever gets the folder would get the target in clear."""
-    target = member.target
-    names = (target.table, target.file, target.population, target.losses, member.development.table)
-    for name in names:
-        place = None if name is None else data.find(name)
-        if place is not None and place.resolve().is_relative_to(folder.path.resolve()):
+    for name in member.tables:
+        if data.find(name).resolve().is_relative_to(folder.path.resolve()):
             raise TableError(
                 f"{name!r} lies in the audit folder, which is given to others; keep it outside, "
                 "beside the folder or where --data points"
@@ -369,99 +200,134 @@ def _holder(home: Home, audit: str, keeper: Keeper) -> Holder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Ready:
+class PreparedMember:
     """A member whose target could be sealed: its parts, read and fingerprinted."""
 
     member: Member
-    parts: Parts | None = None  # of given losses, nothing
+    division: Division | None = None
+    """The rows of target and development; nothing of given losses."""
     kinds: dict[str, str] = field(default_factory=dict)
+    """What each column holds, as the development part tells."""
     development: pd.DataFrame | None = None
+    """The development part by these kinds."""
     prints: Fingerprinted = field(default_factory=Fingerprinted)
+    """Which records have which role."""
 
 
 def prepare_member(
     member: Member, data: DataFolders, table: Callable[[pd.DataFrame], TablePrints]
-) -> Ready:
-    """Read and fingerprint a member's target and development part; nothing is written."""
+) -> PreparedMember:
+    """Read and fingerprint a member's target and development part; nothing is written.
+
+    Parameters
+    ----------
+    member
+        The declared member.
+    data
+        Where its tables lie.
+    table
+        What fingerprints records, by the key of a lineage store.
+
+    Raises
+    ------
+    TableError
+        The table cannot be divided, or a target record could not be read later.
+    """
     if member.target.losses is not None:
-        return Ready(member=member)
-    parts = divide(member, data)
-    kinds = kinds_of_member(member, parts.development)
-    development = typed(parts.development, kinds, member.target.read.missing)
-    check_target(member, parts.target, kinds, development)
-    prints = fingerprint_parts(member, parts, development, table)
-    return Ready(member=member, parts=parts, kinds=kinds, development=development, prints=prints)
+        return PreparedMember(member=member)
+    division = divide(member, data)
+    kinds = kinds_of_member(member, division.development)
+    development = typed(division.development, kinds, member.target.read.missing)
+    check_target(member, division.target, kinds, development)
+    return PreparedMember(
+        member=member,
+        division=division,
+        kinds=kinds,
+        development=development,
+        prints=fingerprint_parts(member, division, development, table),
+    )
 
 
-def all_roles(ready: Sequence[Ready]) -> dict[tuple[str, str], RecordSet]:
+def all_roles(ready: Sequence[PreparedMember]) -> dict[tuple[str, str], RecordSet]:
     """Return the sets of records of all members."""
-    return {name: records for one in ready for name, records in one.prints.roles.items()}
+    return {role: records for m in ready for role, records in m.prints.roles.items()}
 
 
 def overlaps_of(
-    audit: str, declaration: Declaration, ready: Sequence[Ready], known: Iterable[Known]
+    audit: str, declaration: Declaration, ready: Sequence[PreparedMember], known: Iterable[Known]
 ) -> list[Overlap]:
     """Return where the targets' records were met before, as opening will say it."""
     expected = {
-        (one.member.name, role): number
-        for one in ready
-        for role, number in one.prints.expected.items()
+        (prepared.member.name, role): twins
+        for prepared in ready
+        for role, twins in prepared.prints.expected.items()
     }
     return find_overlaps(audit, declaration.name, all_roles(ready), known, expected)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealedTarget:
-    """What sealing one target made: its entry in the ledger, its files, and what to warn of."""
+    """What sealing one target made."""
 
     sealed: SealedMember
+    """Its entry in the ledger."""
     files: dict[str, str]
-    means: int  # statistics of the target that the audit will give away
+    """Its files with their digests."""
+    means: int
+    """How many means of the target each release will publish."""
     warnings: list[str]
+    """What the author should know."""
 
 
 def seal_member(
-    folder: AuditFolder, ready: Ready, index: int, data: DataFolders, holder: Holder
+    folder: AuditFolder, ready: PreparedMember, index: int, data: DataFolders, holder: Holder
 ) -> SealedTarget:
     """Seal one target and write its files."""
-    member, parts, kinds, development = ready.member, ready.parts, ready.kinds, ready.development
-    if parts is None or development is None:
+    member, division, development = ready.member, ready.division, ready.development
+    if division is None or development is None:
         return _seal_losses(folder, member, index, data, holder)
-    order = np.random.default_rng(int.from_bytes(random_bytes(32))).permutation(len(parts.target))
-    if member.target.draw is not None:
-        order = np.arange(len(parts.target))  # the registered draw is random by itself
-    records = parts.target.iloc[order].reset_index(drop=True)
-    records[POSITION] = parts.positions[order]
+    n = len(division.target)
+    # The registered draw is random by itself; every other order is drawn here, for tests that
+    # read records one after the other.
+    order = _random_order(n) if member.target.draw is None else np.arange(n)
+    records = division.target.iloc[order].reset_index(drop=True)
+    records[POSITION] = division.positions[order]
     sealed = seal_table(to_arrow(records), [holder])
     training, validation = split_development(member, development)
-    target_name = f"target/{index}.sealed"
-    files = {target_name: folder.write(target_name, sealed.content)}
+    files = {(name := _target_file(index)): folder.write(name, sealed.content)}
     roles: dict[DevelopmentRole, pd.DataFrame | None] = {
         "training": training,
         "validation": validation,
     }
-    for role, part in roles.items():
-        if part is not None:
-            path = f"development/{index}.{role}.parquet"
-            files[path] = folder.write(path, table_bytes(part))
+    for role, rows in roles.items():
+        if rows is not None:
+            name = development_file(index, role)
+            files[name] = folder.write(name, table_bytes(rows))
     return SealedTarget(
         sealed=SealedMember(
             index=index,
-            records=len(parts.target),
+            records=n,
             commitment=sealed.commitment,
             nonce_digest=sealed.nonce_digest,
-            kinds=tuple(kinds.items()),  # in the order of the table
+            kinds=tuple(ready.kinds.items()),  # in the order of the table
             negative=negative_of(member.target, development),
             estimand=member.target.estimand,
-            development={role: len(part) for role, part in roles.items() if part is not None},
-            expected_twins={
-                role: f"{number:.1f}" for role, number in ready.prints.expected.items()
-            },
+            development={role: len(rows) for role, rows in roles.items() if rows is not None},
+            expected_twins={role: f"{twins:.1f}" for role, twins in ready.prints.expected.items()},
         ),
         files=files,
-        means=count_requirements(member, kinds, training),
-        warnings=group_warnings(member, parts.target),
+        means=count_requirements(member, ready.kinds, training),
+        warnings=group_warnings(member, division.target),
     )
+
+
+def _random_order(n: int) -> NDArray[np.int64]:
+    """Return an order that nobody chose: tests may read the records one after the other."""
+    return np.random.default_rng(int.from_bytes(random_bytes(32))).permutation(n)
+
+
+def _target_file(index: int) -> str:
+    return f"target/{index}.sealed"
 
 
 def kinds_of_member(member: Member, development: pd.DataFrame) -> dict[str, str]:
@@ -481,17 +347,17 @@ def _seal_losses(
     given = read_loss_file(data.find(str(target.losses)), target.design_column)
     check_bounds(given, member.requirement)
     n_releases, n, n_requirements = given.values.shape
-    order = np.random.default_rng(int.from_bytes(random_bytes(32))).permutation(n)
+    order = _random_order(n)
     flat = np.ascontiguousarray(given.values.transpose(1, 0, 2)[order]).reshape(n, -1)
     width = n_releases * n_requirements * 8
-    columns: dict[str, Any] = {
+    columns: dict[str, pa.Array] = {
         POSITION: pa.array(order.astype(np.int64)),
         LOSSES: pa.array([row.tobytes() for row in flat], type=pa.binary(width)),
     }
     if given.labels is not None:
         columns[str(target.design_column)] = pa.array([given.labels[i] for i in order])
     sealed = seal_table(pa.table(columns), [holder])
-    name = f"target/{index}.sealed"
+    name = _target_file(index)
     return SealedTarget(
         sealed=SealedMember(
             index=index,
@@ -512,6 +378,207 @@ def _seal_losses(
     )
 
 
+def check_target(
+    member: Member, records: pd.DataFrame, kinds: dict[str, str], development: pd.DataFrame
+) -> None:
+    """See that every target record can be read later; nothing is computed from them."""
+    target = member.target
+    try:
+        typed(records, kinds, target.read.missing)
+    except TableError as error:
+        raise TableError(f"target: {error}") from None
+    if len(records) == 0 or len(development) == 0:
+        raise TableError(
+            f"the target has {len(records)} records and development {len(development)}; both "
+            "need some"
+        )
+    _check_design(target, records)
+    _check_clusters(target, records, development)
+    _check_missing(member, records, kinds, development)
+    if target.predicted is None:
+        return
+    column = target.predicted.column
+    outcomes(records[column], target.predicted, "target")
+    outcomes(development[column], target.predicted, "development")
+    negative = negative_of(target, development)
+    if target.predicted.kind == "binary":
+        known = {canonical_value(str(target.positive)), negative}
+        other = {canonical_value(str(label)) for label in records[column]} - known
+        if other:
+            raise TableError(
+                f"target: {column!r} has {sorted(map(str, other))[:3]}, development only "
+                f"{sorted(map(str, known))}"
+            )
+
+
+def _check_clusters(target: Target, records: pd.DataFrame, development: pd.DataFrame) -> None:
+    """Refuse a cluster that is in the target and in development: its records are dependent."""
+    if not isinstance(target.design, ClusteredDesign):
+        return
+    by = target.design.by
+    both = set(_labels(records[by])) & set(_labels(development[by]))
+    if both:
+        raise TableError(
+            f"{len(both)} clusters of {by!r}, for example {min(both)!r}, are in the target and in "
+            "development; records of one cluster depend on each other, so keep them together"
+        )
+
+
+def _check_missing(
+    member: Member, records: pd.DataFrame, kinds: dict[str, str], development: pd.DataFrame
+) -> None:
+    """Refuse missing or infinite numbers that no model can have learned to live with."""
+    target = member.target
+    averaged = {r.query.mean for r in member.requirement if r.query is not None}
+    filled = member.procedure is not None and FILL_MISSING.issuperset(member.procedure.library)
+    numbers = typed(records, kinds, target.read.missing)
+    for name, kind in kinds.items():
+        if name in averaged and kind == "number" and np.isnan(numbers[name].to_numpy()).any():
+            raise TableError(  # found later, it would stop an audit that is opened already
+                f"target: column {name!r} has missing values, and a requirement is about its "
+                "mean; mend the column, or ask for the share of something that is always there"
+            )
+        if kind != "number" or name in target.exclude or name == target.outcome:
+            continue
+        column = numbers[name].to_numpy()
+        if np.isinf(column).any() or np.isinf(development[name].to_numpy()).any():
+            raise TableError(f"column {name!r} has infinite values; mend or exclude it")
+        if not filled and np.isnan(column).any() and not development[name].isna().any():
+            raise TableError(
+                f"target: column {name!r} has missing values and development has none, so no "
+                "procedure learns what to do with them; exclude the column, mend it, or name a "
+                f"procedure that fills gaps ({', '.join(sorted(FILL_MISSING))})"
+            )
+
+
+# What a missing label reads as.
+NO_LABEL = ""
+
+
+def _labels(column: pd.Series) -> list[str]:
+    """Return strata or clusters as they are compared: by value, not by spelling."""
+    return [canonical_value(as_text(label)) for label in column]
+
+
+def _check_design(target: Target, records: pd.DataFrame) -> None:
+    """See that strata, clusters and pool are as declared; only their column is read."""
+    design = target.design
+    if isinstance(design, StratifiedDesign | ClusteredDesign):
+        counts = Counter(_labels(records[design.by]))
+        unlabelled = counts.get(NO_LABEL, 0)
+        if unlabelled:
+            raise TableError(
+                f"target: {unlabelled} records have no label in {design.by!r}, the column of the "
+                "design; a record whose stratum or cluster is not known may depend on any other, "
+                "so label it or leave it out before sealing"
+            )
+        if isinstance(design, StratifiedDesign):
+            sizes = {canonical_value(name): size for name, size in design.sizes.items()}
+            if dict(counts) != sizes:
+                raise TableError(
+                    f"target: strata of {design.by!r} have sizes {dict(counts)}, declared {sizes}"
+                )
+        elif design.max_size is not None and max(counts.values()) > design.max_size:
+            raise TableError(
+                f"target: a cluster of {design.by!r} has {max(counts.values())} records, declared "
+                f"max_size {design.max_size}"
+            )
+    elif isinstance(design, WithoutReplacementDesign):
+        drawn = target.draw is not None
+        if drawn and design.pool != len(records):
+            raise TableError(
+                f"the population has {len(records)} records, declared pool {design.pool}"
+            )
+        if not drawn and design.pool < len(records):
+            raise TableError(f"{len(records)} records cannot come from a pool of {design.pool}")
+
+
+def negative_of(target: Target, development: pd.DataFrame) -> str | None:
+    """Return the other label of a binary outcome; of other outcomes nothing."""
+    if target.predicted is None or target.predicted.kind != "binary":
+        return None
+    return negative_label(development[target.predicted.column], target.predicted)
+
+
+# Warn from a quarter as many published means as there are records.
+EQUATIONS = 4
+
+
+# Warn of groups with fewer records: a mean over nine of them is close to nine labels.
+FEW = 10
+
+
+def releases_of(member: Member) -> int:
+    """Return how many releases are scored on a member's target, where the declaration says so."""
+    return sum(m.draws for m in member.mechanism) + len(member.release)
+
+
+def mean_warnings(
+    declaration: Declaration, member: Member, *, requirements: int, n: int
+) -> list[str]:
+    """Return what to know where many means are published of few records."""
+    warnings = []
+    releases, digits = releases_of(member), declaration.digits
+    if releases * requirements * EQUATIONS >= n:
+        remedy = (
+            "register fewer releases or requirements, more records, or disclosure = { digits = 3 }"
+            if digits is None
+            else f"rounding to {digits} digits makes that harder and guarantees nothing"
+        )
+        warnings.append(
+            f"{member.name}: {releases} releases x {requirements} requirements publish "
+            f"{releases * requirements:,} means of {n:,} records; somebody who knows the features "
+            f"may solve for the outcomes: {remedy}"
+        )
+    if digits is not None and 10**digits >= n:
+        coarse = max((d for d in range(1, digits) if 10**d < n), default=None)
+        remedy = "no digits do" if coarse is None else f"{coarse} digits or fewer do"
+        warnings.append(
+            f"{member.name}: rounding to {digits} digits changes no count out of {n:,} records; "
+            f"{remedy}"
+        )
+    return warnings
+
+
+def group_warnings(member: Member, target: pd.DataFrame) -> list[str]:
+    """Return which subgroups have so few records that a mean over them tells outcomes.
+
+    Said to whoever seals, and not written down: sizes of groups are facts about the target.
+    """
+    groups = {
+        group_name(requirement.group): requirement.group
+        for requirement in member.requirement
+        if requirement.group is not None
+    }
+    records = CodedRecords(target)
+    sizes = {name: int(records.inside(group.items()).sum()) for name, group in groups.items()}
+    return [
+        f"{member.name}: the group {name!r} has {size} records in the target; means over "
+        f"fewer than {FEW} tell much of single outcomes, and little can be shown with them"
+        for name, size in sizes.items()
+        if size < FEW
+    ]
+
+
+def count_requirements(member: Member, kinds: Mapping[str, str], training: pd.DataFrame) -> int:
+    """Return how many means a release will have: two for every cell that a query stands for."""
+    records = CodedRecords(training)
+
+    def labels(query: Query, column: str) -> int:
+        if column in (coding := codings(query)):
+            return len(coding[column].labels)
+        known = column in training.columns and kinds.get(column) == "text"
+        return len(records.codes(column)[1]) if known else 1
+
+    def means(query: Query | None) -> int:
+        if query is None:
+            return 1
+        cells = sum(prod(labels(query, c) for c in columns) for columns in query.tables)
+        return 2 * max(1, cells)
+
+    return sum(means(requirement.query) for requirement in member.requirement)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class GivenLosses:
     """An array of losses with its names."""
@@ -529,6 +596,18 @@ def read_loss_file(path: Path, design_column: str | None) -> GivenLosses:
     ``requirements`` (their names), and a column for strata or clusters where the design
     has them. A Parquet file has one row for each release and record, with the columns
     ``release`` and ``record``, and one column for each requirement.
+
+    Parameters
+    ----------
+    path
+        The file; a name that does not end in ``.npz`` is read as a table.
+    design_column
+        The column of strata or clusters, where the design has one.
+
+    Raises
+    ------
+    TableError
+        The file has not these arrays or columns, or not one row for each release and record.
     """
     if path.suffix == ".npz":
         return _from_npz(path, design_column)
@@ -537,80 +616,80 @@ def read_loss_file(path: Path, design_column: str | None) -> GivenLosses:
 
 def check_bounds(given: GivenLosses, requirements: Sequence[RequirementPart]) -> None:
     """Refuse losses outside their declared bounds, before they are sealed."""
-    names = [part.name for part in requirements]
+    names = [declared.name for declared in requirements]
     if list(given.requirements) != names:
         raise TableError(f"the losses are about {list(given.requirements)}, declared are {names}")
-    for j, part in enumerate(requirements):
-        low, high = given_bounds(part)
+    for j, declared in enumerate(requirements):
+        low, high = given_bounds(declared)
         column = given.values[:, :, j]
         wrong = np.argwhere(~((column >= low) & (column <= high)))
         if wrong.size:
             r, i = (int(k) for k in wrong[0])
             raise TableError(
-                f"{part.name}: release {given.releases[r]}, record {i} has {column[r, i]}, "
+                f"{declared.name}: release {given.releases[r]}, record {i} has {column[r, i]}, "
                 f"declared bounds [{low:g}, {high:g}]"
             )
 
 
 def _from_npz(path: Path, design_column: str | None) -> GivenLosses:
     try:
-        with np.load(path, allow_pickle=False) as content:
-            held = {name: content[name] for name in content.files}
+        with np.load(path, allow_pickle=False) as content:  # a pickle would run code
+            arrays = {name: content[name] for name in content.files}
     except (OSError, ValueError, EOFError) as error:
         raise TableError(f"{path.name} is no npz file without objects: {error}") from error
     needed = ["losses", "releases", "requirements", *([design_column] if design_column else [])]
-    missing = [name for name in needed if name not in held]
+    missing = [name for name in needed if name not in arrays]
     if missing:
-        raise TableError(f"{path.name} lacks the arrays {missing}; it has {sorted(held)}")
-    values = np.asarray(held["losses"], dtype=np.float64)
-    releases = tuple(str(r) for r in held["releases"].tolist())
-    requirements = tuple(str(r) for r in held["requirements"].tolist())
-    if values.ndim != 3 or (values.shape[0], values.shape[2]) != (
-        len(releases),
-        len(requirements),
-    ):
+        raise TableError(f"{path.name} lacks the arrays {missing}; it has {sorted(arrays)}")
+    losses, releases, requirements, *labelled = (arrays[name] for name in needed)
+    values = np.asarray(losses, dtype=np.float64)
+    named = (releases.size, requirements.size)
+    if values.ndim != 3 or (values.shape[0], values.shape[2]) != named:
         raise TableError(
-            f"{path.name}: losses have shape {values.shape}, named are {len(releases)} releases "
-            f"and {len(requirements)} requirements"
+            f"{path.name}: losses have shape {values.shape}, named are {named[0]} releases "
+            f"and {named[1]} requirements"
         )
     labels = None
-    if design_column is not None:
-        labels = [as_text(v) for v in held[design_column].tolist()]
+    if labelled:
+        labels = [as_text(label) for label in labelled[0].tolist()]
         if len(labels) != values.shape[1]:
             raise TableError(
                 f"{path.name}: {design_column!r} has {len(labels)} labels for {values.shape[1]} "
                 "records"
             )
-    return GivenLosses(values, releases, requirements, labels)
+    return GivenLosses(
+        values, tuple(map(str, releases.tolist())), tuple(map(str, requirements.tolist())), labels
+    )
 
 
 def _from_parquet(path: Path, design_column: str | None) -> GivenLosses:
-    frame: Any = read_table(path, TableReading())
+    frame = read_table(path, TableReading())
+    keys = ["release", "record"]
     extra = [design_column] if design_column else []
-    missing = [c for c in ("release", "record", *extra) if c not in frame.columns]
+    missing = [name for name in (*keys, *extra) if name not in frame.columns]
     if missing:
         raise TableError(f"{path.name} lacks the columns {missing}; it has {list(frame.columns)}")
-    requirements = [c for c in frame.columns if c not in ("release", "record", *extra)]
-    releases = list(dict.fromkeys(frame["release"].map(as_text)))
-    records = list(dict.fromkeys(frame["record"].map(as_text)))
+    requirements = [name for name in frame.columns if name not in (*keys, *extra)]
+    for key in keys:
+        frame[key] = frame[key].map(as_text)
+    releases, records = (list(dict.fromkeys(frame[key])) for key in keys)
     if len(frame) != len(releases) * len(records):
         raise TableError(
             f"{path.name} has {len(frame)} rows, expected one for each of {len(releases)} releases "
             f"and {len(records)} records"
         )
-    ordered = frame.assign(
-        release=frame["release"].map(as_text), record=frame["record"].map(as_text)
-    ).set_index(["release", "record"])
+    ordered = frame.set_index(keys)
     if not ordered.index.is_unique:
         raise TableError(f"{path.name} has two rows for one release and record")
-    whole = ordered.reindex([(release, record) for release in releases for record in records])
+    whole = ordered.reindex(list(product(releases, records)))
     values = whole[requirements].to_numpy(dtype=np.float64)
     labels = None
     if design_column is not None:
-        labels = [as_text(v) for v in whole[design_column].to_numpy()[: len(records)]]
+        # As the first release has them: strata and clusters belong to the records.
+        labels = [as_text(label) for label in whole[design_column].to_numpy()[: len(records)]]
     return GivenLosses(
         values.reshape(len(releases), len(records), len(requirements)),
         tuple(releases),
-        tuple(str(r) for r in requirements),
+        tuple(map(str, requirements)),
         labels,
     )

@@ -153,6 +153,12 @@ class Member(DeclarationPart):
         if self.procedure.choose is not None or self.procedure.calibrate != "none":
             raise ValueError("choose and calibrate are for a binary outcome, target.positive")
 
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The files of its target and its development part, by their declared names."""
+        table = self.development.table
+        return self.target.files if table is None else (*self.target.files, table)
+
 
 class Candidate(Member):
     """A named stand-in with its own source and target, one of a family."""

@@ -270,6 +270,12 @@ class Target(DeclarationPart):
         )
 
     @property
+    def files(self) -> tuple[str, ...]:
+        """The files that hold target rows, by the names that the declaration has for them."""
+        names = (self.table, self.file, self.population, self.losses)
+        return tuple(name for name in names if name is not None)
+
+    @property
     def design_column(self) -> str | None:
         """The column that holds strata or clusters."""
         if isinstance(self.design, StratifiedDesign | ClusteredDesign):
