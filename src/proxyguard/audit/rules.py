@@ -14,7 +14,7 @@ from proxyguard.documents.registry import (
     ResolvedRequirement,
 )
 from proxyguard.errors import RegistryError
-from proxyguard.losses.measure import Measure, measure_loss, measure_query
+from proxyguard.losses.measure import Measure, measure_loss, measure_query, requirement_of
 from proxyguard.losses.query import BoundedQuery, codings, expand
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.fields import number
@@ -26,8 +26,6 @@ from proxyguard.registry.parts import (
     SourceRule,
 )
 from proxyguard.registry.requirement import (
-    Form,
-    Requirement,
     Resolved,
     choose_roles,
     cutoff_from_pilot,
@@ -222,16 +220,7 @@ def measures_of(member: Member, resolved: Sequence[ResolvedRequirement]) -> list
 def _given(part: RequirementPart, limit: str, slack: str | None) -> Measure:
     """Return the requirement of a loss that was computed elsewhere, with declared bounds."""
     low, high = given_bounds(part)
-    return Measure(
-        part=part.name,
-        requirement=Requirement(
-            name=part.name,
-            low=low,
-            high=high,
-            limit=number(limit),
-            form=Form(part.form),
-            two_valued=part.two_valued,
-            slack=None if slack is None else number(slack),
-            ramp=None if part.ramp is None else number(part.ramp),
-        ),
+    requirement = requirement_of(
+        part, low, high, limit=limit, slack=slack, two_valued=part.two_valued
     )
+    return Measure(part=part.name, requirement=requirement)

@@ -1,13 +1,15 @@
 """Running statistics of one requirement for a block of releases.
 
-Which records count for a requirement, and what one unit of inference is.
+`Reading` says how losses are read, `Units` and `Clusters` which records of a chunk count for a
+requirement and what one unit of inference is, `Cell` adds them up, and a `Column` is what is left:
+all that tests may look at. Sums are exact, so that neither chunks nor machines change a decision.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,29 +18,36 @@ from proxyguard.errors import LossMismatch
 from proxyguard.exact.betting import STAKES, BettingCapital, FixedCapital
 from proxyguard.exact.rounding import count_variance
 from proxyguard.exact.sums import ExactSums, run_sums
-from proxyguard.losses.records import record_weights
+from proxyguard.losses.records import AnyArray, record_weights
 from proxyguard.registry.design import Clustered, Design, Sampling, Stratified
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest
 
 Array = NDArray[np.float64]
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True)
 class Units:
     """The records of a chunk that count for one requirement."""
 
-    positions: NDArray[np.intp] | None  # None: all, in the order given
+    positions: NDArray[np.intp] | None
+    """Of the records, in the order in which they are read; nothing: all, as given."""
     weights: Array | None
+    """Of all records of the chunk, where strata have weights."""
     clusters: Clusters | None
+    """How records become units, where those are clusters."""
     blocks: NDArray[np.int64] | None
+    """The block of each record of the chunk, -1 for none (Theorem 13)."""
 
     def size(self, n: int) -> int:
+        """Return how many units a chunk of ``n`` records has."""
         if self.clusters is not None:
             return self.clusters.sizes.size
         return n if self.positions is None else self.positions.size
 
-    def select(self, values: NDArray[Any]) -> NDArray[Any]:
+    def select(self, values: NDArray[Scalar]) -> NDArray[Scalar]:
+        """Return the values of the records that count, in the order in which they are read."""
         return values if self.positions is None else values[self.positions]
 
 
@@ -47,28 +56,40 @@ class Clusters:
     """Whole clusters, one after the other, and how their means become one value each."""
 
     order: NDArray[np.intp]
+    """Positions of the records, cluster by cluster."""
     starts: NDArray[np.intp]
+    """Where each cluster starts in that order."""
     sizes: Array
-    shares: Array | None  # m_c/m_max for record-weighted claims
+    """Records of each cluster."""
+    shares: Array | None
+    """``m_c/m_max`` for record-weighted claims."""
     limit: float
+    """The requirement's limit on the unit scale."""
 
     @classmethod
     def of(
         cls,
-        labels: NDArray[Any],
+        labels: AnyArray,
         design: Clustered,
         requirement: Requirement,
         shuffle: bool,
         seed: int,
     ) -> Clusters:
-        _, first, place = np.unique(labels, return_index=True, return_inverse=True)
+        """Return the clusters of a chunk.
+
+        Raises
+        ------
+        LossMismatch
+            A cluster has more records than were registered.
+        """
+        _, first, cluster = np.unique(labels, return_index=True, return_inverse=True)
         # Clusters in the order in which they first appear, or in a random one.
         rank = np.argsort(np.argsort(first))
         if shuffle:
             rank = random_order(first.size, seed)
-        place = rank[place]
-        order = np.argsort(place, kind="stable")
-        sizes = np.bincount(place)
+        cluster = rank[cluster]
+        order = np.argsort(cluster, kind="stable")
+        sizes = np.bincount(cluster)
         if design.max_size is not None and sizes.max() > design.max_size:
             raise LossMismatch(
                 f"a cluster has {sizes.max()} records, the registered max_size is {design.max_size}"
@@ -78,6 +99,7 @@ class Clusters:
         return cls(order, starts, sizes.astype(np.float64), shares, requirement.unit_limit)
 
     def reduce(self, u: Array) -> Array:
+        """Return one value for each cluster from losses on the unit scale, in `order`."""
         means = np.clip(run_sums(u, self.starts) / self.sizes, 0.0, 1.0)
         if self.shares is None:
             return means
@@ -108,14 +130,23 @@ class Reading:
     """How the losses are read: registered before the first value is seen."""
 
     requirements: tuple[Requirement, ...]
+    """The requirements, in the order of the last axis."""
     design: Design
+    """How the target was sampled."""
     tests: tuple[ComponentTest, ...]
-    level: float  # t of the betting stakes, validation direction
+    """The test of each requirement."""
+    level: float
+    """``t`` of the betting stakes, validation direction."""
     violation_level: float
-    seed: int = 0  # of the random order, the uniforms and the blocks
+    """The same of the violation direction."""
+    seed: int = 0
+    """Of the random order, the uniforms and the blocks."""
     stakes: tuple[float, ...] = STAKES
-    block_size: int | None = None  # m of Theorem 13
-    digits: int | None = None  # of a registered disclosure: all statistics are rounded to them
+    """Of the betting test whose stakes are fixed."""
+    block_size: int | None = None
+    """``m`` of Theorem 13."""
+    digits: int | None = None
+    """Of a registered disclosure: all statistics are rounded to them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,6 +250,7 @@ class Cell:
             )
 
     def add(self, tile: Array, unit: Units, uniforms: Array | None) -> None:
+        """Add the losses of some records, releases x records, on their registered scale."""
         requirement = self._requirement
         if self._counts:
             self._count += np.count_nonzero(tile == requirement.high, axis=1)
@@ -255,15 +287,16 @@ class Cell:
         """
         m, before = tile.shape[1], self._n
         total = self._sum.totals()[:, 0]
-        part = self._sum.add(tile)
-        centred = tile - (part / m)[:, None]
+        added = self._sum.add(tile)
+        centred = tile - (added / m)[:, None]
         self._square += np.einsum("ij,ij->i", centred, centred)
         if before:
-            gap = part / m - total / before
+            gap = added / m - total / before
             self._square += gap**2 * (before * m / (before + m))
         self._n += m
 
     def column(self) -> Column:
+        """Return what is left of all records added; nothing is divided by their number if none."""
         n, nothing = self._n, self._n == 0
         betting = None if nothing else self._betting
         fixed = None if nothing else self._fixed
@@ -299,15 +332,19 @@ def _distinct_weights(design: Design) -> Array:
     return np.unique(list(record_weights(design).values()))
 
 
-def join_columns(parts: Sequence[Column]) -> Column:
-    def stack(name: str) -> Any:
-        values = [getattr(part, name) for part in parts]
-        if any(value is None for value in values):
-            return None
-        axis = 1 if name in ("log_peak", "log_final", "log_evalue") else 0
-        return np.concatenate(values, axis=axis)
-
-    alike = ("n", "size_share")
-    names = [name for name in Column.__dataclass_fields__ if name not in alike]
-    stacked = {name: stack(name) for name in names}
-    return Column(n=parts[0].n, size_share=parts[0].size_share, **stacked)
+def join_columns(columns: Sequence[Column]) -> Column:
+    """Return the statistics of one requirement over blocks of releases, one after the other."""
+    first = columns[0]
+    by_direction = ("log_peak", "log_final", "log_evalue")  # whose first axis is no release
+    joined = {}
+    for name in Column.__dataclass_fields__:
+        blocks = [getattr(column, name) for column in columns]
+        if name in ("n", "size_share", "mean") or any(block is None for block in blocks):
+            continue  # the same in every block, joined below, or not computed
+        joined[name] = np.concatenate(blocks, axis=1 if name in by_direction else 0)
+    return Column(
+        n=first.n,
+        mean=np.concatenate([column.mean for column in columns]),
+        size_share=first.size_share,
+        **{"variance": None, **joined},
+    )

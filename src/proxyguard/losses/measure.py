@@ -1,20 +1,18 @@
-"""From registered requirements to the losses of one release on some target records.
+"""Losses of a prediction, and from registered requirements to the losses of one release.
 
-Losses of a prediction on one record, each with the bounds it keeps (paper, prediction losses).
-
-Every loss maps outcomes and predictions of many records to values in ``[low, high]``; a
-relative requirement subtracts the source's values from the release's (Eq. (1)), which lie
-in ``[low - high, high - low]``. A prediction that leaves its own domain is refused here,
-so that no loss can leave its bounds.
+A `Loss` maps outcomes and predictions of many records to values in ``[low, high]`` (paper,
+prediction losses); a relative requirement subtracts the source's values from the release's
+(Eq. (1)), which lie in ``[low - high, high - low]``. A prediction that leaves its own domain is
+refused here, so that no loss can leave its bounds. A `Measure` is one requirement with its loss
+or its query: `measure_loss` and `measure_query` make it from what was declared and resolved.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import log
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,13 +32,18 @@ FLOOR = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A bounded loss: its name, its range, and whether it takes only the two ends."""
+    """A bounded loss of many records at once."""
 
     name: str
+    """What it is called where it is declared."""
     high: float
+    """The greatest loss of a record."""
     two_valued: bool
+    """Whether it takes only its two ends, so that exact binomial tests hold."""
     values: Callable[[ArrayLike, ArrayLike], Array]
+    """From outcomes and predictions to the loss of every record."""
     low: float = 0.0
+    """The least loss of a record."""
 
     def __post_init__(self) -> None:
         # A difference of two such losses has a range around 0, which would hide where they lie.
@@ -50,87 +53,99 @@ class Loss:
         """Return the loss of every record."""
         return self.values(outcome, prediction)
 
-    def regret(self, outcome: ArrayLike, release: ArrayLike, source: ArrayLike) -> Array:
-        """Return the paired difference of Eq. (1), release minus source."""
-        return self(outcome, release) - self(outcome, source)
+
+def _binary_loss(name: str, shape: Callable[[Array, Array], Array], *, two_valued: bool) -> Loss:
+    """Return a loss of binary outcomes and probabilities, both checked before they are used."""
+    return Loss(name, 1.0, two_valued, lambda y, p: shape(*_binary(y, p)))
+
+
+def _class_loss(
+    name: str, shape: Callable[[NDArray[np.intp], Array], Array], *, two_valued: bool
+) -> Loss:
+    """Return a loss of class numbers and the probabilities of the classes, both checked."""
+    return Loss(name, 1.0, two_valued, lambda y, p: shape(*_classes(y, p)))
 
 
 def binary_error(threshold: float = 0.5) -> Loss:
     """Return ``1{(p >= threshold) != y}``: a probability on the threshold is positive."""
     _inside("threshold", threshold, 0.0, 1.0)
-
-    def values(outcome: ArrayLike, prediction: ArrayLike) -> Array:
-        y, p = _binary(outcome, prediction)
-        return np.where((p >= threshold) != (y > 0.5), 1.0, 0.0)
-
-    return Loss("error", 1.0, True, values)
+    return _binary_loss(
+        "error", lambda y, p: np.where((p >= threshold) != (y > 0.5), 1.0, 0.0), two_valued=True
+    )
 
 
 def brier() -> Loss:
-    """Return ``(p - y)^2``."""
+    """Return ``(p - y)^2``.
 
-    def values(outcome: ArrayLike, prediction: ArrayLike) -> Array:
-        y, p = _binary(outcome, prediction)
-        return (p - y) ** 2
-
-    return Loss("brier", 1.0, False, values)
+    Examples
+    --------
+    >>> brier()([1, 0], [0.75, 0.75])
+    array([0.0625, 0.5625])
+    """
+    return _binary_loss("brier", lambda y, p: (p - y) ** 2, two_valued=False)
 
 
 def log_loss() -> Loss:
     """Return the clipped log loss divided by ``-log(1e-6)``, in [0, 1]."""
-
-    def values(outcome: ArrayLike, prediction: ArrayLike) -> Array:
-        y, p = _binary(outcome, prediction)
-        return _scaled_log(np.where(y > 0.5, p, 1.0 - p))
-
-    return Loss("log", 1.0, False, values)
+    return _binary_loss(
+        "log", lambda y, p: _scaled_log(np.where(y > 0.5, p, 1.0 - p)), two_valued=False
+    )
 
 
 def decision_cost(*, false_negative: float, threshold: float) -> Loss:
-    """Return ``(c 1{missed} + 1{false alarm})/max(c, 1)``, ``c`` the cost of a missed positive."""
+    """Return ``(c 1{missed} + 1{false alarm})/max(c, 1)``, ``c`` the cost of a missed positive.
+
+    Parameters
+    ----------
+    false_negative
+        ``c``, in units of a false alarm.
+    threshold
+        Probabilities from here on are positive decisions.
+
+    Raises
+    ------
+    RegistryError
+        The cost is not positive, or the threshold is no probability.
+    """
     if not 0.0 < false_negative < np.inf:
         raise RegistryError(f"the cost of a missed positive must be positive, got {false_negative}")
     _inside("threshold", threshold, 0.0, 1.0)
     scale = max(false_negative, 1.0)
 
-    def values(outcome: ArrayLike, prediction: ArrayLike) -> Array:
-        y, p = _binary(outcome, prediction)
+    def costs(y: Array, p: Array) -> Array:
         missed, alarm = (y > 0.5) & (p < threshold), (y < 0.5) & (p >= threshold)
         return missed * (false_negative / scale) + alarm * (1.0 / scale)
 
-    return Loss("cost", 1.0, false_negative == 1.0, values)
+    return _binary_loss("cost", costs, two_valued=false_negative == 1.0)
 
 
 def multiclass_error() -> Loss:
     """Return whether the most probable class, the first on ties, is not the outcome."""
-
-    def values(outcome: ArrayLike, prediction: ArrayLike) -> Array:
-        y, p = _classes(outcome, prediction)
-        return np.where(np.argmax(p, axis=1) != y, 1.0, 0.0)
-
-    return Loss("multiclass error", 1.0, True, values)
+    return _class_loss(
+        "multiclass error",
+        lambda y, p: np.where(np.argmax(p, axis=1) != y, 1.0, 0.0),
+        two_valued=True,
+    )
 
 
 def multiclass_brier() -> Loss:
     """Return half the squared distance between the probabilities and the outcome, in [0, 1]."""
 
-    def values(outcome: ArrayLike, prediction: ArrayLike) -> Array:
-        y, p = _classes(outcome, prediction)
+    def halves(y: NDArray[np.intp], p: Array) -> Array:
         right = p[np.arange(y.size), y]
         half = 0.5 * ((p**2).sum(axis=1) - 2.0 * right + 1.0)
         return np.asarray(np.clip(half, 0.0, 1.0))  # rounding alone can leave [0, 1]
 
-    return Loss("multiclass brier", 1.0, False, values)
+    return _class_loss("multiclass brier", halves, two_valued=False)
 
 
 def multiclass_log() -> Loss:
     """Return the clipped log loss of the outcome's probability, divided by ``-log(1e-6)``."""
-
-    def values(outcome: ArrayLike, prediction: ArrayLike) -> Array:
-        y, p = _classes(outcome, prediction)
-        return _scaled_log(p[np.arange(y.size), y])
-
-    return Loss("multiclass log", 1.0, False, values)
+    return _class_loss(
+        "multiclass log",
+        lambda y, p: _scaled_log(p[np.arange(y.size), y]),
+        two_valued=False,
+    )
 
 
 def squared_error(*, low: float, high: float) -> Loss:
@@ -219,6 +234,10 @@ def _inside(name: str, value: float, low: float, high: float) -> None:
         raise RegistryError(f"{name} must lie in [{low:g}, {high:g}], got {value}")
 
 
+# The loss at a procedure's own decision threshold, which is chosen after the loss is declared.
+LossMaker = Callable[[float | None], Loss]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predicted:
     """Predictions of one procedure on some records, and its own decision threshold."""
@@ -232,11 +251,17 @@ class Measure:
     """One requirement and how its losses are computed."""
 
     requirement: Requirement
-    part: str = ""  # the declared requirement that it belongs to
-    loss: Callable[[float | None], Loss] | None = None  # from a decision threshold
+    """What is tested: bounds, limit, slack."""
+    part: str = ""
+    """The declared requirement that it belongs to."""
+    loss: LossMaker | None = None
+    """The loss at a procedure's decision threshold; nothing of queries and given losses."""
     query: BoundedQuery | None = None
-    sign: float = 1.0  # of a query: target minus release, or the reverse
-    group: tuple[tuple[str, str], ...] = ()  # column and value: only records with them count
+    """The query, of a requirement about answers."""
+    sign: float = 1.0
+    """Of a query: target minus release, or the reverse."""
+    group: tuple[tuple[str, str], ...] = ()
+    """Columns and values: only records that have them count."""
 
     def inside(self, records: CodedRecords) -> NDArray[np.bool_] | None:
         """Return which records count: of the target, of a release, of development alike."""
@@ -248,7 +273,13 @@ class Measure:
         return self.query.answer(release, self.inside(release))
 
     def of_predictions(self, y: ArrayLike, release: Predicted, source: Predicted | None) -> Array:
-        """Return the losses of a release, paired with the source's where the form is relative."""
+        """Return the losses of a release, paired with the source's where the form is relative.
+
+        Raises
+        ------
+        LossMismatch
+            A prediction leaves its domain, or a relative requirement has no source.
+        """
         assert self.loss is not None  # a query has none
         values = self.loss(release.threshold)(y, release.values)
         if self.requirement.form is not Form.RELATIVE:
@@ -272,23 +303,33 @@ class Measure:
 def measure_loss(
     part: RequirementPart, *, limit: str, slack: str | None, outcome: Outcome, choose: Choose | None
 ) -> Measure:
-    """Return the measure of a relative or absolute requirement with its limit resolved."""
+    """Return the measure of a relative or absolute requirement with its limit resolved.
+
+    Parameters
+    ----------
+    part
+        The requirement as declared.
+    limit, slack
+        What its rules resolved to.
+    outcome
+        What is predicted.
+    choose
+        How the procedure chooses its decision threshold, where it does.
+
+    Raises
+    ------
+    RegistryError
+        There is no such loss for this kind of outcome, or it lacks a number.
+    """
     loss = _loss(part, outcome, choose)
     sample = loss(0.5)
     low, high = sample.low, sample.high
     if part.form == "relative":
         low, high = low - high, high - low
+    two_valued = sample.two_valued and part.form == "absolute"
     return Measure(
-        requirement=Requirement(
-            name=part.name,
-            low=low,
-            high=high,
-            limit=number(limit),
-            form=Form(part.form),
-            two_valued=sample.two_valued and part.form == "absolute",
-            slack=None if slack is None else number(slack),
-            ramp=None if part.ramp is None else number(part.ramp),
-            group=None if part.group is None else group_name(part.group),
+        requirement=requirement_of(
+            part, low, high, limit=limit, slack=slack, two_valued=two_valued
         ),
         part=part.name,
         loss=loss,
@@ -299,39 +340,55 @@ def measure_loss(
 def measure_query(
     part: RequirementPart, query: BoundedQuery, *, limit: str, slack: str | None
 ) -> tuple[Measure, Measure]:
-    """Return the two one-sided requirements of one query."""
+    """Return the two one-sided requirements of one query, with their limit resolved."""
     width = query.high - query.low
-    sides = []
-    for sign, side in ((1.0, "target above release"), (-1.0, "target below release")):
-        requirement = Requirement(
-            name=f"{query.name} ({side})",
-            low=-width,
-            high=width,
-            limit=number(limit),
-            form=Form.QUERY,
-            indicator=bool(query.cell),
-            slack=None if slack is None else number(slack),
-            ramp=None if part.ramp is None else number(part.ramp),
-            group=None if part.group is None else group_name(part.group),
+    above, below = (
+        Measure(
+            requirement=requirement_of(
+                part, -width, width, limit=limit, slack=slack, name=f"{query.name} ({side})",
+                form=Form.QUERY, indicator=bool(query.cell),
+            ),
+            part=part.name,
+            query=query,
+            sign=sign,
+            group=tuple((part.group or {}).items()),
         )
-        sides.append(
-            Measure(
-                requirement=requirement,
-                part=part.name,
-                query=query,
-                sign=sign,
-                group=tuple((part.group or {}).items()),
-            )
-        )
-    return sides[0], sides[1]
+        for sign, side in ((1.0, "target above release"), (-1.0, "target below release"))
+    )  # fmt: skip
+    return above, below
+
+
+def requirement_of(
+    part: RequirementPart, low: float, high: float, *, limit: str, slack: str | None,
+    name: str | None = None, form: Form | None = None, two_valued: bool = False,
+    indicator: bool = False,
+) -> Requirement:  # fmt: skip
+    """Return a declared requirement with its bounds and with what its rules resolved to."""
+    return Requirement(
+        name=name or part.name,
+        low=low,
+        high=high,
+        limit=number(limit),
+        form=form or Form(part.form),
+        two_valued=two_valued,
+        indicator=indicator,
+        slack=None if slack is None else number(slack),
+        ramp=None if part.ramp is None else number(part.ramp),
+        group=None if part.group is None else group_name(part.group),
+    )
 
 
 def group_name(group: Mapping[str, str]) -> str:
     """Return a subgroup's name: what its records have in common.
 
     Two groups have two names: a text that reads like a list of columns is quoted.
+
+    Examples
+    --------
+    >>> group_name({"site": "north", "note": "a = b"})
+    'site = north, note = "a = b"'
     """
-    return ", ".join(f"{_quoted(column)} = {_quoted(value)}" for column, value in group.items())
+    return ", ".join(f"{_quoted(column)} = {_quoted(label)}" for column, label in group.items())
 
 
 def _quoted(text: str) -> str:
@@ -339,87 +396,86 @@ def _quoted(text: str) -> str:
     return text if plain else json.dumps(text, ensure_ascii=False)
 
 
-def _loss(
-    part: RequirementPart, outcome: Outcome, choose: Choose | None
-) -> Callable[[float | None], Loss]:
+def _loss(part: RequirementPart, outcome: Outcome, choose: Choose | None) -> LossMaker:
     """Return how the loss is made from a procedure's own decision threshold."""
     name = part.loss or ""
     if ":" in name:
         return _custom(part)
-    if outcome.kind == "regression":
-        return _regression(part, outcome)
-    if outcome.kind == "multiclass":
-        makers: dict[str, Callable[[], Loss]] = {
-            "error": multiclass_error,
-            "brier": multiclass_brier,
-            "log": multiclass_log,
-        }
-        if name not in makers:
-            raise _unknown(part, makers, "several classes")
-        return lambda _: makers[name]()
-    if name == "brier":
-        return lambda _: brier()
-    if name == "log":
-        return lambda _: log_loss()
-    if name == "error":
-        return lambda own: binary_error(_threshold(part, own, choose, 0.5))
-    if name == "cost":
-        cost = part.false_negative or (choose.false_negative if choose else None)
-        if cost is None:
-            raise RegistryError(f"{part.name}: a cost needs false_negative, here or in choose")
-        return lambda own: decision_cost(
-            false_negative=number(cost), threshold=_threshold(part, own, choose, None)
+    kind, makers = _known_losses(part, outcome, choose)
+    if name not in makers:
+        raise RegistryError(
+            f"{part.name}: there is no loss {part.loss!r} for {kind}; there are {sorted(makers)}, "
+            "or your own by import path, module:function"
         )
-    raise _unknown(part, ("error", "brier", "log", "cost"), "a binary outcome")
+    return makers[name]
+
+
+def _known_losses(
+    part: RequirementPart, outcome: Outcome, choose: Choose | None
+) -> tuple[str, dict[str, LossMaker]]:
+    """Return what is predicted, in words, and the losses that there are for it, by name."""
+    if outcome.kind == "regression":
+        low, high = (number(end) for end in outcome.range or ("0", "1"))
+        return "a number", {
+            "squared": lambda _: squared_error(low=low, high=high),
+            "absolute": lambda _: absolute_error(low=low, high=high),
+            "pinball": lambda _: pinball(low=low, high=high, quantile=_quantile(part)),
+        }
+    if outcome.kind == "multiclass":
+        return "several classes", {
+            "error": lambda _: multiclass_error(),
+            "brier": lambda _: multiclass_brier(),
+            "log": lambda _: multiclass_log(),
+        }
+    return "a binary outcome", {
+        "error": lambda chosen: binary_error(_threshold(part, chosen, choose, 0.5)),
+        "brier": lambda _: brier(),
+        "log": lambda _: log_loss(),
+        "cost": lambda chosen: decision_cost(
+            false_negative=_false_negative(part, choose),
+            threshold=_threshold(part, chosen, choose, None),
+        ),
+    }
+
+
+def _quantile(part: RequirementPart) -> float:
+    if part.quantile is None:
+        raise RegistryError(f"{part.name}: a pinball loss needs its quantile")
+    return number(part.quantile)
+
+
+def _false_negative(part: RequirementPart, choose: Choose | None) -> float:
+    cost = part.false_negative or (choose.false_negative if choose else None)
+    if cost is None:
+        raise RegistryError(f"{part.name}: a cost needs false_negative, here or in choose")
+    return number(cost)
 
 
 def _threshold(
-    part: RequirementPart, own: float | None, choose: Choose | None, default: float | None
+    part: RequirementPart, chosen: float | None, choose: Choose | None, default: float | None
 ) -> float:
+    """Return the declared threshold, or else the procedure's own, or else the default."""
     if part.threshold is not None:
         return number(part.threshold)
-    if choose is not None and own is not None:
-        return own
+    if choose is not None and chosen is not None:
+        return chosen
     if default is None:
         raise RegistryError(f"{part.name}: a cost needs a threshold, here or from procedure.choose")
     return default
 
 
-def _regression(part: RequirementPart, outcome: Outcome) -> Callable[[float | None], Loss]:
-    low, high = (number(end) for end in outcome.range or ("0", "1"))
-    if part.loss == "squared":
-        return lambda _: squared_error(low=low, high=high)
-    if part.loss == "absolute":
-        return lambda _: absolute_error(low=low, high=high)
-    if part.loss == "pinball":
-        if part.quantile is None:
-            raise RegistryError(f"{part.name}: a pinball loss needs its quantile")
-        quantile = number(part.quantile)
-        return lambda _: pinball(low=low, high=high, quantile=quantile)
-    raise _unknown(part, ("squared", "absolute", "pinball"), "a number")
-
-
-def _custom(part: RequirementPart) -> Callable[[float | None], Loss]:
+def _custom(part: RequirementPart) -> LossMaker:
     low, high = number(str(part.low)), number(str(part.high))
 
     def values(outcome: ArrayLike, predicted: ArrayLike) -> Array:
         # Loaded where losses are computed: verifying a stranger's folder must not run its code.
         function = load_attribute(str(part.loss))
-        found = np.asarray(function(outcome, predicted), dtype=np.float64)
-        if found.shape != (np.asarray(outcome).shape[0],):
+        losses = np.asarray(function(outcome, predicted), dtype=np.float64)
+        if losses.shape != (np.asarray(outcome).shape[0],):
             raise LossMismatch(
-                f"{part.name}: {part.loss} returned shape {found.shape}, expected one value a "
+                f"{part.name}: {part.loss} returned shape {losses.shape}, expected one value a "
                 "record"
             )
-        return found
+        return losses
 
     return lambda _: Loss(str(part.loss), high, part.two_valued, values, low)
-
-
-def _unknown(
-    part: RequirementPart, known: Sequence[str] | Mapping[str, Any], kind: str
-) -> Exception:
-    return RegistryError(
-        f"{part.name}: there is no loss {part.loss!r} for {kind}; there are {sorted(known)}, or "
-        "your own by import path, module:function"
-    )

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, product
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +48,7 @@ class Coding:
         inner = (f"{a} to under {b}" for a, b in pairwise(self.ends))
         return (f"under {self.ends[0]}", *inner, f"{self.ends[-1]} and over")
 
-    def codes(self, column: pd.Series[Any]) -> NDArray[np.intp]:
+    def codes(self, column: pd.Series) -> NDArray[np.intp]:
         """Return the number of each value's label, -1 for a missing number."""
         import pandas as pd
 
@@ -56,7 +56,7 @@ class Coding:
             values = np.asarray(column, dtype=np.float64)
             places = np.searchsorted([number(end) for end in self.ends], values, side="right")
             return np.where(np.isnan(values), -1, places)
-        known = {canonical_value(v): k for k, (_, own) in enumerate(self.groups) for v in own}
+        known = {canonical_value(v): k for k, (_, texts) in enumerate(self.groups) for v in texts}
         places, distinct = pd.factorize(as_texts(column), use_na_sentinel=False)
         others = len(self.groups)
         numbers = [known.get(canonical_value(str(v)), others) for v in distinct]
@@ -69,7 +69,7 @@ def codings(query: Query) -> dict[str, Coding]:
     return {
         **{name: Coding(ends=ends) for name, ends in (query.bins or {}).items()},
         # Sorted: a sealed mapping has no order.
-        **{name: Coding(groups=tuple(sorted(own.items()))) for name, own in groups.items()},
+        **{name: Coding(groups=tuple(sorted(texts.items()))) for name, texts in groups.items()},
     }
 
 
@@ -142,7 +142,7 @@ class CodedRecords:
     def __len__(self) -> int:
         return len(self._frame)
 
-    def column(self, name: str) -> Any:
+    def column(self, name: str) -> pd.Series:
         """Return a column; one that is not there is an error."""
         if name not in self._frame.columns:
             raise TableError(
@@ -154,11 +154,11 @@ class CodedRecords:
         self, cell: Iterable[tuple[str, str]], coding: Mapping[str, Coding] | None = None
     ) -> NDArray[np.bool_]:
         """Return which records have the value of each of these columns, numbers by value."""
-        found = np.ones(len(self), dtype=bool)
+        inside = np.ones(len(self), dtype=bool)
         for name, wanted in cell:
             codes, labels = self.codes(name, (coding or {}).get(name))
-            found &= codes == labels.get(canonical_value(wanted), -2)
-        return found
+            inside &= codes == labels.get(canonical_value(wanted), -2)  # no code: -1 is missing
+        return inside
 
     def codes(
         self, name: str, coding: Coding | None = None
@@ -176,7 +176,7 @@ class CodedRecords:
         return self._coded[name, coding]
 
 
-def _by_value(column: Any) -> tuple[NDArray[np.intp], dict[str, int]]:
+def _by_value(column: pd.Series) -> tuple[NDArray[np.intp], dict[str, int]]:
     """Return a column's values as numbers; values that read alike have one number."""
     import pandas as pd
 
@@ -217,9 +217,9 @@ class _Table:
             for label, k in asked.items():
                 if label in there:
                     numbers[there[label]] = k
-            own = numbers[codes]
-            known &= own >= 0
-            joint = joint * len(asked) + own
+            asked_codes = numbers[codes]
+            known &= asked_codes >= 0
+            joint = joint * len(asked) + asked_codes
         return np.bincount(joint[known], minlength=prod(map(len, self.labels)))[self.places]
 
 
@@ -230,11 +230,11 @@ def _tables(columns: Columns, cells: Mapping[int, tuple[str, ...]]) -> list[_Tab
         for c in range(len(columns))
     )
     if len(cells) > 1 and prod(map(len, labels)) > len(cells):
-        return [one for k, values in cells.items() for one in _tables(columns, {k: values})]
+        return [table for k, values in cells.items() for table in _tables(columns, {k: values})]
     places: NDArray[np.intp] = np.zeros(len(cells), dtype=np.intp)
     for c, asked in enumerate(labels):
-        own = np.array([asked[values[c]] for values in cells.values()], dtype=np.intp)
-        places = places * len(asked) + own
+        codes = np.array([asked[values[c]] for values in cells.values()], dtype=np.intp)
+        places = places * len(asked) + codes
     return [_Table(columns, labels, list(cells), places)]
 
 
@@ -243,13 +243,13 @@ class Workload:
 
     def __init__(self, queries: Sequence[BoundedQuery]) -> None:
         self._size = len(queries)
-        own: dict[Columns, dict[int, tuple[str, ...]]] = {}
+        by_columns: dict[Columns, dict[int, tuple[str, ...]]] = {}
         for k, query in enumerate(queries):
             columns = tuple((name, query.coding.get(name)) for name, _ in query.cell)
             values = tuple(canonical_value(value) for _, value in query.cell)
-            own.setdefault(columns, {})[k] = values
+            by_columns.setdefault(columns, {})[k] = values
         self._tables = [
-            table for columns, cells in own.items() for table in _tables(columns, cells)
+            table for columns, cells in by_columns.items() for table in _tables(columns, cells)
         ]
 
     def __len__(self) -> int:
@@ -259,10 +259,10 @@ class Workload:
         self, records: CodedRecords, inside: NDArray[np.bool_] | None = None
     ) -> NDArray[np.int64]:
         """Return how many records each cell holds, of those ``inside`` if that is given."""
-        found = np.zeros(self._size, dtype=np.int64)
+        counts = np.zeros(self._size, dtype=np.int64)
         for table in self._tables:
-            found[table.queries] = table.counts(records, inside)
-        return found
+            counts[table.queries] = table.counts(records, inside)
+        return counts
 
 
 def expand(name: str, query: Query, domains: Mapping[str, Sequence[str]]) -> list[BoundedQuery]:
@@ -278,7 +278,7 @@ def expand(name: str, query: Query, domains: Mapping[str, Sequence[str]]) -> lis
         cell = tuple(query.share.items())
         return [BoundedQuery(name, 0.0, 1.0, cell=cell)]
     coding = codings(query)
-    labels = {**domains, **{column: one.labels for column, one in coding.items()}}
+    labels = {**domains, **{column: coded.labels for column, coded in coding.items()}}
     return list(_cells(name, query.tables, labels, coding))
 
 

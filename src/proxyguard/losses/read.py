@@ -1,13 +1,14 @@
-"""One pass over the losses: check every value, keep only what tests may look at.
+"""The losses, and one pass over them: check every value, keep only what tests may look at.
 
-The losses themselves: a dense array, a stream of chunks, separate batches, or moments.
+Losses are a dense array (`LossArray`), a stream of chunks (`LossStream`), separate batches
+(`LossBatches`) or moments (`Moments`). `read_losses` gives one `Column` a requirement; nothing
+that it returns, and nothing that certificates see, holds the loss of a single record.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +25,7 @@ from proxyguard.losses.cell import (
     random_order,
 )
 from proxyguard.losses.records import (
+    AnyArray,
     Records,
     check_ids,
     check_labels,
@@ -70,7 +72,7 @@ class LossArray:
     (2, 5, 1)
     """
 
-    values: NDArray[Any]  # (R, n, J)
+    values: AnyArray  # (R, n, J)
     records: Records = field(default_factory=Records)
     releases: Sequence[str] | None = None
 
@@ -206,7 +208,8 @@ class Moments:
         if mean.ndim != 2 or mean.size == 0:
             raise LossMismatch(f"means must be releases x requirements, got shape {mean.shape}")
         n = as_array(self.n)
-        if n.dtype.kind not in "iu" or n.ndim > 1 or np.any(n < 0) or np.any(n > MOST_RECORDS):
+        whole = n.dtype.kind in "iu" and n.ndim <= 1
+        if not whole or any(not 0 <= size <= MOST_RECORDS for size in n.ravel().tolist()):
             raise LossMismatch(f"n must be whole numbers of records, got {self.n!r}")
         if n.ndim == 1 and n.shape != mean.shape[1:]:
             raise LossMismatch(f"{n.size} sample sizes for {mean.shape[1]} requirements")
@@ -305,7 +308,7 @@ def as_losses(losses: ArrayLike | Losses, records: Records | None = None) -> Los
     return LossArray(as_array(losses), Records() if records is None else records)
 
 
-def as_array(values: object) -> NDArray[Any]:
+def as_array(values: object) -> AnyArray:
     """Return values as a plain array; a mask or ragged rows are refused, never dropped."""
     if isinstance(values, np.ma.MaskedArray):
         raise LossMismatch(
@@ -346,7 +349,7 @@ class Pass:
     """What one pass over the losses leaves behind."""
 
     columns: tuple[Column, ...]
-    ids: NDArray[Any] | None  # of the records, where they were given
+    ids: AnyArray | None  # of the records, where they were given
 
 
 def read_losses(losses: Losses, reading: Reading) -> Pass:
@@ -424,7 +427,7 @@ class LossReader:
         self._cells: dict[tuple[int, int], Cell] = {}
         self._width = 0
         self._seen = 0
-        self._ids: list[NDArray[Any]] = []
+        self._ids: list[AnyArray] = []
         self._clusters: set[str] = set()
         self._strata: dict[str, int] = {}
 
@@ -470,7 +473,7 @@ class LossReader:
             )
         self._clusters |= labels
 
-    def _units(self, j: int, chunk: LossArray, labels: NDArray[Any] | None) -> Units:
+    def _units(self, j: int, chunk: LossArray, labels: AnyArray | None) -> Units:
         """Say which records of a chunk count for requirement ``j``, and as what."""
         reading, m = self._reading, chunk.shape[1]
         requirement = reading.requirements[j]
@@ -504,9 +507,7 @@ class LossReader:
             self._cells[key] = Cell(self._reading, j, columns, n, n_blocks)
         return self._cells[key]
 
-    def _check(
-        self, tile: Array, j: int, start: int, unit: Units, ids: NDArray[Any] | None
-    ) -> None:
+    def _check(self, tile: Array, j: int, start: int, unit: Units, ids: AnyArray | None) -> None:
         requirement = self._reading.requirements[j]
         if tile.min() >= requirement.low and tile.max() <= requirement.high:
             if not requirement.two_valued:

@@ -1,10 +1,13 @@
-"""What is known of each target record besides its losses."""
+"""What is known of each target record besides its losses: ids, strata, clusters, subgroups.
+
+`Records` holds the labels of one array of losses; the functions compare them with the registered
+design before a loss is read, and give records of strata their weights.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from proxyguard.errors import LossMismatch
 from proxyguard.registry.design import Clustered, Design, Iid, Stratified, WithoutReplacement
 from proxyguard.registry.numbers import canonical_label
+
+# An array of whatever type: labels are whole numbers or canonical text, losses any numbers.
+AnyArray = NDArray[np.generic]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -80,7 +86,7 @@ class Records:
                     f"records.{name} has shape {column.shape}, the losses have {n} records"
                 )
 
-    def column(self, name: str) -> NDArray[Any] | None:
+    def column(self, name: str) -> AnyArray | None:
         """Return ids, strata or clusters, as ``name`` says: whole numbers, or canonical text."""
         values = getattr(self, name)
         return None if values is None else np.asarray(values)
@@ -142,7 +148,7 @@ def check_labels(records: Records, design: Design) -> None:
             raise LossMismatch(f"the design needs records.{name}, one label a record")
 
 
-def same_labels(first: NDArray[Any] | None, second: NDArray[Any] | None) -> bool:
+def same_labels(first: AnyArray | None, second: AnyArray | None) -> bool:
     """Return whether two columns list the same labels in one order."""
     if first is None or second is None:
         return first is second
@@ -151,7 +157,7 @@ def same_labels(first: NDArray[Any] | None, second: NDArray[Any] | None) -> bool
     return np.array_equal(first.astype(np.str_), second.astype(np.str_))
 
 
-def check_ids(ids: NDArray[Any] | None, design: Design) -> None:
+def check_ids(ids: AnyArray | None, design: Design) -> None:
     """Refuse repeated record ids, unless the target was drawn with replacement."""
     if ids is None or (isinstance(design, Iid) and design.with_replacement):
         return
@@ -177,7 +183,7 @@ def check_size(n: int, design: Design) -> None:
         raise LossMismatch(f"{n} records cannot come from a pool of {design.pool}")
 
 
-def stratum_counts(strata: NDArray[Any]) -> dict[str, int]:
+def stratum_counts(strata: AnyArray) -> dict[str, int]:
     """Return how many records each stratum has."""
     values, counts = np.unique(strata, return_counts=True)
     return dict(zip(map(str, values.tolist()), counts.tolist(), strict=True))
@@ -192,17 +198,17 @@ def check_strata(counts: Mapping[str, int], design: Stratified) -> None:
         )
 
 
-def record_weights(design: Stratified) -> dict[Any, float]:
+def record_weights(design: Stratified) -> dict[str, float]:
     """Return the weight ``omega = w_g/n_g`` of a record of each stratum."""
     return {g: float(design.weights[g] / design.sizes[g]) for g in design.sizes}
 
 
-def stratum_weights(strata: NDArray[Any], design: Stratified) -> NDArray[np.float64]:
+def stratum_weights(strata: AnyArray, design: Stratified) -> NDArray[np.float64]:
     """Return each record's weight ``omega = w_g/n_g``."""
     weight = record_weights(design)
-    values, place = np.unique(strata, return_inverse=True)
+    names, inverse = np.unique(strata, return_inverse=True)
     try:
-        return np.array([weight[str(value)] for value in values.tolist()])[place]
+        return np.array([weight[str(name)] for name in names.tolist()])[inverse]
     except KeyError as error:
         raise LossMismatch(
             f"stratum {error} is not registered; the design names {list(design.sizes)}"
@@ -216,7 +222,7 @@ def needs(design: Design) -> str | None:
     return "clusters" if isinstance(design, Clustered) else None
 
 
-def _labels(name: str, given: object) -> NDArray[Any]:
+def _labels(name: str, given: object) -> AnyArray:
     """Return labels as whole numbers, or else as canonical text; missing ones are refused.
 
     Whole numbers stay numbers, which sort a hundred times faster and are canonical as they are.
@@ -231,19 +237,19 @@ def _labels(name: str, given: object) -> NDArray[Any]:
             return whole
     # A timestamp as a plain value would be a whole number, and its label another one elsewhere.
     values = column.tolist() if column.dtype.kind in "biufcOUS" else list(column)
-    texts: dict[Any, str] = {}
-    for index, value in enumerate(values):
+    texts: dict[tuple[type, object], str] = {}
+    for index, label in enumerate(values):
         try:
-            if (type(value), value) not in texts:  # by type too: 1 and True are equal
-                texts[type(value), value] = canonical_label(value)
+            if (type(label), label) not in texts:  # by type too: 1 and True are equal
+                texts[type(label), label] = canonical_label(label)
         except (TypeError, UnicodeDecodeError) as error:
             raise LossMismatch(f"records.{name}: record {index}: {error}") from None
-        if not texts[type(value), value]:
+        if not texts[type(label), label]:
             raise LossMismatch(
-                f"records.{name}: record {index} has no label, got {value!r}; a record that "
+                f"records.{name}: record {index} has no label, got {label!r}; a record that "
                 "cannot be told from others cannot be shown to be fresh, so give it one"
             )
-    return np.array([texts[type(value), value] for value in values], dtype=np.str_)
+    return np.array([texts[type(label), label] for label in values], dtype=np.str_)
 
 
 def _mask(name: object, values: object) -> NDArray[np.bool_]:
@@ -252,10 +258,10 @@ def _mask(name: object, values: object) -> NDArray[np.bool_]:
     mask = _one_column(f"groups[{name!r}]", values)
     if mask.dtype != np.bool_:
         raise LossMismatch(f"groups[{name!r}] must be booleans, one a record")
-    return mask
+    return np.asarray(mask, dtype=np.bool_)
 
 
-def _one_column(name: str, values: object) -> NDArray[Any]:
+def _one_column(name: str, values: object) -> AnyArray:
     if isinstance(values, np.ma.MaskedArray):
         raise LossMismatch(f"records.{name} is a masked array, whose mask would be lost")
     if isinstance(values, str | bytes | Mapping):
@@ -266,7 +272,7 @@ def _one_column(name: str, values: object) -> NDArray[Any]:
         else:
             # Through objects: numpy would write a missing value among texts as the text "nan".
             column = np.array(list(values), dtype=object)  # type: ignore[call-overload]  # asked here
-            if {type(value) for value in column.flat} <= {bool, np.bool_}:
+            if {type(item) for item in column.flat} <= {bool, np.bool_}:
                 column = column.astype(np.bool_)
     except (TypeError, ValueError) as error:
         raise LossMismatch(f"records.{name} must be one label a record: {error}") from None
