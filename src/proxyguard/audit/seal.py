@@ -46,8 +46,8 @@ from proxyguard.errors import RegistryError, StageError, TableError
 from proxyguard.losses.measure import group_name
 from proxyguard.losses.query import CodedRecords, codings
 from proxyguard.registry.declaration import Declaration, Member
+from proxyguard.registry.fields import Query
 from proxyguard.registry.parts import RequirementPart
-from proxyguard.registry.query import Query
 from proxyguard.registry.target import (
     ClusteredDesign,
     StratifiedDesign,
