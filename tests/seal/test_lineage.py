@@ -16,7 +16,7 @@ import pytest
 
 from proxyguard.documents.ledger import Overlap
 from proxyguard.errors import DiskError, SealError, TargetReused
-from proxyguard.seal.lineage import FORMAT, LineageStore
+from proxyguard.seal.lineage import STORE_FORMAT, LineageStore
 
 N = 40
 
@@ -385,7 +385,8 @@ def test_another_format_is_refused_by_its_number(tmp_path: Path) -> None:
     LineageStore(path)
     base = sqlite3.connect(path)
     with base:
-        base.execute("update store set format = ?", (FORMAT + 1,))
+        base.execute("update store set format = ?", (STORE_FORMAT + 1,))
     base.close()
-    with pytest.raises(SealError, match=f"format {FORMAT + 1}; this version reads {FORMAT}"):
+    words = f"format {STORE_FORMAT + 1}; this version reads {STORE_FORMAT}"
+    with pytest.raises(SealError, match=words):
         LineageStore(path)

@@ -1,16 +1,18 @@
 """What makes two records the same: their values, whatever the file, its order or its types.
 
+The first half of this file asks whether two sets of records meet: `meet` compares their views. The
+second makes fingerprints and views of a table, `TablePrints`; `seal.lineage` keeps both.
+
 A record's fingerprint is keyed, so that a store of fingerprints tells nothing about records
 to whoever lacks the key. A table's identity is that of its multiset of records.
 
 Every cell has a keyed digest, and a record's fingerprint is that of the sum of its cells'
 digests. So one pass over the columns gives the fingerprints over many sets of columns: the
 sum less one cell is the record without that column. These *views* are what finds a record
-again after a column was added, dropped, renamed or written otherwise; `proxyguard.seal.fingerprint`
-judges what they find.
+again after a column was added, dropped, renamed or written otherwise.
 
 Are these other records with the same values, or the same records once more?
-
+----------------------------------------------------------------------------
 Two sets of records that were sampled independently, from one population or from two, may
 have values in common. Two things explain that, and only what neither explains is an excess.
 
@@ -103,7 +105,26 @@ class Meeting:
 
 
 def meet(target: Sequence[View], other: Sequence[View]) -> Meeting:
-    """Compare two sets of records over all views; the first view is the whole record."""
+    """Compare two sets of records over all views.
+
+    Parameters
+    ----------
+    target
+        The views of the records that must be fresh; the first is of the whole record.
+    other
+        Those of the records that they are compared with.
+
+    Returns
+    -------
+    Meeting
+        Over whole records, or over the view on which most records were met, if coincidence
+        explains the first and not the second.
+
+    Guarantee
+    ---------
+    Two sets that were sampled apart are an excess with a chance of at most `LEVEL`: one half is
+    spent on whole records, the other divided by all pairs of views, whichever are looked at.
+    """
     if not target or not other:
         return Meeting(twins=0, expected=0.0, excess=False, columns="")
     meeting = compare(target[0], other[0], LEVEL / 2.0)
@@ -111,7 +132,8 @@ def meet(target: Sequence[View], other: Sequence[View]) -> Meeting:
         return meeting
     level = LEVEL / 2.0 / (len(target) * len(other))
     further = [compare(target[i], other[j], level) for i, j in _in_common(target, other)]
-    return max((one for one in further if one.excess), key=lambda one: one.twins, default=meeting)
+    beyond = (view for view in further if view.excess)
+    return max(beyond, key=lambda view: view.twins, default=meeting)
 
 
 def compare(target: View, other: View, level: float) -> Meeting:
@@ -255,8 +277,8 @@ class _Secrets:
 
     def text(self, step: str, text: str) -> Lanes:
         content = text.encode("utf-8", "surrogatepass")
-        found = hashlib.blake2b(content, key=self.derive(step), digest_size=SIZE).digest()
-        return np.frombuffer(found, dtype="<u8")
+        digested = hashlib.blake2b(content, key=self.derive(step), digest_size=SIZE).digest()
+        return np.frombuffer(digested, dtype="<u8")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -280,7 +302,24 @@ class _Column:
 
 
 class TablePrints:
-    """The fingerprints of a table's records, over all columns and over the views."""
+    """The fingerprints of a table's records, over all columns and over the views.
+
+    Parameters
+    ----------
+    frame
+        The table; columns are taken by name, in any order.
+    key
+        The secret of the store: without it nobody can try guessed records against it.
+
+    Attributes
+    ----------
+    prints
+        The fingerprint of every record, 16 bytes each.
+    identity
+        What the table is: the digest of the multiset of its records, and of its columns.
+    occurrences
+        How many records before it in the table have the same values, for every record.
+    """
 
     def __init__(self, frame: pd.DataFrame, key: bytes) -> None:
         secrets = _Secrets(key)
@@ -485,15 +524,15 @@ def _determined(columns: Sequence[_Column], rows: Rows) -> list[set[int]]:
     """Return, for every column, those that determine it among some records."""
     codes = [np.unique(c.codes[rows], return_inverse=True)[1].reshape(-1) for c in columns]
     sizes = [int(code.max()) + 1 if code.size else 0 for code in codes]
-    found: list[set[int]] = [set() for _ in columns]
+    determining: list[set[int]] = [set() for _ in columns]
     for i, j in combinations(range(len(columns)), 2):
         # Where nearly all values differ they determine everything, which says nothing.
         few, many = (i, j) if (sizes[i], j) < (sizes[j], i) else (j, i)
         if sizes[few] > 1 and 4 * sizes[many] <= rows.size:
             together = np.unique(codes[many] * sizes[few] + codes[few]).size
             if together == sizes[many]:
-                found[few].add(many)
-    return found
+                determining[few].add(many)
+    return determining
 
 
 def _thinning(prints: int) -> int:
@@ -547,6 +586,10 @@ def expected_twins(prints: Prints, reserved: int, others: int | None = None) -> 
     ``others`` of the rest (all of it, if nothing is said). A reserved record whose values
     occur ``c`` times has no twin there if none of its ``c - 1`` twins was taken, which has
     chance ``C(N-1-m, c-1)/C(N-1, c-1)`` for ``m`` others.
+
+    >>> prints = np.array([b"a", b"a", b"b"], dtype="V16")  # two records alike, one alone
+    >>> round(expected_twins(prints, reserved=1), 3)
+    0.667
     """
     total = int(prints.size)
     m = total - reserved if others is None else others

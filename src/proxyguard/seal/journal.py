@@ -24,7 +24,23 @@ LARGEST_LEDGER = 64 * 2**20
 
 
 class Journal:
-    """A ledger and the file it lives in."""
+    """A ledger and the file it lives in.
+
+    Parameters
+    ----------
+    folder
+        The audit's folder; without a file there the ledger is empty.
+
+    Attributes
+    ----------
+    ledger
+        The steps that were read, each with a valid signature of the key in force.
+
+    Raises
+    ------
+    SealError
+        If the file was cut or edited, a signature does not hold, or a step breaks the rules.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / NAME
@@ -32,6 +48,7 @@ class Journal:
             content = read_inside(folder, NAME, most=LARGEST_LEDGER)
         except FileNotFoundError:
             content = b""
+        # The file is replaced as a whole, so that no kill leaves half a line: somebody cut it.
         if content and not content.endswith(b"\n"):
             raise SealError(f"{self._path} does not end with a whole line; it was cut or edited")
         self._lines = content.split(b"\n")[:-1]
@@ -66,13 +83,30 @@ class Journal:
 
         The caller holds the folder through `writing`. If the write fails, nothing is
         recorded, here or on the disk.
+
+        Parameters
+        ----------
+        body
+            What the step says.
+        key
+            The key in force, which signs it.
+
+        Raises
+        ------
+        KeyMissing
+            If the key is another one.
+        StageError
+            If this step may not come next.
+        DiskError
+            If it could not be written.
         """
         self.check_signer(key)
+        # On a copy: where the disk refuses, this ledger must not have the entry either.
         trial = Ledger(self.ledger.entries)
         entry = trial.append(body, key.public)
         line = canonical_bytes({"entry": entry.to_dict(), "signature": key.sign(entry.content)})
         lines = [*self._lines, line]
-        write_atomic(self._path, b"".join(one + b"\n" for one in lines))
+        write_atomic(self._path, b"".join(recorded + b"\n" for recorded in lines))
         self._lines, self.ledger = lines, trial
         return entry
 
@@ -95,13 +129,13 @@ def _consent(head: str, successor: str) -> bytes:
 
 
 def _read_line(line: bytes, index: int, path: Path) -> Entry[LedgerBody]:
-    place = f"{path.name}, line {index + 1}"
-    signed = SignedEntry.read(line, place)
+    where = f"{path.name}, line {index + 1}"
+    signed = SignedEntry.read(line, where)
     entry = Entry.of(signed.entry)
     if not signed_by(entry.signer, signed.signature, entry.content):
-        raise SealError(f"{place} does not carry a valid signature of {entry.signer[:16]}...")
+        raise SealError(f"{where} does not carry a valid signature of {entry.signer[:16]}...")
     if isinstance(entry.body, Rotated):
         successor = entry.body.successor
         if not signed_by(successor[:64], entry.body.consent, _consent(entry.previous, successor)):
-            raise SealError(f"{place} hands over to {successor[:16]}..., who has not consented")
+            raise SealError(f"{where} hands over to {successor[:16]}..., who has not consented")
     return entry

@@ -66,7 +66,19 @@ Step = TypeVar("Step", bound=LedgerBody)
 
 @dataclass(frozen=True, kw_only=True)
 class Entry(Generic[Said]):
-    """One recorded step: what happened, who signs it, and the digest of the entry before it."""
+    """One recorded step.
+
+    Attributes
+    ----------
+    index
+        Its number, from 0.
+    signer
+        The public key that signs it.
+    body
+        What happened.
+    previous
+        The digest of the entry before it.
+    """
 
     index: int
     signer: str
@@ -112,7 +124,20 @@ class Entry(Generic[Said]):
 
 
 class Ledger:
-    """The audit's steps so far; appending checks the rules above."""
+    """The audit's steps so far; appending checks the rules above.
+
+    Parameters
+    ----------
+    entries
+        Steps that were recorded; each is checked as if it were appended.
+
+    Raises
+    ------
+    StageError
+        If a step may not come where it stands.
+    DigestMismatch
+        If an entry names another one before it than stands there.
+    """
 
     def __init__(self, entries: Iterable[Entry[LedgerBody]] = ()) -> None:
         # Kept as entries come: a ledger of a hundred thousand is not walked for each of them.
@@ -140,7 +165,7 @@ class Ledger:
     @overload
     def find(self, kind: type[Step]) -> tuple[Entry[Step], ...]: ...
     def find(self, kind: Stage | type[Step]) -> Sequence[Entry[LedgerBody]]:
-        """Return the entries of a step, or those that say something of a type, in order."""
+        """Return the entries of a step, or those whose body is of a type, in order."""
         if isinstance(kind, Stage):
             return tuple(self._stages[kind])
         return tuple(e for e in self._stages[kind.stage] if isinstance(e.body, kind))
@@ -201,7 +226,20 @@ class Ledger:
         return last if isinstance(last, Committed) else None
 
     def append(self, body: Step, signer: str) -> Entry[Step]:
-        """Record the next step and return its entry."""
+        """Record the next step and return its entry.
+
+        Parameters
+        ----------
+        body
+            What happened.
+        signer
+            The public key that will sign it.
+
+        Raises
+        ------
+        StageError
+            If this step may not come next, or another key is in force.
+        """
         entry = Entry(index=len(self._entries), signer=signer, body=body, previous=self.head)
         self._admit(entry)
         return entry

@@ -95,31 +95,40 @@ def find_overlaps(
 ) -> list[Overlap]:
     """Return how each target among an audit's roles meets the others, and what else is known.
 
-    ``expected`` is the number of twins by coincidence between a member's target and a role
-    in its own table; for other tables it is estimated from how often records repeat.
+    Parameters
+    ----------
+    audit, name
+        The number and the name of the audit.
+    roles
+        Its sets of records.
+    known
+        The sets of records of other audits; its own among them are left out.
+    expected
+        The number of twins by coincidence between a member's target and a role in its own table;
+        for other tables it is estimated from how often records repeat.
     """
     others = [
         Known(audit=audit, name=name, member=member, role=role, records=records, opened=False)
         for (member, role), records in roles.items()
     ]
-    others += [one for one in known if one.audit != audit]
+    others += [records for records in known if records.audit != audit]
     overlaps = []
     for (member, role), target in roles.items():
         if role != "target":
             continue
         for other in others:
-            own = other.audit == audit
-            if own and (other.member, other.role) == (member, role):
+            same_audit = other.audit == audit
+            if same_audit and (other.member, other.role) == (member, role):
                 continue
             same = other.records.table == target.table
             meeting = meet(target.views, other.records.views)
             shared, twins = target.shared_with(other.records), target.twins_in(other.records)
             number = meeting.expected
-            if own and other.member == member and same:
+            if same_audit and other.member == member and same:
                 number = expected.get((member, other.role), number)
             # Of one table it is known which records are the same, and which only equal.
             excess = meeting.excess and not same
-            opened = not own and other.opened
+            opened = not same_audit and other.opened
             overlap = Overlap(
                 audit=other.name,
                 member=other.member,
@@ -131,10 +140,14 @@ def find_overlaps(
                 expected_twins=f"{number:.1f}",
                 excess=excess,
                 columns=meeting.columns if meeting.excess else "all columns",
-                same_audit=own,
+                same_audit=same_audit,
                 opened=opened,
                 reused=Overlap.reuse(
-                    role=other.role, shared=shared, excess=excess, same_audit=own, opened=opened
+                    role=other.role,
+                    shared=shared,
+                    excess=excess,
+                    same_audit=same_audit,
+                    opened=opened,
                 ),
             )
             if overlap.shared or overlap.twins or overlap.same_audit:
@@ -143,7 +156,20 @@ def find_overlaps(
 
 
 class LineageStore:
-    """The store in one SQLite file."""
+    """The store in one SQLite file, and the key of its fingerprints beside it.
+
+    Parameters
+    ----------
+    path
+        The file; it is made, with its key, where it is not there.
+
+    Raises
+    ------
+    KeyMissing
+        If the store holds fingerprints and its key is gone, or another one.
+    DiskError
+        If it cannot be used, or another version wrote it.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -252,19 +278,18 @@ class LineageStore:
     def overlaps(self, audit: str, expected: Mapping[tuple[str, str], float]) -> list[Overlap]:
         """Return how each target of a sealed audit meets every other known set of records."""
         known = self.known()
-        roles = {(one.member, one.role): one.records for one in known if one.audit == audit}
-        name = next((one.name for one in known if one.audit == audit), "")
-        return find_overlaps(audit, name, roles, known, expected)
+        ours = [records for records in known if records.audit == audit]
+        roles = {(records.member, records.role): records.records for records in ours}
+        return find_overlaps(audit, ours[0].name if ours else "", roles, known, expected)
 
     def known(self) -> list[Known]:
         """Return every set of records of the audits that were sealed."""
         opened = self._opened()
         with self._connect() as base:
+            sealed = "where audit in (select audit from audits where sealed = 1)"
             return [
-                replace(one, opened=one.audit in opened)
-                for one in _known(
-                    base, "where audit in (select audit from audits where sealed = 1)", ()
-                )
+                replace(records, opened=records.audit in opened)
+                for records in _known(base, sealed, ())
             ]
 
     def _opened(self) -> set[str]:
@@ -279,6 +304,23 @@ class LineageStore:
         refused in whatever seal they come, unless this is done ``again`` on purpose. All of it
         is one transaction, so that of two grants at once one sees the other, and a kill leaves
         everything or nothing; asked again, the same request is granted again.
+
+        Parameters
+        ----------
+        request
+            What is asked for.
+        again
+            Whether records that were met before are granted all the same.
+
+        Returns
+        -------
+        list[Overlap]
+            Where the records were met; empty unless ``again`` is set.
+
+        Raises
+        ------
+        TargetReused
+            If the target was granted for another claim, or its records were met before.
         """
         with self._connect() as base:
             base.execute("begin immediate")
@@ -291,16 +333,13 @@ class LineageStore:
                         "this target's key was granted before, for another registry or other "
                         "releases; a target is granted once"
                     )
+            granted = "where audit in (select audit from grants) and audit != ?"
             known = [
-                replace(one, opened=True)
-                for one in _known(
-                    base,
-                    "where audit in (select audit from grants) and audit != ?",
-                    (request.number,),
-                )
+                replace(records, opened=True)
+                for records in _known(base, granted, (request.number,))
             ]
             overlaps = find_overlaps(request.number, request.name, request.roles, known, {})
-            met = [one for one in overlaps if one.reused or one.leaked]
+            met = [overlap for overlap in overlaps if overlap.reused or overlap.leaked]
             if met and not again:
                 raise TargetReused(
                     f"records of this target were seen before: {met_words(met)}. Ask for a fresh "
@@ -317,25 +356,35 @@ class LineageStore:
     def was_opened(self, target: str) -> bool:
         """Return whether the opening of a sealed target was begun."""
         with self._connect() as base:
-            found = base.execute("select 1 from openings where target = ?", (target,)).fetchone()
-        return found is not None
+            row = base.execute("select 1 from openings where target = ?", (target,)).fetchone()
+        return row is not None
 
     def open(self, target: str, *, audit: str, registry: str, releases: str) -> None:
-        """Record that a sealed target is opened; another declaration or release set is refused."""
+        """Record that a sealed target is opened, before its key is used.
+
+        Asked again for the same claim it does nothing, so that an opening that was killed can
+        be finished.
+
+        Raises
+        ------
+        TargetReused
+            If it was opened for another registry or other releases.
+        """
         with self._connect() as base:
+            # Locked before it is read: of two processes that open at once, one sees the other.
             base.execute("begin immediate")
-            found = base.execute(
+            before = base.execute(
                 "select audit, registry, releases from openings where target = ?", (target,)
             ).fetchone()
-            if found is None:
+            if before is None:
                 base.execute(
                     "insert into openings values (?, ?, ?, ?)", (target, audit, registry, releases)
                 )
-            elif found != (audit, registry, releases):
+            elif before != (audit, registry, releases):
                 raise TargetReused(
                     "this sealed target was opened before, for registry "
-                    f"{found[1][:16]}... and releases {found[2][:16]}...; it decides once. Seal a "
-                    "fresh target"
+                    f"{before[1][:16]}... and releases {before[2][:16]}...; it decides once. Seal "
+                    "a fresh target"
                 )
 
 
@@ -371,9 +420,9 @@ def _known(base: sqlite3.Connection, where: str, values: tuple[str, ...]) -> lis
 def met_words(met: Sequence[Overlap]) -> str:
     """Return how many records were met where."""
     return ", ".join(
-        f"{max(one.shared, one.twins)} in {one.role} of "
-        + ("this audit" if one.same_audit else f"{one.audit!r}, granted before")
-        for one in met
+        f"{max(overlap.shared, overlap.twins)} in {overlap.role} of "
+        + ("this audit" if overlap.same_audit else f"{overlap.audit!r}, granted before")
+        for overlap in met
     )
 
 
@@ -407,18 +456,11 @@ def _badness(overlap: Overlap) -> tuple[int, int, bool, bool, bool]:
 
 
 def _insert(base: sqlite3.Connection, audit: str, name: str, roles: RecordSets) -> None:
-    for (member, role), one in roles.items():
+    for (member, role), records in roles.items():
+        prints, occurrences = records.prints.tobytes(), records.occurrences.astype("<i8").tobytes()
         base.execute(
             "insert or replace into roles values (?, ?, ?, ?, ?, ?, ?)",
-            (
-                audit,
-                name,
-                member,
-                role,
-                one.table,
-                one.prints.tobytes(),
-                one.occurrences.astype("<i8").tobytes(),
-            ),
+            (audit, name, member, role, records.table, prints, occurrences),
         )
         base.execute(
             "delete from views where audit = ? and member = ? and role = ?", (audit, member, role)
@@ -426,21 +468,11 @@ def _insert(base: sqlite3.Connection, audit: str, name: str, roles: RecordSets) 
         base.executemany(
             "insert into views values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                (
-                    audit,
-                    member,
-                    role,
-                    place,
-                    view.words,
-                    view.size,
-                    view.chance,
-                    view.thin,
-                    view.values.astype("<u8").tobytes(),
-                    view.counts.astype("<u4").tobytes(),
-                )
-                for place, view in enumerate(one.views)
+                (audit, member, role, number, view.words, view.size, view.chance, view.thin,
+                 view.values.astype("<u8").tobytes(), view.counts.astype("<u4").tobytes())
+                for number, view in enumerate(records.views)
             ),
-        )
+        )  # fmt: skip
 
 
 def _views(base: sqlite3.Connection, audit: str, member: str, role: str) -> tuple[View, ...]:
@@ -453,10 +485,7 @@ def _views(base: sqlite3.Connection, audit: str, member: str, role: str) -> tupl
         View(
             np.frombuffer(prints, dtype="<u8"),
             np.frombuffer(counts, dtype="<u4").astype(np.int64),
-            size,
-            chance,
-            words,
-            thin,
+            *facts,
         )
-        for prints, counts, size, chance, words, thin in rows.fetchall()
+        for prints, counts, *facts in rows.fetchall()
     )

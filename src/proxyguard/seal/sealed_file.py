@@ -55,7 +55,23 @@ def nonce_of(salt: bytes) -> bytes:
 
 
 def seal_table(table: pa.Table, holders: Sequence[Holder], *, rows: int = ROWS) -> SealedTable:
-    """Encrypt a table, in the order of its rows, for these holders."""
+    """Encrypt a table, in the order of its rows, for these holders.
+
+    Parameters
+    ----------
+    table
+        The records: numbers, texts and truth values.
+    holders
+        Who can open it, each alone.
+    rows
+        Records a chunk.
+
+    Returns
+    -------
+    SealedTable
+        The bytes, the commitment, and the key and salt, which whoever seals must forget.
+    """
+    # A fresh key for every file: the number of a chunk is then a nonce that is used once.
     key, salt = random_bytes(32), random_bytes(32)
     plain = [salt, *_chunks(table, rows)]
     header = SealedHeader(
@@ -73,7 +89,20 @@ def seal_table(table: pa.Table, holders: Sequence[Holder], *, rows: int = ROWS) 
 
 
 class SealedFile:
-    """A sealed file on disk; nothing in it is readable before a key is given."""
+    """A sealed file on disk; nothing in it is readable before a key is given.
+
+    Parameters
+    ----------
+    path
+        The file, in an audit's folder.
+    most
+        Records that its header may promise; ``None`` for no limit.
+
+    Raises
+    ------
+    SealError
+        If there is none, or its first line is no header.
+    """
 
     def __init__(self, path: Path, *, most: int | None = MOST_RECORDS) -> None:
         self._path = path
@@ -108,6 +137,11 @@ class SealedFile:
 
         Who encrypted them is no reason to trust them: a chunk takes no more memory than its bytes,
         and all of them hold as many records as the header says.
+
+        Raises
+        ------
+        SealError
+            If the key is another one, a byte was changed, or the records are more or fewer.
         """
         chunks = self._plain(key)
         next(chunks)
@@ -126,9 +160,9 @@ class SealedFile:
 
     def check(self, key: bytes, commitment: str) -> None:
         """Raise unless the decrypted content is the one that was committed to."""
-        found = _commitment(self._plain(key))
-        if found != commitment:
-            raise DigestMismatch(self._path.name, sealed=commitment, found=found)
+        decrypted = _commitment(self._plain(key))
+        if decrypted != commitment:
+            raise DigestMismatch(self._path.name, sealed=commitment, found=decrypted)
 
     def check_shape(self, *, least: int = 1) -> None:
         """Raise unless the chunks are as many as the header's records fill; no key is needed."""
@@ -163,9 +197,9 @@ class SealedFile:
 def _chunks(table: pa.Table, rows: int) -> Iterator[bytes]:
     for start in range(0, table.num_rows, rows):
         sink = io.BytesIO()
-        part = table.slice(start, rows).combine_chunks()
-        with pa.ipc.new_stream(sink, part.schema) as writer:
-            writer.write_table(part)
+        chunk = table.slice(start, rows).combine_chunks()
+        with pa.ipc.new_stream(sink, chunk.schema) as writer:
+            writer.write_table(chunk)
         yield sink.getvalue()
 
 
@@ -236,6 +270,7 @@ def _field(content: bytes, table: int, number: int) -> int | None:
 
 def _commitment(plain: Iterable[bytes]) -> str:
     """Return one digest of the salt and all chunks, in order."""
+    # Of their digests and not of their bytes: bytes could be moved from one chunk to the next.
     total = hashlib.sha256()
     for chunk in plain:
         total.update(hashlib.sha256(chunk).digest())
@@ -243,4 +278,5 @@ def _commitment(plain: Iterable[bytes]) -> str:
 
 
 def _about(header: bytes) -> bytes:
+    """Return what every chunk is bound to: under another header none of them decrypts."""
     return hashlib.sha256(header).digest()

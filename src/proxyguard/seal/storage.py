@@ -1,15 +1,7 @@
-"""Every write of an audit goes through here: whole files, at once or not at all.
+"""The files of an audit: every one is opened, written and locked here.
 
-A file is written beside its place, flushed to the disk, and renamed over it; the folder is
-flushed after that. A kill at any instant leaves the old bytes or the new ones. Leftovers of
-a killed write have names that say so and are removed by the next writer.
-
-What is secret (keys, the lineage store) lies in a folder of its owner's and in files that
-nobody else may read, from their first byte on; what stood open is closed before it is read.
-
-Every file of an audit's folder is opened here, for the folder may come from anybody.
-
-Files of the data folders are opened here too, by `open_plain`: the last two rules hold for them.
+Reading comes first. A folder may come from anybody, so that every file of it is opened by these
+rules; files of the data folders are opened by `open_plain`, and the last two hold for them.
 
 Rules
  * a name is relative and made of names: no absolute path, no ``..``
@@ -20,7 +12,13 @@ Rules
 What breaks a rule is a `SealError` that names the file, before anything of it is in memory.
 Want of memory, of rights or of file handles says nothing about the folder and is raised as it is.
 
-The operating system's randomness and clock, in one place that a test can hold still.
+Then writing. A file is written beside its place, flushed to the disk, and renamed over it; the
+folder is flushed after that. A kill at any instant leaves the old bytes or the new ones. Leftovers
+of a killed write have names that say so and are removed by the next writer. What is secret (keys,
+the lineage store) lies in a folder of its owner's and in files that nobody else may read, from
+their first byte on; what stood open is closed before it is read.
+
+Between the two stand the operating system's randomness and clock, where a test can hold them still.
 """
 
 from __future__ import annotations
@@ -61,9 +59,9 @@ _OURS = frozenset(
 )
 
 
-def is_address(value: object) -> bool:
-    """Return whether a value is a SHA-256 as we write it; as a path another could lead anywhere."""
-    return isinstance(value, str) and _ADDRESS.fullmatch(value) is not None
+def is_address(text: object) -> bool:
+    """Return whether this is a SHA-256 as we write it; as a path another could lead anywhere."""
+    return isinstance(text, str) and _ADDRESS.fullmatch(text) is not None
 
 
 def ours_to_mend(error: OSError) -> bool:
@@ -72,15 +70,35 @@ def ours_to_mend(error: OSError) -> bool:
 
 
 def open_inside(folder: Path, name: str, *, most: int = LARGEST) -> BufferedReader:
-    """Open a plain file of the folder; a missing one is a `FileNotFoundError`."""
-    parts = check_name(name)
+    """Open a plain file of the folder.
+
+    Parameters
+    ----------
+    folder
+        The audit's folder, which this machine's user named.
+    name
+        The file's name within it, which may come from anybody.
+    most
+        Bytes that it may have.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is none.
+    SealError
+        If the name leads out of the folder, a link or another odd thing stands there, or the file
+        is larger: whoever made the folder put it there.
+    """
+    steps = check_name(name)
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        for k, part in enumerate(parts):
-            last = k == len(parts) - 1
-            # Without waiting: a FIFO has no writer. Without following: a link leads out.
+        for number, step in enumerate(steps, start=1):
+            # Without waiting: a FIFO has no writer. Without following: a link leads out. Folder by
+            # folder: what is checked by its whole path can be swapped before it is opened by it.
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
-            within = os.open(part, flags if last else flags | os.O_DIRECTORY, dir_fd=handle)
+            if number < len(steps):
+                flags |= os.O_DIRECTORY
+            within = os.open(step, flags, dir_fd=handle)
             os.close(handle)
             handle = within
         fault = fault_of(handle, most)
@@ -145,11 +163,11 @@ def make_parents_inside(folder: Path, name: str) -> None:
     """
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        for part in check_name(name)[:-1]:
+        for step in check_name(name)[:-1]:
             with suppress(FileExistsError):
-                os.mkdir(part, dir_fd=handle)
+                os.mkdir(step, dir_fd=handle)
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY
-            within = os.open(part, flags, dir_fd=handle)
+            within = os.open(step, flags, dir_fd=handle)
             os.close(handle)
             handle = within
     except OSError as error:
@@ -270,18 +288,23 @@ class FolderFiles:
 
 
 def check_name(name: str) -> list[str]:
-    """Return the parts of a file's name; one that could lead out of the folder is refused."""
-    parts = name.split("/")
-    odd = any(part in ("", ".", "..") or "\0" in part or len(part) > 255 for part in parts)
-    if odd or len(parts) > DEPTH:
+    """Return the folders of a file's name, and its last name; what could lead out is refused."""
+    steps = name.split("/")
+    odd = any(step in ("", ".", "..") or "\0" in step or len(step) > 255 for step in steps)
+    if odd or len(steps) > DEPTH:
         raise SealError(f"{_short(name)} is no name of a file in an audit's folder")
-    return parts
+    return steps
 
 
 def entries_inside(folder: Path) -> Iterator[tuple[str, str | None]]:
     """Yield every entry below a folder: its name, and what it is where it is no plain file.
 
-    Links are named and not followed.
+    Links are named and not followed: one to a folder above would be walked for ever.
+
+    Raises
+    ------
+    SealError
+        If there are more files, or deeper folders, than an audit makes.
     """
     count = 0
     waiting = [""]
@@ -362,12 +385,25 @@ def write_flushed(path: Path, content: bytes, *, private: bool) -> None:
 def write_atomic(path: Path, content: bytes, *, private: bool = False) -> None:
     """Put ``content`` at ``path``, so that a reader sees the old file or the new one.
 
-    A ``private`` file is readable by its owner alone from the first byte on.
+    Parameters
+    ----------
+    path
+        Where; its folder is there.
+    content
+        All bytes of the file.
+    private
+        Whether it is readable by its owner alone, from the first byte on.
+
+    Raises
+    ------
+    DiskError
+        If the disk is full or refuses; the old file is still there.
     """
-    part = path.with_name(path.name + LEFTOVER)
+    beside = path.with_name(path.name + LEFTOVER)
     try:
-        write_flushed(part, content, private=private)
-        os.replace(part, path)
+        # Flushed before it is renamed: after a power cut a name may otherwise lead to no bytes.
+        write_flushed(beside, content, private=private)
+        os.replace(beside, path)
         sync_folder(path.parent)
     except OSError as error:
         raise DiskError(
@@ -378,20 +414,38 @@ def write_atomic(path: Path, content: bytes, *, private: bool = False) -> None:
 
 def write_once(path: Path, content: bytes) -> None:
     """Put a private file at ``path``; where there is one already, `FileExistsError`."""
-    part = path.with_name(f"{path.name}.{random_bytes(8).hex()}{LEFTOVER}")
+    # A name that nobody else can have chosen: two processes may make the same key at once.
+    beside = path.with_name(f"{path.name}.{random_bytes(8).hex()}{LEFTOVER}")
     try:
-        write_atomic(part, content, private=True)
-        os.link(part, path)  # whole or not at all, and never over another file
+        write_atomic(beside, content, private=True)
+        os.link(beside, path)  # whole or not at all, and never over another file
     finally:
-        part.unlink(missing_ok=True)
+        beside.unlink(missing_ok=True)
     sync_folder(path.parent)
 
 
 def private_folder(path: Path, known: Sequence[str] = ()) -> None:
     """Make a folder that only its owner can enter, or close one that stood open.
 
-    ``known`` are the beginnings of the names that belong there: an open folder that holds
-    anything else, /tmp for one, serves others too and is refused rather than closed to them.
+    Parameters
+    ----------
+    path
+        The folder, made with its parents where it is not there.
+    known
+        The beginnings of the names that belong there: an open folder that holds anything else,
+        /tmp for one, serves others too and is refused rather than closed to them.
+
+    Raises
+    ------
+    Unprotected
+        If it is a link, another user's, or serves others too.
+    DiskError
+        If it cannot be made or entered.
+
+    Warns
+    -----
+    StoodOpen
+        If it was open and is closed now: what others read before, they still know.
     """
     try:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -425,7 +479,15 @@ def private_folder(path: Path, known: Sequence[str] = ()) -> None:
 
 
 def read_private(path: Path) -> bytes:
-    """Return the bytes of a secret file, after it was closed to everybody else."""
+    """Return the bytes of a secret file, after it was closed to everybody else.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is none.
+    Unprotected
+        If it is no plain file of a key's size, cannot be read, or cannot be closed.
+    """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -438,6 +500,7 @@ def read_private(path: Path) -> bytes:
         fault = fault_of(handle, SECRET)
         if fault is not None:
             raise Unprotected(f"{path} is no plain file of a key: it {fault}; put the key back")
+        # By the handle and not by the path, which may lead elsewhere by now.
         _close_file(path, handle)
         return os.read(handle, SECRET)
     finally:
@@ -499,7 +562,10 @@ def sync_folder(folder: Path) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what killed writes left behind; the caller holds the folder's lock."""
+    """Remove what killed writes left behind; the caller holds the folder's lock.
+
+    Without it a write of another process that is still going on would lose its file.
+    """
     for name, _ in entries_inside(folder):
         if name.endswith(LEFTOVER):
             (folder / name).unlink()
@@ -528,9 +594,17 @@ def _refuse_links(folder: Path) -> None:
 
 @contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
-    """Hold a folder for one writer; a second one is told so at once.
+    """Hold a folder for one writer, and clear away what a killed one left.
 
-    The lock lies on the folder itself, so no lock file can be left over or forged.
+    The lock lies on the folder itself, so no lock file can be left over or forged; the kernel
+    lets go of it when the process ends, however it ends.
+
+    Raises
+    ------
+    Busy
+        If another process holds it; nobody is waited for.
+    SealError
+        If a link lies in the folder, which a later write could follow out of it.
     """
     handle = os.open(folder, os.O_RDONLY)
     try:
