@@ -24,7 +24,6 @@ from proxyguard.certificate.releases import certify_releases as certify_releases
 from proxyguard.certificate.sequential import CandidateStream as CandidateStream
 from proxyguard.certificate.sequential import FavorableScore as FavorableScore
 from proxyguard.certificate.sequential import SequentialAudit as SequentialAudit
-from proxyguard.certificate.sequential import SequentialPlan as SequentialPlan
 from proxyguard.errors import BrokenTable as BrokenTable
 from proxyguard.errors import BudgetOverspent as BudgetOverspent
 from proxyguard.errors import Busy as Busy
@@ -58,6 +57,7 @@ from proxyguard.losses.read import Moments as Moments
 from proxyguard.losses.records import Records as Records
 from proxyguard.modes.claim import Claim as Claim
 from proxyguard.modes.evidence import Decision as Decision
+from proxyguard.modes.sequential import SequentialPlan as SequentialPlan
 from proxyguard.plan.law import Law as Law
 from proxyguard.plan.law import assumed_law as assumed_law
 from proxyguard.plan.law import pilot_law as pilot_law

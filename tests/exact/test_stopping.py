@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxyguard.certificate.sequential import SequentialAudit, SequentialPlan
+from proxyguard.certificate.sequential import SequentialAudit
 from proxyguard.exact.sequential import (
     Boundary,
     crossing_paths,
@@ -18,6 +18,7 @@ from proxyguard.exact.sequential import (
     stopping,
 )
 from proxyguard.modes.evidence import Decision
+from proxyguard.modes.sequential import SequentialPlan
 
 Array = np.ndarray
 

@@ -59,6 +59,7 @@ def test_no_file_outside_the_modes_tells_them_apart(path: Path) -> None:
     "line",
     [
         'if claim.mode == "named": pass',
+        'if claim.mode == "sequential": pass',
         'if way.mode in ("smooth", "block"): pass',
         'if "hybrid" != mode: pass',
         "if way.kind is Direct: pass",
@@ -75,11 +76,11 @@ def test_an_enumeration_is_noticed_in_every_spelling(line: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        'if claim.mode == "sequential": pass',  # a schedule, not a mode
         'if level == "releases": pass',
         'ROW = {"releases": 40, "records": 500}',
         "from proxyguard.modes.claim import Claim",
         "if claim.counts_valid: pass",
+        "if claim.after_opening: pass",
     ],
 )
 def test_a_question_to_the_mode_is_none(line: str) -> None:

@@ -59,8 +59,8 @@ def test_planned_statistics_are_those_that_an_audit_of_the_same_records_decides_
     plan = plan_of(90, law.releases.size, digits, test=test)
     targets = Targets(law, plan.n, repetitions=4, seed=5, digits=digits)
     found = targets.pvalues(ComponentTest(test), 0, level=0.05)
-    for rows, places in targets._tiles(0):
-        for target, records in zip(range(rows.start, rows.stop), places, strict=True):
+    for start, places in targets._tiles(0):
+        for target, records in enumerate(places, start=start):
             evidence, _ = audited(law.losses[0][:, records][:, :, None], law, plan)
             np.testing.assert_allclose(found[target], evidence.pvalues[:, 0], rtol=1e-9)
             np.testing.assert_allclose(

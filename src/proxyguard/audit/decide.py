@@ -389,7 +389,7 @@ def decide_later(journal: Journal, registry: Registry) -> Decisions:
     verdicts: tuple[SequentialVerdict | RoundVerdict, ...] = tuple(
         _round_verdict(entry.body) for entry in ledger.find(Judged)
     )
-    if registry.declaration.claim.mode == "sequential":
+    if registry.declaration.claim.sequential:
         verdicts = (_sequential_verdict(registry, journal),)
     records = [entry.body.record for entry in ledger.find(Committed)]
     name = verdicts[0].mechanism if len(verdicts) == 1 else "every candidate"

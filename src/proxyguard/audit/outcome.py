@@ -469,7 +469,7 @@ def unsettled_in(registry: Registry, predicate: Predicate, evidence: Evidence) -
                 mechanisms=len(predicate.verdicts),
                 binding="" if binding is None else binding.requirement,
                 seed=int(registry.digest[:8], 16),
-                sequential=declaration.claim.mode == "sequential",
+                sequential=declaration.claim.sequential,
                 unequal=len(shares) > 1,
                 digits=declaration.digits,
             )

@@ -57,7 +57,7 @@ def obstacles(
     n, releases, mechanisms
         Target records, draws of one mechanism, and mechanisms that share the error.
     """
-    if claim.level != "mechanism" or claim.mode == "stream":
+    if claim.level != "mechanism" or claim.stream:
         return ()
     if isinstance(design, Clustered):
         n = MANY  # clusters, not records, are counted, and their number is not known here

@@ -26,7 +26,6 @@ from proxyguard.audit.home import Home
 from proxyguard.audit.reserve import check_lineage
 from proxyguard.audit.rules import measures_of, planned_records, resolve_limits, resolve_roles
 from proxyguard.audit.seal import check_sealed_part
-from proxyguard.certificate.sequential import SequentialPlan
 from proxyguard.documents.document import FORMAT
 from proxyguard.documents.ledger import Amended, Developed, Registered
 from proxyguard.documents.registry import (
@@ -62,9 +61,10 @@ from proxyguard.losses.measure import Measure
 from proxyguard.losses.records import check_size
 from proxyguard.modes.catalog import NO_MECHANISM
 from proxyguard.modes.claim import Claim
+from proxyguard.modes.sequential import SequentialPlan
 from proxyguard.registry.budget import family_shares
 from proxyguard.registry.declaration import Declaration, Member
-from proxyguard.registry.design import Design, Iid
+from proxyguard.registry.design import Design
 from proxyguard.registry.fields import number
 from proxyguard.registry.parts import ClaimPart, MechanismPart
 from proxyguard.registry.requirement import Requirement
@@ -225,18 +225,8 @@ def _share_reasons(declaration: Declaration) -> list[str]:
 def _later_reasons(declaration: Declaration, design: Design) -> list[str]:
     """Return why an audit that draws after opening cannot be honoured or cannot succeed."""
     claim = declaration.claim
-    if claim.mode == "stream" and not isinstance(design, Iid):
-        return [
-            "the batches of a stream are independent records; the design is "
-            f"{type(design).__name__}, whose records are not"
-        ]
-    sharp = claim.mode == "sequential" and claim.bound in (None, Bound.SHARP)
-    if sharp and sequential_plan(claim).boundaries[0] is None:
-        return [
-            f"no number of favorable scores at the looks {list(claim.looks or ())[-3:]} can show a "
-            f"reliability above {claim.reliability_target}: register more draws"
-        ]
-    return []
+    plan = sequential_plan(claim).objections() if claim.sequential else []
+    return [*claim.kind.target_objections(design), *plan]
 
 
 def sequential_plan(claim: ClaimPart) -> SequentialPlan:

@@ -148,7 +148,7 @@ def _about_draws(declaration: Declaration) -> Iterator[Statement]:
             "that no draw was cut from the ledger after its score and another one made in its "
             "place: only a head that was noted after every score shows that, with a steward too",
         )
-    if declaration.claim.mode == "stream":
+    if declaration.claim.stream:
         yield Statement("candidates", "which table each name stands for, and who made it")
     yield Statement("seeds", "that none was chosen for what it gave on development data")
     yield Statement(

@@ -13,7 +13,7 @@ from typing import TypedDict
 from proxyguard.errors import RegistryError
 from proxyguard.exact.multiplicity import Dependence
 from proxyguard.modes.block import Block
-from proxyguard.modes.claim import Claim, MechanismClaim, component, read_choice
+from proxyguard.modes.claim import Claim, MechanismClaim, Mode, component, read_choice
 from proxyguard.modes.collective import Collective
 from proxyguard.modes.count import Count
 from proxyguard.modes.direct import Direct
@@ -21,11 +21,13 @@ from proxyguard.modes.hybrid import Hybrid
 from proxyguard.modes.named import Named
 from proxyguard.modes.planning import Planned
 from proxyguard.modes.releases import Releases
+from proxyguard.modes.sequential import Sequential
 from proxyguard.modes.smooth import Smooth
+from proxyguard.modes.stream import Stream
 from proxyguard.registry.numbers import Level
 from proxyguard.registry.test import Bound, ComponentTest, Family, Score
 
-MODES: tuple[type[Claim], ...] = (
+MODES: tuple[type[Mode], ...] = (
     Direct,  # Theorem 6; theory section 2
     Named,  # Theorem 5
     Count,  # theory section 3
@@ -34,6 +36,8 @@ MODES: tuple[type[Claim], ...] = (
     Block,  # Theorem 13
     Collective,  # Theorem 9: independent batches only
     Releases,  # Theorem 4: named releases, no mechanism
+    Sequential,  # theory section 5: draws after the opening, look by look
+    Stream,  # Proposition 19: candidates after the opening, round by round
 )
 """Every mode, the plainest first; the first is the default."""
 
@@ -76,6 +80,11 @@ def mode_names() -> list[str]:
     return [kind.mode for kind in MODES]
 
 
+def claim_modes() -> list[type[Claim]]:
+    """Return the modes of a fixed audit: every draw is made before a record is looked at."""
+    return [kind for kind in MODES if issubclass(kind, Claim)]
+
+
 def planned_modes() -> tuple[type[Planned], ...]:
     """Return the modes whose chance of validation can be predicted, the plainest first."""
     return tuple(kind for kind in MODES if issubclass(kind, Planned))
@@ -99,7 +108,7 @@ def own_batch_modes() -> list[str]:
     return [kind.mode for kind in MODES if kind.own_batches]
 
 
-def mode_class(name: object) -> type[Claim]:
+def mode_class(name: object) -> type[Mode]:
     """Return the class of a mode by its name."""
     for kind in MODES:
         if isinstance(name, str) and kind.mode == name:
@@ -107,9 +116,18 @@ def mode_class(name: object) -> type[Claim]:
     raise RegistryError(f"mode is one of {mode_names()}, got {name!r}")
 
 
+def _claim_class(name: object) -> type[Claim]:
+    """Return the class of a mode that is certified at once, from all its releases."""
+    known = claim_modes()
+    for kind in known:
+        if isinstance(name, str) and kind.mode == name:
+            return kind
+    raise RegistryError(f"mode is one of {[kind.mode for kind in known]}, got {name!r}")
+
+
 def about_mechanism(name: object) -> bool:
-    """Return whether a mode makes a claim about a mechanism."""
-    return issubclass(mode_class(name), MechanismClaim)
+    """Return whether a mode of a fixed audit makes a claim about a mechanism."""
+    return issubclass(_claim_class(name), MechanismClaim)
 
 
 def mechanism_claim(choices: Mapping[str, object]) -> MechanismClaim:
@@ -129,8 +147,10 @@ def claim_of(choices: Mapping[str, object]) -> Claim:
     claim unless it is their default.
     """
     given = dict(choices)
-    kind = mode_class(given.pop("mode", DEFAULT))
-    known = {item.name: item for mode in MODES for item in fields(mode) if item.name != "unused"}
+    kind = _claim_class(given.pop("mode", DEFAULT))
+    known = {
+        item.name: item for mode in claim_modes() for item in fields(mode) if item.name != "unused"
+    }
     unknown = set(given) - set(known)
     if unknown:
         raise RegistryError(

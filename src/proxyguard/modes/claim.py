@@ -119,8 +119,30 @@ class Levels:
 AtLevels = tuple[MechanismEvidence, Levels]
 
 
+class Mode:
+    """What everybody may ask of a mode without knowing which one it is."""
+
+    mode: ClassVar[str]
+    """Its name, as it is registered."""
+    about: ClassVar[str] = "releases"
+    """Whether it makes a claim about a ``mechanism``, or about named ``releases`` alone."""
+    after_opening: ClassVar[bool] = False
+    """Whether draws and scores follow each other after the target is opened."""
+    in_rounds: ClassVar[bool] = False
+    """Whether each draw after the opening has records of its own, and comes from outside."""
+    own_batches: ClassVar[bool] = False
+    """Whether every release is scored on records of its own, instead of one shared target."""
+    counts_valid: ClassVar[bool] = False
+    """Whether the claim itself counts the valid ones among any releases (theory section 3)."""
+
+    @classmethod
+    def target_objections(cls, design: Design) -> list[str]:
+        """Return why a target of this design cannot be opened as the mode opens it."""
+        return []
+
+
 @dataclass(frozen=True, kw_only=True)
-class Claim(ABC):
+class Claim(Mode, ABC):
     """What is claimed and at which error levels; frozen before any loss is read.
 
     `Claim.of` reads the choices of a caller and returns a claim in the mode that they name; each
@@ -147,12 +169,6 @@ class Claim(ABC):
     >>> claim.mode, str(claim.alpha)
     ('direct', '1/20')
     """
-
-    mode: ClassVar[str]
-    own_batches: ClassVar[bool] = False
-    """Whether every release is scored on records of its own, instead of one shared target."""
-    counts_valid: ClassVar[bool] = False
-    """Whether the claim itself counts the valid ones among any releases (theory section 3)."""
 
     test: ComponentTest | Mapping[str, ComponentTest] | None = read_by(
         _read_test, None, optional=True
@@ -332,6 +348,8 @@ class Claim(ABC):
 @dataclass(frozen=True, kw_only=True)
 class MechanismClaim(Claim, ABC):
     """A claim about the share of fresh releases that are valid."""
+
+    about: ClassVar[str] = "mechanism"
 
     reliability_target: Fraction | None = optional_level()  # eta_0
     family: Family = choice(Family, Family.DECISIONS)

@@ -74,14 +74,14 @@ class Targets:
         """How often each kind of record occurs, (repetitions, m_j) for each requirement."""
         # Drawn as counts, so that a target of a million records costs what one of hundreds does.
         rng = np.random.default_rng([self._seed, self.n])
-        drawn = [
-            rng.multinomial(self.n, chance / chance.sum(), self.repetitions).astype(np.float64)
-            for chance in (self.law.records[:1] if self.law.joint else self.law.records)
-        ]
+        drawn: list[Array] = []
+        for chance in self.law.records[:1] if self.law.joint else self.law.records:
+            kinds = rng.multinomial(self.n, chance / chance.sum(), self.repetitions)
+            drawn.append(kinds.astype(np.float64))
         return tuple(drawn * len(self.law.records) if self.law.joint else drawn)
 
-    def _tiles(self, j: int) -> Iterator[tuple[slice, Places]]:
-        """Yield rows, and which kind of record each place has for one requirement, (c, n).
+    def _tiles(self, j: int) -> Iterator[tuple[int, Places]]:
+        """Yield the first of some targets, and which kind of record each place has, (c, n).
 
         Records are exchangeable: given the counts, every order is equally likely. Drawn anew
         from the seed on every pass, so that nothing of size n is kept; in a joint law the order
@@ -93,10 +93,7 @@ class Targets:
             counts = self.counts[j][start : start + step].astype(np.int64)
             sorted_places = np.repeat(np.tile(kinds, len(counts)), counts.ravel())
             rng = np.random.default_rng([self._seed, self.n, start, 0 if self.law.joint else j])
-            yield (
-                slice(start, start + len(counts)),
-                rng.permuted(sorted_places.reshape(len(counts), self.n), axis=1),
-            )
+            yield start, rng.permuted(sorted_places.reshape(len(counts), self.n), axis=1)
 
     @cached_property
     def _sample_means(self) -> Array:
@@ -198,9 +195,10 @@ class Targets:
     def _randomized(self, j: int) -> Array:
         table = self.law.losses[j]
         counts = np.empty((self.repetitions, len(table)))
-        for rows, places in self._tiles(j):
+        for start, places in self._tiles(j):
+            rows = slice(start, start + len(places))
             # One uniform a record, whatever the requirement: they are part of the target.
-            uniforms = np.random.default_rng([self._seed, self.n, rows.start]).random(places.shape)
+            uniforms = np.random.default_rng([self._seed, self.n, start]).random(places.shape)
             for a, losses in enumerate(table):
                 counts[rows, a] = np.count_nonzero(uniforms < losses[places], axis=1)
         return counts
@@ -208,7 +206,8 @@ class Targets:
     def _betting(self, j: int, v: float, level: float) -> Array:
         table = self.law.losses[j]
         pvalues = np.empty((self.repetitions, len(table)))
-        for rows, places in self._tiles(j):
+        for start, places in self._tiles(j):
+            rows = slice(start, start + len(places))
             for a, losses in enumerate(table):
                 capital = BettingCapital(
                     columns=len(places), n=self.n, v=v, level=level, violation_level=level
@@ -229,7 +228,8 @@ class Targets:
             (self.repetitions, blocks, self.law.releases.size, len(self.law.requirements))
         )
         for j, table in enumerate(self.law.losses):
-            for rows, places in self._tiles(j):
+            for start, places in self._tiles(j):
+                rows = slice(start, start + len(places))
                 inside = places[:, : blocks * size].reshape(-1, size)
                 tally = _tally(inside, self.law.records[j].size)
                 means[rows, :, :, j] = (tally @ table.T / size).reshape(len(places), blocks, -1)

@@ -241,15 +241,13 @@ class Declaration(DeclarationPart):
             )
         if self.claim.level == "mechanism" and self.candidate:
             raise ValueError("candidates with their own targets are named releases")
-        if self.claim.level == "releases" and not (
-            mechanisms or releases or self.claim.mode == "stream"
-        ):
+        if self.claim.level == "releases" and not (mechanisms or releases or self.claim.stream):
             raise ValueError("a claim about releases needs [[release]] or [[mechanism]]")
-        if self.claim.mode == "stream" and (mechanisms or releases or self.candidate):
+        if self.claim.stream and (mechanisms or releases or self.candidate):
             raise ValueError("the candidates of a stream come one after the other, at the draw")
-        if self.claim.mode == "sequential" and len(self.mechanism) != 1:
+        if self.claim.sequential and len(self.mechanism) != 1:
             raise ValueError("a sequential audit is about one mechanism")
-        if self.claim.mode == "sequential" and self.claim.looks is not None:
+        if self.claim.sequential and self.claim.looks is not None:
             draws = self.mechanism[0].draws
             if draws != self.claim.looks[-1]:
                 raise ValueError(f"the last look is at {self.claim.looks[-1]} draws, not {draws}")

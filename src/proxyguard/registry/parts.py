@@ -20,8 +20,8 @@ from pydantic import (
 )
 
 from proxyguard.exact.multiplicity import Dependence
-from proxyguard.modes.catalog import DEFAULT, NO_MECHANISM, about_mechanism, mode_class, mode_names
-from proxyguard.modes.claim import Claim
+from proxyguard.modes.catalog import DEFAULT, NO_MECHANISM, mode_class, mode_names
+from proxyguard.modes.claim import Claim, Mode
 from proxyguard.registry.budget import family_shares
 from proxyguard.registry.design import Clustered, Design
 from proxyguard.registry.fields import (
@@ -384,21 +384,16 @@ class PlanPart(DeclarationPart):
     """Seed of the planner's simulation."""
 
 
-# Modes that draw and look in turn after the target is opened; they have plans of their own.
-SCHEDULED = ("sequential", "stream")
-
-
 def _known_mode(name: str) -> str:
-    known = [*mode_names(), *SCHEDULED]
-    if name not in known:
-        raise ValueError(f"mode is one of {known}, got {name!r}")
+    if name not in mode_names():
+        raise ValueError(f"mode is one of {mode_names()}, got {name!r}")
     return name
 
 
 ModeName = Annotated[
     StrictStr,
     AfterValidator(_known_mode),
-    WithJsonSchema({"type": "string", "enum": [*mode_names(), *SCHEDULED]}),
+    WithJsonSchema({"type": "string", "enum": mode_names()}),
 ]
 
 
@@ -469,38 +464,47 @@ class ClaimPart(DeclarationPart):
 
     @model_validator(mode="after")
     def _own_path(self) -> ClaimPart:
-        if self.mode is not None and self._about != self.level:
+        if self.mode is not None and self.kind.about != self.level:
             if self.level == "releases":
                 raise ValueError(f"named releases have no mode {self.mode!r}")
             raise ValueError(f'mode {self.mode!r} is about named releases: set level = "releases"')
-        if self.mode not in (None, *SCHEDULED) and mode_class(self.mode).own_batches:
+        if self.kind.own_batches:
             raise ValueError(
                 f"{self.mode} mode needs a target of its own for every release; a sealed audit has "
                 "one shared target"
             )
-        sequential = self.mode == "sequential"
-        if sequential != (self.looks is not None) or (sequential and self.threshold is None):
+        if self.sequential != (self.looks is not None) or (
+            self.sequential and self.threshold is None
+        ):
             raise ValueError(
                 "a sequential audit registers its looks and the threshold of its score, and "
                 "nothing else has looks"
             )
-        if not sequential and (self.levels is not None or self.futility is not None):
+        if not self.sequential and (self.levels is not None or self.futility is not None):
             raise ValueError("levels and futility belong to a sequential audit")
-        if (self.mode == "stream") != (self.batch is not None):
+        if self.stream != (self.batch is not None):
             raise ValueError("a stream registers its batch, target records a round")
         return self
 
     @property
-    def _about(self) -> str:
-        """What the named mode makes a claim about."""
-        if self.mode in SCHEDULED:
-            return "mechanism" if self.mode == "sequential" else "releases"
-        return "mechanism" if about_mechanism(self.mode) else "releases"
+    def kind(self) -> type[Mode]:
+        """The mode that decides, which knows what there is to ask of it."""
+        return mode_class(self.mode or (NO_MECHANISM if self.level == "releases" else DEFAULT))
 
     @property
     def after_opening(self) -> bool:
         """Whether draws and scores follow each other after the target is opened."""
-        return self.mode in SCHEDULED
+        return self.kind.after_opening
+
+    @property
+    def sequential(self) -> bool:
+        """Whether one mechanism is drawn and looked at until a look settles it."""
+        return self.kind.after_opening and not self.kind.in_rounds
+
+    @property
+    def stream(self) -> bool:
+        """Whether candidates come from outside, one a round."""
+        return self.kind.in_rounds
 
     def to_claim(self) -> Claim:
         """Return the registered choices of a fixed audit; what was left out has its default."""
@@ -513,15 +517,14 @@ class ClaimPart(DeclarationPart):
             and name not in ("level", "mode", "looks", "levels", "futility", "batch")
         }
         values["beta"] = self.beta
-        default = NO_MECHANISM if self.level == "releases" else DEFAULT
-        return Claim.of({**values, "mode": self.mode or default})
+        return Claim.of({**values, "mode": self.kind.mode})
 
     def fixed_claim(self) -> Claim:
         """Return the claim, or of a sequential audit the fixed one with all of its draws.
 
         The fixed one needs no more draws and no more records than the sequential one.
         """
-        if self.mode != "sequential":
+        if not self.sequential:
             return self.to_claim()
         fixed = {"mode": DEFAULT, "looks": None, "levels": None, "futility": None}
         return self.model_copy(update=fixed).to_claim()
