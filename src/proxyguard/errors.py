@@ -193,7 +193,7 @@ class MissingExtra(ProxyGuardError, ImportError):
     def __init__(self, what: str, modules: Sequence[str], extra: str = "audit") -> None:
         self.what, self.modules, self.extra = what, tuple(modules), extra
         super().__init__(
-            f'{what} needs more than numpy and scipy; type: pip install "proxyguard[{extra}]" '
+            f'{what} needs the extra {extra}; type: pip install "proxyguard[{extra}]" '
             f"(not installed here: {', '.join(modules)})"
         )
 

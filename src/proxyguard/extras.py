@@ -20,15 +20,17 @@ AUDIT = (
 """Modules of the extra ``audit``."""
 
 
-def need(what: str, modules: Sequence[str] = AUDIT) -> None:
-    """See that modules of the extra ``audit`` are installed, without importing them.
+def need(what: str, modules: Sequence[str] = AUDIT, extra: str = "audit") -> None:
+    """See that modules of an extra are installed, without importing them.
 
     Parameters
     ----------
     what
         What was asked for, as its user knows it: ``"pg.Audit"``.
     modules
-        The modules that it needs; all of the extra unless told.
+        The modules that it needs; all of the extra ``audit`` unless told.
+    extra
+        The extra that brings them.
 
     Raises
     ------
@@ -40,14 +42,21 @@ def need(what: str, modules: Sequence[str] = AUDIT) -> None:
     >>> need("a mean", ["math", "statistics"])
     >>> need("a page", ["no_such_module"])
     Traceback (most recent call last):
-    proxyguard.errors.MissingExtra: a page needs more than numpy and scipy; type: pip install \
+    proxyguard.errors.MissingExtra: a page needs the extra audit; type: pip install \
 "proxyguard[audit]" (not installed here: no_such_module)
     """
     # All are looked for and not the first that an import misses: many people have pandas and
     # pydantic for other reasons, and would fail one module later, in an error of Python's.
-    missing = [name for name in modules if name not in sys.modules and find_spec(name) is None]
+    missing = [name for name in modules if not _is_installed(name)]
     if missing:
-        raise MissingExtra(what, missing)
+        raise MissingExtra(what, missing, extra)
+
+
+def _is_installed(module: str) -> bool:
+    # Python refuses to import what stands as None among its modules, and find_spec raises there.
+    if module in sys.modules:
+        return sys.modules[module] is not None
+    return find_spec(module) is not None
 
 
 def command() -> None:

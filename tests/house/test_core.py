@@ -18,7 +18,8 @@ from pathlib import Path
 import pytest
 
 import proxyguard
-from proxyguard.extras import AUDIT
+from proxyguard.errors import MissingExtra
+from proxyguard.extras import AUDIT, need
 
 SOURCE = Path(proxyguard.__file__).parents[1]
 README = Path(__file__).parents[2] / "README.md"
@@ -104,6 +105,17 @@ def test_tables_and_pages_say_what_to_install(run: Run, call: str, missing: str)
     done = run(CERTIFICATE + f"    {call}")
     assert "proxyguard.errors.MissingExtra: " in done.stderr
     assert f"{INSTALL} (not installed here: {missing})" in done.stderr
+
+
+def test_a_picture_of_a_plan_names_the_extra_that_draws_it(run: Run) -> None:
+    done = run("from proxyguard.plan.report import draw; draw([], None)")
+    assert 'type: pip install "proxyguard[plots]" (not installed here: matplotlib)' in done.stderr
+
+
+def test_what_python_refuses_to_import_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(MissingExtra, match="not installed here: pandas"):
+        need("a table", ["pandas", "json"])
 
 
 def test_a_notebook_shows_the_text_and_what_would_draw_it(run: Run) -> None:

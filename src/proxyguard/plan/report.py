@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.errors import RegistryError
+from proxyguard.extras import need
 from proxyguard.modes.planning import AuditPlan, Choice
 from proxyguard.plan.question import geometric, settings
 from proxyguard.plan.recommend import Recommendation
@@ -408,12 +408,9 @@ def _value(targets: Targets, audit: AuditPlan, requirements: Requirements) -> fl
 
 def draw(panels: Sequence[Surface], chosen: Option) -> bytes:
     """Return the picture as PNG."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise RegistryError(
-            'a picture needs matplotlib: pip install "proxyguard[plots]"'
-        ) from error
+    need("a picture", ["matplotlib"], "plots")
+    from matplotlib.figure import Figure
+
     columns = min(3, len(panels))
     rows = -(-len(panels) // columns)
     figure = Figure(figsize=(3.6 * columns + 0.9, 3.2 * rows + 0.7), layout="constrained")

@@ -13,7 +13,7 @@ from html import escape
 from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Literal
 
-from proxyguard.errors import ProxyGuardError
+from proxyguard.extras import need
 from proxyguard.printable import printable
 
 if TYPE_CHECKING:
@@ -340,15 +340,12 @@ def to_figure(picture: Picture, *, scheme: str = "light") -> Figure:
 
     Raises
     ------
-    ProxyGuardError
+    MissingExtra
         Where matplotlib is not installed; the [plots] extra brings it.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ProxyGuardError(
-            'a figure needs matplotlib: pip install "proxyguard[plots]"'
-        ) from error
+    need("a figure", ["matplotlib"], "plots")
+    from matplotlib.figure import Figure
+
     palette = PALETTES[scheme]
     size = (picture.width / PIXELS, picture.height / PIXELS)
     figure = Figure(figsize=size, dpi=PIXELS, facecolor=palette["paper"])
