@@ -33,7 +33,7 @@ import pyarrow as pa
 from proxyguard.adapters.worker import make_learner
 from proxyguard.audit.decide import corrected_registry
 from proxyguard.audit.development import (
-    Choices,
+    FitChoices,
     MemberDevelopment,
     Workplace,
     fit_training,
@@ -499,7 +499,7 @@ class _Job:
             return {"status": "failed", "error": f"{type(error).__name__}: {error}"}
         assert fitted is not None  # members without a procedure have no such job
         model = base64.b64encode(model_bytes(fitted.estimator)).decode()
-        return {"status": "fitted", **asdict(Choices.around(fitted)), "model": model}
+        return {"status": "fitted", **asdict(FitChoices.around(fitted)), "model": model}
 
     def _describe(self) -> dict[str, Any]:
         made = load_generator(self._job["generator"], self._job["options"])

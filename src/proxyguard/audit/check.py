@@ -8,7 +8,8 @@ finds are the errors that the later steps would end in.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.resources import files
@@ -140,22 +141,30 @@ class _Checker:
         self._check_lineage()
         return result
 
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        """Note an error as a problem and go on, so that all problems are told at once.
+
+        Errors of this package alone: any other is a fault of ours, and not of the declaration.
+        """
+        try:
+            yield
+        except ProxyGuardError as error:
+            self.result.problems.append(str(error))
+
     # ---- files and code that the declaration names
 
     def _check_files(self, member: Member) -> None:
+        """Find every file that the declaration names, and every column of the table."""
         target, data = member.target, self.workplace.data
         for name in [*member.tables, *(release.file for release in member.release)]:
-            try:
+            with self._noting():
                 data.find(name)
-            except TableError as error:
-                self.result.problems.append(str(error))
         source = target.table or member.development.table
         if source is None or target.losses is not None or self.result.problems:
             return
-        try:
+        with self._noting():
             check_columns(member, RawTable(data.find(source), target.read).columns)
-        except TableError as error:
-            self.result.problems.append(str(error))
 
     def _check_procedure(self, member: Member) -> None:
         """Load what the declaration names, so that a misspelt name is heard before sealing."""
@@ -163,21 +172,17 @@ class _Checker:
         losses = [name for r in member.requirement if (name := r.loss) and ":" in name]
         paths = []
         for name in [*names, *losses]:
-            try:
+            with self._noting():
                 path = name if name in losses else procedure_path(name)
                 if path in PROCEDURES.values():
                     find_pipeline(name)
                 else:
                     paths.append(path)
-            except ProxyGuardError as error:
-                self.result.problems.append(str(error))
-        try:
+        with self._noting():
             # Code of others is imported in a process that is held as draws are, never here.
             self.result.problems += loading_problems(
                 self.workplace, member, list(dict.fromkeys(paths))
             )
-        except ProxyGuardError as error:
-            self.result.problems.append(str(error))
 
     def _check_mechanisms(self, member: Member) -> None:
         """Let every generator describe itself, and look at every file that a draw will be.
@@ -280,8 +285,8 @@ class _Checker:
 
     def _check_disclosure(self, member: Member) -> None:
         """Divide the table as sealing will, and say what would be given away of the target."""
-        target, data = member.target, self.workplace.data
-        try:
+        target, data, result = member.target, self.workplace.data, self.result
+        with self._noting():
             if target.losses is not None:
                 given = read_loss_file(data.find(target.losses), target.design_column)
                 _, n, means = given.values.shape
@@ -290,11 +295,8 @@ class _Checker:
                 kinds = kinds_of_member(member, division.development)
                 means = count_requirements(member, kinds, division.development)
                 n = planned_records(member, len(division.target))
-                self.result.warnings += group_warnings(member, division.target)
-        except ProxyGuardError as error:
-            self.result.problems.append(str(error))
-            return
-        self.result.warnings += mean_warnings(self.declaration, member, requirements=means, n=n)
+                result.warnings += group_warnings(member, division.target)
+            result.warnings += mean_warnings(self.declaration, member, requirements=means, n=n)
 
     # ---- once it is sealed
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from proxyguard.documents.registry import (
     PilotFacts,
     SourceModel,
 )
+from proxyguard.documents.releases import DrawnRelease
 from proxyguard.draw.pool import Check, DrawingPool, Draws, Keep, draw_groups
 from proxyguard.draw.protocol import Fitted, Seed, features, outcomes, predict
 from proxyguard.draw.sources import (
@@ -164,7 +165,7 @@ def fit_source(development: MemberDevelopment) -> Source | None:
     fitted, procedure = fit_training(development), development.member.procedure
     if fitted is None or procedure is None:
         return None
-    choices = Choices.around(fitted)
+    choices = FitChoices.around(fitted)
     record = SourceModel(
         model=development.place.folder.store.put(model_bytes(fitted.estimator)),
         selected=choices.selected,
@@ -186,24 +187,8 @@ def fit_training(development: MemberDevelopment) -> Fitted | None:
         return learner.fit(development.training(), development.validation(), seed, source=True)
 
 
-class Chosen(Protocol):
-    """What was chosen around an estimator, as records have it: numbers as text."""
-
-    @property
-    def selected(self) -> str | None:
-        """Which pipeline of the library was chosen."""
-
-    @property
-    def threshold(self) -> str | None:
-        """The decision threshold."""
-
-    @property
-    def temperature(self) -> str | None:
-        """The temperature that calibrates."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choices:
+class FitChoices:
     """What a fit chose besides its model; numbers as text, which keeps every bit."""
 
     selected: str
@@ -211,13 +196,17 @@ class Choices:
     temperature: str | None
 
     @classmethod
-    def around(cls, fitted: Fitted) -> Choices:
+    def around(cls, fitted: Fitted) -> FitChoices:
         """Return the choices of a fit, as they are recorded."""
         return cls(
             selected=fitted.selected,
             threshold=None if fitted.threshold is None else repr(fitted.threshold),
             temperature=None if fitted.temperature is None else repr(fitted.temperature),
         )
+
+
+# What was recorded around an estimator: of a fit just made, of a draw, of the source.
+Chosen = FitChoices | DrawnRelease | SourceModel
 
 
 def load_fitted(
@@ -249,7 +238,7 @@ def fitted_from(chosen: Chosen, estimator: object) -> Fitted:
     )
 
 
-class Validation:
+class ValidationPart:
     """The validation part, read once for all that is judged on it.
 
     Parameters
@@ -267,7 +256,7 @@ class Validation:
         self._coded = CodedRecords(records)
 
     @classmethod
-    def of(cls, development: MemberDevelopment) -> Validation | None:
+    def of(cls, development: MemberDevelopment) -> ValidationPart | None:
         """Return the validation part, where rows were set aside for it."""
         records = development.validation()
         return None if records is None else cls(development, records)
@@ -310,7 +299,7 @@ def validation_risks(
     development: MemberDevelopment, measures: Sequence[Measure], fitted: Fitted
 ) -> dict[str, float]:
     """Return the mean loss of a fitted procedure on validation data, over each one's group."""
-    validation = Validation.of(development)
+    validation = ValidationPart.of(development)
     return {} if validation is None else validation.mean_losses(
         measures, validation.predicted(fitted)
     )  # fmt: skip
@@ -336,7 +325,7 @@ def reference_policies(
     dict
         Mean losses by policy and requirement; nothing without procedure or validation part.
     """
-    procedure, validation = development.member.procedure, Validation.of(development)
+    procedure, validation = development.member.procedure, ValidationPart.of(development)
     if procedure is None or validation is None:
         return {}
     outcome, choose = development.outcome, procedure.choose
@@ -389,7 +378,7 @@ def pilot_losses(
         A draw failed, or a file that a pilot may read changed meanwhile.
     """
     place = development.place
-    validation = Validation.of(development)
+    validation = ValidationPart.of(development)
     if validation is None:
         raise RegistryError("pilots are judged on development.validation, which is missing")
     counting = [(m, validation.counting(m)) for m in measures]
@@ -409,7 +398,7 @@ def pilot_losses(
         def keep(record: dict[str, Any], release: bytes, model: bytes) -> None:
             if record["status"] != "drawn":
                 raise DrawError(f"pilot {pilot.name!r}, seed {record['seed']}: {record['error']}")
-            choices = Choices(
+            choices = FitChoices(
                 selected=record["selected"],
                 threshold=record["threshold"],
                 temperature=record["temperature"],

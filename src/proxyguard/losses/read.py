@@ -40,8 +40,8 @@ from proxyguard.registry.numbers import is_whole
 from proxyguard.registry.test import ComponentTest
 
 Array = NDArray[np.float64]
-# Larger numbers of records are no doubles.
-MOST_RECORDS = 2**53
+# Larger numbers of records are no doubles: nothing could be divided by them exactly.
+EXACT = 2**53
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +209,7 @@ class Moments:
             raise LossMismatch(f"means must be releases x requirements, got shape {mean.shape}")
         n = as_array(self.n)
         whole = n.dtype.kind in "iu" and n.ndim <= 1
-        if not whole or any(not 0 <= size <= MOST_RECORDS for size in n.ravel().tolist()):
+        if not whole or any(not 0 <= size <= EXACT for size in n.ravel().tolist()):
             raise LossMismatch(f"n must be whole numbers of records, got {self.n!r}")
         if n.ndim == 1 and n.shape != mean.shape[1:]:
             raise LossMismatch(f"{n.size} sample sizes for {mean.shape[1]} requirements")
