@@ -1,8 +1,15 @@
-"""Component p-values and requirement bounds from the statistics of one pass."""
+"""Component p-values and requirement bounds from the statistics of one pass.
+
+`component_pvalues` decides: one p-value a release and requirement, each way, by the registered
+test. `requirement_bounds` and `estimated_means` are for reading and never decide. All of it takes
+statistics on the unit scale, of which the side that weakens a claim was rounded: the mean for
+validation up, the mean for violation down (`evidence.releases`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +31,34 @@ from proxyguard.registry.test import ComponentTest
 
 Array = NDArray[np.float64]
 Pair = tuple[Array, Array]  # validation, violation
+Size = TypeVar("Size", int, float)  # an effective size need not be whole
 
 
 def component_pvalues(
     column: Column, requirement: Requirement, test: ComponentTest, design: Design
 ) -> Pair:
     """Return the p-values of ``mu >= tau`` and of ``mu <= tau`` for every release (Eq. (3)).
+
+    Parameters
+    ----------
+    column
+        The statistics of one requirement over all releases.
+    requirement
+        The requirement, whose limit is tested.
+    test
+        The registered test.
+    design
+        How the records were sampled.
+
+    Returns
+    -------
+    tuple of arrays
+        For validation and for violation, one p-value a release.
+
+    Raises
+    ------
+    LossMismatch
+        If the test needs statistics that these losses came without.
 
     Guarantee
     ---------
@@ -38,6 +67,7 @@ def component_pvalues(
     """
     if column.n < test.least_records:
         return np.ones(column.mean.size), np.ones(column.mean.size)
+    # Each release has an answer, and so a limit, of its own: the tests below have one for all.
     if requirement.indicator and test is ComponentTest.BINOMIAL:
         return _share(column, requirement.limit, design)
     return _PVALUES[test](column, requirement.unit_limit, design)
@@ -53,6 +83,8 @@ def _share(column: Column, limit: float, design: Design) -> Pair:
         raise LossMismatch(
             "the binomial test of a share needs counts and answers, and these statistics have none"
         )
+    # The limit is a sum in doubles: each direction takes it a guard to the side on which its null
+    # is larger, so that its p-value only grows.
     v, n = column.answer + limit, column.n
     identical = design.sampling is Sampling.IID
     low = column.count if column.violation_count is None else column.violation_count
@@ -76,25 +108,22 @@ def _empirical_bernstein(column: Column, v: float, design: Design) -> Pair:
 
 
 def _hoeffding(column: Column, v: float, design: Design) -> Pair:
-    n = effective_size(column, design)
-    return (
-        exact_mean.hoeffding_pvalue(column.mean, n, v),
-        exact_mean.hoeffding_pvalue(1.0 - column.violation_mean, n, 1.0 - v),
-    )
+    return _both_ways(exact_mean.hoeffding_pvalue, column, effective_size(column, design), v)
 
 
 def _chernoff(column: Column, v: float, design: Design) -> Pair:
-    return (
-        exact_mean.chernoff_pvalue(column.mean, column.n, v),
-        exact_mean.chernoff_pvalue(1.0 - column.violation_mean, column.n, 1.0 - v),
-    )
+    return _both_ways(exact_mean.chernoff_pvalue, column, column.n, v)
 
 
 def _bentkus(column: Column, v: float, design: Design) -> Pair:
-    return (
-        exact_mean.bentkus_pvalue(column.mean, column.n, v),
-        exact_mean.bentkus_pvalue(1.0 - column.violation_mean, column.n, 1.0 - v),
-    )
+    return _both_ways(exact_mean.bentkus_pvalue, column, column.n, v)
+
+
+def _both_ways(
+    pvalue: Callable[[Array, Size, float], Array], column: Column, n: Size, v: float
+) -> Pair:
+    """Return the p-values of a mean and of the mean reflected at 1/2, each on its weaker side."""
+    return pvalue(column.mean, n, v), pvalue(1.0 - column.violation_mean, n, 1.0 - v)
 
 
 def _binomial(column: Column, v: float, design: Design) -> Pair:
@@ -149,7 +178,11 @@ _PVALUES: dict[ComponentTest, Callable[[Column, float, Design], Pair]] = {
 
 
 def effective_size(column: Column, design: Design) -> float:
-    """Return the sample size that Hoeffding's exponent sees."""
+    """Return the sample size that Hoeffding's exponent sees.
+
+    Weighted strata count for less than their records, ``1 / sum_g(w_g^2/n_g)``; every other
+    design counts each record, or each cluster, once.
+    """
     return float(design.effective_size) if isinstance(design, Stratified) else float(column.n)
 
 
@@ -166,7 +199,18 @@ def requirement_bounds(
     Empirical Bernstein for iid records (the paper's tables), Bernoulli-KL where records
     are not identically distributed or variances are unknown, weighted Hoeffding for other
     strata; the third value names the inequality of each requirement. For reading, never
-    for deciding. With ``digits`` lower limits are rounded down and upper ones up.
+    for deciding.
+
+    Parameters
+    ----------
+    columns, requirements
+        The statistics, by requirement.
+    design
+        How the records were sampled.
+    delta
+        The error level of every single limit.
+    digits
+        Of a registered disclosure: lower limits are rounded down to them and upper ones up.
     """
     lows, highs, names = [], [], []
     for column, requirement in zip(columns, requirements, strict=True):

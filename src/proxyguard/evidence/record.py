@@ -1,4 +1,9 @@
-"""Evidence as plain values and back: what an audit writes down and a verifier reads."""
+"""Evidence as a document and back: what an audit writes down and a verifier reads.
+
+`evidence_record` writes the statistics and what follows from them. `read_evidence` takes the
+statistics alone and derives the rest anew, so that nobody has to believe a recorded p-value.
+`check_counts` asks whether there can be losses with these statistics at all.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +32,10 @@ _COUNTS = ("count", "indicators", "count_low", "indicators_low")
 
 
 def evidence_record(evidence: ReleaseEvidence) -> GroupEvidence:
-    """Return the statistics that certificates rest on, and what is derived from them."""
+    """Return the statistics that certificates rest on, and what is derived from them.
+
+    Numbers that decide are written by `repr`, which reads back as the same double.
+    """
     return GroupEvidence(
         releases=evidence.releases,
         requirements=tuple(r.name for r in evidence.requirements),
@@ -52,7 +60,21 @@ def derived_record(evidence: ReleaseEvidence) -> Derived:
 
 
 def read_evidence(record: GroupEvidence, reading: Reading) -> ReleaseEvidence:
-    """Return the evidence that a record holds, derived anew from its statistics."""
+    """Return the evidence that a record holds, derived anew from its statistics.
+
+    Parameters
+    ----------
+    record
+        What was written down, by anybody.
+    reading
+        What was registered: requirements, tests, design, digits.
+
+    Raises
+    ------
+    SealError
+        If it is about other requirements, limits or tests than were registered, or its statistics
+        are not of all releases, or are finer than a registered disclosure allows.
+    """
     if list(record.limits) != [repr(r.limit) for r in reading.requirements]:
         raise SealError(
             f"the evidence is about the limits {list(record.limits)}, not the registered"
@@ -67,6 +89,7 @@ def read_evidence(record: GroupEvidence, reading: Reading) -> ReleaseEvidence:
     if len(record.columns) != len(names):
         raise SealError(f"the evidence has {len(record.columns)} columns for {len(names)} of them")
     columns = tuple(_read_column(column) for column in record.columns)
+    # Before anything is computed: numpy would repeat a single number for all releases.
     for name, column in zip(names, columns, strict=True):
         _check_shapes(column, name, len(record.releases))
         _check_rounding(column, name, reading.digits)
@@ -94,7 +117,7 @@ def _check_rounding(column: Column, name: str, digits: int | None) -> None:
     """Raise where statistics are finer than registered, or rounded though nothing says so."""
     if digits is None:
         rounded = (column.mean_low, column.count_low, column.indicators_low)
-        if any(value is not None for value in rounded):
+        if any(statistic is not None for statistic in rounded):
             raise SealError(f"{name}: the evidence is rounded, and no disclosure is registered")
     elif not is_published(column, digits):
         raise SealError(
@@ -113,7 +136,22 @@ def check_counts(
     """Raise unless the statistics are ones that losses on the records that there are can have.
 
     All records count, but for subgroups; and a subgroup has one size, whichever requirement asks.
-    ``sizes`` holds those that other statistics of the same target had, and gets these.
+
+    Parameters
+    ----------
+    record
+        What was written down, by anybody.
+    reading
+        What was registered.
+    n_records
+        Records of the sealed target.
+    sizes
+        The sizes that other statistics of the same target had; it gets these too.
+
+    Raises
+    ------
+    SealError
+        If no losses give these statistics: somebody wrote them.
     """
     sizes = {} if sizes is None else sizes
     for j, (requirement, column) in enumerate(
@@ -139,6 +177,7 @@ def check_counts(
 def _check_ranges(column: Column, reading: Reading, j: int, releases: int) -> None:
     """Raise where a statistic is beyond what any losses of ``n`` records give."""
     requirement, n = reading.requirements[j], column.n
+    # The variance of numbers in [0, 1] is at most 1/4, with Bessel's factor, and then rounded up.
     top = 0.25 * n / max(n - 1, 1) + (0.0 if reading.digits is None else 10.0**-reading.digits)
     ranges: dict[str, tuple[float, float]] = {
         "mean": (0.0, 1.0), "mean_low": (0.0, 1.0), "block_means": (0.0, 1.0),
@@ -146,22 +185,22 @@ def _check_ranges(column: Column, reading: Reading, j: int, releases: int) -> No
         **dict.fromkeys(_COUNTS, (0, n)),
     }  # fmt: skip
     for what, (low, high) in ranges.items():
-        value = getattr(column, what)
-        if value is None:
+        statistic = getattr(column, what)
+        if statistic is None:
             continue
-        value = np.asarray(value)
+        statistic = np.asarray(statistic)
         shape = () if what == "size_share" else (releases,)
-        if value.shape[: len(shape)] != shape:
+        if statistic.shape[: len(shape)] != shape:
             raise SealError(f"{requirement.name}: {what} is not of {releases} releases")
-        if not np.all((value >= low) & (value <= high * (1.0 + GUARD))):
+        if not np.all((statistic >= low) & (statistic <= high * (1.0 + GUARD))):
             raise SealError(f"{requirement.name}: {what} is not between {low:g} and {high:g}")
     for what in ("log_peak", "log_final", "log_evalue"):
-        value = getattr(column, what)
-        if value is None:
+        capital = getattr(column, what)
+        if capital is None:
             continue
-        if value.shape != (2, releases):
+        if capital.shape != (2, releases):
             raise SealError(f"{requirement.name}: {what} is not of {releases} releases")
-        if not np.all(np.isfinite(value) & (value <= _largest_capital(column, reading, j))):
+        if not np.all(np.isfinite(capital) & (capital <= _largest_capital(column, reading, j))):
             raise SealError(
                 f"{requirement.name}: {what} is more than any bet gains on {n} losses of this mean"
             )

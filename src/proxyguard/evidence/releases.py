@@ -1,6 +1,8 @@
 """What one pass over the target says about each release of a mechanism.
 
-Statistics that are given away, rounded so that what is claimed from them only gets weaker.
+`gather_evidence` reads losses once, `evidence_of` turns their statistics into `ReleaseEvidence`:
+p-values both ways, estimates and bounds. Before that `publish` rounds what is given away, so that
+what is claimed from it only gets weaker.
 
 A registered disclosure (`digits`) rounds every statistic of the target before anything is derived
 from it: means and counts up for validation and down for violation, variances up, log capitals
@@ -46,6 +48,20 @@ CountArray = NDArray[np.int64]
 def publish(column: Column, digits: int) -> Column:
     """Return the statistics as they may be given away; publishing twice changes nothing.
 
+    Parameters
+    ----------
+    column
+        The statistics of one requirement.
+    digits
+        Decimal digits of the unit scale that are kept.
+
+    Raises
+    ------
+    UnsupportedDesign
+        If a mean is a ratio of two target means: no rounding of both only weakens a claim.
+
+    Notes
+    -----
     Sizes are published as they are: a test cannot do without them. So are a release's answers,
     which are no statistic of the target.
     """
@@ -191,8 +207,24 @@ class ReleaseEvidence:
 
 
 def gather_evidence(losses: Losses, reading: Reading, *, bounds_level: float) -> ReleaseEvidence:
-    """Read the losses once and return the evidence of every release."""
+    """Read the losses once and return the evidence of every release.
+
+    Parameters
+    ----------
+    losses
+        One array for all releases, or a batch of records for each.
+    reading
+        What was registered, before the first loss is seen.
+    bounds_level
+        The error level of every single limit of a mean.
+
+    Raises
+    ------
+    LossError
+        If the losses are not what was declared.
+    """
     if isinstance(losses, LossBatches):
+        # Another seed for each: batches share no record, and their uniforms no randomness.
         parts = [
             gather_evidence(
                 LossArray(batch.values, batch.records, (name,)),
@@ -224,6 +256,19 @@ def evidence_of(
 
     Where the reading has digits, all of it follows from the rounded statistics, and nothing
     finer leaves this function.
+
+    Parameters
+    ----------
+    columns
+        The statistics, by requirement.
+    reading
+        What was registered.
+    releases
+        The names of the releases.
+    bounds_level
+        The error level of every single limit of a mean.
+    ids
+        Of the records, where they were given.
     """
     digits = reading.digits
     if digits is not None:
@@ -231,11 +276,11 @@ def evidence_of(
     shape = (len(releases), len(columns))
     pvalues, violation_pvalues, estimates, lower, upper = (np.empty(shape) for _ in range(5))
     bounds_tests = [""] * len(columns)
-    for own in _alike(columns, reading):
+    for alike in _alike(columns, reading):
         # Every statistic is a function of one release's numbers: requirements with one limit
         # are read as if each were more releases of the first.
-        column = join_columns([columns[j] for j in own])
-        requirement, test = reading.requirements[own[0]], reading.tests[own[0]]
+        column = join_columns([columns[j] for j in alike])
+        requirement, test = reading.requirements[alike[0]], reading.tests[alike[0]]
         pair = component_pvalues(column, requirement, test, reading.design)
         if digits is not None:
             pair = (round_pvalue(pair[0], digits), round_pvalue(pair[1], digits))
@@ -243,13 +288,13 @@ def evidence_of(
             (column,), (requirement,), reading.design, delta=bounds_level, digits=digits
         )
         mean = estimated_means(column, requirement)
-        for whole, part in zip(
+        for whole, joined in zip(
             (pvalues, violation_pvalues, estimates, lower, upper),
             (*pair, mean, low[:, 0], high[:, 0]),
             strict=True,
         ):
-            whole[:, own] = part.reshape(len(own), -1).T
-        for j in own:
+            whole[:, alike] = joined.reshape(len(alike), -1).T
+        for j in alike:
             bounds_tests[j] = names[0]
     return ReleaseEvidence(
         releases=releases,
@@ -286,10 +331,9 @@ def _join(
     parts: Sequence[ReleaseEvidence], releases: tuple[str, ...], reading: Reading
 ) -> ReleaseEvidence:
     """Return the evidence of releases that were scored on separate batches."""
-    return ReleaseEvidence(
+    return replace(
+        parts[0],
         releases=releases,
-        requirements=reading.requirements,
-        tests=reading.tests,
         reading=reading,
         n_records=tuple(min(sizes) for sizes in zip(*(p.n_records for p in parts), strict=True)),
         columns=(),  # no statistic and no record is common to separate batches
@@ -299,6 +343,4 @@ def _join(
         estimates=np.concatenate([p.estimates for p in parts]),
         lower=np.concatenate([p.lower for p in parts]),
         upper=np.concatenate([p.upper for p in parts]),
-        bounds_level=parts[0].bounds_level,
-        bounds_tests=parts[0].bounds_tests,
     )
