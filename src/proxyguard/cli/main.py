@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn, TextIO, cast
+from typing import NoReturn, Protocol, TextIO, cast
 
 import typer
 
@@ -44,8 +44,18 @@ for verb in (
 app.command("open")(steps.open_)
 
 
+# What click calls ClickException; typer brings a click of its own, under no public name.
 USAGE_ERROR = cast("type[Exception]", typer.BadParameter.__mro__[2])
-"""What click calls ClickException; typer brings a click of its own, under no public name."""
+
+
+class UsageError(Protocol):
+    """What is asked of an error of click's."""
+
+    message: str
+    exit_code: int
+
+    def show(self) -> None:
+        """Print how the command is called."""
 
 
 class Interrupted(BaseException):
@@ -149,7 +159,7 @@ def run(commands: typer.Typer, command: list[str]) -> NoReturn:
             code = commands(standalone_mode=False)
         sys.exit(code or show.Exit.DONE)
     except USAGE_ERROR as error:
-        sys.exit(_show_usage(error))
+        sys.exit(_show_usage(cast("UsageError", error)))
     except typer.Abort:  # the input ended where a passphrase was asked for
         show.complain("ended without an answer; nothing was changed")
         sys.exit(show.Exit.ERROR)
@@ -178,7 +188,7 @@ def run(commands: typer.Typer, command: list[str]) -> NoReturn:
         sys.exit(128 + interrupted.signal)
 
 
-def _show_usage(error: Any) -> int:
+def _show_usage(error: UsageError) -> int:
     """Print how a command is called; a shell expands ``*`` to names that a folder chose."""
     for argument in sys.argv[1:]:
         error.message = error.message.replace(argument, printable(argument))

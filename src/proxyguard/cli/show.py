@@ -4,19 +4,19 @@ Nothing else in `cli` writes: whatever a folder chose, a file's name, a reason, 
 through `say`, `complain`, `give` or `bars`, and there through one escaping function. No text
 can move the cursor, hide or colour what stands beside it, or begin a line of its own.
 
-The options that verbs share.
+Here are also the options that verbs share, and the audit that a command is about.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 from math import ceil, floor
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -36,12 +36,10 @@ from proxyguard.printable import printable, write_line
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
+    from proxyguard.audit.audit import Audit
     from proxyguard.audit.development import Progress
     from proxyguard.audit.outcome import SealedCertificate, StandingVerdict, Status
     from proxyguard.documents.canonical import Plain
-
-if TYPE_CHECKING:
-    from proxyguard.audit.audit import Audit
 
 
 class Exit(IntEnum):
@@ -51,29 +49,27 @@ class Exit(IntEnum):
     the first of VIOLATION, UNRESOLVED, UNGUARANTEED and DONE.
     """
 
-    DONE = 0  # done, validated, or everything holds
-    ERROR = 1  # something can be mended and tried again
-    USAGE = 2
-    UNRESOLVED = 3
-    VIOLATION = 4
-    BROKEN = 5  # the record is broken
-    PARTLY = 6  # it holds as far as it was checked
-    UNGUARANTEED = 7  # validated, and no guarantee remains
+    DONE = 0, "done, validated, or everything holds"
+    ERROR = 1, "an error that can be mended"
+    USAGE = 2, "wrong usage"
+    UNRESOLVED = 3, "unresolved"
+    VIOLATION = 4, "violation"
+    BROKEN = 5, "the record is broken"
+    PARTLY = 6, "it holds as far as it was checked"
+    UNGUARANTEED = 7, "validated, but no guarantee remains"
+
+    meaning: str
+
+    def __new__(cls, code: int, meaning: str) -> Exit:
+        """Return a code that knows what it means."""
+        member = int.__new__(cls, code)
+        member._value_, member.meaning = code, meaning
+        return member
 
     @classmethod
     def words(cls) -> str:
         """Return what every code means, for the help."""
-        meant = {
-            cls.DONE: "done, validated, or everything holds",
-            cls.ERROR: "an error that can be mended",
-            cls.USAGE: "wrong usage",
-            cls.UNRESOLVED: "unresolved",
-            cls.VIOLATION: "violation",
-            cls.BROKEN: "the record is broken",
-            cls.PARTLY: "it holds as far as it was checked",
-            cls.UNGUARANTEED: "validated, but no guarantee remains",
-        }
-        return "Exit codes: " + "; ".join(f"{int(code)} {meant[code]}" for code in cls) + "."
+        return "Exit codes: " + "; ".join(f"{int(code)} {code.meaning}" for code in cls) + "."
 
 
 MARKS = {
@@ -81,9 +77,13 @@ MARKS = {
     Decision.UNRESOLVED: "? UNRESOLVED",
     Decision.VIOLATION: "✗ VIOLATION",
 }
+# How a terminal writes a verdict: bold, and green, yellow or red.
 STYLES = {Decision.VALIDATED: "1;32", Decision.UNRESOLVED: "1;33", Decision.VIOLATION: "1;31"}
-"""How a terminal writes a verdict: bold, and green, yellow or red."""
 BOLD = "1"
+# Letters of an interval's bar.
+BAR = 40
+# Those that this command is about, for what is said when it is interrupted.
+audits: list[Audit] = []
 
 
 def exit_code(error: ProxyGuardError) -> Exit:
@@ -128,9 +128,9 @@ def complain(text: str) -> None:
         write_line(f"proxyguard: {line}", sys.stderr)
 
 
-def give(value: Plain) -> None:
+def give(values: Plain) -> None:
     """Print plain values as JSON, in which nothing steers a terminal either."""
-    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False)
+    text = json.dumps(values, indent=2, sort_keys=True, ensure_ascii=False)
     # Controls above 0x7e and signs that turn the direction of writing are valid in JSON as they
     # are; they stand within its strings alone, where they may be written by number.
     print("".join(c if c.isprintable() or c == "\n" else _by_number(c) for c in text))
@@ -146,24 +146,48 @@ def show_outcome(folder: Path, certificate: SealedCertificate) -> None:
     from proxyguard.audit.folder import AuditFolder
     from proxyguard.audit.outcome import status_of
 
-    found = status_of(AuditFolder(folder))
-    show_verdicts(found.verdicts)
+    standing = status_of(AuditFolder(folder))
+    show_verdicts(standing.verdicts)
     say()
-    show_standing(found)
+    show_standing(standing)
     status = certificate.predicate.claim_status
     say(f"Evidence: {status.evidence}. Lineage: {status.lineage}.")
-    say_stated([stated.about for stated in certificate.predicate.stated_not_checked])
+    for line in stated_lines([s.about for s in certificate.predicate.stated_not_checked]):
+        say(line)
 
 
-def with_head(values: Mapping[str, Plain], folder: Path) -> dict[str, Plain]:
-    """Return what a step gave, with the ledger's head after it."""
-    return {**values, "head": _head(folder)}
+def answer(
+    json: bool,
+    values: Mapping[str, Plain],
+    lines: Iterable[str] = (),
+    *,
+    folder: Path | None = None,
+    after: Iterable[str] = (),
+) -> None:
+    """Print what a step gave: as JSON, or as lines.
 
-
-def say_head(folder: Path) -> None:
-    """Print the ledger's head after a step: a cut ledger is found by a head noted elsewhere."""
-    say(f"Ledger head {_head(folder)}")
-    say("Note it outside the folder: verify --head finds entries that were cut since.")
+    Parameters
+    ----------
+    json
+        Whether plain values were asked for.
+    values, lines
+        The same in both forms.
+    folder
+        Of a step that wrote into the ledger: its head is told, for a cut ledger is found by a
+        head that was noted elsewhere.
+    after
+        Lines that stand below the head.
+    """
+    if json:
+        give(values if folder is None else {**values, "head": _head(folder)})
+        return
+    for line in lines:
+        say(line)
+    if folder is not None:
+        say(f"Ledger head {_head(folder)}")
+        say("Note it outside the folder: verify --head finds entries that were cut since.")
+    for line in after:
+        say(line)
 
 
 def _head(folder: Path) -> str:
@@ -172,17 +196,17 @@ def _head(folder: Path) -> str:
     return AuditFolder(folder).journal().ledger.head
 
 
-def say_stated(about: Sequence[str]) -> None:
-    """Print what stays the author's word; the report has the sentences."""
+def stated_lines(about: Sequence[str]) -> Iterator[str]:
+    """Yield what stays the author's word; the report has the sentences."""
     if about:
-        say(f"Stated by the author, not checked: {', '.join(about)}.")
+        yield f"Stated by the author, not checked: {', '.join(about)}."
 
 
-def show_standing(found: Status) -> None:
+def show_standing(standing: Status) -> None:
     """Print what remains of the guarantee, who attests to the opening, and what was admitted."""
-    say(f"Guarantee: {found.guarantee}.")
-    say(f"Attestation: {found.attestation}.")
-    for reason in found.deviations:
+    say(f"Guarantee: {standing.guarantee}.")
+    say(f"Attestation: {standing.attestation}.")
+    for reason in standing.deviations:
         say(f"Deviation: {reason}")
 
 
@@ -224,30 +248,18 @@ def _interval_lines(verdict: StandingVerdict, lower: float, target: float) -> It
         yield verdict.together
 
 
-BAR = 40
-"""Letters of an interval's bar."""
-
-
 def interval_bar(lower: float, upper: float | None, target: float) -> str:
     """Return an interval on a line from 0 to 100 %, the target across it; never drawn shorter."""
     top = 1.0 if upper is None else upper
-    line, span, across = _letters(("─", "━", "┃"), (".", "=", "|"))
+    line, span, across = "─━┃"
+    try:
+        "─━┃".encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:  # this terminal cannot write them
+        line, span, across = ".=|"
     first, last = min(BAR - 1, floor(lower * BAR)), ceil(top * BAR)
     letters = [span if first <= i < last else line for i in range(BAR)]
     letters[min(BAR - 1, int(target * BAR))] = across
     return f"0 % {''.join(letters)} 100 %"
-
-
-Letters = tuple[str, str, str]
-
-
-def _letters(wanted: Letters, plain: Letters) -> Letters:
-    """Return letters that this terminal can write."""
-    try:
-        "".join(wanted).encode(sys.stdout.encoding or "utf-8")
-    except UnicodeEncodeError:
-        return plain
-    return wanted
 
 
 @contextmanager
@@ -256,20 +268,13 @@ def bars(quiet: bool) -> Iterator[Progress]:
     if quiet or not sys.stderr.isatty():
         yield lambda what, done, total: None
         return
+    from rich import progress as rich
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
 
-    with Progress(
-        TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
-        TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(),
-        console=Console(stderr=True),
+    with rich.Progress(
+        rich.TextColumn("{task.description}", markup=False), rich.BarColumn(),
+        rich.MofNCompleteColumn(), rich.TimeElapsedColumn(), rich.TextColumn("left"),
+        rich.TimeRemainingColumn(), console=Console(stderr=True),
     ) as progress:  # fmt: skip
         known: dict[str, TaskID] = {}
 
@@ -283,7 +288,7 @@ def bars(quiet: bool) -> Iterator[Progress]:
 
 Folder = Annotated[Path, typer.Argument(help="The audit folder.", metavar="DIR")]
 Json = Annotated[bool, typer.Option("--json", help="Print plain values instead of words.")]
-Home = Annotated[
+HomeFolder = Annotated[
     Path | None,
     typer.Option(
         "--home", envvar="PROXYGUARD_HOME", help="Where keys and the lineage store are kept."
@@ -302,14 +307,15 @@ AskPassphrase = Annotated[
     bool, typer.Option("--passphrase", help="Ask for the target's passphrase.")
 ]
 
-audits: list[Audit] = []
-"""Those that this command is about, for what is said when it is interrupted."""
-
 
 def audit_of(
-    folder: Path, home: Path | None, data: list[Path] | None, workers: int | None, progress: Any
+    folder: Path,
+    home: Path | None,
+    data: list[Path] | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
 ) -> Audit:
-    """Return the audit that a command is about."""
+    """Return the audit that a command is about, and remember it."""
     from proxyguard.audit.audit import Audit
 
     audits.append(Audit(folder, home=home, data=data or (), workers=workers, progress=progress))
