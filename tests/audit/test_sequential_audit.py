@@ -18,7 +18,7 @@ import proxyguard as pg
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.home import load_key_file
 from proxyguard.audit.score import Scorer
-from proxyguard.audit.sequential import Stream
+from proxyguard.audit.sequential import StreamRounds
 from proxyguard.audit.target import Batch, Chunk, OpeningSeed, OpenTarget
 from proxyguard.documents.canonical import digest
 from proxyguard.documents.ledger import read_body
@@ -442,7 +442,7 @@ def test_a_round_that_is_judged_on_records_of_an_earlier_one_is_found(
     for path in candidates(tmp_path / "candidates")[:3]:
         audit.submit(path)
     # 200 records are three rounds of 60: the fourth takes the first ones again.
-    monkeypatch.setattr(Stream, "records", lambda rule, target, count: Batch(target, 60, 0))
+    monkeypatch.setattr(StreamRounds, "records", lambda rule, target, count: Batch(target, 60, 0))
     audit.submit(candidates(tmp_path / "candidates")[3])
     audit.close()
     assert "4 rounds of 60 fresh records take 240, and 200 were sealed" in forge.found_by(audit)

@@ -28,7 +28,7 @@ from proxyguard.certificate.certify import certify_evidence, reading_of
 from proxyguard.certificate.picks import picks_record
 from proxyguard.certificate.releases import certify_release_evidence
 from proxyguard.certificate.sequential import SequentialAudit
-from proxyguard.certificate.wording import corrective_sentence, not_claimed, release_sentence
+from proxyguard.certificate.wording import corrective_sentence, not_claimed
 from proxyguard.documents.certificate import (
     Attestation,
     CorrectedReleaseVerdict,
@@ -75,6 +75,7 @@ from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.design import Design
 from proxyguard.registry.fields import number
 from proxyguard.registry.requirement import Requirement
+from proxyguard.report.sources import mechanism_verdict, release_family, release_verdicts
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Ledger, Schedule, Stage
 
@@ -89,10 +90,22 @@ CORRECTED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """The releases that are read together: those of a mechanism, or the named ones of a member."""
+    """The releases that are read together: those of a mechanism, or the named ones of a member.
+
+    Attributes
+    ----------
+    member
+        The source and the target that the releases belong to.
+    name
+        The mechanism, or the member for named releases.
+    draws, excluded
+        The releases that the claim counts, and those that an amendment left out.
+    measures
+        What is measured of every release: one for each requirement, queries expanded.
+    """
 
     member: Member
-    name: str  # the mechanism, or the member for named releases
+    name: str
     draws: tuple[AnyDraw, ...]
     excluded: tuple[AnyDraw, ...]
     measures: tuple[Measure, ...]
@@ -104,7 +117,15 @@ class Group:
 
 
 def groups_of(registry: Registry, manifest: ReleaseManifest) -> list[Group]:
-    """Return the groups of a fixed audit, in the registered order."""
+    """Return the groups of a fixed audit, in the registered order.
+
+    Parameters
+    ----------
+    registry
+        The claim in force; what its amendments exclude is kept apart from what counts.
+    manifest
+        The frozen releases.
+    """
     named = registry.declaration.claim.level == "releases"
     groups = []
     for member in registry.declaration.members:
@@ -144,7 +165,24 @@ def _label(member: Member, mechanism: str, draw: AnyDraw) -> str:
 def readings_of(
     registry: Registry, groups: Sequence[Group], seed: int
 ) -> dict[str, tuple[Reading, Levels]]:
-    """Return how each group's losses are read, and at which levels: all fixed by registration."""
+    """Return how each group's losses are read, and at which levels: all fixed by registration.
+
+    Parameters
+    ----------
+    registry
+        The claim in force.
+    groups
+        All groups of the audit: how many there are decides what each may spend.
+    seed
+        Of the opening, for uniforms, blocks and orders.
+
+    Returns
+    -------
+    dict
+        By group, the reading of its losses and the levels of its bounds.
+    """
+    # Named releases are one Holm family, whatever their member: each is read at the level of all.
+    # Mechanisms share the error by the registered shares, and count their own releases.
     claim = registry.declaration.claim.to_claim()
     total = sum(len(group.draws) for group in groups)
     shares = None
@@ -248,6 +286,8 @@ def decide(
     read = record.read(evidence.groups)
     verdicts, family, text = _verdicts(record, read, basis)
     members = registry.declaration.members
+    # From the manifest and not from the groups: what a claim is conditional on holds for excluded
+    # draws too.
     stages = {
         _told_as(member, name, members): redrawn(
             member, name, group.draws, registry.members[member.name].drawn(name)
@@ -296,39 +336,10 @@ def _verdicts(
     claim = record.claim
     if isinstance(claim, MechanismClaim):
         family = certify_evidence(claim, record.levelled(read), basis=basis)
-        return (
-            tuple(
-                MechanismVerdict.model_validate(
-                    {
-                        **certificate.to_dict(),
-                        "adjusted_release_pvalues": _adjusted(certificate.evidence),
-                    },
-                    strict=False,
-                )
-                for certificate in family.values()
-            ),
-            None,
-            str(family),
-        )
+        verdicts = tuple(mechanism_verdict(c, _adjusted(c.evidence)) for c in family.values())
+        return verdicts, None, str(family)
     certificate = certify_release_evidence(claim, read, seed=record.seed, basis=basis)
-    shared = certificate.to_dict()
-    return (
-        tuple(
-            ReleaseVerdict.model_validate(
-                {
-                    **(said := verdict.to_dict()),
-                    "mechanism": verdict.name,
-                    "sentence": release_sentence(said, alpha=claim.alpha, beta=claim.beta),
-                },
-                strict=False,
-            )
-            for verdict in certificate.verdicts
-        ),
-        ReleaseFamily.model_validate(
-            {name: shared[name] for name in ReleaseFamily.model_fields}, strict=False
-        ),
-        str(certificate),
-    )
+    return release_verdicts(certificate), release_family(certificate), str(certificate)
 
 
 def _adjusted(evidence: ReleaseEvidence) -> dict[str, float]:
@@ -384,7 +395,11 @@ def _failures(groups: Mapping[str, Sequence[AnyDraw]]) -> dict[str, tuple[Failur
 
 
 def decide_later(journal: Journal, registry: Registry) -> Decisions:
-    """Return what an audit that draws after opening decides: its scores are in the ledger."""
+    """Return what an audit that draws after opening decides: its scores are in the ledger.
+
+    `sequential.check_sequential` has compared those scores with the evidence before anybody relies
+    on this.
+    """
     (member,), ledger = registry.declaration.members, journal.ledger
     verdicts: tuple[SequentialVerdict | RoundVerdict, ...] = tuple(
         _round_verdict(entry.body) for entry in ledger.find(Judged)
@@ -394,6 +409,7 @@ def decide_later(journal: Journal, registry: Registry) -> Decisions:
     records = [entry.body.record for entry in ledger.find(Committed)]
     name = verdicts[0].mechanism if len(verdicts) == 1 else "every candidate"
     stages = redrawn(member, name, records, registry.members[member.name].drawn(name))
+    # Nobody registers how many candidates a stream gets: those that came are all.
     registered = member.mechanism[0].draws if member.mechanism else len(records)
     return Decisions(
         verdicts=verdicts,
@@ -406,7 +422,15 @@ def decide_later(journal: Journal, registry: Registry) -> Decisions:
 
 
 def sequential_audit(registry: Registry, journal: Journal) -> SequentialAudit:
-    """Return where a sequential audit stands: its plan, with every score that is recorded."""
+    """Return where a sequential audit stands: its plan, with every score that is recorded.
+
+    Parameters
+    ----------
+    registry
+        The claim in force, which has looks and a threshold.
+    journal
+        The ledger, with one entry for each score.
+    """
     audit = SequentialAudit(sequential_plan(registry.declaration.claim))
     for entry in journal.ledger.find(Favored):
         audit.add(entry.body.favorable)
@@ -502,7 +526,17 @@ def predicate_of(
 
 
 def subjects_of(journal: Journal, registry: Registry, evidence: str) -> dict[str, str]:
-    """Return the digests that the certificate is about; ``evidence`` is one of them."""
+    """Return the digests that the certificate is about, by name.
+
+    Parameters
+    ----------
+    journal
+        The ledger, which names the sealed targets and the releases.
+    registry
+        The claim in force.
+    evidence
+        The digest of the evidence.
+    """
     sealed = journal.ledger.sealed
     targets = {f"target:{name}": m.commitment for name, m in sealed.members.items()}
     return {
@@ -541,7 +575,11 @@ def _disclosure(digits: int) -> DisclosureRecord:
 
 
 def until_certified(journal: Journal) -> Ledger:
-    """Return the ledger as the certificate saw it: later entries add and do not change it."""
+    """Return the ledger as the certificate saw it: later entries add and do not change it.
+
+    A deviation that is recorded afterwards costs the guarantee in the report; the signed words of
+    the certificate stay what they were, and verify finds them again.
+    """
     entries = journal.ledger.entries
     return Ledger(takewhile(lambda entry: entry.stage is not Stage.CERTIFIED, entries))
 
@@ -576,7 +614,21 @@ def correction_of(
     reason: str,
     evidence: FixedEvidence,
 ) -> Correction:
-    """Return the corrective certificate that follows from its evidence; verify makes it anew."""
+    """Return the corrective certificate that follows from its evidence; verify makes it anew.
+
+    Parameters
+    ----------
+    folder
+        The audit's folder, from which the frozen releases are read.
+    registry, corrected
+        The registered claim, and the same with the changed design.
+    design
+        The changed design as it was written, which the correction repeats.
+    reason
+        Why it was made.
+    evidence
+        The statistics under the changed design.
+    """
     # Without picks: a budget for choosing releases after looking was registered for the
     # registered design.
     manifest = folder.document(ReleaseManifest, RELEASES)

@@ -45,9 +45,38 @@ def grant(
     """Release the target's key for what is registered and frozen now, and for nothing else.
 
     The steward checks the whole folder first, as `verify` does. The key is encrypted to the
-    audit's author. ``memory`` is the steward's own store: a target is granted once, whatever
-    became of the folder, and so are its records, in whatever seal, order or columns they come.
-    ``again`` says why records that were seen before are granted all the same.
+    audit's author.
+
+    Parameters
+    ----------
+    folder
+        The audit's folder, in which `grant.json` is written.
+    steward_key
+        The file of the steward's own key, for which the target was sealed.
+    memory
+        The steward's own store: a target is granted once, whatever became of the folder, and so
+        are its records, in whatever seal, order or columns they come.
+    again
+        Why records that were seen before are granted all the same; the certificate repeats it.
+
+    Returns
+    -------
+    GrantStatement
+        What was signed.
+
+    Raises
+    ------
+    SealError
+        Where the folder does not hold, or the target was sealed for somebody else.
+    StageError
+        Where it was granted or opened already, or the releases are not drawn yet.
+    TargetReused
+        Where records were granted before, and ``again`` says nothing.
+
+    Warns
+    -----
+    VoidGrant
+        Where a file lay in the grant's place that is no grant for this folder.
     """
     if again is not None and not again.strip():
         raise RegistryError("to grant records again needs a reason; give one")
@@ -123,20 +152,20 @@ def _roles(
     """Return the records of every target, decrypted and as committed to, and of development."""
     roles = {}
     for member in registry.declaration.members:
-        own = sealed.members[member.name]
-        file = folder.sealed_target(own)
-        file.check(keys[member.name], own.commitment)
+        recorded = sealed.members[member.name]
+        file = folder.sealed_target(recorded)
+        file.check(keys[member.name], recorded.commitment)
         table = pa.concat_tables(list(file.tables(keys[member.name]))).drop_columns([POSITION])
-        if table.num_rows != own.records:
+        if table.num_rows != recorded.records:
             raise SealError(
                 f"{member.name}: the sealed file holds {table.num_rows} records, the ledger says "
-                f"{own.records}; nothing was granted"
+                f"{recorded.records}; nothing was granted"
             )
-        roles[member.name, "target"] = memory.table(_frame(member, own, table)).records()
-        for role in own.development:
-            name = f"development/{own.index}.{role}.parquet"
-            part = read_table_bytes(folder.read(name, most=OBJECT), name)
-            roles[member.name, role] = memory.table(part).records()
+        roles[member.name, "target"] = memory.table(_frame(member, recorded, table)).records()
+        for role in recorded.development:
+            name = f"development/{recorded.index}.{role}.parquet"
+            developed = read_table_bytes(folder.read(name, most=OBJECT), name)
+            roles[member.name, role] = memory.table(developed).records()
     return roles
 
 
@@ -150,7 +179,13 @@ def _frame(member: Member, sealed: SealedMember, table: pa.Table) -> pd.DataFram
 
 
 def release_set(journal: Journal) -> str:
-    """Return the digest of the frozen releases; of a sequential audit, that there are none yet."""
+    """Return the digest of the frozen releases; of a sequential audit, that there are none yet.
+
+    Raises
+    ------
+    StageError
+        Where a fixed audit has no releases yet.
+    """
     if journal.ledger.schedule is Schedule.SEQUENTIAL:
         return digest("drawn after opening")
     drawn = journal.ledger.find(Frozen)
@@ -160,7 +195,15 @@ def release_set(journal: Journal) -> str:
 
 
 def read_grant(folder: AuditFolder, journal: Journal) -> GrantStatement | None:
-    """Return the grant that fits this audit, or nothing where no steward is needed."""
+    """Return the grant that fits this audit, or nothing where no steward is needed.
+
+    Raises
+    ------
+    StageError
+        Where the target was sealed for a steward who has granted nothing yet.
+    SealError
+        Where a grant lies here that is not the steward's, or covers something else.
+    """
     steward = journal.ledger.sealed.steward
     if steward is not None and steward[:64] in journal.signers:
         raise SealError("the steward is the author, so nobody else granted the opening")
@@ -194,6 +237,7 @@ def _check_grant(statement: GrantStatement, folder: AuditFolder, journal: Journa
             raise SealError(
                 f"the grant does not cover the {name} of this audit; it covers exactly one set"
             )
+    # A head that is gone: entries were cut after the steward looked, to register something else.
     if statement.head not in heads:
         raise SealError("the ledger was rolled back behind the grant, or is another one")
     # Whose key was in force when the steward looked; later ones are linked by rotations.
@@ -213,7 +257,22 @@ def granted_again(statement: GrantStatement | None) -> str | None:
 
 
 def granted_key(statement: GrantStatement, member: str, author: SigningKey) -> bytes:
-    """Return the target's key that the grant holds for the author."""
+    """Return the target's key that the grant holds for the author.
+
+    Parameters
+    ----------
+    statement
+        What the steward signed.
+    member
+        Whose target the key opens.
+    author
+        The key that was the author's when the steward granted.
+
+    Raises
+    ------
+    SealError
+        Where it does not open with that key.
+    """
     key = Person(author.exchange).unwrap(statement.keys[member])
     if key is None:
         raise SealError("the grant's key does not open with its author's key; it was edited")

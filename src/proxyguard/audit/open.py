@@ -71,8 +71,6 @@ from proxyguard.documents.evidence import (
     ExcludedEvidence,
     FixedEvidence,
     GroupEvidence,
-    ScoreRecord,
-    SequentialEvidence,
 )
 from proxyguard.documents.ledger import (
     Certified,
@@ -81,7 +79,6 @@ from proxyguard.documents.ledger import (
     Deviated,
     GrantStatement,
     Opened,
-    Sealed,
 )
 from proxyguard.documents.registry import Registry, SourceModel
 from proxyguard.documents.releases import ReleaseManifest
@@ -154,6 +151,16 @@ class _GroupScores:
     n_records: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Opening:
+    """A recorded opening: the claim that the target is opened for, and who signs."""
+
+    journal: Journal
+    registry: Registry
+    author: SigningKey | None  # nobody where scores are computed again
+    grant: GrantStatement | None
+
+
 class Opener:
     """One opening of one audit: the keys it may use and what they unlock.
 
@@ -215,45 +222,61 @@ class Opener:
                 raise StageError("opened: all releases must be drawn first, run proxyguard draw")
             check_folder(self.folder, journal)
             check_manifest(self.folder, registry, journal)
-            grant = self.record_opening(journal, registry, author)
-            evidence = self._evidence(journal, registry, grant)
-            self._conclude(journal, registry, author, evidence, grant)
+            opening = self._record_opening(journal, registry, author)
+            self._conclude(opening, author, self._evidence(opening))
             return True
 
     def _draw_and_score(
         self, journal: Journal, registry: Registry, author: SigningKey, most: int | None
     ) -> bool:
         """Commit and score draw after draw, until the boundary is crossed or ``most`` are made."""
-        if registry.declaration.claim.batch is not None:
+        if registry.declaration.claim.stream:
             raise StageError("this audit takes candidates one by one; use draw --candidate")
         check_folder(self.folder, journal)
         if journal.ledger.has(Stage.CERTIFIED):
             return True
         if not journal.ledger.has(Stage.OPENED):
             refuse_broken_files(registry)  # nothing can be amended once it is opened
-        grant = self.record_opening(journal, registry, author)
-        step = self._step(journal, registry, grant, author)
+        opening = self._record_opening(journal, registry, author)
+        step = self._step(opening)
         step.finish_waiting()
         audit = sequential_audit(registry, journal)
         seeds = step.rule.member.mechanism[0].seed_list
         last = len(seeds) if most is None else audit.draws + most
         while not audit.finished and audit.draws < last:
+            # The digest is in the ledger before the score exists: a kill in between leaves a
+            # draw that waits, and is scored first when the audit goes on.
             evidence = step.score(step.commit(seeds[audit.draws]))
             audit.add(bool(evidence.release_pvalues[0] <= evidence.reading.level))
             self.place.progress("sequential draws", audit.draws, len(seeds))
         if audit.finished:
-            self._conclude_later(journal, registry, author, step, grant)
+            self._conclude(opening, author, step.evidence(recorded_scores(journal)))
         return audit.finished
 
     def submit(self, candidate: Path) -> JudgedCandidate:
-        """Judge the next candidate of a stream on its own batch of target records."""
+        """Judge the next candidate of a stream on its own batch of target records.
+
+        Parameters
+        ----------
+        candidate
+            The file of its table, which is frozen and committed before it is scored.
+
+        Raises
+        ------
+        RegistryError
+            Where the audit is no stream.
+        LossMismatch
+            Where no records are left for a further round; nothing is committed then.
+        DrawError
+            Where the file is no release, or the same as an earlier one.
+        """
         author = self.home.signing_key()
         with writing(self.folder.path) as journal:
             registry = self.folder.registry(journal)
             _require_stream(registry)
             check_folder(self.folder, journal)
-            grant = self.record_opening(journal, registry, author)
-            step = self._step(journal, registry, grant, author)
+            opening = self._record_opening(journal, registry, author)
+            step = self._step(opening)
             step.finish_waiting()
             step.next_records()  # a candidate that no records are left for is not committed
             draw = step.commit_file(candidate)
@@ -268,7 +291,13 @@ class Opener:
             )
 
     def close(self) -> None:
-        """End a stream and certify its rounds."""
+        """End a stream and certify its rounds; a stream that has ended stays as it is.
+
+        Raises
+        ------
+        StageError
+            Where no candidate was judged.
+        """
         author = self.home.signing_key()
         with writing(self.folder.path) as journal:
             registry = self.folder.registry(journal)
@@ -277,49 +306,49 @@ class Opener:
                 return
             if not journal.ledger.has(Stage.SCORED):
                 raise StageError("no candidate was judged yet; there is nothing to certify")
-            grant = self.record_opening(journal, registry, author)
-            step = self._step(journal, registry, grant, author)
+            opening = self._record_opening(journal, registry, author)
+            step = self._step(opening)
             step.finish_waiting()
-            self._conclude_later(journal, registry, author, step, grant)
+            self._conclude(opening, author, step.evidence(recorded_scores(journal)))
 
-    def record_opening(
-        self, journal: Journal, registry: Registry, author: SigningKey
-    ) -> GrantStatement | None:
+    def _record_opening(self, journal: Journal, registry: Registry, author: SigningKey) -> _Opening:
         """Record that the target is opened, before any key is used; once."""
         refuse_changed_losses(registry)
         journal.check_signer(author)  # before the target is claimed, which cannot be undone
         grant = read_grant(self.folder, journal)
         if grant is None:
             self._holder(journal)  # a key that is not here is missed before anything is recorded
-        sealed = journal.ledger.sealed
-        releases = release_set(journal)
+        claim = partial(self._claim_target, journal, registry)
         if not journal.ledger.has(Stage.OPENED):
             refuse_unsound(self.folder, "not opened")
             overlaps = check_lineage(self.folder, journal, self.home)
             granted = None if grant is None else self.folder.sha256(GRANT)
             opened = Opened(
                 registry=registry.digest,
-                releases=releases,
+                releases=release_set(journal),
                 lineage=tuple(overlaps),
                 seal_known=knows_seal(journal, self.home),
                 grant=granted,
                 files={} if granted is None else {GRANT: granted},
                 time=now(),
             )
-            # In the lineage store first: a kill before the ledger's entry leaves a target that
-            # counts as opened for this claim, and for no other.
-            self._claim_target(sealed, registry, releases)
+            # In the lineage store before the ledger: after a kill in between the target counts
+            # as opened for this claim, and for no other.
+            claim()
             journal.record(opened, author)
-        self._claim_target(sealed, registry, releases)
-        return grant
+        # Also where the ledger records it already: a folder that was set back, or is opened with
+        # another home, must not get a second claim.
+        claim()
+        return _Opening(journal=journal, registry=registry, author=author, grant=grant)
 
-    def _claim_target(self, sealed: Sealed, registry: Registry, releases: str) -> None:
+    def _claim_target(self, journal: Journal, registry: Registry) -> None:
+        sealed = journal.ledger.sealed
         for member in sealed.members.values():
             self.home.lineage.open(
                 member.commitment,
                 audit=sealed.audit,
                 registry=registry.digest,
-                releases=releases,
+                releases=release_set(journal),
             )
 
     def _holder(self, journal: Journal) -> Holder:
@@ -329,7 +358,24 @@ class Opener:
         return load_key_file(path)
 
     def target(self, journal: Journal, member: Member, grant: GrantStatement | None) -> OpenTarget:
-        """Use the key; only an opened audit gets here."""
+        """Return a member's target, decrypted; only an opened audit gets here.
+
+        Parameters
+        ----------
+        journal
+            The ledger, which must record the opening.
+        member
+            Whose target it is.
+        grant
+            The steward's statement, which holds the key where the target was sealed for one.
+
+        Raises
+        ------
+        StageError
+            Where the opening is not recorded.
+        SealError
+            Where the file is not what was committed to, or the key does not open it.
+        """
         if not journal.ledger.has(Stage.OPENED):
             raise StageError("the target has not been opened")
         if member.name in self._targets:
@@ -337,6 +383,8 @@ class Opener:
         sealed = journal.ledger.sealed.members[member.name]
         if member.name not in self._unwrapped:
             file = self.folder.sealed_target(sealed)
+            # A steward who verifies has a key of their own; whoever was granted the opening
+            # opens with the grant's, and everybody else with the one that sealing left.
             if self._steward_key is not None:
                 steward = Person(SigningKey.load(self._steward_key).exchange)
                 self._unwrapped[member.name] = file.unwrap(steward)
@@ -382,16 +430,16 @@ class Opener:
             return ()
         return Library(procedure, outcome, features).trusted()
 
-    def _evidence(
-        self, journal: Journal, registry: Registry, grant: GrantStatement | None
-    ) -> FixedEvidence:
+    def _evidence(self, opening: _Opening) -> FixedEvidence:
         """Score every group of a fixed audit and return all evidence."""
+        journal, registry, grant = opening.journal, opening.registry, opening.grant
         declaration = registry.declaration
         manifest = self.folder.document(ReleaseManifest, RELEASES)
         groups = groups_of(registry, manifest)
         targets = {m.name: self.target(journal, m, grant) for m in declaration.members}
         seed = OpeningSeed.of(journal, {name: target.nonce for name, target in targets.items()})
         readings = readings_of(registry, groups, seed.value)
+        # Once certified, the recorded bytes stand: encrypting again would give other ones.
         wanted = self._write_records and not journal.ledger.has(Stage.CERTIFIED)
         writer = RecordWriter() if wanted else None
         scores: list[_GroupScores] = []
@@ -439,32 +487,35 @@ class Opener:
             diagnostics=_diagnostics(scores, declaration.digits),
         )
 
-    def _step(
-        self,
-        journal: Journal,
-        registry: Registry,
-        grant: GrantStatement | None,
-        author: SigningKey | None,
-    ) -> Step:
+    def _step(self, opening: _Opening) -> Step:
         """Return what commits and scores one release after the other on the opened target."""
-        rule = OneByOne.of(registry)
+        rule = OneByOne.of(opening.registry)
         return Step(
             place=self.place,
-            journal=journal,
+            journal=opening.journal,
             rule=rule,
-            target=self.target(journal, rule.member, grant),
-            scorer=partial(self.scorer, registry),
-            author=author,
+            target=self.target(opening.journal, rule.member, opening.grant),
+            scorer=partial(self.scorer, opening.registry),
+            author=opening.author,
         )
 
     def rescore(self, journal: Journal, registry: Registry) -> Evidence:
-        """Compute the evidence again from an opened target, for verifying and correcting."""
+        """Compute the evidence again from an opened target, for verifying and correcting.
+
+        Parameters
+        ----------
+        journal
+            The ledger; nothing is recorded.
+        registry
+            The claim in force, or the same with a corrected design.
+        """
         grant = read_grant(self.folder, journal)
+        opening = _Opening(journal=journal, registry=registry, author=None, grant=grant)
         self._write_records = False
         if journal.ledger.schedule is Schedule.FIXED:
-            return self._evidence(journal, registry, grant)
-        step = self._step(journal, registry, grant, None)
-        return _later_evidence(journal, step, step.rescore())
+            return self._evidence(opening)
+        step = self._step(opening)
+        return step.evidence(step.rescore())
 
     def unlocked(self, journal: Journal, registry: Registry) -> dict[str, OpenTarget]:
         """Return the targets of an opened audit by member, for verifying."""
@@ -482,28 +533,10 @@ class Opener:
             return self._holder(journal)
         return Recipient(steward[64:])
 
-    def _conclude_later(
-        self,
-        journal: Journal,
-        registry: Registry,
-        author: SigningKey,
-        step: Step,
-        grant: GrantStatement | None,
-    ) -> None:
-        """Certify an audit that draws after opening, from the scores in the ledger."""
-        evidence = _later_evidence(journal, step, recorded_scores(journal))
-        self._conclude(journal, registry, author, evidence, grant)
-
-    def _conclude(
-        self,
-        journal: Journal,
-        registry: Registry,
-        author: SigningKey,
-        evidence: Evidence,
-        grant: GrantStatement | None,
-    ) -> None:
+    def _conclude(self, opening: _Opening, author: SigningKey, evidence: Evidence) -> None:
         """Write and record the certificate, or see that the recorded one is the same; report."""
-        predicate = predicate_of(self.folder, journal, registry, evidence, grant)
+        journal, registry = opening.journal, opening.registry
+        predicate = predicate_of(self.folder, journal, registry, evidence, opening.grant)
         name = evidence.digest
         statement = Statement.about(subjects_of(journal, registry, name), predicate)
         certified = journal.ledger.find(Certified)
@@ -519,6 +552,8 @@ class Opener:
                 )
         else:
             content = sign_statement(statement.to_bytes(), author)
+            # The files first and the entry last: a kill in between leaves files that no entry
+            # vouches for, and opening again writes the same ones.
             files = {
                 EVIDENCE: self.folder.put(EVIDENCE, evidence),
                 CERTIFICATE: self.folder.write(CERTIFICATE, content),
@@ -578,7 +613,15 @@ class Opener:
 
 
 def deviate(folder: AuditFolder, home: Home, reason: str) -> None:
-    """Record, after the opening, that something was not done as registered."""
+    """Record, after the opening, that something was not done as registered.
+
+    Raises
+    ------
+    RegistryError
+        Where no reason is given.
+    StageError
+        Where the target has not been opened: until then the claim can be amended.
+    """
     if not reason.strip():
         raise RegistryError("a deviation says what happened; give a reason")
     with writing(folder.path) as journal:
@@ -607,20 +650,6 @@ def _diagnostics(scores: Sequence[_GroupScores], digits: int | None) -> Diagnost
     )
 
 
-def _later_evidence(
-    journal: Journal, step: Step, scores: tuple[ScoreRecord, ...]
-) -> SequentialEvidence:
-    return SequentialEvidence(
-        format=FORMAT,
-        registry=step.rule.registry.digest,
-        releases=release_set(journal),
-        seed=step.seed.text,
-        nonces=step.seed.nonces,
-        groups=step.rule.together(step.seed.value, scores),
-        scores=scores,
-    )
-
-
 def _require_stream(registry: Registry) -> None:
-    if registry.declaration.claim.batch is None:
+    if not registry.declaration.claim.stream:
         raise RegistryError('candidates are submitted to an audit with claim.mode = "stream"')

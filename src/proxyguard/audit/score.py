@@ -53,7 +53,18 @@ CELLS = 1 << 22
 
 
 def countable(measures: Sequence[Measure], readings: Sequence[Reading]) -> list[int]:
-    """Return which measures every reading can read from counts alone."""
+    """Return which measures every reading can read from counts alone.
+
+    Tests that look at single records cannot, nor can blocks, weights and clusters, whose
+    statistics are of sums over records.
+
+    Parameters
+    ----------
+    measures
+        What is measured of every release.
+    readings
+        The registered reading, and those under other limits.
+    """
     return [
         j
         for j, measure in enumerate(measures)
@@ -114,7 +125,21 @@ def _asked(measures: Sequence[Measure], chosen: Sequence[int]) -> list[_Asked]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ShareScorer:
-    """Everything that counting the shares of one mechanism's releases needs."""
+    """Everything that counting the shares of one mechanism's releases needs.
+
+    Attributes
+    ----------
+    folder
+        Where stored releases are read.
+    target
+        The records that are counted, once for all releases.
+    measures
+        Shares alone: each an indicator of a cell, within a subgroup.
+    design
+        Of the target, whose sizes the records must have.
+    progress
+        Told what is done, of how many.
+    """
 
     folder: AuditFolder
     target: TargetRecords
@@ -196,14 +221,28 @@ def _column(n: int, inside: int, shares: Array, above: bool) -> Column:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Release:
-    """One frozen release: what it needs to be scored, loaded when its turn comes."""
+    """One frozen release: what it needs to be scored, loaded when its turn comes.
+
+    Attributes
+    ----------
+    name
+        What it is called.
+    draw
+        Its record.
+    fitted, table
+        The model that was fitted to it, or predictions that were made elsewhere.
+    answers
+        By query, its own answer over the query's group; None where it has none.
+    lacks
+        Features that its procedure never saw.
+    """
 
     name: str
     draw: AnyDraw
     fitted: Fitted | None = None
-    answers: dict[str, float | None] = field(default_factory=dict)  # by query, over its group
-    table: StoredPredictions | None = None  # made elsewhere
-    lacks: tuple[str, ...] = ()  # features that its procedure never saw
+    answers: dict[str, float | None] = field(default_factory=dict)
+    table: StoredPredictions | None = None
+    lacks: tuple[str, ...] = ()
 
     @property
     def failed(self) -> bool:
@@ -220,12 +259,22 @@ class Release:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Scored:
-    """The statistics of one mechanism under each reading, and diagnostics a release."""
+    """The statistics of one mechanism under each reading, and diagnostics a release.
 
-    columns: tuple[tuple[Column, ...], ...]  # one tuple a reading
+    Attributes
+    ----------
+    columns
+        By reading, the statistics of every measure.
+    auc, source_auc
+        Area under the curve of each release, and of the source; of a binary outcome.
+    unscored
+        By release, records without a usable prediction: their losses are the worst.
+    """
+
+    columns: tuple[tuple[Column, ...], ...]
     auc: dict[str, float | None]
     source_auc: float | None = None
-    unscored: dict[str, int]  # records without a usable prediction: their losses are the worst
+    unscored: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -247,14 +296,36 @@ class _Tally:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Scorer:
-    """Everything that scoring one member's mechanisms has in common."""
+    """Everything that scoring one member's mechanisms has in common.
+
+    Attributes
+    ----------
+    folder
+        Where stored releases and models are read.
+    member
+        The source and the target that releases belong to.
+    measures
+        What is measured of every release.
+    target
+        The records that releases are scored on.
+    features
+        The columns that predict.
+    source
+        The source's model, or the address of its predictions, which were made elsewhere.
+    trusted
+        The types that stored models may have beside our own.
+    progress
+        Told what is done, of how many.
+    on_chunk
+        Told what was predicted for every chunk of records, where somebody keeps it.
+    """
 
     folder: AuditFolder
     member: Member
     measures: Sequence[Measure]
     target: TargetRecords
     features: Sequence[str]
-    source: SourceModel | str | None  # fitted here, or predictions in the store
+    source: SourceModel | str | None
     trusted: Sequence[str]
     progress: Callable[[str, int, int], None] = lambda what, done, total: None
     on_chunk: Callable[[Chunk, Predicted | None, dict[str, Predicted]], None] | None = None
@@ -330,7 +401,7 @@ class Scorer:
                 source_auc = tally.source.auc()
                 done += len(group)
                 self.progress(f"scoring {mechanism}", done, len(releases))
-                for release in group:
+                for release in group:  # models of all releases together would not fit
                     release.fitted = release.table = None
         joined = tuple(
             tuple(join_columns(list(columns)) for columns in zip(*passes, strict=True))
@@ -395,6 +466,8 @@ class Scorer:
         seen = 0
         for chunk in self._chunks(dense, len(group)):
             losses = LossArray(self._losses(chunk, group, source, tally), chunk.records, names)
+            # A stream's length is declared before its records come; a design that needs all of
+            # them at once gets them at once.
             if not readers:
                 readers = [LossReader(losses if dense else declared, r) for r in readings]
             for reader in readers:
@@ -434,6 +507,7 @@ class Scorer:
                 losses[r] = chunk.given[release.draw.column]
                 continue
             if release.failed:
+                # A failed draw stays in the denominator, with every loss at its upper bound.
                 losses[r] = [m.requirement.high for m in self.measures]
                 continue
             known = shared
@@ -584,6 +658,7 @@ def check_answers(
             above = np.array([measures[j].sign > 0.0 for j in sides])
             expected = _side(group.answers(coded)[list(group.measures.values())], above)
             stated = np.array([(columns[j].answer or ())[r] for j in sides], dtype=np.float64)
+            # Negated, so that a NaN on record is wrong and not silently close.
             wrong = np.flatnonzero(~(np.abs(stated - expected) <= CLOSE))
             if wrong.size:
                 name = measures[sides[wrong[0]]].requirement.name
@@ -635,7 +710,28 @@ def _is_worst(column: ColumnRecord, pvalue: float, r: int) -> bool:
 
 
 def agree(first: object, second: object, where: str) -> None:
-    """Raise where two plain values differ by more than another machine's arithmetic explains."""
+    """Raise where two plain values differ by more than another machine's arithmetic explains.
+
+    Parameters
+    ----------
+    first, second
+        What is on record, and what follows from it: mappings, lists, texts and numbers.
+    where
+        What an error calls it; the keys that lead to the difference follow.
+
+    Raises
+    ------
+    SealError
+        At the first difference.
+
+    Examples
+    --------
+    >>> agree({"mean": 0.1 + 0.2}, {"mean": 0.3}, "the evidence")
+    >>> agree({"mean": 0.31}, {"mean": 0.3}, "the evidence")
+    Traceback (most recent call last):
+    ...
+    proxyguard.errors.SealError: the evidence, mean does not follow from the record
+    """
     for path in _differences(first, second, where):
         raise SealError(f"{path} does not follow from the record")
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from proxyguard.adapters.files import NAMED
 from proxyguard.audit.decide import Group
@@ -43,6 +43,7 @@ from proxyguard.audit.target import (
     check_seed,
     round_seed,
 )
+from proxyguard.documents.document import FORMAT
 from proxyguard.documents.evidence import Evidence, GroupEvidence, ScoreRecord, SequentialEvidence
 from proxyguard.documents.ledger import Committed, Favored, Judged
 from proxyguard.documents.registry import Registry
@@ -70,7 +71,17 @@ from proxyguard.seal.storage import now
 
 
 class OneByOne(ABC):
-    """How an audit that draws after opening reads each release, as its claim registered it."""
+    """How an audit that draws after opening reads each release, as its claim registered it.
+
+    Attributes
+    ----------
+    registry, claim
+        What was registered.
+    member
+        The one source and target.
+    measures
+        What is measured of every release.
+    """
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
@@ -80,9 +91,11 @@ class OneByOne(ABC):
         self.measures = tuple(measures_of(self.member, resolved))
 
     @staticmethod
-    def of(registry: Registry) -> Sequential | Stream:
-        """Return the rule of a registered claim: a stream has batches, a sequential audit none."""
-        return (Sequential if registry.declaration.claim.batch is None else Stream)(registry)
+    def of(registry: Registry) -> DrawsToBoundary | StreamRounds:
+        """Return the rule of a registered claim."""
+        return (DrawsToBoundary if registry.declaration.claim.sequential else StreamRounds)(
+            registry
+        )
 
     @abstractmethod
     def level(self, count: int) -> float:
@@ -137,7 +150,7 @@ class OneByOne(ABC):
         return []
 
 
-class Sequential(OneByOne):
+class DrawsToBoundary(OneByOne):
     """Registered draws of one mechanism, all on the whole target, until a boundary is crossed."""
 
     def level(self, count: int) -> float:
@@ -187,7 +200,7 @@ class Sequential(OneByOne):
         _check_names(draws, mechanism.name)
 
 
-class Stream(OneByOne):
+class StreamRounds(OneByOne):
     """Candidates from outside, each judged on records that no other sees."""
 
     def level(self, count: int) -> float:
@@ -225,32 +238,44 @@ class Stream(OneByOne):
         _check_names(draws, None)
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
 class Step:
     """Commit one release, then score it.
 
-    Without an author nothing is recorded: that is for computing scores again.
+    Parameters
+    ----------
+    place
+        The folder, and the processes that draw.
+    journal
+        The ledger, which is locked and written.
+    rule
+        How the claim reads each release.
+    target
+        The opened target; drawing processes get neither it nor its key.
+    scorer
+        Returns what scores a group of releases on some records.
+    author
+        Who signs; nobody where scores are computed again and nothing is recorded.
     """
 
-    def __init__(
-        self,
-        *,
-        place: Workplace,
-        journal: Journal,
-        rule: OneByOne,
-        target: OpenTarget,
-        scorer: Callable[[Group, TargetRecords], Scorer],
-        author: SigningKey | None,
-    ) -> None:
-        self._place, self.journal, self.rule = place, journal, rule
-        self._registry, self._member = rule.registry, rule.member
-        self._target, self._scorer, self._author = target, scorer, author
-        self._folder = place.folder
-        self.seed = OpeningSeed.of(journal, {rule.member.name: target.nonce})
-        self._committed: list[MadeDraw] | None = None
+    place: Workplace
+    journal: Journal
+    rule: OneByOne
+    target: OpenTarget
+    scorer: Callable[[Group, TargetRecords], Scorer]
+    author: SigningKey | None
+    _committed: list[MadeDraw] | None = field(default=None, init=False)
+
+    @property
+    def seed(self) -> OpeningSeed:
+        """The seed of the opening, from which those of all scores follow."""
+        return OpeningSeed.of(self.journal, {self.rule.member.name: self.target.nonce})
 
     def commit(self, seed: int) -> MadeDraw:
         """Draw one seed in a process that sees no score, and record its digest."""
-        task = mechanism_task(self._development(), self._registry, self._member.mechanism[0])
+        task = mechanism_task(
+            self._development(), self.rule.registry, self.rule.member.mechanism[0]
+        )
         return self._draw(task, seed)
 
     def commit_file(self, path: Path) -> DrawnRelease:
@@ -258,11 +283,11 @@ class Step:
         count = len(self.journal.ledger.find(Committed)) + 1
         options = {
             "path": str(path.resolve()),
-            "read": self._member.target.read.model_dump(mode="json"),
+            "read": self.rule.member.target.read.model_dump(mode="json"),
         }
-        learner = self._registry.members[self._member.name].procedure
+        learner = self.rule.registry.members[self.rule.member.name].procedure
         task = Task(
-            member=self._member.name,
+            member=self.rule.member.name,
             mechanism=path.name,
             job=job_of(self._development(), NAMED, options, path.name, 0, learner=learner),
             registered=None,  # a candidate comes after registration
@@ -277,19 +302,19 @@ class Step:
         return draw
 
     def _development(self) -> MemberDevelopment:
-        sealed = self.journal.ledger.sealed.members[self._member.name]
-        return MemberDevelopment(self._place, self._member, sealed)
+        sealed = self.journal.ledger.sealed.members[self.rule.member.name]
+        return MemberDevelopment(self.place, self.rule.member, sealed)
 
     def _draw(self, task: Task, seed: int) -> MadeDraw:
-        place, name = self._place, task.mechanism
-        refuse_changes(name, changes_of(place, self._registry, task, [seed]))
+        place, name = self.place, task.mechanism
+        refuse_changes(name, changes_of(place, self.rule.registry, task, [seed]))
         kept: list[MadeDraw] = []
 
-        def keep(record: dict[str, Any], release: bytes, model: bytes) -> None:
+        def keep(record: dict[str, object], release: bytes, model: bytes) -> None:
             called = f"{name}/{seed}"
             made = made_draw({**record, "name": called}, release, model, called)
             if isinstance(made, DrawnRelease):
-                put_objects(self._folder, release, model)
+                put_objects(self.place.folder, release, model)
             kept.append(made)
 
         draw_all(
@@ -299,29 +324,31 @@ class Step:
             workers=1,
             timeout=task.timeout,
             keep=keep,
-            check=check_while_drawing(place, self._registry, task),
+            check=check_while_drawing(place, self.rule.registry, task),
         )
         (draw,) = kept
         if task.registered is not None:
             refuse_changes(f"{name}, seed {seed}", list(changed_reading(task.files, draw)))
+        # Before it is recorded: a copy of an earlier draw is no independent one, and a committed
+        # draw cannot be taken back.
         self._refuse_copies(draw)
         if isinstance(draw, FailedDraw) and task.stop_on_failure:
             raise DrawError(f"{name}, seed {seed}: {draw.error}")
-        files = {self._folder.store.name(address): address for address in draw.objects}
+        files = {self.place.folder.store.name(address): address for address in draw.objects}
         committed = Committed(release=draw.digest, record=draw, files=files, time=now())
         self.journal.record(committed, self._signer())
         return draw
 
     def _signer(self) -> SigningKey:
-        assert self._author is not None  # only rescoring goes without, and it records nothing
-        return self._author
+        assert self.author is not None  # only rescoring goes without, and it records nothing
+        return self.author
 
     def _refuse_copies(self, draw: MadeDraw) -> None:
         if self._committed is None:  # read once: what was committed before this process began
-            self._committed = committed_records(self._folder, self._registry, self.journal)
+            self._committed = committed_records(self.place.folder, self.rule.registry, self.journal)
         names = {earlier.seed: earlier.label for earlier in self._committed}
         self._committed.append(draw)
-        where = self._member.mechanism[0].name if self._member.mechanism else ""
+        where = self.rule.member.mechanism[0].name if self.rule.member.mechanism else ""
         for what, first, _ in self.rule.repeated(self._committed, where):
             raise DrawError(
                 f"{draw.label} is the same release as {names[first]}, by its {what}; does the "
@@ -335,7 +362,7 @@ class Step:
 
     def next_records(self) -> TargetRecords:
         """Return the records of the next score; an error where none are left."""
-        return self.rule.records(self._target, self.scores + 1)
+        return self.rule.records(self.target, self.scores + 1)
 
     def score(self, draw: MadeDraw) -> ReleaseEvidence:
         """Score a committed draw, record what came of it, and return its evidence."""
@@ -356,20 +383,33 @@ class Step:
             ScoreRecord(
                 release=entry.body.release,
                 statistics=evidence_record(
-                    self._read(entry.body.record, count, self.rule.records(self._target, count))
+                    self._read(entry.body.record, count, self.rule.records(self.target, count))
                 ),
             )
             for count, entry in enumerate(self.journal.ledger.find(Committed), start=1)
+        )
+
+    def evidence(self, scores: tuple[ScoreRecord, ...]) -> SequentialEvidence:
+        """Return the evidence that these scores are."""
+        seed = self.seed
+        return SequentialEvidence(
+            format=FORMAT,
+            registry=self.rule.registry.digest,
+            releases=release_set(self.journal),
+            seed=seed.text,
+            nonces=seed.nonces,
+            groups=self.rule.together(seed.value, scores),
+            scores=scores,
         )
 
     def _read(self, draw: MadeDraw, count: int, records: TargetRecords) -> ReleaseEvidence:
         """Return the evidence of one release on the target, or on a batch of it."""
         reading = self.rule.reading(self.seed.value, count, draw.digest)
         group = Group(
-            member=self._member, name=draw.label, draws=(draw,), excluded=(),
+            member=self.rule.member, name=draw.label, draws=(draw,), excluded=(),
             measures=self.rule.measures,
         )  # fmt: skip
-        scored = self._scorer(group, records).score(draw.label, [draw], [reading])
+        scored = self.scorer(group, records).score(draw.label, [draw], [reading])
         return evidence_of(
             scored.columns[0], reading, releases=(draw.label,), bounds_level=reading.level
         )
@@ -391,7 +431,23 @@ def recorded_scores(journal: Journal) -> tuple[ScoreRecord, ...]:
 def check_sequential(
     folder: AuditFolder, journal: Journal, registry: Registry, evidence: Evidence
 ) -> None:
-    """Raise unless every recorded score follows from its statistics and the ledger's order."""
+    """Raise unless every recorded score follows from its statistics and the ledger's order.
+
+    Parameters
+    ----------
+    folder, journal
+        Where committed releases lie, and the ledger with their scores.
+    registry
+        The claim in force.
+    evidence
+        What `evidence.json` says.
+
+    Raises
+    ------
+    SealError
+        Where a release is not the committed one, a score does not follow, or a round of a stream
+        was judged on records that an earlier one saw.
+    """
     if not isinstance(evidence, SequentialEvidence):
         raise SealError("the evidence is of a fixed audit, and this one draws after opening")
     scores, rule = recorded_scores(journal), OneByOne.of(registry)
@@ -418,8 +474,9 @@ def _check_scores(
     """Raise unless each score is of its draw, on so many records, and follows from both."""
     entries = scores_in(journal)
     records = planned_records(rule.member, journal.ledger.sealed.members[rule.member.name].records)
-    stream = isinstance(rule, Stream)
+    stream = isinstance(rule, StreamRounds)
     n = rule.claim.batch or records
+    # Rounds take records in sealed order: only a round too many can take one twice.
     if stream and n * len(entries) > records:
         raise SealError(
             f"{len(entries)} rounds of {n} fresh records take {n * len(entries)}, and {records} "
@@ -449,7 +506,13 @@ def _check_scores(
 
 
 def committed_records(folder: AuditFolder, registry: Registry, journal: Journal) -> list[MadeDraw]:
-    """Return the committed releases, after comparing each with its stored bytes."""
+    """Return the committed releases, after comparing each with its stored bytes.
+
+    Raises
+    ------
+    SealError
+        Where an entry's digest is of another release, or the store holds other bytes.
+    """
     member = registry.declaration.members[0]
     sealed = journal.ledger.sealed.members[member.name]
     name = member.mechanism[0].name if member.mechanism else ""
@@ -479,7 +542,13 @@ def _check_names(records: Sequence[MadeDraw], mechanism: str | None) -> None:
 
 
 def refuse_broken_files(registry: Registry) -> None:
-    """Refuse files among the draws of a sequential audit that would stop them half-way."""
+    """Refuse files among the draws of a sequential audit that would stop them half-way.
+
+    Raises
+    ------
+    DrawError
+        Before the opening, after which the claim could no longer be amended.
+    """
     (member,) = registry.declaration.members
     (mechanism,) = member.mechanism
     refuse_files(

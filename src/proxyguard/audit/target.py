@@ -38,16 +38,30 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Chunk:
-    """Some target records."""
+    """Some target records.
 
-    frame: pd.DataFrame  # typed; of given losses, empty
+    Attributes
+    ----------
+    frame
+        The records, typed as development was; of given losses, the columns beside them.
+    positions
+        Where each record stood in the table that was sealed.
+    y
+        The outcomes, where something is predicted.
+    records
+        Ids, strata, clusters and subgroups, as the tests read them.
+    given
+        Losses that were computed elsewhere, (R, m, J).
+    """
+
+    frame: pd.DataFrame
     positions: NDArray[np.int64]
     y: Array | None
     records: Records
-    given: Array | None = None  # (R, m, J) losses computed elsewhere
+    given: Array | None = None
 
     def rows(self, start: int, stop: int) -> Chunk:
-        """Return some of the records, by their order in the chunk."""
+        """Return some of the records, by their order in the chunk: from ``start`` to ``stop``."""
         if start == 0 and stop >= len(self.positions):
             return self
         rows, records = slice(start, stop), self.records
@@ -98,7 +112,15 @@ class OpeningSeed:
 
     @classmethod
     def of(cls, journal: Journal, nonces: Mapping[str, str]) -> OpeningSeed:
-        """Return the seed of the recorded opening."""
+        """Return the seed of the recorded opening.
+
+        Parameters
+        ----------
+        journal
+            The ledger, which records for which claim and releases the target was opened.
+        nonces
+            Of every target, by member: kept secret in the sealed file until it is opened.
+        """
         # From the opening and not from the registry at hand: a correction, made when the nonces
         # are known, must not get a seed by its design.
         opened = journal.ledger.opened
@@ -132,14 +154,23 @@ def _seed(about: Mapping[str, object]) -> int:
 
 
 def check_seed(journal: Journal, evidence: Evidence) -> None:
-    """Raise unless the seed on record is that of the opening and of the sealed nonces."""
+    """Raise unless the seed on record is that of the opening and of the sealed nonces.
+
+    An author who tries seeds until the randomness of the tests suits has to find a nonce whose
+    digest was published when the target was sealed.
+
+    Raises
+    ------
+    SealError
+        Where a nonce is another one, or the seed does not follow from them.
+    """
     sealed = journal.ledger.sealed.members
     nonces = evidence.nonces
     published = {name: member.nonce_digest for name, member in sealed.items()}
-    found = {
+    revealed = {
         name: hashlib.sha256(bytes.fromhex(nonce)).hexdigest() for name, nonce in nonces.items()
     }
-    if found != published:
+    if revealed != published:
         raise SealError("the nonces of the evidence are not those that were sealed")
     expected = OpeningSeed.of(journal, nonces).text
     if evidence.seed != expected:
@@ -150,7 +181,24 @@ def check_seed(journal: Journal, evidence: Evidence) -> None:
 
 
 class OpenTarget:
-    """A sealed target with its key: what only an opened audit has."""
+    """A sealed target with its key: what only an opened audit has.
+
+    Parameters
+    ----------
+    folder
+        The audit's folder, in which the sealed file lies.
+    member
+        Whose target it is: how its records are read, drawn and grouped.
+    sealed
+        What the ledger recorded of it.
+    key
+        What decrypts it.
+
+    Raises
+    ------
+    SealError
+        Where the file is not the one that was committed to.
+    """
 
     def __init__(
         self, folder: AuditFolder, member: Member, sealed: SealedMember, key: bytes
@@ -204,6 +252,7 @@ class OpenTarget:
             yield from self.stored()
             return
         population = pa.concat_tables(list(self.stored())).combine_chunks()
+        # By the registered seed: nobody chooses the sample once the population is decrypted.
         rng = np.random.default_rng(draw.seed)
         size = population.num_rows
         chosen = (
@@ -264,7 +313,13 @@ class OpenTarget:
 
 
 class Batch:
-    """Some records of the target in sealed order: those of one round, which no other sees."""
+    """Some records of the target in sealed order: those of one round, which no other sees.
+
+    Raises
+    ------
+    LossMismatch
+        Where the target has no such records left.
+    """
 
     def __init__(self, target: OpenTarget, size: int, index: int) -> None:
         self._target, self._start, self.n_records = target, index * size, size

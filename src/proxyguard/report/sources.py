@@ -186,21 +186,36 @@ def _(certificate: FamilyCertificate) -> Sources:
 
 @sources_of.register
 def _(certificate: ReleaseCertificate) -> Sources:
-    claim = certificate.claim
-    said = certificate.to_dict()
+    return _in_memory(
+        "Named releases", release_verdicts(certificate), certificate.requirements,
+        certificate.evidence,
+        SpentLevels(alpha=certificate.claim.alpha, beta=certificate.claim.beta),
+        release_family(certificate),
+    )  # fmt: skip
+
+
+def mechanism_verdict(certificate: Certificate, adjusted: Mapping[str, float]) -> MechanismVerdict:
+    """Return the verdict on a mechanism as a document, with the releases' adjusted p-values."""
+    said = {**certificate.to_dict(), "adjusted_release_pvalues": adjusted}
+    return MechanismVerdict.model_validate(said, strict=False)
+
+
+def release_verdicts(certificate: ReleaseCertificate) -> tuple[ReleaseVerdict, ...]:
+    """Return the verdicts on named releases as documents, each with its sentence."""
     verdicts = []
     for verdict in certificate.verdicts:
-        plain = verdict.to_dict()
-        sentence = wording.release_sentence(plain, alpha=claim.alpha, beta=claim.beta)
-        known = {**plain, "mechanism": verdict.name, "sentence": sentence}
+        said, claim = verdict.to_dict(), certificate.claim
+        sentence = wording.release_sentence(said, alpha=claim.alpha, beta=claim.beta)
+        known = {**said, "mechanism": verdict.name, "sentence": sentence}
         verdicts.append(ReleaseVerdict.model_validate(known, strict=False))
-    return _in_memory(
-        "Named releases", verdicts, certificate.requirements, certificate.evidence,
-        SpentLevels(alpha=claim.alpha, beta=claim.beta),
-        ReleaseFamily.model_validate(
-            {name: said[name] for name in ReleaseFamily.model_fields}, strict=False
-        ),
-    )  # fmt: skip
+    return tuple(verdicts)
+
+
+def release_family(certificate: ReleaseCertificate) -> ReleaseFamily:
+    """Return what all verdicts on named releases have in common, as a document."""
+    said = certificate.to_dict()
+    common = {name: said[name] for name in ReleaseFamily.model_fields}
+    return ReleaseFamily.model_validate(common, strict=False)
 
 
 def _of_mechanisms(family: Mapping[str, Certificate]) -> Sources:
@@ -210,9 +225,7 @@ def _of_mechanisms(family: Mapping[str, Certificate]) -> Sources:
         first.mechanism if len(family) == 1 else "Family of mechanisms",
         [
             # Release p-values, adjusted for reading, are written beside a sealed verdict alone.
-            MechanismVerdict.model_validate(
-                {**certificate.to_dict(), "adjusted_release_pvalues": {}}, strict=False
-            )
+            mechanism_verdict(certificate, {})
             for certificate in family.values()
         ],
         first.evidence.requirements,
