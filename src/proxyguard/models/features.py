@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
+from proxyguard.documents.canonical import Plain
 from proxyguard.errors import SealError
-from proxyguard.models.npy import Array, Content, Plain, checked_texts
+from proxyguard.models.npy import Array, Content, checked_texts
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,40 +72,40 @@ class Features:
     def __len__(self) -> int:
         return len(self.table)
 
-    def numbers(self, places: tuple[int, ...]) -> tuple[Array, bool]:
+    def numbers(self, positions: tuple[int, ...]) -> tuple[Array, bool]:
         """Return these columns as an array, and whether every number in it is finite."""
-        if places not in self._numbers:
+        if positions not in self._numbers:
             if self.frame is None:
                 assert self.array is not None  # the other kind of table
                 array = self.array  # a table of numbers alone is read whole
             else:
-                array = self.frame.iloc[:, list(places)].to_numpy(dtype=np.float64)
-            self._numbers[places] = array, bool(np.isfinite(array).all())
-        return self._numbers[places]
+                array = self.frame.iloc[:, list(positions)].to_numpy(dtype=np.float64)
+            self._numbers[positions] = array, bool(np.isfinite(array).all())
+        return self._numbers[positions]
 
-    def codes(self, place: int) -> tuple[list[str | None], NDArray[np.intp]]:
+    def codes(self, position: int) -> tuple[list[str | None], NDArray[np.intp]]:
         """Return the different texts of a column, nothing for what is none, and each record's."""
-        if place not in self._codes:
+        if position not in self._codes:
             import pandas as pd
 
             assert self.frame is not None  # texts are in frames
-            values = self.frame.iloc[:, place].to_numpy(dtype=object)
-            codes, distinct = pd.factorize(values, use_na_sentinel=False)
-            texts = [value if isinstance(value, str) else None for value in distinct]
-            self._codes[place] = texts, np.asarray(codes)
-        return self._codes[place]
+            cells = self.frame.iloc[:, position].to_numpy(dtype=object)
+            codes, distinct = pd.factorize(cells, use_na_sentinel=False)
+            texts = [text if isinstance(text, str) else None for text in distinct]
+            self._codes[position] = texts, np.asarray(codes)
+        return self._codes[position]
 
-    def counts(self, place: int, terms: tuple[str, ...]) -> TermCounts:
+    def counts(self, position: int, terms: tuple[str, ...]) -> TermCounts:
         """Return how often each term occurs in each different text of a column.
 
         Models of one procedure share their terms, so the counts of the last ones are kept.
         """
-        if self._counts is None or self._counts[:2] != (place, terms):
-            texts, _ = self.codes(place)
+        if self._counts is None or self._counts[:2] != (position, terms):
+            texts, _ = self.codes(position)
             known = [text for text in texts if text is not None]
             if len(known) < len(texts):
                 raise ValueError("a text is missing or is none; words are counted in texts alone")
-            self._counts = place, terms, _counted(known, terms)
+            self._counts = position, terms, _counted(known, terms)
         return self._counts[2]
 
 
@@ -175,6 +176,16 @@ class FeatureColumns:
                 f"the table has shape {features.array.shape}, and the model reads "
                 f"{len(self.categories)} features"
             )
+
+    def coded(self, features: Features, position: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """Return the category of each different text of a column, and each record's text.
+
+        A text that is no category, and what is no text, has the category -1.
+        """
+        known = {text: number for number, text in enumerate(self.categories[position] or ())}
+        texts, codes = features.codes(position)
+        numbers = [-1 if text is None else known.get(text, -1) for text in texts]
+        return np.array(numbers, dtype=np.intp), codes
 
     def filled(self, features: Features, fill: Array) -> Array:
         """Return the numbers, with the ones to fill in where they are missing.

@@ -1,8 +1,9 @@
-"""Naive Bayes: how often the terms of a fixed vocabulary occur in one column of text.
+"""The three models that a fit of this package ends in: how each is stored, and how it predicts.
 
-Logistic regression: scaled numbers and coded texts, one line a class.
-
-Forests and boosted trees: the leaves that a record reaches, added up.
+Naive Bayes counts how often the terms of a fixed vocabulary occur in one column of text; logistic
+regression adds scaled numbers and coded texts, one line a class; forests and boosted trees add up
+the leaves that a record reaches. A model that was read is checked before it predicts: its arrays
+fit together, whoever wrote them.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
+from proxyguard.documents.canonical import Plain
 from proxyguard.errors import SealError
 from proxyguard.models.features import FeatureColumns, Features, FeatureTable
 from proxyguard.models.npy import (
     Array,
     Content,
     Integers,
-    Plain,
     Stored,
     check_classes,
     checked_texts,
@@ -145,11 +146,7 @@ class LinearModel(Stored):
         """
         features = Features.of(table)
         self.columns.check(features)
-        scores = self._scores(features)
-        if self.classes_.size > 2:
-            return np.asarray(softmax(scores.T, axis=1))
-        positive = expit(scores[0])
-        return np.stack([1.0 - positive, positive], axis=1)
+        return _probabilities(self._scores(features).T)
 
     def _scores(self, features: Features) -> Array:
         """Return the score of every line, ``(lines, n)``, in scikit-learn's order of addition."""
@@ -159,14 +156,12 @@ class LinearModel(Stored):
         # The last weight, 0, is that of a text that is no category.
         weights = np.append(self.coefficients, np.zeros((len(scores), 1)), axis=1)
         start = 0
-        for place in self.columns.texts:
-            known = self.columns.categories[place] or ()
-            numbers: dict[str | None, int] = dict(
-                zip(known, range(start, start + len(known)), strict=True)
-            )
-            start += len(known)
-            distinct, codes = features.codes(place)
-            which = [numbers.get(text, -1) for text in distinct]
+        # Text by text and then the numbers, as scikit-learn adds them: sums in another order differ
+        # in their last digit, and a release is compared by its predictions.
+        for position in self.columns.texts:
+            numbers, codes = self.columns.coded(features, position)
+            which = np.where(numbers < 0, -1, start + numbers)
+            start += len(self.columns.categories[position] or ())
             for line, weight in zip(scores, weights, strict=True):
                 line += weight.take(which).take(codes)
         if self.columns.numbers:
@@ -264,6 +259,7 @@ class TreeModel(Stored):
         features = self.columns.n_codes + numbers
         if np.any((self.feature < 0) | (self.feature >= features)):
             raise SealError(f"a tree asks for a feature that is none of the {features}")
+        # A forged tree with a way back up would be walked for ever.
         after = (self.children < 0) | (self.children > np.arange(inner)[:, None])
         if not after.all():
             raise SealError("a child stands before its parent, so that a way down has no end")
@@ -287,26 +283,22 @@ class TreeModel(Stored):
             total += self.leaves.take(walk.reached(root), axis=0)
         if self.total is Sum.SHARES:
             return total / self.roots.size
-        if self.classes_.size > 2:
-            return np.asarray(softmax(total, axis=1))
-        positive = expit(total[:, 0])
-        return np.stack([1.0 - positive, positive], axis=1)
+        return _probabilities(total)
 
     def _encoded(self, features: Features) -> NDArray[np.float32 | np.float64]:
+        # A forest was fitted to 32 bits: a number between two of them is on another side of a
+        # threshold when it is not rounded first.
         kind = np.float32 if self.total is Sum.SHARES else np.float64
-        parts = []
-        for place in self.columns.texts:
-            known = self.columns.categories[place] or ()
-            numbers = {text: k for k, text in enumerate(known)}
-            distinct, codes = features.codes(place)
-            rows = np.zeros((len(distinct), len(known)), dtype=kind)
-            for row, text in enumerate(distinct):
-                if text is not None and text in numbers:
-                    rows[row, numbers[text]] = 1.0
-            parts.append(rows[codes])
+        blocks = []
+        for position in self.columns.texts:
+            numbers, codes = self.columns.coded(features, position)
+            rows = np.zeros((numbers.size, len(self.columns.categories[position] or ())), kind)
+            known = np.flatnonzero(numbers >= 0)
+            rows[known, numbers[known]] = 1.0
+            blocks.append(rows[codes])
         if self.columns.numbers:
-            parts.append(self.columns.filled(features, self.fill).astype(kind))
-        return np.concatenate(parts, axis=1)
+            blocks.append(self.columns.filled(features, self.fill).astype(kind))
+        return np.concatenate(blocks, axis=1)
 
     def words(self) -> dict[str, Plain]:
         """Return its columns and what the leaves add up to."""
@@ -319,6 +311,14 @@ class TreeModel(Stored):
         if total not in list(Sum):
             raise SealError(f"its trees add up to {str(total)[:40]!r}, expected {[*Sum]}")
         return {"columns": FeatureColumns.of(content), "total": Sum(str(total))}
+
+
+def _probabilities(scores: Array) -> Array:
+    """Return the probability of every class from ``(n, lines)``; one line is for two classes."""
+    if scores.shape[1] > 1:
+        return np.asarray(softmax(scores, axis=1))
+    positive = expit(scores[:, 0])
+    return np.stack([1.0 - positive, positive], axis=1)
 
 
 class _Walk:

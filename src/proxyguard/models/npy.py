@@ -11,20 +11,20 @@ from __future__ import annotations
 import ast
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import ClassVar, Self, TypeAlias
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from proxyguard.documents.canonical import Plain
 from proxyguard.errors import SealError
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int32]
-Plain: TypeAlias = "str | int | float | bool | Sequence[Plain] | Mapping[str, Plain] | None"
 
 # The first bytes; a model of skops, a zip archive, begins with other ones.
 MAGIC = b"\x93NUMPY"
@@ -66,9 +66,17 @@ class Content:
 class Stored:
     """A dataclass of arrays that knows the content of its file.
 
-    ``arrays`` are its fields that are arrays, in the order of the file, of doubles unless they are
-    named in ``integers``. Its other fields ``words`` gives as plain values, of which
-    ``from_words`` makes them again.
+    Its fields that are no arrays ``words`` gives as plain values, of which ``from_words`` makes
+    them again.
+
+    Attributes
+    ----------
+    kind
+        What its file calls it.
+    arrays
+        Its fields that are arrays, in the order of the file.
+    integers
+        Those of them that hold whole numbers; all others hold doubles.
     """
 
     __slots__ = ()
@@ -97,8 +105,8 @@ class Stored:
         for name in cls.arrays:
             array, kind = content.arrays.get(name), INTEGER if name in cls.integers else DOUBLE
             if array is None or array.dtype != kind:
-                found = "missing" if array is None else f"of type {array.dtype.str!r}"
-                raise SealError(f"its array {name} is {found}, expected {kind.str!r}")
+                stored = "missing" if array is None else f"of type {array.dtype.str!r}"
+                raise SealError(f"its array {name} is {stored}, expected {kind.str!r}")
             made[name] = array
         return cls(**made)
 
@@ -144,6 +152,8 @@ def read_content(content: bytes) -> Content:
         If it is no such file, is cut short or goes on after its end, or has arrays of other
         types than doubles and 32-bit integers.
     """
+    # The header is compared with the length of the file first: NumPy would make an array of the
+    # size that a header states, whether or not there are bytes for it.
     kind, start = _layout(content)
     names = kind.names or ()
     if names[-1:] != (WORDS,) or len(names) > FIELDS + 1 or kind[WORDS].kind != "S":
@@ -209,18 +219,14 @@ def checked_texts(values: Plain, what: str) -> tuple[str, ...]:
 
 def check_classes(classes: Array) -> None:
     """Refuse classes that are not two or more whole numbers in order."""
-    values = classes.ravel().tolist()
-    ordered = all(one < other for one, other in pairwise(values))
-    if (
-        classes.ndim != 1
-        or len(values) < 2
-        or not ordered
-        or not all(value.is_integer() for value in values)
-    ):
-        raise SealError(f"classes are {_short(values)}, expected whole numbers in order")
+    labels = classes.ravel().tolist()
+    ordered = all(lower < higher for lower, higher in pairwise(labels))
+    whole = all(label.is_integer() for label in labels)
+    if classes.ndim != 1 or len(labels) < 2 or not ordered or not whole:
+        raise SealError(f"classes are {_short(labels)}, expected whole numbers in order")
 
 
-def _short(value: object) -> str:
-    """Return a value for a message, which a hostile file must not make long."""
-    text = repr(value)
+def _short(stated: object) -> str:
+    """Return what a file states for a message, which a hostile file must not make long."""
+    text = repr(stated)
     return text if len(text) <= 80 else text[:77] + "..."

@@ -145,15 +145,16 @@ def _load_skops(content: bytes, name: str, allowed: set[str]) -> object:
         raise UntrustedCode(f"{name}: {error}", names=()) from error
     try:
         _check_sizes(content)
-        found = set(reader.get_untrusted_types(data=content))
-        if found - allowed:
-            beyond = tuple(sorted(found - allowed))
+        # skops names the types before it makes anything; `loads` then makes no others.
+        needed = set(reader.get_untrusted_types(data=content))
+        if needed - allowed:
+            beyond = tuple(sorted(needed - allowed))
             raise UntrustedCode(
                 f"{name} contains {list(beyond)}, which are not on the list of types that are "
                 "trusted here; it is not loaded",
                 names=beyond,
             )
-        return reader.loads(content, trusted=sorted(found))
+        return reader.loads(content, trusted=sorted(needed))
     except (SealError, MemoryError):
         raise
     except Exception as error:  # a forged file may break its reader in any way
@@ -196,33 +197,34 @@ def _renamed(member: str, numbers: dict[str, str]) -> str:
 def _forget_addresses(node: object) -> None:
     """Take the address of the stop words out of every stored mapping that has one."""
     if isinstance(node, list):
-        for value in node:
-            _forget_addresses(value)
+        for child in node:
+            _forget_addresses(child)
     elif isinstance(node, dict):
         content = node.get("content")
         if isinstance(content, dict) and ADDRESS in content:
-            place = list(content).index(ADDRESS)
-            del content[ADDRESS], node["key_types"]["content"][place]
-        for value in node.values():
-            _forget_addresses(value)
+            position = list(content).index(ADDRESS)
+            del content[ADDRESS], node["key_types"]["content"][position]
+        for child in node.values():
+            _forget_addresses(child)
 
 
 def _renumber(node: object, numbers: dict[str, str]) -> None:
     """Replace memory addresses by numbers in the order in which they are first met."""
     if isinstance(node, dict):
-        for key, value in node.items():
-            if key == "__id__" and isinstance(value, int):
-                node[key] = int(numbers.setdefault(str(value), str(len(numbers))))
-            elif key == "file" and isinstance(value, str):
-                node[key] = _renamed(value, numbers)
+        for key, child in node.items():
+            if key == "__id__" and isinstance(child, int):
+                node[key] = int(numbers.setdefault(str(child), str(len(numbers))))
+            elif key == "file" and isinstance(child, str):
+                node[key] = _renamed(child, numbers)
             else:
-                _renumber(value, numbers)
+                _renumber(child, numbers)
     elif isinstance(node, list):
-        for value in node:
-            _renumber(value, numbers)
+        for child in node:
+            _renumber(child, numbers)
 
 
 def _clear_padding(content: bytes) -> bytes:
+    """Return a stored array with zeros between its fields, where memory left what was there."""
     array = np.load(io.BytesIO(content), allow_pickle=False)
     if array.dtype.names is None:
         return content
@@ -235,6 +237,7 @@ def _clear_padding(content: bytes) -> bytes:
 
 
 def _write(out: zipfile.ZipFile, name: str, content: bytes) -> None:
+    # One date and one mode for every part, or the same model would be another file tomorrow.
     info = zipfile.ZipInfo(name, _EPOCH)
     info.compress_type = zipfile.ZIP_DEFLATED
     info.external_attr = 0o600 << 16
