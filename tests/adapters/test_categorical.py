@@ -17,6 +17,7 @@ import pytest
 from conformance.generator import GeneratorConformance
 from proxyguard.adapters.categorical import FILE, SOURCE, CategoricalSampler, laplace_measurement
 from proxyguard.adapters.privacy import privacy_of
+from proxyguard.draw.messages import DrawJob
 from proxyguard.draw.protocol import Seed
 from proxyguard.draw.worker import Worker
 from proxyguard.errors import RegistryError, TableError
@@ -218,20 +219,17 @@ class TestOpendp(GeneratorConformance):
     def test_two_drawing_processes_draw_from_one_fit_and_record_it(self) -> None:
         """What a sealed audit does: each worker prepares for itself."""
         (self.folder / "source.parquet").write_bytes(table_bytes(source()))
-        job = {
-            "generator": "categorical",
-            "options": {"outcome": "class", "domains": DOMAINS, "rows": 50, "epsilon": "3",
-                        "folder": "fits"},
-            "root": str(self.folder),
-            "source": str(self.folder / "source.parquet"),
-            "validation": None,
-            "prepare_seed": 0,
-            "kinds": dict.fromkeys(DOMAINS, "text"),
-            "missing": [],
-            "predictions": False,
-        }  # fmt: skip
+        job = DrawJob(
+            name="categorical",
+            generator="categorical",
+            options={"outcome": "class", "domains": {k: list(v) for k, v in DOMAINS.items()},
+                     "rows": 50, "epsilon": "3", "folder": "fits"},
+            root=str(self.folder),
+            source=str(self.folder / "source.parquet"),
+            kinds=dict.fromkeys(DOMAINS, "text"),
+        )  # fmt: skip
         workers = [Worker(job) for _ in range(2)]
-        assert all(worker.prepared_at_random for worker in workers)
+        assert all(worker.prepared.prepared_at_random for worker in workers)
         one, two = (worker.draw(Seed(5)) for worker in workers)
         assert one == two
         assert one[0].stages[0].startswith(self.stage)

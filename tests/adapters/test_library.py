@@ -380,7 +380,7 @@ def test_text_features_are_encoded_and_an_unseen_category_is_no_error() -> None:
 
 def test_settings_can_be_sealed_and_say_where_each_pipeline_comes_from(helper: Any) -> None:
     chosen = library("logistic", "pg_estimators:Alpha", choose={"thresholds": 11})
-    settings = dict(chosen.describe())
+    settings = chosen.describe().to_dict()
     canonical_bytes(settings)
     assert settings["features"] == ["a", "b"]
     path = "proxyguard.adapters.pipelines:logistic"

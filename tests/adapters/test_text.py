@@ -19,6 +19,7 @@ from proxyguard.adapters.library import Library
 from proxyguard.adapters.text import STAGE, UnigramText, VocabularyBayes, _LookUp, count_nb
 from proxyguard.adapters.worker import make_learner
 from proxyguard.draw.catalog import load_generator
+from proxyguard.draw.messages import FitJob
 from proxyguard.draw.protocol import Seed, predict
 from proxyguard.errors import DrawError, RegistryError
 from proxyguard.models.stored import load_model, model_bytes
@@ -220,12 +221,14 @@ def test_the_source_is_fitted_with_the_vocabulary_that_the_drawing_process_prepa
     tmp_path: Path,
 ) -> None:
     (tmp_path / "source.parquet").write_bytes(table_bytes(source()))
-    job = {
-        "procedure": {"library": ["count_nb"]},
-        "outcome": OUTCOME.model_dump(mode="json"),
-        "features": ["body"],
-        "source": str(tmp_path / "source.parquet"),
-    }
+    job = FitJob(
+        name="text",
+        procedure=Procedure.model_validate({"library": ["count_nb"]}),
+        outcome=OUTCOME,
+        features=("body",),
+        source=str(tmp_path / "source.parquet"),
+        kinds={},
+    )
     drawing = make_learner(job)
     assert drawing is not None
     of_release = drawing.fit(RELEASE, None, Seed(1)).estimator

@@ -14,6 +14,7 @@ from proxyguard.audit import jobs
 from proxyguard.audit.audit import Audit
 from proxyguard.draw import confine as landlock
 from proxyguard.draw import pool
+from proxyguard.draw.messages import AskJob
 from proxyguard.errors import DrawError, ProxyGuardError, RegistryError
 
 DECLARATION = """\
@@ -121,8 +122,8 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Who was asked in a process apart, in order."""
     names: list[str] = []
 
-    def counted(job: dict[str, Any], **settings: Any) -> Any:
-        names.append(job["name"])
+    def counted(job: AskJob, **settings: Any) -> Any:
+        names.append(job.name)
         return pool.asked(job, **settings)
 
     monkeypatch.setattr(jobs, "asked", counted)

@@ -33,7 +33,7 @@ from proxyguard.cli.main import app
 from proxyguard.draw import confine as landlock
 from proxyguard.draw.catalog import (
     is_ours,
-    load_attribute,
+    load_callable,
     load_generator,
     load_ours,
     only_our_code,
@@ -173,7 +173,7 @@ def trap_a_model(audit: Audit, forge: Any) -> None:
     """Let the first stored model call a function of the trap."""
     first = forge.draws_of(audit.folder.read_json(RELEASES))[0]
     plain = as_pipeline(load_model(audit.folder.store.get(first["model"]), "a model"))
-    step = FunctionTransformer(load_attribute("pg_trap:same"))
+    step = FunctionTransformer(load_callable("pg_trap:same"))
     address = audit.folder.store.put(skops_bytes(make_pipeline(step, plain)))
     forge.manifest(audit, lambda m: forge.draws_of(m)[0].update(model=address))
 
@@ -367,7 +367,7 @@ def test_a_procedure_by_import_path_is_not_imported_by_verify(certify: Certified
     found = audit_in(root).verify(with_target=True)
     assert found.good, found.findings  # skops knows the stored type by itself, without the path
     with only_our_code(), pytest.raises(UntrustedCode, match=r"sklearn\.linear_model:Logistic"):
-        load_attribute("sklearn.linear_model:LogisticRegression")
+        load_callable("sklearn.linear_model:LogisticRegression")
 
 
 def test_a_broken_record_comes_before_one_that_holds_as_far_as_checked(certify: Certified) -> None:

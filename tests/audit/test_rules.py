@@ -317,7 +317,7 @@ def test_a_role_may_read_what_its_pilot_may_and_both_are_registered_by_digest(
     )
     registry = audit.folder.registry(audit.journal())
     (task,) = tasks(audit.place, registry, audit.journal())
-    assert task.job["allow"] == [str(weights)]
+    assert task.job.allow == (str(weights),)
     weights.write_text("other")
     with pytest.raises(DrawError, match=r"weights is '[0-9a-f]{64}', registered was"):
         audit.draw()

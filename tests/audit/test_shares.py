@@ -18,6 +18,7 @@ from proxyguard.audit.home import load_key_file
 from proxyguard.audit.score import ShareScorer, countable
 from proxyguard.audit.target import Chunk, OpenTarget
 from proxyguard.documents.releases import AnyDraw, DrawnRelease, FailedDraw
+from proxyguard.draw.messages import DrawResult
 from proxyguard.errors import LossMismatch, RegistryError
 from proxyguard.evidence.component import component_pvalues
 from proxyguard.losses.cell import Reading
@@ -344,12 +345,13 @@ def test_a_release_without_records_does_not_stop_an_opened_audit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, draw_here: Callable[..., None]
 ) -> None:
     def with_an_empty_release(*job: Any, keep: Callable[..., None], **settings: Any) -> None:
-        def kept(record: dict[str, Any], release: bytes, model: bytes) -> None:
-            if record["seed"] == 101:
-                frame = read_table_bytes(release, "release").iloc[:0]
-                release = table_bytes(frame)
-                record = {**record, "rows": 0, "content": content_digest(frame)}
-            keep(record, release, model)
+        def kept(result: DrawResult) -> None:
+            if result.said.seed == 101:
+                frame = read_table_bytes(result.release, "release").iloc[:0]
+                empty = {"rows": 0, "content": content_digest(frame)}
+                said = result.said.model_copy(update=empty)
+                result = replace(result, said=said, release=table_bytes(frame))
+            keep(result)
 
         draw_here(*job, keep=kept, **settings)
 

@@ -17,7 +17,9 @@ from proxyguard.audit import draw as drawing
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import RELEASES
 from proxyguard.cli.main import app
-from proxyguard.documents.releases import ReleaseManifest
+from proxyguard.documents.releases import ReleaseManifest, read_draw
+from proxyguard.draw.confine import guard_here
+from proxyguard.draw.messages import DrawResult, Failed, Prepared
 from proxyguard.errors import DrawError, RegistryError, StageError
 from proxyguard.seal.ledger import Stage
 
@@ -706,3 +708,12 @@ def test_a_file_that_may_not_be_read_is_a_failed_draw(
     audit = make()
     audit.draw()
     assert [one["status"] for one in draws_of(audit)].count("failed") == 1
+
+
+def test_a_draw_that_failed_because_its_file_could_not_be_read_is_recorded_and_read_again() -> None:
+    said = Failed(seed=101, error="not readable", files={"releases/1.csv": None})
+    prepared = Prepared(prepared_at_random=False)
+    result = DrawResult(said=said, release=b"", model=b"", guard=guard_here(), prepared=prepared)
+    made = drawing.made_draw(result, format=1)
+    assert made.files == {"releases/1.csv": None}
+    assert read_draw(json.loads(made.to_bytes()), "the draw") == made

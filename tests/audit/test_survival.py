@@ -25,6 +25,7 @@ from proxyguard.audit import draw as drawing
 from proxyguard.audit import stated
 from proxyguard.audit.audit import Audit
 from proxyguard.draw import pool
+from proxyguard.draw.messages import DrawJob, DrawResult
 from proxyguard.seal import lineage, storage
 from proxyguard.seal import storage as entropy
 from proxyguard.seal.ledger import Stage
@@ -236,13 +237,13 @@ def watch_pending(patch: pytest.MonkeyPatch, trap: Trap) -> None:
 
 
 def draw_here(
-    job: dict[str, Any],
+    job: DrawJob,
     seeds: Sequence[int],
     *,
     pool: pool.DrawingPool,
     workers: int,
     timeout: float | None,
-    keep: Callable[[dict[str, Any], bytes, bytes], None],
+    keep: Callable[[DrawResult], None],
     check: Callable[[], None],
 ) -> None:
     """Draw as `draw_all` does, in this process.
@@ -428,7 +429,7 @@ def test_draws_outlive_an_amendment_that_leaves_their_mechanism_alone(
     audit.amend("a wider limit")
     asked: list[int] = []
 
-    def noted(job: dict[str, Any], seeds: Sequence[int], **rest: Any) -> None:
+    def noted(job: DrawJob, seeds: Sequence[int], **rest: Any) -> None:
         asked.extend(seeds)
         draw_here(job, seeds, **rest)
 

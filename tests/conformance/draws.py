@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from proxyguard.adapters.worker import make_learner
-from proxyguard.draw.answers import Answer, explain, packed, readiness
 from proxyguard.draw.confine import guard_here
+from proxyguard.draw.messages import AskJob, DrawJob, DrawResult, Said, Unready, packed, readiness
 from proxyguard.draw.protocol import Seed
 from proxyguard.draw.sources import answer
-from proxyguard.draw.worker import Fitter, Worker
+from proxyguard.draw.worker import Fitter, Worker, explain
 from proxyguard.errors import RegistryError
 
 
 class DrawHere:
     """A job's generator and its procedure, both in this process."""
 
-    def __init__(self, job: Mapping[str, Any]) -> None:
+    def __init__(self, job: DrawJob) -> None:
         self._worker, self._fitter = Worker(job), Fitter(job, make_learner(job))
 
-    def draw(self, seed: int) -> Answer:
-        """Return the record, the release and the model of one draw."""
-        record, release, model = self._fitter.fit(*self._worker.draw(Seed(seed)))
-        return {**record, **self._worker.prepared, "guard": guard_here()}, release, model
+    def draw(self, seed: int) -> DrawResult:
+        """Return what is said of one draw, its release and its model."""
+        said, release, model = self._fitter.fit(*self._worker.draw(Seed(seed)))
+        return DrawResult(
+            said=said,
+            release=release,
+            model=model,
+            guard=guard_here(),
+            prepared=self._worker.prepared,
+        )
 
 
 def nothing_changed() -> None:
@@ -31,7 +37,7 @@ def nothing_changed() -> None:
 
 
 def draw_here(
-    job: Mapping[str, Any],
+    job: DrawJob,
     seeds: Sequence[int],
     *,
     keep: Callable[..., None],
@@ -44,15 +50,16 @@ def draw_here(
     drawing = DrawHere(job)
     for seed in seeds:
         check()
-        answer = drawing.draw(seed)
+        result = drawing.draw(seed)
         check()
-        keep(*answer)
+        keep(result)
 
 
-def ask_here(job: Mapping[str, Any], *, kind: Any, **_: Any) -> Any:
+def ask_here(job: AskJob, *, kind: Any, **_: Any) -> Any:
     """Stand for ``asked``: what a generator says of itself, with its code in this process."""
+    said: Said
     try:
         said = answer(job)
     except Exception as error:
-        said = {"status": "unready", "error": explain(error)}
+        said = Unready(error=explain(error))
     return readiness(packed(said), job, kind, RegistryError)

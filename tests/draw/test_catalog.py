@@ -16,7 +16,7 @@ from proxyguard.draw.catalog import (
     _distributions,
     code_digests,
     find_pipeline,
-    load_attribute,
+    load_callable,
     load_generator,
     origin,
 )
@@ -106,7 +106,7 @@ def test_an_import_path_names_an_attribute_at_any_depth(
 ) -> None:
     install(tmp_path, monkeypatch, "pg_catalog_path")
     assert load_generator("pg_catalog_path:Maker", {"size": 4}).size == 4
-    assert load_attribute("pg_catalog_path:Maker.Inner").__name__ == "Inner"
+    assert load_callable("pg_catalog_path:Maker.Inner").__name__ == "Inner"
     assert find_pipeline("pg_catalog_path:pipeline")(0) == "unfitted"
 
 
@@ -116,7 +116,7 @@ def test_an_import_path_names_an_attribute_at_any_depth(
 )
 def test_an_import_path_that_leads_nowhere_is_refused_by_name(path: str) -> None:
     with pytest.raises(RegistryError, match=f"'{path}' cannot be loaded"):
-        load_attribute(path)
+        load_callable(path)
 
 
 def test_options_that_a_generator_does_not_take_are_named() -> None:
@@ -142,8 +142,8 @@ def test_an_entry_point_is_found_by_its_name(
     install(tmp_path, monkeypatch, "pg_catalog_entry", points)
     assert load_generator("made", {"size": 2}).size == 2
     assert find_pipeline("learned")(0) == "unfitted"
-    assert (origin("made")["path"], origin("made")["version"]) == ("pg_catalog_entry:Maker", "2.5")
-    assert origin("learned", "procedure")["path"] == "pg_catalog_entry:pipeline"
+    assert (origin("made").path, origin("made").version) == ("pg_catalog_entry:Maker", "2.5")
+    assert origin("learned", "procedure").path == "pg_catalog_entry:pipeline"
     with pytest.raises(RegistryError, match="no procedure 'made'"):
         find_pipeline("made")
 
@@ -188,7 +188,7 @@ def test_the_origin_of_an_entry_point_tells_the_version_of_its_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(tmp_path, monkeypatch, "pg_origin", "[proxyguard.generators]\nmade = pg_origin:Maker\n")
-    assert (origin("made")["path"], origin("made")["version"]) == ("pg_origin:Maker", "2.5")
+    assert (origin("made").path, origin("made").version) == ("pg_origin:Maker", "2.5")
 
 
 @pytest.mark.usefixtures("distributions_anew")
@@ -204,17 +204,17 @@ def test_the_installed_packages_are_read_once(
     monkeypatch.setattr("proxyguard.draw.catalog.packages_distributions", distributions)
     for _ in range(3):
         found = origin("sklearn.linear_model:Ridge", "procedure")
-        assert found["version"] == metadata.version("scikit-learn")
+        assert found.version == metadata.version("scikit-learn")
     assert len(calls) == 1
 
 
 def test_the_origin_of_a_name_tells_the_version_of_its_package() -> None:
     found = origin("sklearn.linear_model:Ridge", "procedure")
-    assert found["path"] == "sklearn.linear_model:Ridge"
-    assert found["version"] == metadata.version("scikit-learn")
-    assert list(found["code"]) == ["sklearn.linear_model"]  # the version stands for the others
-    assert origin("math:sqrt")["version"] == "not packaged"
-    assert origin("bootstrap")["path"] == GENERATORS["bootstrap"]
+    assert found.path == "sklearn.linear_model:Ridge"
+    assert found.version == metadata.version("scikit-learn")
+    assert list(found.code) == ["sklearn.linear_model"]  # the version stands for the others
+    assert origin("math:sqrt").version == "not packaged"
+    assert origin("bootstrap").path == GENERATORS["bootstrap"]
 
 
 def test_code_that_no_version_stands_for_is_followed_through_its_imports(
@@ -253,7 +253,7 @@ def test_the_text_of_a_module_and_of_its_packages_is_digested_and_none_of_them_i
     (inner / "made.py").write_text("from . import beside\n1 / 0\n")
     (inner / "beside.py").write_text("1 / 0\n")
     monkeypatch.syspath_prepend(tmp_path)
-    code = origin("pg_outer.inner.made:Maker")["code"]
+    code = origin("pg_outer.inner.made:Maker").code
     modules = ["pg_outer", "pg_outer.helper", "pg_outer.inner.beside", "pg_outer.inner.made"]
     assert list(code) == modules
     assert not {name for name in sys.modules if name.startswith("pg_outer")}
@@ -261,4 +261,4 @@ def test_the_text_of_a_module_and_of_its_packages_is_digested_and_none_of_them_i
 
 @pytest.mark.parametrize("module", ["", "no.such.module", "sys.path", "os/path", "../pg", "."])
 def test_a_name_that_leads_to_no_module_has_no_text(module: str) -> None:
-    assert origin(f"{module}:x")["code"] == {}
+    assert origin(f"{module}:x").code == {}

@@ -8,6 +8,7 @@ import runpy
 import sqlite3
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ import pytest
 
 from proxyguard.draw import confine
 from proxyguard.draw import confine as landlock
-from proxyguard.draw.confine import HardLinks, Reach, is_guard, needs_of, reach_of
+from proxyguard.draw.confine import HardLinks, Reach, is_guard, reach_of
+from proxyguard.draw.messages import DrawJob, DrawResult
 from proxyguard.draw.pool import DrawingPool, Draws, draw_groups
 from proxyguard.errors import DrawError
 from proxyguard.tables.files import read_table_bytes, table_bytes
@@ -174,16 +176,18 @@ def lay_out(root: Path) -> None:
 
 
 def job(root: Path, generator: str, name: str, allow: tuple[str, ...] = (),
-        **options: Any) -> dict[str, Any]:  # fmt: skip
+        **options: Any) -> DrawJob:  # fmt: skip
     secrets = ("data/table.csv", "data/table.parquet", "data/moving.csv", "moving", "home")
-    return {
-        "name": name, "generator": f"pg_thief:{generator}", "options": options,
-        "kinds": {"x": "number"}, "missing": [], "predictions": False,
-        "source": str(root / "source"), "validation": None, "prepare_seed": 0,
-        "root": str(root), "procedure": None, "allow": list(allow), "reads": [], "lists": [],
-        "keeps": [],
-        "forbidden": [str(root / secret) for secret in secrets],
-    }  # fmt: skip
+    return DrawJob(
+        name=name,
+        generator=f"pg_thief:{generator}",
+        options=options,
+        kinds={"x": "number"},
+        source=str(root / "source"),
+        root=str(root),
+        allow=allow,
+        forbidden=tuple(str(root / secret) for secret in secrets),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -193,8 +197,8 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     lay_out(root)
     found: dict[str, list[Any]] = {}
 
-    def keeper(name: str) -> Callable[[dict[str, Any], bytes, bytes], None]:
-        return lambda record, release, model: found.setdefault(name, []).append((record, release))
+    def keeper(name: str) -> Callable[[DrawResult], None]:
+        return lambda result: found.setdefault(name, []).append((result, result.release))
 
     model = str(root / "models" / "weights")
     jobs = [job(root, "Thief", way, way=way, where=str(root)) for way in WAYS]
@@ -206,7 +210,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(root / "code")
         patch.setenv("THE_COMMAND", str(os.getpid()))
-        draws = [Draws(job=one, seeds=(5, 6), keep=keeper(one["name"])) for one in jobs]
+        draws = [Draws(job=one, seeds=(5, 6), keep=keeper(one.name)) for one in jobs]
         draw_groups(draws, pool=DrawingPool(), workers=1, timeout=None)
     return found
 
@@ -223,13 +227,13 @@ def test_a_draw_cannot_read_what_is_not_on_its_list(
     needs_landlock()
     for record, release in records[way]:
         read = read_table_bytes(release, way)["x"].iloc[0] if release else None
-        assert record["status"] == "failed", f"{way} read {read}"
+        assert record.said.status == "failed", f"{way} read {read}"
 
 
 def test_an_honest_generator_has_code_temporary_files_and_the_usual_devices(
     records: dict[str, list[Any]],
 ) -> None:
-    assert [record["status"] for record, _ in records["honest"]] == ["drawn", "drawn"], records[
+    assert [record.said.status for record, _ in records["honest"]] == ["drawn", "drawn"], records[
         "honest"
     ]
 
@@ -237,18 +241,18 @@ def test_an_honest_generator_has_code_temporary_files_and_the_usual_devices(
 def test_a_draw_says_what_it_was_held_by(records: dict[str, list[Any]]) -> None:
     known = landlock.version()
     expected = f"landlock ABI {known}" if known else "audit hook"
-    assert {r["guard"] for draws in records.values() for r, _ in draws} == {expected}
+    assert {r.guard for draws in records.values() for r, _ in draws} == {expected}
 
 
 def test_what_a_mechanism_registers_can_be_read_and_else_the_error_says_what_to_register(
     records: dict[str, list[Any]],
 ) -> None:
-    assert records["with its model"][0][0]["status"] == "drawn", records["with its model"]
+    assert records["with its model"][0][0].said.status == "drawn", records["with its model"]
     needs_landlock()
-    refused = records["without its model"][0][0]
-    assert refused["status"] == "failed"
-    assert "weights" in refused["error"]
-    assert re.search(r"""allow = \["[^"]*/models/weights"\]""", refused["error"])
+    refused = records["without its model"][0][0].said
+    assert refused.status == "failed"
+    assert "weights" in refused.error
+    assert re.search(r"""allow = \["[^"]*/models/weights"\]""", refused.error)
 
 
 def test_a_hard_link_to_the_table_where_draws_may_read_stops_the_drawing(
@@ -293,7 +297,7 @@ def test_beside_the_modules_of_a_folder_its_data_are_not_read(
     (tmp_path / "code" / "package").mkdir()
     (tmp_path / "code" / "package" / "__init__.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path / "code")
-    reach = reach_of(needs_of(job(tmp_path, "Honest", "honest")), str(tmp_path / "scratch"))
+    reach = reach_of(job(tmp_path, "Honest", "honest").needs(), str(tmp_path / "scratch"))
     own = sorted(path for path in reach.read if path.startswith(str(tmp_path)))
     assert own == sorted(
         str(tmp_path / name)
@@ -304,7 +308,7 @@ def test_beside_the_modules_of_a_folder_its_data_are_not_read(
 
 def test_a_registered_path_that_is_not_here_is_said(tmp_path: Path) -> None:
     lay_out(tmp_path)
-    needs = needs_of(job(tmp_path, "Honest", "honest", allow=("/dev/nothing*",)))
+    needs = job(tmp_path, "Honest", "honest", allow=("/dev/nothing*",)).needs()
     with pytest.raises(DrawError, match=r"'/dev/nothing\*'.* nothing is there"):
         reach_of(needs, "scratch")
 
@@ -343,11 +347,14 @@ def test_without_landlock_the_hook_stops_what_python_can_see(
     monkeypatch.syspath_prepend(tmp_path / "code")
     thief = runpy.run_path(str(tmp_path / "code" / "pg_thief.py"))
     thief["hard_link"] = lambda root: len((Path(root) / "notes" / "mine.csv").read_text())
-    asked = job(tmp_path, "Honest", "honest")
-    asked["forbidden"].append(str(tmp_path / "data" / "table.csv.gz"))
+    needs = job(tmp_path, "Honest", "honest").needs()
+    secrets = (*needs.forbidden, str(tmp_path / "data" / "table.csv.gz"))
 
     def act() -> object:
-        assert confine.confine(needs_of(asked), str(tmp_path / "code")).guard == "audit hook"
+        assert (
+            confine.confine(replace(needs, forbidden=secrets), str(tmp_path / "code")).guard
+            == "audit hook"
+        )
         return thief[way](str(tmp_path))
 
     assert "a draw may not read" in in_a_fork(act)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from proxyguard.documents.canonical import canonical_bytes
-from proxyguard.draw.answers import WORDS, explain, packed, unpacked
+from proxyguard.draw.messages import WORDS, Failed, packed, unpacked
+from proxyguard.draw.worker import explain
 
 
 @pytest.mark.parametrize(
@@ -36,7 +37,7 @@ def test_a_missing_file_is_named_without_its_folders() -> None:
 
 @pytest.mark.parametrize("words", ["odd \ud800 sign", "A" * 3_000_000, "\udcff" * 10_000])
 def test_what_a_draw_says_is_text_that_can_be_sealed_and_no_longer_than_a_page(words: str) -> None:
-    told = packed({"seed": 1, "status": "failed", "error": words, "files": {}})
+    told = packed(Failed.model_construct(seed=1, status="failed", error=words, files={}))
     ((said, _, _),) = unpacked(told)
     error = said.model_dump()["error"]
     assert canonical_bytes(error)

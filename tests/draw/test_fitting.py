@@ -13,12 +13,13 @@ import pytest
 
 from conformance.draws import DrawHere
 from proxyguard.draw import confine as landlock
-from proxyguard.draw.answers import Made
+from proxyguard.draw.messages import DrawJob, DrawResult, Failed, FittedRelease, Made
 from proxyguard.draw.pool import DrawingPool, Draws, draw_groups
 from proxyguard.draw.worker import Fitter, _Fits
 from proxyguard.errors import DrawError, TableError
 from proxyguard.models.stored import load_model
 from proxyguard.registry.parts import Procedure
+from proxyguard.registry.target import Outcome
 from proxyguard.tables.files import Schema, read_table_bytes, table_bytes
 
 MODULE = """
@@ -153,37 +154,41 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def job(root: Path, generator: str, way: str = "", **changes: Any) -> dict[str, Any]:
-    procedure = Procedure.model_validate({"library": ["fixed_logistic"]}).model_dump(mode="json")
-    return {
+def job(root: Path, generator: str, way: str = "", **changes: Any) -> DrawJob:
+    settings: dict[str, Any] = {
         "name": way or generator, "generator": f"pg_rows:{generator}", "options": {"way": way},
-        "kinds": COLUMNS, "missing": [], "predictions": False, "source": str(root / "source"),
-        "validation": None, "prepare_seed": 0, "root": str(root), "forbidden": [],
-        "procedure": procedure, "outcome": {"column": "y", "positive": "1"},
-        "features": ["a", "b"], "allow": [], "reads": [], "lists": [], "keeps": [],
+        "kinds": COLUMNS, "source": str(root / "source"), "root": str(root),
+        "procedure": Procedure.model_validate({"library": ["fixed_logistic"]}),
+        "outcome": Outcome(column="y", positive="1"), "features": ("a", "b"),
         **changes,
     }  # fmt: skip
+    return DrawJob(**settings)
 
 
-Kept = dict[tuple[str, int], tuple[dict[str, Any], bytes, bytes]]
+Kept = dict[tuple[str, int], DrawResult]
 
 
 def drawn(
-    root: Path, *jobs: dict[str, Any], seeds: tuple[int, ...] = (4, 5), timeout: float | None = None
+    root: Path, *jobs: DrawJob, seeds: tuple[int, ...] = (4, 5), timeout: float | None = None
 ) -> Kept:
     kept: Kept = {}
 
     def keeper(name: str) -> Any:
-        def keep(record: dict[str, Any], release: bytes, model: bytes) -> None:
-            kept[name, record["seed"]] = record, release, model
+        def keep(result: DrawResult) -> None:
+            kept[name, result.said.seed] = result
 
         return keep
 
-    groups = [Draws(job=one, seeds=seeds, keep=keeper(one["name"])) for one in jobs]
+    groups = [Draws(job=one, seeds=seeds, keep=keeper(one.name)) for one in jobs]
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(root / "code"))
         draw_groups(groups, pool=DrawingPool(), workers=1, timeout=timeout)
     return kept
+
+
+def error_of(result: DrawResult) -> str:
+    assert isinstance(result.said, Failed)
+    return result.said.error
 
 
 FAILING = {
@@ -203,10 +208,10 @@ def kept(root: Path) -> Kept:
         job(root, "Rows"),
         job(root, "Liar"),
         *(job(root, "Rows", way) for way in (*FAILING, *ways)),
-        {**job(root, "Rows", "works in parallel", allow=["/dev/shm"]), "name": "is allowed to"},
-        {**job(root, "Many", "ends", many=4), "name": "ends within a batch"},
-        {**job(root, "Many", "exits", many=4), "name": "exits within a batch"},
-        {**job(root, "Rows", "leaves its seed alone", may_ignore_seed=True), "name": "may"},
+        job(root, "Rows", "works in parallel", allow=("/dev/shm",), name="is allowed to"),
+        job(root, "Many", "ends", many=4, name="ends within a batch"),
+        job(root, "Many", "exits", many=4, name="exits within a batch"),
+        job(root, "Rows", "leaves its seed alone", may_ignore_seed=True, name="may"),
         seeds=(4, 5, 6),
     )
 
@@ -215,11 +220,11 @@ def test_a_generator_that_replaces_the_training_gets_the_models_of_its_releases(
     kept: Kept, root: Path
 ) -> None:
     for seed in (4, 5, 6):
-        record, release, model = kept["Liar", seed]
-        assert record["status"] == "drawn", record
-        assert (record, release, model) == kept["Rows", seed]
+        result = kept["Liar", seed]
+        assert result.said.status == "drawn", result.said
+        assert result == kept["Rows", seed]
         # And it is the model of these rows: who has the label has the larger a.
-        assert load_model(model, "it").coefficients[0, 0] > 0
+        assert load_model(result.model, "it").coefficients[0, 0] > 0
 
 
 def test_what_processes_draw_is_what_one_process_draws(
@@ -228,21 +233,22 @@ def test_what_processes_draw_is_what_one_process_draws(
     monkeypatch.syspath_prepend(str(root / "code"))
     monkeypatch.delitem(sys.modules, "pg_rows", raising=False)
     assert DrawHere(job(root, "Rows")).draw(4) == kept["Rows", 4]
-    record, release, _ = kept["Rows", 4]
-    assert record["rows"] == 100
-    assert record["stages"] == ["the release", "logistic fit"]
+    result = kept["Rows", 4]
+    assert isinstance(result.said, FittedRelease)
+    assert result.said.rows == 100
+    assert result.said.stages == ["the release", "logistic fit"]
     schema = Schema.of_releases(COLUMNS, ())
-    assert record["content"] == schema.content(read_table_bytes(release, "it"))
+    assert result.said.content == schema.content(read_table_bytes(result.release, "it"))
 
 
 @pytest.mark.parametrize("way", FAILING)
 def test_a_draw_that_ends_its_process_or_leaves_its_seed_alone_fails_and_says_why(
     kept: Kept, way: str
 ) -> None:
-    record, release, model = kept[way, 5]
-    assert record["status"] == "failed"
-    assert FAILING[way] in record["error"]
-    assert (release, model) == (b"", b"")
+    result = kept[way, 5]
+    assert result.said.status == "failed"
+    assert FAILING[way] in error_of(result)
+    assert (result.release, result.model) == (b"", b"")
 
 
 @pytest.mark.parametrize("way", ["exits", "ends", "interrupts"])
@@ -254,14 +260,14 @@ def test_a_draw_that_ends_its_process_does_not_fail_the_others(kept: Kept, way: 
 @pytest.mark.parametrize("way", ["ends", "exits"])
 def test_a_seed_at_which_a_batch_ends_fails_alone(kept: Kept, way: str) -> None:
     name = f"{way} within a batch"
-    assert FAILING[way] in kept[name, 5][0]["error"]
+    assert FAILING[way] in error_of(kept[name, 5])
     assert [kept[name, seed] for seed in (4, 6)] == [kept["Rows", seed] for seed in (4, 6)]
 
 
 def test_a_mechanism_without_randomness_may_leave_its_seed_alone(kept: Kept) -> None:
-    record = kept["may", 5][0]
-    assert record["status"] == "drawn"
-    assert record["stages"][0] == "nothing: the draws leave their seed alone"
+    said = kept["may", 5].said
+    assert isinstance(said, FittedRelease)
+    assert said.stages[0] == "nothing: the draws leave their seed alone"
 
 
 @pytest.mark.parametrize("way", ["listens", "leaves a process"])
@@ -274,9 +280,9 @@ def test_threads_and_processes_that_a_generator_leaves_hold_nothing_up(
 def test_what_a_draw_was_refused_is_named_with_the_line_to_register(kept: Kept) -> None:
     if landlock.version() == 0:
         pytest.skip("this kernel has no Landlock: nothing is refused")
-    assert 'allow = ["/dev/shm"]' in kept["works in parallel", 5][0]["error"]
+    assert 'allow = ["/dev/shm"]' in error_of(kept["works in parallel", 5])
     assert kept["is allowed to", 5] == kept["Rows", 5]
-    words = kept["wraps its refusal", 5][0]["error"]
+    words = error_of(kept["wraps its refusal", 5])
     assert "RuntimeError: no model" in words
     assert '/a model"]' in words
     assert "allow = [" in words
@@ -307,15 +313,17 @@ def test_a_generator_that_ends_while_it_is_prepared_is_named_and_holds_nothing_u
 
 def test_a_fit_ends_when_the_time_of_its_draw_is_up(root: Path) -> None:
     library = {"library": ["pg_rows:Slow"], "trusted": ["pg_rows.Slow"]}
-    procedure = Procedure.model_validate(library).model_dump(mode="json")
-    record = drawn(root, job(root, "Rows", procedure=procedure), seeds=(4,), timeout=2.0)["Rows", 4]
-    assert record[0] == {**record[0], "status": "timeout", "error": "more than 2 s"}
+    procedure = Procedure.model_validate(library)
+    said = drawn(root, job(root, "Rows", procedure=procedure), seeds=(4,), timeout=2.0)[
+        "Rows", 4
+    ].said
+    assert said == Failed(seed=4, status="timeout", error="more than 2 s")
 
 
 @pytest.mark.parametrize("where", ["the draw", "the fit"])
 def test_want_of_memory_is_no_failure_of_the_mechanism(root: Path, where: str) -> None:
     library = {"library": ["pg_rows:Large"], "trusted": ["pg_rows.Large"]}
-    large = Procedure.model_validate(library).model_dump(mode="json")
+    large = Procedure.model_validate(library)
     wanting = (
         job(root, "Rows", "wants memory")
         if where == "the draw"
@@ -338,17 +346,16 @@ def test_want_of_memory_in_a_fit_of_ours_is_no_failure_of_the_mechanism() -> Non
 
 def test_a_seed_at_which_a_batch_hangs_is_late_alone(kept: Kept, root: Path) -> None:
     batch = drawn(root, job(root, "Many", "hangs", many=2), seeds=(4, 5), timeout=3.0)
-    record = batch["hangs", 5][0]
-    assert (record["status"], record["error"]) == ("timeout", "more than 3 s")
+    assert batch["hangs", 5].said == Failed(seed=5, status="timeout", error="more than 3 s")
     assert batch["hangs", 4] == kept["Rows", 4]
 
 
 def test_a_release_at_which_a_batch_of_fits_hangs_is_late_alone(root: Path) -> None:
     library = {"library": ["pg_rows:SometimesSlow"], "trusted": ["pg_rows.SometimesSlow"]}
-    procedure = Procedure.model_validate(library).model_dump(mode="json")
+    procedure = Procedure.model_validate(library)
     batch = drawn(root, job(root, "Uneven", procedure=procedure, many=2), seeds=(4, 5), timeout=3.0)
-    assert batch["Uneven", 5][0]["error"] == "more than 3 s"
-    assert "it was fitted" in batch["Uneven", 4][0]["error"]
+    assert error_of(batch["Uneven", 5]) == "more than 3 s"
+    assert "it was fitted" in error_of(batch["Uneven", 4])
 
 
 SCHEMA = Schema.of_releases(COLUMNS, ())

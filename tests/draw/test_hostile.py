@@ -18,8 +18,8 @@ import pytest
 from proxyguard.documents.canonical import canonical_bytes
 from proxyguard.draw import confine as landlock
 from proxyguard.draw import pool
-from proxyguard.draw.answers import Ready, Told, drawn_answers, readiness, receive
-from proxyguard.draw.confine import needs_of, reach_of
+from proxyguard.draw.confine import reach_of
+from proxyguard.draw.messages import DrawJob, Killed, Ready, Told, drawn_answers, readiness, receive
 from proxyguard.draw.pool import DrawingPool, Draws, draw_groups
 from proxyguard.errors import DrawError
 from proxyguard.tables.files import read_table_bytes, table_bytes
@@ -181,21 +181,24 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def job(root: Path, generator: str, many: int = 1, **options: Any) -> dict[str, Any]:
-    return {
-        "name": "hostile", "generator": f"pg_hostile:{generator}", "options": options,
-        "kinds": {"x": "number"}, "missing": [], "predictions": False, "many": many,
-        "source": str(root / "source"), "validation": None, "prepare_seed": 0,
-        "root": str(root), "forbidden": [str(root / "data")], "procedure": None,
-        "allow": [], "reads": [], "lists": [], "keeps": [],
-    }  # fmt: skip
+def job(root: Path, generator: str, many: int = 1, **options: Any) -> DrawJob:
+    return DrawJob(
+        name="hostile",
+        generator=f"pg_hostile:{generator}",
+        options=options,
+        kinds={"x": "number"},
+        many=many,
+        source=str(root / "source"),
+        root=str(root),
+        forbidden=(str(root / "data"),),
+    )
 
 
 def draw(
-    one: dict[str, Any], seeds: tuple[int, ...] = (5, 6), timeout: float | None = None
-) -> list[tuple[dict[str, Any], bytes]]:
-    kept: list[tuple[dict[str, Any], bytes]] = []
-    draws = Draws(job=one, seeds=seeds, keep=lambda r, release, model: kept.append((r, release)))
+    one: DrawJob, seeds: tuple[int, ...] = (5, 6), timeout: float | None = None
+) -> list[tuple[Any, bytes]]:
+    kept: list[tuple[Any, bytes]] = []
+    draws = Draws(job=one, seeds=seeds, keep=lambda made: kept.append((made.said, made.release)))
     draw_groups([draws], pool=DrawingPool(), workers=1, timeout=timeout)
     return kept
 
@@ -223,16 +226,16 @@ def test_no_depth_of_folders_and_no_error_without_words_stops_the_other_draws(
     monkeypatch.setenv("TMPDIR", str(root / "goal"))
     (_, release), (failed, _) = draw(job(root, "Deep"))
     assert len(read_table_bytes(release, "it")) == 3
-    assert failed["status"] == "failed"
-    assert "Speechless: (no words: its __str__ raised KeyboardInterrupt)" in failed["error"]
+    assert failed.status == "failed"
+    assert "Speechless: (no words: its __str__ raised KeyboardInterrupt)" in failed.error
     assert list((root / "goal").iterdir()) == []
 
 
 @pytest.mark.skipif(landlock.version() < 6, reason="this kernel does not hold signals back")
 def test_a_draw_cannot_stop_the_process_that_ends_it(root: Path) -> None:
     ((failed, _),) = draw(job(root, "Stopper", beforehand=False), seeds=(5,), timeout=100.0)
-    assert failed["status"] == "failed"
-    assert "PermissionError" in failed["error"]
+    assert failed.status == "failed"
+    assert "PermissionError" in failed.error
 
 
 def test_a_generator_that_stops_its_own_process_is_ended_when_its_time_is_up(
@@ -262,8 +265,9 @@ def test_what_a_draw_says_in_words_can_be_sealed(
         with pytest.raises(DrawError, match=why):
             list(answers)
     else:
-        ((told, _, _),) = answers
-        canonical_bytes(told)
+        (answer,) = answers
+        assert not isinstance(answer, Killed)
+        canonical_bytes(answer.said.model_dump())
 
 
 @pytest.mark.parametrize(
@@ -317,7 +321,7 @@ from pathlib import Path
 
 sys.path.insert(0, sys.argv[1] + "/code")
 kept = draw(job(Path(sys.argv[1]), "Typist"), seeds=(5, 6, 7))
-print(*[record["status"] for record, _ in kept])
+print(*[record.status for record, _ in kept])
 """
 
 
@@ -340,19 +344,22 @@ def test_a_job_that_a_generator_writes_itself_is_not_served(root: Path) -> None:
     if landlock.version() == 0:
         pytest.skip("this kernel has no Landlock: nothing holds such a generator anyway")
     goal = root / "goal" / "loot"
-    own = {
-        **job(root, "Loot", table=str(root / "data" / "table.csv"), goal=str(goal)),
-        "forbidden": [], "reads": [str(root / "data")], "allow": [f"/dev/..{root}/goal"],
-    }  # fmt: skip
+    own = job(root, "Loot", table=str(root / "data" / "table.csv"), goal=str(goal)).model_copy(
+        update={
+            "forbidden": (),
+            "reads": (str(root / "data"),),
+            "allow": (f"/dev/..{root}/goal",),
+        }
+    )
     with pytest.raises(DrawError):
-        draw(job(root, "Escape", job=own))
+        draw(job(root, "Escape", job=own.model_dump(mode="json")))
     assert not goal.exists()
 
 
 def test_what_is_registered_by_a_way_through_dev_is_no_device(root: Path) -> None:
     goal = str(root / "goal")
-    asked = {**job(root, "Counting"), "allow": [f"/dev/..{goal}", "/dev/tty*"]}
-    reach = reach_of(needs_of(asked), str(root))
+    asked = job(root, "Counting").model_copy(update={"allow": (f"/dev/..{goal}", "/dev/tty*")})
+    reach = reach_of(asked.needs(), str(root))
     assert not any("goal" in path for path in reach.changed)
     assert any("goal" in path for path in reach.read)
 

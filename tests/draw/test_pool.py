@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from proxyguard.draw import pool
+from proxyguard.draw.messages import DrawJob, DrawResult
 from proxyguard.draw.pool import DrawingPool, Draws, draw_groups
 from proxyguard.errors import DrawError
 from proxyguard.tables.files import read_table_bytes, table_bytes
@@ -64,29 +65,30 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return found
 
 
-def job(folder: Path, mark: int, **options: Any) -> dict[str, Any]:
-    return {
-        "name": f"job {mark}", "generator": "pg_marked:Marked",
-        "options": {"mark": mark, **options}, "kinds": KINDS, "missing": [],
-        "predictions": False, "source": str(folder / "source"), "validation": None,
-        "prepare_seed": 0, "root": str(folder), "forbidden": [], "procedure": None,
-        "allow": [], "reads": [], "lists": [], "keeps": [],
-    }  # fmt: skip
+def job(folder: Path, mark: int, **options: Any) -> DrawJob:
+    return DrawJob(
+        name=f"job {mark}",
+        generator="pg_marked:Marked",
+        options={"mark": mark, **options},
+        kinds=KINDS,
+        source=str(folder / "source"),
+        root=str(folder),
+    )
 
 
-def groups(folder: Path, *jobs: dict[str, Any]) -> tuple[list[Draws], dict[str, Any]]:
+def groups(folder: Path, *jobs: DrawJob) -> tuple[list[Draws], dict[str, Any]]:
     """Return two draws of each job, and where their releases are put."""
     releases: dict[str, Any] = {}
 
     def keeper(name: str) -> Any:
-        def keep(record: dict[str, Any], release: bytes, model: bytes) -> None:
-            assert record["status"] == "drawn", record
-            assert record["prepared_at_random"] is False
-            releases[f"{name}/{record['seed']}"] = read_table_bytes(release, name)
+        def keep(result: DrawResult) -> None:
+            assert result.said.status == "drawn", result.said
+            assert result.prepared.prepared_at_random is False
+            releases[f"{name}/{result.said.seed}"] = read_table_bytes(result.release, name)
 
         return keep
 
-    made = [Draws(job=one, seeds=(5, 6), keep=keeper(one["name"])) for one in jobs]
+    made = [Draws(job=one, seeds=(5, 6), keep=keeper(one.name)) for one in jobs]
     return made, releases
 
 

@@ -40,6 +40,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from proxyguard.adapters.files import FOLDER
 from proxyguard.adapters.settings import exact
 from proxyguard.documents.canonical import canonical_bytes
 from proxyguard.draw.protocol import Seed
@@ -218,7 +219,7 @@ MANY = 64
 
 def kept_folders(generator: str, options: Mapping[str, Any], root: Path) -> list[str]:
     """Return where a generator of this page keeps the fit that it may make only once."""
-    folder = options.get("folder")
+    folder = options.get(FOLDER)
     return [str(root / folder)] if generator == "categorical" and isinstance(folder, str) else []
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from proxyguard.draw.protocol import ReleaseFile, Seed
+from proxyguard.draw.protocol import DeliveredFile, Seed
 from proxyguard.errors import RegistryError, TableError
 from proxyguard.registry.target import TableReading
 from proxyguard.tables.files import RawTable, Schema, is_prediction, read_file, read_table
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 NAMED = "proxyguard.adapters.files:NamedFile"
 """The import path of a named stand-in."""
+FOLDER, PATTERN, PATH = "folder", "pattern", "path"
+"""Options that lead to files: of a folder of releases, and of a named one."""
 
 
 def declared_files(
@@ -34,13 +36,11 @@ def declared_files(
     The files by their names, not their folder: the target may lie beside them.
     """
     if generator == NAMED:
-        return [str(options["path"])], []
+        return [str(options[PATH])], []
     if generator not in ("files", "predictions"):
         return [], []
-    folder = root / str(options["folder"])
-    return [str(path) for path in _matching(folder, str(options.get("pattern", "*")))], [
-        str(folder)
-    ]
+    folder = root / str(options[FOLDER])
+    return [str(path) for path in _matching(folder, str(options.get(PATTERN, "*")))], [str(folder)]
 
 
 def _matching(folder: Path, pattern: str) -> list[Path]:
@@ -77,7 +77,7 @@ class FileFolder:
             "read": self._reading.model_dump(mode="json"),
         }
 
-    def survey(self, seeds: Sequence[int], schema: Schema | None) -> list[ReleaseFile]:
+    def survey(self, seeds: Sequence[int], schema: Schema | None) -> list[DeliveredFile]:
         """Return the file of every seed as it is now; without a schema, its digest alone."""
         files = self._files()
         without = [s for s in seeds if not 0 <= s - self._first < len(files)]
@@ -88,15 +88,15 @@ class FileFolder:
             )
         return [self._state(files[seed - self._first], seed, schema) for seed in seeds]
 
-    def _state(self, path: Path, seed: int, schema: Schema | None) -> ReleaseFile:
+    def _state(self, path: Path, seed: int, schema: Schema | None) -> DeliveredFile:
         name = self._name(path)
         try:
             content = read_file(path)
         except TableError as error:
-            return ReleaseFile(name=name, seed=seed, sha256=None, problem=str(error))
+            return DeliveredFile(name=name, seed=seed, sha256=None, problem=str(error))
         digest = hashlib.sha256(content).hexdigest()
         if schema is None:
-            return ReleaseFile(name=name, seed=seed, sha256=digest)
+            return DeliveredFile(name=name, seed=seed, sha256=digest)
         try:
             frame = self._table(path, content, list(schema.kinds))
             records = schema.content(frame)
@@ -104,8 +104,8 @@ class FileFolder:
                 raise TableError(f"{name} has no record")
         except TableError as error:
             problem = str(error) if path.name in str(error) else f"{name}: {error}"
-            return ReleaseFile(name=name, seed=seed, sha256=digest, problem=problem)
-        return ReleaseFile(name=name, seed=seed, sha256=digest, content=records)
+            return DeliveredFile(name=name, seed=seed, sha256=digest, problem=problem)
+        return DeliveredFile(name=name, seed=seed, sha256=digest, content=records)
 
     def prepare(self, source: pd.DataFrame, rng: np.random.Generator) -> None:
         """See that there is a folder; what is wrong with one of its files fails one draw."""
@@ -166,13 +166,13 @@ class StoredPredictions(FileFolder):
         super().__init__(folder, **options)
         self.source = source
 
-    def survey(self, seeds: Sequence[int], schema: Schema | None) -> list[ReleaseFile]:
+    def survey(self, seeds: Sequence[int], schema: Schema | None) -> list[DeliveredFile]:
         """Return the files of the draws, and that of the source's predictions."""
         found = super().survey(seeds, schema)
         if self.source is not None:
             content = read_file(self.root / self._folder / self.source)
             found.append(
-                ReleaseFile(
+                DeliveredFile(
                     name=f"{self._folder}/{self.source}",
                     seed=None,
                     sha256=hashlib.sha256(content).hexdigest(),

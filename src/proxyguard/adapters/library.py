@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.draw.catalog import find_pipeline, load_attribute, origin
+from proxyguard.documents.registry import RegisteredProcedure
+from proxyguard.draw.catalog import find_pipeline, load_callable, origin
 from proxyguard.draw.protocol import Fitted, Seed, features, outcomes, predict, temper
 from proxyguard.errors import DrawError
 from proxyguard.registry.fields import number
@@ -38,13 +39,13 @@ class Library:
         self._declared, self._outcome, self._features = declared, outcome, tuple(names)
         self._makers: Mapping[str, Any] | None = None
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> RegisteredProcedure:
         """Return the settings and where each pipeline comes from."""
-        return {
-            "procedure": self._declared.model_dump(mode="json"),
-            "pipelines": {name: origin(name, "procedure") for name in self._declared.library},
-            "features": list(self._features),
-        }
+        return RegisteredProcedure(
+            procedure=self._declared,
+            pipelines={name: origin(name, "procedure") for name in self._declared.library},
+            features=self._features,
+        )
 
     @property
     def prepares(self) -> bool:
@@ -118,7 +119,7 @@ class Library:
 
     def trusted(self) -> Sequence[str]:
         """Return the types of estimators that the declaration itself names."""
-        kinds = [load_attribute(name) for name in self._declared.library if ":" in name]
+        kinds = [load_callable(name) for name in self._declared.library if ":" in name]
         own = [f"{kind.__module__}.{kind.__qualname__}" for kind in kinds]
         return [*own, *self._declared.trusted]
 

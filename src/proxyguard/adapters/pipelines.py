@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.impute import SimpleImputer
@@ -20,7 +21,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from proxyguard.draw.catalog import find_pipeline, load_attribute
+from proxyguard.draw.catalog import find_pipeline, load_callable
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import DrawError
 from proxyguard.models.features import FeatureColumns
@@ -290,7 +291,7 @@ def make_estimator(name: str, options: Mapping[str, Any], seed: Seed) -> Any:
     """Return an unfitted estimator by our name, or any scikit-learn one by import path."""
     if ":" not in name:
         return find_pipeline(name)(seed)
-    estimator = load_attribute(name)(**options)
+    estimator = cast("BaseEstimator", load_callable(name)(**options))
     names = [key for key in estimator.get_params() if key.split("__")[-1] == "random_state"]
     if names:
         estimator.set_params(**dict.fromkeys(names, seed.take(f"{name.split(':')[1]} fit")))

@@ -63,13 +63,15 @@ class PrivacyStatement:
         }
 
 
-def privacy_of(generator: Generator | Mapping[str, Any]) -> PrivacyStatement | None:
+def privacy_of(generator: Generator | Mapping[str, object]) -> PrivacyStatement | None:
     """Return what a generator, or its recorded ``describe()``, says of privacy, if it does."""
     described = generator if isinstance(generator, Mapping) else generator.describe()
     stated = described.get("privacy")
     if stated is None:
         return None
     try:
+        if not isinstance(stated, Mapping):
+            raise TypeError("expected a mapping")
         return PrivacyStatement(
             epsilon=Fraction(str(stated["epsilon"])),
             delta=Fraction(str(stated["delta"])),
@@ -77,7 +79,7 @@ def privacy_of(generator: Generator | Mapping[str, Any]) -> PrivacyStatement | N
             fits=stated["fits"],
             parts=int(stated.get("parts", 1)),
             seeded=bool(stated.get("seeded", False)),
-            not_covered=tuple(str(one) for one in stated.get("not covered", ())),
+            not_covered=tuple(str(words) for words in stated.get("not covered", ())),
         )
     except (KeyError, TypeError, ValueError) as error:
         if isinstance(error, RegistryError):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from proxyguard.draw.catalog import load_attribute
+from proxyguard.draw.catalog import load_callable
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import RegistryError
 
@@ -51,7 +51,7 @@ class Callable:
 
     def __init__(self, function: str, **options: Any) -> None:
         self._path, self._options = function, options
-        self._function = load_attribute(function)
+        self._function = load_callable(function)
         self.code = (function,)
         self._source: pd.DataFrame | None = None
 

@@ -8,9 +8,7 @@ once for all of them, and nobody else's code.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pandas  # noqa: F401 - so that every fork has it already, and none imports it again
 import pyarrow.parquet  # noqa: F401 - likewise: tables come and go as Parquet
@@ -19,28 +17,22 @@ import sklearn.model_selection  # noqa: F401 - likewise: a procedure may divide 
 import proxyguard.adapters.pipelines  # noqa: F401 - likewise: every fit by scikit-learn
 from proxyguard.adapters.library import Library
 from proxyguard.draw.catalog import is_ours
+from proxyguard.draw.messages import FitJob
 from proxyguard.draw.protocol import Learner
 from proxyguard.draw.worker import fork_workers
 from proxyguard.models.stored import skops
-from proxyguard.registry.parts import Procedure
-from proxyguard.registry.target import Outcome
 from proxyguard.tables.files import read_table_bytes
 
 
-def make_learner(job: Mapping[str, Any]) -> Learner | None:
+def make_learner(job: FitJob) -> Learner | None:
     """Return the procedure of a job, where it has one."""
-    if job["procedure"] is None:
+    if job.procedure is None or job.outcome is None:
         return None
-    procedure = Procedure.model_validate(job["procedure"])
-    if not all(is_ours(name, "procedure") for name in procedure.library):
+    if not all(is_ours(name, "procedure") for name in job.library):
         skops()  # here and not in every draw: it takes longer to import than a draw takes
-    library = Library(
-        procedure,
-        Outcome.model_validate(job["outcome"]),
-        job["features"],
-    )
+    library = Library(job.procedure, job.outcome, job.features)
     if library.prepares:
-        library.prepare(read_table_bytes(Path(job["source"]).read_bytes(), "the source"))
+        library.prepare(read_table_bytes(Path(job.source).read_bytes(), "the source"))
     return library
 
 

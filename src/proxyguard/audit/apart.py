@@ -58,7 +58,9 @@ from proxyguard.audit.rules import measures_of
 from proxyguard.audit.target import OpenTarget
 from proxyguard.documents.ledger import SealedMember
 from proxyguard.documents.registry import Registry
-from proxyguard.draw.answers import (
+from proxyguard.draw.catalog import load_generator
+from proxyguard.draw.confine import Needs, confine
+from proxyguard.draw.messages import (
     FittedAgain,
     Made,
     MadeAgain,
@@ -66,8 +68,6 @@ from proxyguard.draw.answers import (
     SourceAgain,
     said_again,
 )
-from proxyguard.draw.catalog import load_generator
-from proxyguard.draw.confine import Needs, confine, needs_of
 from proxyguard.draw.pool import THREADS, import_path
 from proxyguard.draw.processes import (
     LINUX,
@@ -422,7 +422,7 @@ class _Job:
         forbidden = tuple(self._job["forbidden"])
         if self._task is not None:
             # What the folder registered to be allowed is its author's wish, not the verifier's.
-            own = needs_of(self._task.job)
+            own = self._task.job.needs()
             return replace(own, forbidden=(*forbidden, *own.forbidden), allow=(), keeps=())
         hidden = {os.path.realpath(path) for path in forbidden}
         # A rule follows links: one in a stranger's folder could name any file of the verifier's.
@@ -458,7 +458,7 @@ class _Job:
     def _redraw(self) -> dict[str, Any]:
         assert self._task is not None  # of this job there is one
         # Code of another version may well give the same release: that is what is asked here.
-        job = {**self._task.job, "registered": None, "learner": None}
+        job = self._task.job.model_copy(update={"registered": None, "learner": None})
         worker = Worker(job)
         try:
             made, table = worker.draw(Seed(self._job["seed"]))
@@ -468,27 +468,23 @@ class _Job:
             return {"status": "failed", "error": f"{type(error).__name__}: {error}"}
         return {
             **made.model_dump(),
-            "prepared_at_random": worker.prepared_at_random,
+            "prepared_at_random": worker.prepared.prepared_at_random,
             "table": base64.b64encode(table).decode(),
         }
 
     def _refit(self) -> dict[str, Any]:
         member = self._member()
         development = MemberDevelopment(self._place, member, self._sealed[member.name])
-        job = fit_job(
-            development.training_name, development.validation_name, self._place, member,
-            development.kinds, development.features, forbidden=(),
-            validated="validation" in development.sealed.development,
-        )  # fmt: skip
+        job = fit_job(development)
         fitter = Fitter(job, make_learner(job))
         try:
             made = Made.model_validate(self._job["made"])
-            record, _, model = fitter.refit(made, self._release)
+            again = fitter.refit(made, self._release)
         except MemoryError:
             raise
         except Exception as error:  # of a procedure: a failed draw, as it was then
             return {"status": "failed", "error": f"{type(error).__name__}: {error}"}
-        return {**record, "model": base64.b64encode(model).decode()}
+        return {**again.said.model_dump(), "model": base64.b64encode(again.model).decode()}
 
     def _source(self) -> dict[str, Any]:
         member = self._member()

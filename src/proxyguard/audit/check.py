@@ -43,7 +43,7 @@ from proxyguard.audit.seal import (
 )
 from proxyguard.documents.registry import ReleaseFile, ResolvedNumber, ResolvedRequirement
 from proxyguard.draw.catalog import PROCEDURES, find_pipeline, procedure_path
-from proxyguard.draw.sources import Survey
+from proxyguard.draw.messages import Survey
 from proxyguard.errors import ProxyGuardError, TableError, TargetReused
 from proxyguard.losses.measure import Measure
 from proxyguard.losses.query import CodedRecords
@@ -212,7 +212,7 @@ class _Checker:
                 continue
             if described.files is not None:
                 self._check_release_files(
-                    mechanism, [ReleaseFile(**file.to_dict()) for file in described.files]
+                    mechanism, [file.registered() for file in described.files]
                 )
 
     def _check_release_files(

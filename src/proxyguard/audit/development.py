@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from proxyguard.adapters.library import Library, best_threshold
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.home import DataFolders
-from proxyguard.audit.jobs import Descriptions, draw_job, forbidden_paths
+from proxyguard.audit.jobs import Descriptions, draw_job
 from proxyguard.audit.rules import provisional_measure
 from proxyguard.documents.ledger import DevelopmentRole, SealedMember
 from proxyguard.documents.registry import (
@@ -29,6 +29,7 @@ from proxyguard.documents.registry import (
     SourceModel,
 )
 from proxyguard.documents.releases import DrawnRelease
+from proxyguard.draw.messages import DrawJob, DrawResult, Failed, FittedRelease
 from proxyguard.draw.pool import Check, DrawingPool, Draws, Keep, draw_groups
 from proxyguard.draw.protocol import Fitted, Seed, features, outcomes, predict
 from proxyguard.draw.sources import (
@@ -206,7 +207,7 @@ class FitChoices:
 
 
 # What was recorded around an estimator: of a fit just made, of a draw, of the source.
-Chosen = FitChoices | DrawnRelease | SourceModel
+Chosen = FitChoices | FittedRelease | DrawnRelease | SourceModel
 
 
 def load_fitted(
@@ -395,16 +396,13 @@ def pilot_losses(
     def keeper(pilot: Drawn) -> Keep:
         losses = by_pilot[pilot.name]
 
-        def keep(record: dict[str, Any], release: bytes, model: bytes) -> None:
-            if record["status"] != "drawn":
-                raise DrawError(f"pilot {pilot.name!r}, seed {record['seed']}: {record['error']}")
-            choices = FitChoices(
-                selected=record["selected"],
-                threshold=record["threshold"],
-                temperature=record["temperature"],
-            )
-            predicted = validation.predicted(fitted_from(choices, load_model(model, "a pilot", ())))
-            losses[record["seed"]] = {
+        def keep(result: DrawResult) -> None:
+            said = result.said
+            if isinstance(said, Failed):
+                raise DrawError(f"pilot {pilot.name!r}, seed {said.seed}: {said.error}")
+            fitted = fitted_from(said, load_model(result.model, "a pilot", ()))
+            predicted = validation.predicted(fitted)
+            losses[said.seed] = {
                 m.requirement.name: m.of_predictions(validation.y, predicted, base)[inside]
                 for m, inside in judged
             }
@@ -436,18 +434,16 @@ def _same_allowed(pilot: Drawn) -> Check:
     return check
 
 
-def _pilot_job(development: MemberDevelopment, pilot: Drawn) -> dict[str, Any]:
-    place, member = development.place, development.member
+def _pilot_job(development: MemberDevelopment, pilot: Drawn) -> DrawJob:
     return draw_job(
-        development.training_name, development.validation_name, place, member,
-        development.kinds, development.features, name=pilot.name,
-        generator=str(pilot.generator), options=pilot.options,
+        development,
+        str(pilot.generator),
+        pilot.options,
+        name=pilot.name,
         prepare_seed=pilot.prepare_seed,
-        forbidden=forbidden_paths(place, member),
-        validated=True,
         allow=pilot.allow,
         may_ignore_seed=True,  # a pilot of a mechanism that has no randomness; none is certified
-    )  # fmt: skip
+    )
 
 
 def run_pilots(

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from proxyguard.adapters.files import NAMED
+from pydantic import JsonValue, TypeAdapter
+
+from proxyguard.adapters.files import FOLDER, NAMED, PATH
 from proxyguard.adapters.library import Library
 from proxyguard.audit.development import MemberDevelopment, Workplace
 from proxyguard.audit.folder import PENDING, RELEASES, AuditFolder
 from proxyguard.audit.home import Home
-from proxyguard.audit.jobs import draw_job, forbidden_paths
+from proxyguard.audit.jobs import draw_job
 from proxyguard.audit.manifest import (
     check_predictions,
     predicted_source,
@@ -24,12 +24,11 @@ from proxyguard.audit.manifest import (
     same_files,
 )
 from proxyguard.documents.canonical import canonical_bytes, digest
-from proxyguard.documents.document import FORMAT, parse_canonical
+from proxyguard.documents.document import FORMAT, Format, parse_canonical
 from proxyguard.documents.ledger import Frozen
 from proxyguard.documents.registry import (
     DrawnMechanism,
     RegisteredMember,
-    RegisteredProcedure,
     Registry,
     ReleaseFile,
     StandIn,
@@ -37,17 +36,17 @@ from proxyguard.documents.registry import (
 from proxyguard.documents.releases import (
     DrawGroup,
     DrawnRelease,
+    Dropped,
     FailedDraw,
     GivenRelease,
     MadeDraw,
     ReleaseManifest,
     read_draw,
 )
-from proxyguard.draw.answers import in_words
 from proxyguard.draw.catalog import is_built_in
+from proxyguard.draw.messages import DrawJob, DrawResult, Failed, Survey, in_words
 from proxyguard.draw.pool import Check, draw_all
 from proxyguard.draw.sources import (
-    Survey,
     allowed_files,
     changed_file,
     changed_files,
@@ -80,7 +79,7 @@ class Task:
 
     member: str
     mechanism: str
-    job: dict[str, Any]
+    job: DrawJob
     registered: DrawnMechanism | StandIn | None  # nothing of a candidate, which comes later
     seeds: tuple[int, ...]
     timeout: float | None
@@ -94,6 +93,7 @@ class Task:
         return () if self.registered is None else self.registered.files or ()
 
 
+_DROPPED: TypeAdapter[tuple[Dropped, ...]] = TypeAdapter(tuple[Dropped, ...])
 Again = tuple[str | None, int]
 """A seed to draw again, of one mechanism or of all that have it."""
 
@@ -175,7 +175,7 @@ def _source_predictions(place: Workplace, registry: Registry) -> dict[str, str]:
         for mechanism in registry.members[member.name].mechanisms.values():
             source = predicted_source(mechanism)
             if source is not None and isinstance(mechanism, DrawnMechanism):
-                name = f"{mechanism.options['folder']}/{source}"
+                name = f"{mechanism.options[FOLDER]}/{source}"
                 path = place.data.find(name)
                 content = read_file(path)
                 registered = {file.name: file.sha256 for file in mechanism.files or ()}
@@ -210,12 +210,12 @@ def mechanism_task(
     return Task(
         member=development.member.name,
         mechanism=mechanism.name,
-        job={
-            **job_of(development, registered.generator, registered.options, mechanism.name,
-                     mechanism.prepare_seed, registered, resolved.procedure, drawn_as.allow),
-            "many": registered.batch,
-            "may_ignore_seed": mechanism.deterministic,
-        },
+        job=draw_job(
+            development, registered.generator, registered.options, name=mechanism.name,
+            prepare_seed=mechanism.prepare_seed, allow=drawn_as.allow, registered=registered,
+            learner=resolved.procedure, many=registered.batch,
+            may_ignore_seed=mechanism.deterministic,
+        ),
         registered=registered,
         seeds=mechanism.seed_list,
         timeout=None if mechanism.timeout is None else float(mechanism.timeout),
@@ -230,23 +230,15 @@ def _named_tasks(
     registered: RegisteredMember,
 ) -> Iterator[Task]:  # fmt: skip
     """Yield the named stand-ins: one file each, with the source's own seed for the procedure."""
-    learner = registered.procedure
     for release in member.release:
         path = place.data.find(release.file)
-        options = {
-            "path": str(path),
-            "read": member.target.read.model_dump(mode="json"),
-        }
-        if release.lacks:
-            options["lacks"] = list(release.lacks)
         seed = 0 if member.procedure is None else member.procedure.seed
         yield Task(
             member=member.name,
             mechanism=release.name,
-            job=_without(
-                job_of(development, NAMED, options, release.name, 0,
-                       learner=None if release.lacks else learner),
-                release.lacks,
+            job=draw_job(
+                development, NAMED, named_options(path, member, release.lacks), name=release.name,
+                learner=None if release.lacks else registered.procedure, lacks=release.lacks,
             ),
             registered=registered.stand_ins[release.name],
             seeds=(seed,),
@@ -256,37 +248,13 @@ def _named_tasks(
         )  # fmt: skip
 
 
-def _without(job: dict[str, Any], lacks: Sequence[str]) -> dict[str, Any]:
-    """Return a job that neither expects nor uses these columns."""
-    if not lacks:
-        return job
-    kinds = {name: kind for name, kind in job["kinds"].items() if name not in lacks}
-    return {**job, "kinds": kinds, "features": [f for f in job["features"] if f not in lacks]}
-
-
-def job_of(
-    development: MemberDevelopment, generator: str, options: Mapping[str, Any], name: str,
-    prepare_seed: int, registered: DrawnMechanism | None = None,
-    learner: RegisteredProcedure | None = None, allow: Sequence[str] = (),
-) -> dict[str, Any]:  # fmt: skip
-    """Return the job of a mechanism on its member's development part."""
-    return draw_job(
-        development.training_name,
-        development.validation_name,
-        development.place,
-        development.member,
-        development.kinds,
-        [] if development.member.procedure is None else development.features,
-        name=name,
-        generator=generator,
-        options=options,
-        prepare_seed=prepare_seed,
-        forbidden=forbidden_paths(development.place, development.member),
-        validated="validation" in development.sealed.development,
-        allow=allow,
-        registered=registered,
-        learner=learner,
-    )
+def named_options(path: Path, member: Member, lacks: Sequence[str] = ()) -> dict[str, JsonValue]:
+    """Return what the generator of a named file is made with."""
+    options: dict[str, JsonValue] = {
+        PATH: str(path),
+        "read": member.target.read.model_dump(mode="json"),
+    }
+    return {**options, "lacks": list(lacks)} if lacks else options
 
 
 def refuse_files(
@@ -333,13 +301,10 @@ def changes_of(place: Workplace, registry: Registry, task: Task, seeds: Sequence
     changes: list[str] = []
     if member.procedure is not None and member.target.predicted is not None:
         learner = Library(member.procedure, member.target.predicted, resolved.features)
-        changes += changed_procedure(
-            None if resolved.procedure is None else resolved.procedure.to_dict(), learner
-        )
-    if task.job["generator"] == NAMED:
-        path = Path(task.job["options"]["path"])
+        changes += changed_procedure(resolved.procedure, learner)
+    if task.job.generator == NAMED:
         for file in task.files if seeds else ():
-            changes += changed_file(file, path)
+            changes += changed_file(file, Path(str(task.job.options[PATH])))
         return changes
     registered = task.registered
     assert isinstance(registered, DrawnMechanism)  # named files are dealt with above
@@ -348,12 +313,12 @@ def changes_of(place: Workplace, registry: Registry, task: Task, seeds: Sequence
     # Ours are asked here each time. To ask others takes a process: once, for all their files.
     surveyed = seeds if is_built_in(registered.generator) else task.seeds
     survey = Survey(seeds=tuple(surveyed)) if task.files and surveyed else None
-    changes += changed_settings(registered.allowed or {}, allowed_files(task.job["allow"]))
+    changes += changed_settings(registered.allowed or {}, allowed_files(task.job.allow))
     try:
         described = place.descriptions.of(place, member, drawn_as, survey)
     except (RegistryError, TableError) as error:  # it was registered, and cannot be asked any more
         return [*changes, str(error)]
-    changes += changed_generator(registered.to_dict(), described)
+    changes += changed_generator(registered.describe, registered.origin, described)
     if task.files and seeds:
         changes += changed_files(task.files, described.files or (), seeds)
     return changes
@@ -383,11 +348,10 @@ def _draw_task(
     _refuse_stale(task, have.values())
     place.progress(task.mechanism, len(have), len(task.seeds))
 
-    def keep(record: dict[str, Any], release: bytes, model: bytes) -> None:
-        seed = int(record["seed"])
+    def keep(result: DrawResult) -> None:
+        seed = result.said.seed
         where = f"{task.mechanism}, seed {seed}"
-        stored = {"format": FORMAT, **record, **_dropped(pending, seed)}
-        made = made_draw(stored, release, model, where)
+        made = made_draw(result, format=FORMAT, again=_dropped(pending, seed))
         changes = list(changed_reading(task.files, made))
         if changes:
             raise DrawError(
@@ -396,12 +360,12 @@ def _draw_task(
                 "register it as it is now with proxyguard amend"
             )
         _refuse_other_preparation(where, made, have.values())
-        if isinstance(made, DrawnRelease) and made.predictions and task.job["outcome"] is not None:
-            made = _checked_predictions(made, release, task)
+        if isinstance(made, DrawnRelease) and made.predictions and task.job.outcome is not None:
+            made = _checked_predictions(made, result.release, task.job.outcome)
         if isinstance(made, FailedDraw) and task.stop_on_failure:
             raise UnansweredDraw(seed, f"{where}: {made.error}")
         if isinstance(made, DrawnRelease):
-            put_objects(folder, release, model)
+            put_objects(folder, result)
         write_atomic(pending / f"{seed}.json", made.to_bytes())
         have[seed] = made
         place.progress(task.mechanism, len(have), len(task.seeds))
@@ -434,19 +398,48 @@ def _draw_task(
     return draws
 
 
-def made_draw(stored: dict[str, Any], release: bytes, model: bytes, where: str) -> MadeDraw:
-    """Return what is recorded of a draw, with the places that its bytes will have in the store."""
-    if stored["status"] == "drawn":
-        stored["release"] = hashlib.sha256(release).hexdigest()
-        stored["model"] = hashlib.sha256(model).hexdigest() if model else None
-    return read_draw(stored, where)
+def made_draw(
+    result: DrawResult, *, name: str | None = None, format: Format | None = None,
+    again: tuple[Dropped, ...] | None = None,
+) -> MadeDraw:  # fmt: skip
+    """Return what is recorded of a draw, with the places that its bytes will have in the store.
+
+    Parameters
+    ----------
+    result
+        What the drawing process answered.
+    name
+        What the draw is called, where it is not called by its seed.
+    format
+        The format of a draw that waits in a file of its own.
+    again
+        What the draws of this seed were that were dropped before.
+    """
+    said, prepared = result.said, result.prepared
+    files, rests_on = said.files or None, prepared.prepared_from or None
+    if isinstance(said, Failed):
+        return FailedDraw(
+            seed=said.seed, status=said.status, error=said.error, files=files, name=name,
+            guard=result.guard, prepared_at_random=prepared.prepared_at_random,
+            prepared_from=rests_on, format=format, again=again,
+        )  # fmt: skip
+    return DrawnRelease(
+        seed=said.seed, status="drawn", rows=said.rows, content=said.content,
+        stages=tuple(said.stages), files=files, selected=said.selected,
+        threshold=said.threshold, temperature=said.temperature,
+        predictions=True if said.predictions else None, name=name, guard=result.guard,
+        prepared_at_random=prepared.prepared_at_random, prepared_from=rests_on,
+        release=hashlib.sha256(result.release).hexdigest(),
+        model=hashlib.sha256(result.model).hexdigest() if result.model else None,
+        format=format, again=again,
+    )  # fmt: skip
 
 
-def put_objects(folder: AuditFolder, release: bytes, model: bytes) -> None:
+def put_objects(folder: AuditFolder, result: DrawResult) -> None:
     """Store a release and its model."""
-    folder.store.put(release)
-    if model:
-        folder.store.put(model)
+    folder.store.put(result.release)
+    if result.model:
+        folder.store.put(result.model)
 
 
 def _waiting(pending: Path, seed: int) -> MadeDraw:
@@ -497,11 +490,10 @@ def _refuse_repeats(task: Task, draws: Iterable[MadeDraw]) -> None:
         )
 
 
-def _checked_predictions(draw: DrawnRelease, release: bytes, task: Task) -> MadeDraw:
+def _checked_predictions(draw: DrawnRelease, release: bytes, outcome: Outcome) -> MadeDraw:
     """Return the draw, or a failed one where the file holds no usable predictions."""
     (name,) = draw.files or {}
     try:
-        outcome = Outcome.model_validate(task.job["outcome"])
         check_predictions(read_table_bytes(release, name), name, outcome)
     except LossMismatch as error:
         return FailedDraw(
@@ -519,19 +511,21 @@ def _checked_predictions(draw: DrawnRelease, release: bytes, task: Task) -> Made
 
 def _drop(pending: Path, seed: int) -> None:
     """Take a draw that waits out, and keep what it was beside it: the next one will say so."""
-    place = pending / f"{seed}.json"
-    if not place.exists():
+    path = pending / f"{seed}.json"
+    if not path.exists():
         return
-    record = json.loads(place.read_bytes())
-    earlier = record.pop("again", [])
+    draw = _waiting(pending, seed)
+    dropped = [*(draw.again or ()), draw.model_copy(update={"again": None})]
     # Written before the draw goes: a kill in between leaves the draw, which is then dropped again.
-    write_atomic(pending / f"{seed}.dropped", canonical_bytes([*earlier, record]))
-    place.unlink()
+    content = canonical_bytes([document.to_dict() for document in dropped])
+    write_atomic(pending / f"{seed}.dropped", content)
+    path.unlink()
 
 
-def _dropped(pending: Path, seed: int) -> dict[str, Any]:
-    place = pending / f"{seed}.dropped"
-    return {"again": json.loads(place.read_bytes())} if place.exists() else {}
+def _dropped(pending: Path, seed: int) -> tuple[Dropped, ...] | None:
+    """Return what the draws of a seed were that were dropped."""
+    path = pending / f"{seed}.dropped"
+    return _DROPPED.validate_json(path.read_bytes()) if path.exists() else None
 
 
 def pending_folder(folder: AuditFolder, task: Task) -> Path:
@@ -540,19 +534,15 @@ def pending_folder(folder: AuditFolder, task: Task) -> Path:
     An amendment that changes the mechanism leads to another place, so that nothing drawn
     under a superseded claim can be taken for a draw of this one.
     """
-    paths = ("source", "validation", "root", "forbidden", "reads", "lists", "keeps")
-    job = {key: value for key, value in task.job.items() if key not in paths}
-    files = {
-        key: folder.sha256(str(Path(task.job[key]).relative_to(folder.path)))
-        for key in ("source", "validation")
-        if task.job[key] is not None
-    }
+    job = task.job
+    paths = {"source", "validation", "root", "forbidden", "reads", "lists", "keeps"}
+    files = [folder.sha256(str(Path(path).relative_to(folder.path))) for path in job.development]
     # Without the files of the draws: each record says what it was read from, so that one file
     # that is registered anew costs one draw and not all of them.
     known = {} if task.registered is None else task.registered.to_dict()
     registered = {key: value for key, value in known.items() if key != "files"}
     depends = {
-        "job": job,
+        "job": job.model_dump(mode="json", exclude=paths),
         "files": files,
         "timeout": task.timeout,
         "member": task.member,

@@ -7,125 +7,129 @@ are held as draws are: without the target, the keys and the home.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
 
 from proxyguard.adapters.categorical import kept_folders
-from proxyguard.adapters.files import declared_files
+from proxyguard.adapters.files import FOLDER, declared_files
 from proxyguard.audit.folder import EVIDENCE
 from proxyguard.documents.registry import DrawnMechanism, RegisteredProcedure
-from proxyguard.draw.answers import Loaded, Told
 from proxyguard.draw.catalog import is_built_in, load_generator
+from proxyguard.draw.messages import (
+    DescribeJob,
+    DrawJob,
+    FitJob,
+    Loaded,
+    LoadJob,
+    RegisteredGenerator,
+    Survey,
+    Told,
+    line_of,
+)
 from proxyguard.draw.pool import asked
-from proxyguard.draw.sources import Described, Survey
+from proxyguard.draw.sources import Described, set_root
 from proxyguard.registry.declaration import Member
 from proxyguard.registry.parts import Drawn
 from proxyguard.seal.journal import NAME
 
 if TYPE_CHECKING:
-    from proxyguard.audit.development import Workplace
+    from proxyguard.audit.development import MemberDevelopment, Workplace
 
 
 def draw_job(
-    training: str,
-    validation: str,
-    place: Workplace,
-    member: Member,
-    kinds: Mapping[str, str],
-    features: Sequence[str],
-    *,
-    name: str,
-    generator: str,
-    options: Mapping[str, Any],
-    prepare_seed: int,
-    forbidden: Sequence[str],
-    validated: bool,
-    allow: Sequence[str] = (),
-    registered: DrawnMechanism | None = None,
-    learner: RegisteredProcedure | None = None,
-    may_ignore_seed: bool = False,
-) -> dict[str, Any]:
-    """Return the job of one mechanism as plain values.
+    development: MemberDevelopment, generator: str, options: Mapping[str, JsonValue], *,
+    name: str, prepare_seed: int = 0, allow: Sequence[str] = (),
+    registered: DrawnMechanism | None = None, learner: RegisteredProcedure | None = None,
+    lacks: Collection[str] = (), many: int = 1, may_ignore_seed: bool = False,
+) -> DrawJob:  # fmt: skip
+    """Return the job of one mechanism on its member's development part.
 
-    ``registered`` is what the registry says of the generator, and ``learner`` of the procedure:
-    the drawing process compares both with what it loads. A draw that leaves its seed alone fails
-    unless it may.
+    Parameters
+    ----------
+    development
+        The development part that its draws start from.
+    generator, options
+        What draws, by name or import path, and what it is made with.
+    name
+        The mechanism, pilot or stand-in.
+    prepare_seed
+        Seed of what is done once, before any draw.
+    allow
+        Patterns of what draws may read besides code.
+    registered, learner
+        What the registry says of the generator and of the procedure: the drawing process compares
+        both with what it loads.
+    lacks
+        Columns that a stand-in has not; they are neither expected nor used.
+    many
+        How many seeds are drawn at once.
+    may_ignore_seed
+        Whether a draw that leaves its seed alone is no failure.
     """
+    place, member = development.place, development.member
     root = root_for(place, options)
     reads, lists = declared_files(generator, options, root)
-    keeps = kept_folders(generator, options, root)
-    return {
-        **fit_job(
-            training, validation, place, member, kinds, features, forbidden=forbidden,
-            validated=validated, allow=allow, learner=learner,
-        ),
-        "name": name,
+    known = (
+        None
+        if registered is None
+        else RegisteredGenerator(describe=registered.describe, origin=registered.origin)
+    )
+    draws = {
+        "forbidden": forbidden_paths(place, member),
+        "reads": tuple(reads),
+        "lists": tuple(lists),
+        "keeps": tuple(kept_folders(generator, options, root)),
         "generator": generator,
         "options": dict(options),
-        "predictions": generator == "predictions",
         "root": str(root),
         "prepare_seed": prepare_seed,
-        "reads": reads,
-        "lists": lists,
-        "keeps": keeps,
-        "registered": (
-            None
-            if registered is None
-            else {"describe": registered.describe, "origin": registered.origin.to_dict()}
-        ),
+        "registered": known,
+        "many": many,
         "may_ignore_seed": may_ignore_seed,
-    }  # fmt: skip
+    }
+    fits = fit_job(development, name=name, allow=allow, learner=learner, lacks=lacks)
+    return DrawJob.model_validate({**dict(fits), **draws})
 
 
 def fit_job(
-    training: str,
-    validation: str,
-    place: Workplace,
-    member: Member,
-    kinds: Mapping[str, str],
-    features: Sequence[str],
-    *,
-    forbidden: Sequence[str],
-    validated: bool,
-    allow: Sequence[str] = (),
-    learner: RegisteredProcedure | None = None,
-) -> dict[str, Any]:
+    development: MemberDevelopment, *, name: str = "", allow: Sequence[str] = (),
+    learner: RegisteredProcedure | None = None, lacks: Collection[str] = (),
+) -> FitJob:  # fmt: skip
     """Return what the process that fits a member's procedure is told, whatever the generator."""
-    predicted = member.target.predicted
-    return {
-        "generator": None,
-        "predictions": False,
-        "source": str(place.folder / training),
-        "validation": str(place.folder / validation) if validated else None,
-        "kinds": dict(kinds),
-        "missing": list(member.target.read.missing),
-        "procedure": (
-            None if member.procedure is None else member.procedure.model_dump(mode="json")
-        ),
-        "outcome": None if predicted is None else predicted.model_dump(mode="json"),
-        "features": list(features),
-        "forbidden": list(forbidden),
-        "allow": list(allow),
-        "learner": None if learner is None else learner.to_dict(),
-    }
+    member, folder = development.member, development.place.folder
+    features = () if member.procedure is None else development.features
+    validated = "validation" in development.sealed.development
+    return FitJob(
+        name=name or member.name,
+        source=str(folder / development.training_name),
+        validation=str(folder / development.validation_name) if validated else None,
+        kinds={column: kind for column, kind in development.kinds.items() if column not in lacks},
+        missing=tuple(member.target.read.missing),
+        procedure=member.procedure,
+        outcome=member.target.predicted,
+        features=tuple(column for column in features if column not in lacks),
+        allow=tuple(allow),
+        learner=learner,
+    )
 
 
-def root_for(place: Workplace, options: Mapping[str, Any]) -> Path:
+def root_for(place: Workplace, options: Mapping[str, object]) -> Path:
     """Return the folder that the paths in a generator's options start from."""
-    folder = options.get("folder")
+    folder = options.get(FOLDER)
     return place.data.root_of(folder) if isinstance(folder, str) else place.folder.path
 
 
-def forbidden_paths(place: Workplace, member: Member) -> list[str]:
+def forbidden_paths(place: Workplace, member: Member) -> tuple[str, ...]:
     """Return what a draw may not open: keys, ledger, scores, and every file with target rows."""
     target = member.target
     paths = [place.home, str(place.folder / "target"), str(place.folder / NAME),
              str(place.folder / EVIDENCE)]  # fmt: skip
     for name in target.files:
         paths += map(str, place.data.spellings(name))
-    return paths
+    return tuple(paths)
 
 
 class Descriptions:
@@ -136,7 +140,7 @@ class Descriptions:
     """
 
     def __init__(self) -> None:
-        self._told: dict[str, Described] = {}
+        self._told: dict[bytes, Described] = {}
 
     def of(
         self, place: Workplace, member: Member, drawn: Drawn, survey: Survey | None = None
@@ -153,11 +157,10 @@ class Descriptions:
         generator = str(drawn.generator)
         if is_built_in(generator):
             made = load_generator(generator, drawn.options)
-            if hasattr(made, "root"):
-                made.root = root_for(place, drawn.options)
+            set_root(made, str(root_for(place, drawn.options)))
             return Described.by(generator, made, survey)
-        job = _job(place, member, drawn, survey)
-        key = json.dumps(job, sort_keys=True)
+        job = _describe_job(place, member, drawn, survey)
+        key = line_of(job)
         if key not in self._told:
             self._told[key] = Described.told(generator, asked(job, pool=place.pool, kind=Told))
         return self._told[key]
@@ -167,46 +170,27 @@ def loading_problems(place: Workplace, member: Member, names: Sequence[str]) -> 
     """Return why procedures and losses that are named by import path cannot be loaded."""
     if not names:
         return []
-    job = {
-        **_bare_job(place, member),
-        "asks": "load",
-        "name": member.name,
-        "what": ", ".join(names),
-        "names": list(names),
-    }
-    said: Loaded = asked(job, pool=place.pool, kind=Loaded)
-    return list(said.problems)
+    job = LoadJob(name=member.name, forbidden=forbidden_paths(place, member), names=tuple(names))
+    return list(asked(job, pool=place.pool, kind=Loaded).problems)
 
 
-def _job(place: Workplace, member: Member, drawn: Drawn, survey: Survey | None) -> dict[str, Any]:
+def _describe_job(
+    place: Workplace, member: Member, drawn: Drawn, survey: Survey | None
+) -> DescribeJob:
     """Return what a process is asked about one generator; the development part is not shown."""
     generator, root = str(drawn.generator), root_for(place, drawn.options)
     reads, lists = declared_files(generator, drawn.options, root)
-    return {
-        **_bare_job(place, member),
-        "asks": "describe",
-        "name": drawn.name,
-        "what": generator,
-        "generator": generator,
-        "options": dict(drawn.options),
-        "root": str(root),
-        "survey": None if survey is None else survey.to_dict(),
-        "reads": reads,
-        "lists": lists,
-        "allow": list(drawn.allow),
-    }
-
-
-def _bare_job(place: Workplace, member: Member) -> Mapping[str, Any]:
-    return {
-        "generator": None,
-        "options": {},
-        "procedure": None,
-        "source": None,
-        "validation": None,
-        "forbidden": forbidden_paths(place, member),
-        "reads": [],
-        "lists": [],
-        "keeps": [],
-        "allow": [],
-    }
+    schema = None if survey is None else survey.schema
+    return DescribeJob(
+        name=drawn.name,
+        forbidden=forbidden_paths(place, member),
+        allow=tuple(drawn.allow),
+        reads=tuple(reads),
+        lists=tuple(lists),
+        generator=generator,
+        options=dict(drawn.options),
+        root=str(root),
+        surveyed=None if survey is None else survey.seeds,
+        kinds=None if schema is None else dict(schema.kinds),
+        missing=() if schema is None else schema.missing,
+    )

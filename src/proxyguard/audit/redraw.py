@@ -29,8 +29,8 @@ from proxyguard.audit.verify import Scope, Verification, step
 from proxyguard.documents.ledger import Committed
 from proxyguard.documents.registry import Registry, SourceModel
 from proxyguard.documents.releases import DrawnRelease, GivenRelease, MadeDraw, ReleaseManifest
-from proxyguard.draw.answers import FittedAgain, Made, NotAgain, SourceAgain
 from proxyguard.draw.catalog import is_ours
+from proxyguard.draw.messages import FittedAgain, Made, NotAgain, SourceAgain
 from proxyguard.draw.protocol import features, predict
 from proxyguard.errors import ProxyGuardError, SealError, TableError, UntrustedCode
 from proxyguard.models.stored import load_model

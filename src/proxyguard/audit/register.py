@@ -37,16 +37,16 @@ from proxyguard.documents.registry import (
     NoOrigin,
     Origin,
     RegisteredMember,
-    RegisteredProcedure,
     Registry,
     ReleaseFile,
     ResolvedRequirement,
     StandIn,
 )
 from proxyguard.draw.catalog import is_random, path_origin
+from proxyguard.draw.messages import Survey
+from proxyguard.draw.protocol import Generator
 from proxyguard.draw.sources import (
     Described,
-    Survey,
     allowed_files,
     changed_origin,
     refuse_changes,
@@ -160,7 +160,7 @@ def build_registry(
         learner = None if given else development.learner()
         procedure = None
         if learner is not None:
-            procedure = RegisteredProcedure.of(dict(learner.describe()), "the procedure")
+            procedure = learner.describe()
         before = None if drawn is None else drawn.members.get(member.name)
         mechanisms = resolve_mechanisms(
             declaration, development, requirements, facts,
@@ -456,7 +456,7 @@ def privacy_key(member: Member, mechanism: str, members: Sequence[Member]) -> st
     return mechanism if len(members) == 1 else f"{member.name}/{mechanism}"
 
 
-def describe_mechanism(made: object, generator: str) -> dict[str, object]:
+def describe_mechanism(made: Generator, generator: str) -> dict[str, object]:
     """Return what a generator that was made here says of itself: what verify compares."""
     return Described.by(generator, made).registered()
 
@@ -477,16 +477,14 @@ def resolve_stand_ins(development: MemberDevelopment) -> dict[str, StandIn]:
 def resolve_losses(member: Member) -> dict[str, Origin]:
     """Return the code of the losses that are named by import path."""
     paths = {name for r in member.requirement if (name := r.loss) and ":" in name}
-    return {path: Origin(**path_origin(path)) for path in sorted(paths)}
+    return {path: path_origin(path) for path in sorted(paths)}
 
 
 def refuse_changed_losses(registry: Registry) -> None:
     """Stop where a loss that is named by import path is not the code that was registered."""
     for member in registry.declaration.members:
         for path, registered in registry.members[member.name].losses.items():
-            refuse_changes(
-                f"the loss {path}", list(changed_origin(registered.to_dict(), path_origin(path)))
-            )
+            refuse_changes(f"the loss {path}", list(changed_origin(registered, path_origin(path))))
 
 
 def random_objection(mechanism: MechanismPart, generator: str | None) -> str | None:
@@ -554,7 +552,7 @@ def resolve_mechanisms(
         if drawn_as.allow:
             registered |= {"allowed": allowed_files(drawn_as.allow)}
         if described.files is not None:
-            registered |= {"files": [file.to_dict() for file in described.files]}
+            registered |= {"files": [file.registered().to_dict() for file in described.files]}
         stated = privacy_of(described.describe)
         if stated is not None:  # recorded here: to read it again takes no accounting library
             registered |= {"privacy": privacy_lines(stated, mechanism.draws)}

@@ -23,15 +23,16 @@ from proxyguard.audit.draw import (
     Task,
     changes_of,
     check_while_drawing,
-    job_of,
     made_draw,
     mechanism_task,
+    named_options,
     put_objects,
     refuse_files,
     seeds_apart,
 )
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.grant import release_set
+from proxyguard.audit.jobs import draw_job
 from proxyguard.audit.manifest import check_content, check_declared, check_files, repeats, schema_of
 from proxyguard.audit.rules import measures_of, planned_records
 from proxyguard.audit.score import Scorer, agree, check_answers
@@ -48,6 +49,7 @@ from proxyguard.documents.evidence import Evidence, GroupEvidence, ScoreRecord, 
 from proxyguard.documents.ledger import Committed, Favored, Judged
 from proxyguard.documents.registry import Registry
 from proxyguard.documents.releases import DrawnRelease, FailedDraw, MadeDraw
+from proxyguard.draw.messages import DrawResult
 from proxyguard.draw.pool import draw_all
 from proxyguard.draw.sources import changed_reading, refuse_changes
 from proxyguard.errors import DrawError, SealError
@@ -281,15 +283,17 @@ class Step:
     def commit_file(self, path: Path) -> DrawnRelease:
         """Freeze a candidate's table and record its digest."""
         count = len(self.journal.ledger.find(Committed)) + 1
-        options = {
-            "path": str(path.resolve()),
-            "read": self.rule.member.target.read.model_dump(mode="json"),
-        }
         learner = self.rule.registry.members[self.rule.member.name].procedure
         task = Task(
             member=self.rule.member.name,
             mechanism=path.name,
-            job=job_of(self._development(), NAMED, options, path.name, 0, learner=learner),
+            job=draw_job(
+                self._development(),
+                NAMED,
+                named_options(path.resolve(), self.rule.member),
+                name=path.name,
+                learner=learner,
+            ),
             registered=None,  # a candidate comes after registration
             seeds=(count,),
             timeout=None,
@@ -310,11 +314,10 @@ class Step:
         refuse_changes(name, changes_of(place, self.rule.registry, task, [seed]))
         kept: list[MadeDraw] = []
 
-        def keep(record: dict[str, object], release: bytes, model: bytes) -> None:
-            called = f"{name}/{seed}"
-            made = made_draw({**record, "name": called}, release, model, called)
+        def keep(result: DrawResult) -> None:
+            made = made_draw(result, name=f"{name}/{seed}")
             if isinstance(made, DrawnRelease):
-                put_objects(self.place.folder, release, model)
+                put_objects(self.place.folder, result)
             kept.append(made)
 
         draw_all(

@@ -34,8 +34,8 @@ class _Made(Draw):
 
     guard: str
     """What held the process: the kernel's Landlock, or a hook."""
-    files: dict[str, Digest] | None = None
-    """The files that the draw read, with the digest of their bytes."""
+    files: dict[str, Digest | None] | None = None
+    """The files that the draw read, with the digest of their bytes; nothing if unreadable."""
     prepared_from: dict[str, Digest] | None = None
     """The files that the preparation of all draws rests on."""
     format: Format | None = None

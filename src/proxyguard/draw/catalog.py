@@ -22,7 +22,7 @@ import hashlib
 import os
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, lru_cache
@@ -37,9 +37,13 @@ from importlib.metadata import (
 )
 from importlib.util import resolve_name
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
+from proxyguard.documents.registry import Origin
 from proxyguard.errors import RegistryError, UntrustedCode
+
+if TYPE_CHECKING:
+    from proxyguard.draw.protocol import Generator
 
 OURS = __name__.split(".", maxsplit=1)[0]
 
@@ -242,7 +246,7 @@ def is_random(name: str) -> bool:
     return name in SEEDED or name in {GENERATORS[seeded] for seeded in SEEDED}
 
 
-def load_generator(name: str, options: Mapping[str, Any]) -> Any:
+def load_generator(name: str, options: Mapping[str, object]) -> Generator:
     """Return a generator made with its options."""
     return _make(code_path(name), name, options)
 
@@ -257,22 +261,17 @@ def procedure_path(name: str) -> str:
     return _find(name, PROCEDURES, "proxyguard.procedures")
 
 
-def load_ours(name: str, options: Mapping[str, Any]) -> Any:
+def load_ours(name: str, options: Mapping[str, object]) -> Generator:
     """Return a generator of this package, also where another package claims its name."""
     return _make(GENERATORS[name], name, options)
 
 
-def find_pipeline(name: str) -> Any:
+def find_pipeline(name: str) -> Callable[..., object]:
     """Return the function that makes an unfitted estimator of this name."""
-    return _load(procedure_path(name), name)
+    return load_callable(procedure_path(name), name)
 
 
-def load_attribute(path: str) -> Any:
-    """Return what an import path ``module:attribute`` names."""
-    return _load(path, path)
-
-
-def origin(name: str, kind: str = "generator", also: Sequence[str] = ()) -> dict[str, Any]:
+def origin(name: str, kind: str = "generator", also: Sequence[str] = ()) -> Origin:
     """Return where a name comes from: path, version of its package, digests of its code.
 
     ``also`` are import paths of further code that it calls.
@@ -281,21 +280,16 @@ def origin(name: str, kind: str = "generator", also: Sequence[str] = ()) -> dict
     return path_origin(_find(name, ours, f"proxyguard.{kind}s"), also)
 
 
-def path_origin(path: str, also: Sequence[str] = ()) -> dict[str, Any]:
+def path_origin(path: str, also: Sequence[str] = ()) -> Origin:
     """Return the version and the code that an import path leads to."""
-    for one in (path, *also):
-        _refuse_named(one)  # a stranger's folder chooses no file of the verifier's to be read
-    modules = [one.partition(":")[0] for one in (path, *also)]
+    for named in (path, *also):
+        _refuse_named(named)  # a stranger's folder chooses no file of the verifier's to be read
+    modules = [named.partition(":")[0] for named in (path, *also)]
     code: dict[str, str] = {}
     for module in modules:
         code |= code_digests(module)
     versions = {module: package_version(module) for module in modules[1:]}
-    return {
-        "path": path,
-        "version": package_version(modules[0]),
-        "code": code,
-        **({"also": versions} if versions else {}),
-    }
+    return Origin(path=path, version=package_version(modules[0]), code=code, also=versions or None)
 
 
 @cache
@@ -306,19 +300,19 @@ def _points(group: str, path: tuple[str, ...]) -> EntryPoints:
 
 
 def _find(name: str, ours: Mapping[str, str], group: str) -> str:
-    found = {point.value for point in _points(group, tuple(sys.path)).select(name=name)}
+    paths = {point.value for point in _points(group, tuple(sys.path)).select(name=name)}
     if name in ours:
-        found.add(ours[name])
+        paths.add(ours[name])
     if ":" in name:
-        found.add(name)
-    if len(found) > 1:
-        raise RegistryError(f"{name!r} is claimed by {sorted(found)}; name one by its import path")
-    if not found:
+        paths.add(name)
+    if len(paths) > 1:
+        raise RegistryError(f"{name!r} is claimed by {sorted(paths)}; name one by its import path")
+    if not paths:
         raise RegistryError(
             f"there is no {group.split('.')[1][:-1]} {name!r}; ours are {sorted(ours)}, others are "
             "named by import path, module:attribute"
         )
-    return found.pop()
+    return paths.pop()
 
 
 def _refuse_named(path: str) -> None:
@@ -330,22 +324,31 @@ def _refuse_named(path: str) -> None:
         )
 
 
-def _load(path: str, name: str) -> Any:
+def _load(path: str, name: str) -> object:
     _refuse_named(path)
     module, _, attribute = path.partition(":")
     try:
-        found: Any = import_module(module)
-        for part in attribute.split("."):
-            found = getattr(found, part)
+        loaded: object = import_module(module)
+        for word in attribute.split("."):
+            loaded = getattr(loaded, word)
     except (ImportError, AttributeError, ValueError) as error:
         raise RegistryError(f"{name!r} cannot be loaded from {path}: {error}") from error
-    return found
+    return loaded
 
 
-def _make(path: str, name: str, options: Mapping[str, Any]) -> Any:
-    kind = _load(path, name)
+def load_callable(path: str, name: str | None = None) -> Callable[..., object]:
+    """Return a class or a function that an import path names, to be called."""
+    loaded = _load(path, name or path)
+    if not callable(loaded):
+        raise RegistryError(f"{name or path!r} leads to {loaded!r}, which cannot be called")
+    return loaded
+
+
+def _make(path: str, name: str, options: Mapping[str, object]) -> Generator:
+    kind = load_callable(path, name)
     try:
-        return kind(**options)
+        # What it lacks of a generator, whoever asks it for that will say.
+        return cast("Generator", kind(**options))
     except TypeError as error:
         raise RegistryError(
             f"{name!r} does not take the options {dict(options)}: {error}"

@@ -28,10 +28,8 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntFlag
-from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from proxyguard.draw.catalog import code_path
 from proxyguard.draw.processes import LINUX, libc, prctl
 from proxyguard.errors import DrawError
 
@@ -232,39 +230,6 @@ class Needs:
     code: tuple[str, ...] = ()  # import paths, module:attribute
 
 
-def needs_of(job: Mapping[str, Any]) -> Needs:
-    """Return what the draws of a job need."""
-    library = (job["procedure"] or {}).get("library", ())
-    generator = [] if job["generator"] is None else [code_path(job["generator"])]
-    return Needs(
-        forbidden=tuple(job["forbidden"]),
-        reads=(*_development(job), *job["reads"]),
-        lists=tuple(job["lists"]),
-        keeps=tuple(job["keeps"]),
-        allow=tuple(job["allow"]),
-        code=(*generator, *library, *job.get("names", ()), *_texts(job["options"])),
-    )
-
-
-def fit_needs(job: Mapping[str, Any]) -> Needs:
-    """Return what the fits of a job need: the development part, and the procedure's code.
-
-    Neither the generator's code nor what it reads. A procedure of others may need the devices
-    that the mechanism registers.
-    """
-    return Needs(
-        forbidden=tuple(job["forbidden"]),
-        reads=_development(job),
-        allow=tuple(job["allow"]),
-        code=tuple((job["procedure"] or {}).get("library", ())),
-    )
-
-
-def _development(job: Mapping[str, Any]) -> tuple[str, ...]:
-    parts = (job["source"], job["validation"])
-    return tuple(path for path in parts if path is not None)
-
-
 def reach_of(needs: Needs, scratch: str) -> Reach:
     """Return what a process may read; asked before any code of a stranger runs in it."""
     read, listed = _code(needs.code)
@@ -331,17 +296,18 @@ def _named_code(names: Iterable[str]) -> Iterator[str]:
             yield from spec.submodule_search_locations or ([spec.origin] if spec.origin else [])
 
 
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, bytes | os.PathLike):
-        yield os.fsdecode(value)
-    elif isinstance(value, Mapping):
-        for part in value.values():
-            yield from _texts(part)
-    elif isinstance(value, list | tuple):
-        for part in value:
-            yield from _texts(part)
+def texts_in(settings: object) -> Iterator[str]:
+    """Yield every text in plain values, however deep: any of them may name code, or a file."""
+    if isinstance(settings, str):
+        yield settings
+    elif isinstance(settings, bytes | os.PathLike):
+        yield os.fsdecode(settings)
+    elif isinstance(settings, Mapping):
+        for inner in settings.values():
+            yield from texts_in(inner)
+    elif isinstance(settings, list | tuple):
+        for inner in settings:
+            yield from texts_in(inner)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -462,7 +428,7 @@ def forbid(paths: Sequence[str]) -> None:
     sys.addaudithook(watcher(paths))
 
 
-def watcher(paths: Sequence[str]) -> Callable[[str, tuple[Any, ...]], None]:
+def watcher(paths: Sequence[str]) -> Callable[[str, tuple[object, ...]], None]:
     """Return the audit hook that refuses these files and folders."""
     roots = tuple(os.path.realpath(path) for path in paths)
     known = set()
@@ -470,9 +436,9 @@ def watcher(paths: Sequence[str]) -> Callable[[str, tuple[Any, ...]], None]:
         with contextlib.suppress(FileNotFoundError):
             known.add(_identity(os.stat(path)))
 
-    def watch(event: str, arguments: tuple[Any, ...]) -> None:
+    def watch(event: str, arguments: tuple[object, ...]) -> None:
         if event in _PROGRAMS:
-            words = " ".join(_texts(list(arguments)))
+            words = " ".join(texts_in(arguments))
             for root in roots:
                 if root in words:
                     raise PermissionError(f"a draw may not read {root}")
@@ -486,7 +452,7 @@ def watcher(paths: Sequence[str]) -> Callable[[str, tuple[Any, ...]], None]:
     return watch
 
 
-def _path_text(argument: Any) -> str | None:
+def _path_text(argument: object) -> str | None:
     """Return a path as text; an open file that is passed on was refused when it was opened."""
     if not isinstance(argument, str | bytes | os.PathLike):
         return None

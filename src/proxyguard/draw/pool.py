@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, Queue
-from typing import IO, Any
+from typing import IO, TypeVar
 
-from proxyguard.draw.answers import (
+from proxyguard.draw.confine import HardLinks
+from proxyguard.draw.messages import (
     MOST,
-    Answer,
-    Confined,
+    AnyJob,
+    AskJob,
+    DrawJob,
+    DrawResult,
+    Held,
+    Job,
     Killed,
     Loaded,
+    Prepared,
     Ready,
+    Request,
     Told,
+    Wanted,
     drawn_answers,
+    line_of,
     readiness,
     receive,
 )
-from proxyguard.draw.confine import HardLinks
 from proxyguard.draw.processes import end_family
 from proxyguard.errors import DrawError, RegistryError, UnansweredDraw
 from proxyguard.printable import write_line
@@ -52,7 +59,7 @@ ENDS_WITHIN = 20.0
 """Seconds in which the process that forked workers ends when all of them have."""
 SHOWN_WITHIN = 2.0
 """Seconds in which the last of it is shown; where nothing ends descendants, one may hold it."""
-Keep = Callable[[dict[str, Any], bytes, bytes], None]
+Keep = Callable[[DrawResult], None]
 Check = Callable[[], None]
 """Raises where something that draws depend on has changed."""
 
@@ -65,17 +72,17 @@ def nothing_registered() -> None:
 class Draws:
     """The seeds of one job, and who gets each result."""
 
-    job: Mapping[str, Any]
+    job: DrawJob
     seeds: Sequence[int]
     keep: Keep
     check: Check = nothing_registered
 
 
-_Batch = tuple[Draws, list[int]]
+_Batch = tuple[Draws, tuple[int, ...]]
 
 
 def draw_all(
-    job: Mapping[str, Any],
+    job: DrawJob,
     seeds: Sequence[int],
     *,
     pool: DrawingPool,
@@ -100,9 +107,9 @@ def draw_groups(
     """
     todo: Queue[_Batch] = Queue()
     for group in groups:
-        many = int(group.job.get("many", 1))
+        many = group.job.many
         for i in range(0, len(group.seeds), many):
-            todo.put((group, list(group.seeds[i : i + many])))
+            todo.put((group, tuple(group.seeds[i : i + many])))
     if todo.empty():
         return
     pool.open()
@@ -121,8 +128,8 @@ def draw_groups(
             elif isinstance(item, Exception):
                 raise item
             else:
-                keep, answer = item
-                keep(*answer)
+                keep, result = item
+                keep(result)
     except BaseException:  # an interruption too: nobody waits for the other draws any more
         drawing.stopped.set()
         pool.end()
@@ -133,13 +140,12 @@ def draw_groups(
                 thread.join()
 
 
+Asked = TypeVar("Asked", Told, Loaded)
+
+
 def asked(
-    job: Mapping[str, Any],
-    *,
-    pool: DrawingPool,
-    kind: type[Told] | type[Loaded],
-    limit: float | None = None,
-) -> Any:
+    job: AskJob, *, pool: DrawingPool, kind: type[Asked], limit: float | None = None
+) -> Asked:
     """Return what a process says that is held as draws are, and is asked one thing.
 
     The code in it may end, hang or write whatever it likes: each is an error of ours, and after
@@ -157,14 +163,14 @@ def asked(
     watch.start()
     worker = pool.start(late)
     try:
-        _give(worker, job)
-        confined: Confined = _expect(worker, job, Confined, RegistryError)
-        HardLinks(job["forbidden"], confined.read).check()
-        return _expect(worker, job, kind, RegistryError, TOLD)
+        worker.give(job)
+        held = worker.expect(job, Held, RegistryError)
+        HardLinks(job.forbidden, held.read).check()
+        return worker.expect(job, kind, RegistryError, TOLD)
     except _Ended:
         how = f"gave no answer in {seconds:g} s" if late.is_set() else "ended without an answer"
         raise DrawError(
-            f"{job['name']}: the process in which {job['what']} is loaded, to be asked about "
+            f"{job.name}: the process in which {job.what} is loaded, to be asked about "
             f"itself, {how}; mend what it does when it is imported, made and described"
         ) from None
     except BaseException:  # it may still be at work, and nobody waits for it any more
@@ -313,10 +319,30 @@ class _Worker:
         self.requests, self.answers, self._relay = requests, answers, relay
         relay.start()
 
-    def tell(self, line: object) -> None:
+    def tell(self, message: AnyJob | Request) -> None:
         """Give it a job, or a request; raise `BrokenPipeError` where it has ended."""
-        self.requests.write(json.dumps(line).encode() + b"\n")
+        self.requests.write(line_of(message))
         self.requests.flush()
+
+    def give(self, job: AnyJob) -> None:
+        """Give it a job."""
+        try:
+            self.tell(job)
+        except BrokenPipeError:
+            raise _Ended from None
+
+    def expect(
+        self,
+        job: Job,
+        kind: type[Wanted],
+        refusal: type[DrawError] | type[RegistryError] = DrawError,
+        most: int = MOST,
+    ) -> Wanted:
+        """Return its next answer while it prepares, which is of this kind or says why not."""
+        content = receive(self.answers, most)
+        if content is None:
+            raise _Ended
+        return readiness(content, job, kind, refusal)
 
     def close(self) -> None:
         """Let it end, and wait until it has and what it printed was shown."""
@@ -356,7 +382,7 @@ class _Drawing:
 
     def __init__(self, pool: DrawingPool, timeout: float | None, todo: Queue[_Batch]) -> None:
         self._pool, self._timeout, self._todo = pool, timeout, todo
-        self.done: Queue[tuple[Keep, Answer] | Exception | None] = Queue()
+        self.done: Queue[tuple[Keep, DrawResult] | Exception | None] = Queue()
         self.stopped = threading.Event()
 
     def drive(self) -> None:
@@ -385,16 +411,19 @@ class _Drawing:
             # Here and not in the worker, where the generator's code could say otherwise.
             serving.links.check()
             group.check()
-            answers = list(self._ask(worker, group.job, seeds))
+            results = list(self._ask(worker, serving, seeds))
             group.check()  # a file may have changed after the look before, and was read then
-            for record, release, model in answers:
-                self.done.put((group.keep, ({**record, **serving.stated}, release, model)))
+            for result in results:
+                self.done.put((group.keep, result))
 
-    def _ask(self, worker: _Worker, job: Mapping[str, Any], seeds: list[int]) -> Iterator[Answer]:
+    def _ask(
+        self, worker: _Worker, serving: _Serving, seeds: tuple[int, ...]
+    ) -> Iterator[DrawResult]:
+        job = serving.group.job
         timeout = self._timeout
         limit = None if timeout is None else timeout * len(seeds)  # of all, each taking its time
         try:
-            worker.tell({"seeds": seeds, "timeout": timeout})
+            worker.tell(Request(seeds=seeds, timeout=timeout))
         except BrokenPipeError:
             raise _killed(seeds, None) from None
         with self._watched(limit) as late:
@@ -402,7 +431,7 @@ class _Drawing:
         if late.is_set():
             raise UnansweredDraw(
                 seeds[0],
-                f"{job['name']}: the process that draws seed {seeds[0]} neither answered nor ended "
+                f"{job.name}: the process that draws seed {seeds[0]} neither answered nor ended "
                 f"what took more than {limit:g} s; it stands still, or its code stopped it. It was "
                 "ended, and what was drawn before is kept: read the generator's code",
             )
@@ -411,7 +440,13 @@ class _Drawing:
         for answer in drawn_answers(content, job, seeds):
             if isinstance(answer, Killed):
                 raise _killed(seeds, answer.signal)
-            yield answer
+            yield DrawResult(
+                said=answer.said,
+                release=answer.release,
+                model=answer.model,
+                guard=serving.guard,
+                prepared=serving.prepared,
+            )
 
     @contextmanager
     def _watched(self, limit: float | None) -> Iterator[threading.Event]:
@@ -446,18 +481,18 @@ def import_path(without: Path | None = None) -> str:
     The empty entry is the current folder, put there by an interpreter without a script. It is
     left out where it is an audit folder or lies in one; so is everything in ``without``.
     """
-    found = []
+    folders = []
     for entry in sys.path:
-        place = Path(entry or os.curdir).resolve()
-        inside = without is not None and place.is_relative_to(without.resolve())
-        if inside or (not entry and _in_an_audit(place)):
+        folder = Path(entry or os.curdir).resolve()
+        inside = without is not None and folder.is_relative_to(without.resolve())
+        if inside or (not entry and _in_an_audit(folder)):
             continue
-        found.append(str(place))
-    return os.pathsep.join(found)
+        folders.append(str(folder))
+    return os.pathsep.join(folders)
 
 
-def _in_an_audit(place: Path) -> bool:
-    return any((folder / NAME).exists() for folder in (place, *place.parents))
+def _in_an_audit(folder: Path) -> bool:
+    return any((outer / NAME).exists() for outer in (folder, *folder.parents))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -465,41 +500,22 @@ class _Serving:
     """The job that a worker is ready for."""
 
     group: Draws
-    stated: Mapping[str, Any]  # what is true of all its draws
+    guard: str  # these two are true of all its draws
+    prepared: Prepared
     links: HardLinks
 
 
 def _prepare(worker: _Worker, group: Draws) -> _Serving:
     """Give a worker its job; return what is true of all its draws."""
-    _give(worker, group.job)
-    confined: Confined = _expect(worker, group.job, Confined)
-    ready: Ready = _expect(worker, group.job, Ready)
+    worker.give(group.job)
+    held = worker.expect(group.job, Held)
+    ready = worker.expect(group.job, Ready)
     return _Serving(
         group=group,
-        stated={"guard": confined.guard, **ready.prepared.model_dump(exclude_unset=True)},
-        links=HardLinks(group.job["forbidden"], confined.read),
+        guard=held.guard,
+        prepared=ready.prepared,
+        links=HardLinks(group.job.forbidden, held.read),
     )
-
-
-def _give(worker: _Worker, job: Mapping[str, Any]) -> None:
-    try:
-        worker.tell(dict(job))
-    except BrokenPipeError:
-        raise _Ended from None
-
-
-def _expect(
-    worker: _Worker,
-    job: Mapping[str, Any],
-    kind: type[Confined] | type[Ready] | type[Told] | type[Loaded],
-    refusal: type[DrawError] | type[RegistryError] = DrawError,
-    most: int = MOST,
-) -> Any:
-    """Return the next answer of a worker that prepares, which is of this kind or says why not."""
-    content = receive(worker.answers, most)
-    if content is None:
-        raise _Ended
-    return readiness(content, job, kind, refusal)
 
 
 class _Ended(DrawError):
@@ -509,7 +525,7 @@ class _Ended(DrawError):
         super().__init__("a drawing process ended before it was ready; run draw again")
 
 
-def _killed(seeds: list[int], number: int | None) -> UnansweredDraw:
+def _killed(seeds: tuple[int, ...], number: int | None) -> UnansweredDraw:
     how = "ended" if number is None else f"was killed by signal {number}"
     some = f"seed {seeds[0]}" + (f" or one of the {len(seeds) - 1} after it" * (len(seeds) > 1))
     return UnansweredDraw(

@@ -19,7 +19,7 @@ import time
 import traceback
 from collections.abc import Callable, Collection, Iterable, Sequence
 from subprocess import Popen
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 LINUX = sys.platform.startswith("linux")
 PATIENCE = 20.0
@@ -31,7 +31,7 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 @functools.cache
-def libc() -> Any:
+def libc() -> ctypes.CDLL:
     """Return the C library, for calls that Python does not have."""
     return ctypes.CDLL(None, use_errno=True)
 

@@ -6,15 +6,16 @@ From a table to features and outcomes, and from an estimator to predictions.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from proxyguard.documents.registry import RegisteredProcedure, ReleaseFile
 from proxyguard.errors import DrawError, TableError
 from proxyguard.models.features import Features
 from proxyguard.models.stored import Model
@@ -27,10 +28,13 @@ from proxyguard.tables.files import read_file
 if TYPE_CHECKING:
     import pandas as pd
 
-if TYPE_CHECKING:
-    import pandas as pd
+    from proxyguard.tables.files import Schema
 
+    Inputs = NDArray[np.float64] | pd.DataFrame
+    """Features: an array where all are numbers, else a frame."""
+    Column = Sequence[object] | NDArray[np.object_] | pd.Series
 
+Array = NDArray[np.float64]
 STAGES = 1000
 """Stages that one draw names; every release's record lists them."""
 
@@ -56,7 +60,7 @@ class Seed(int):
         seed.used = False
         return seed
 
-    def __getattribute__(self, name: str) -> Any:
+    def __getattribute__(self, name: str) -> object:
         # Random numbers of numpy and the standard library read the digits of an integer, and
         # ask before what else it may be: by an attribute, or by isinstance.
         if name not in _RECORDED:
@@ -110,12 +114,12 @@ _USES = (
 the digits of an integer and asks nothing is not noticed; it can say ``seed.take``."""
 
 
-def _noting(name: str) -> Any:
+def _noting(name: str) -> Callable[..., object]:
     """Return a method of plain numbers that also notes that the seed was used."""
-    plain = getattr(int, name)
+    plain: Callable[..., object] = getattr(int, name)
 
     @wraps(plain)
-    def use(self: Seed, *arguments: Any, **options: Any) -> Any:
+    def use(self: Seed, *arguments: object, **options: object) -> object:
         self.used = True
         return plain(self, *arguments, **options)
 
@@ -139,7 +143,7 @@ class Generator(Protocol):
     - ``prepared_from``, after ``prepare`` the digests of the files that all draws rest on.
     """
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Return the settings that go into the seal, as plain values."""
 
     def prepare(self, source: pd.DataFrame, rng: np.random.Generator) -> None:
@@ -149,37 +153,95 @@ class Generator(Protocol):
         """Return one release, a table with the source's columns."""
 
 
+@runtime_checkable
+class DrawsMany(Protocol):
+    """A generator that draws several seeds faster together than one by one."""
+
+    def draw_many(self, seeds: Sequence[Seed]) -> Iterable[pd.DataFrame]:
+        """Return one release a seed, in their order, each as ``draw`` would."""
+
+
+@runtime_checkable
+class ReadsFiles(Protocol):
+    """A generator whose draws read files that can be registered."""
+
+    def survey(self, seeds: Sequence[int], schema: Schema | None) -> Sequence[DeliveredFile]:
+        """Return the files of these seeds as they are now; without a schema, digests alone."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseFile:
-    """A file that a draw reads, as it was when it was registered."""
+class DeliveredFile:
+    """A file that a draw reads, as it is now.
 
-    name: str  # with the folder that the declaration names
-    seed: int | None  # of the draw that it is; nothing for one that stands beside the draws
-    sha256: str | None  # nothing where it could not be read
-    content: str | None = None  # digest of its records; nothing where it is no release
-    problem: str | None = None  # why it is no release
+    Attributes
+    ----------
+    name
+        Its name, with the folder that the declaration names.
+    seed
+        The draw that it is; nothing for one that stands beside the draws.
+    sha256
+        Digest of its bytes; nothing where it could not be read.
+    content
+        Digest of its records; nothing where it is no release.
+    problem
+        Why it is no release.
+    """
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return asdict(self)
+    name: str
+    seed: int | None
+    sha256: str | None
+    content: str | None = None
+    problem: str | None = None
+
+    def registered(self) -> ReleaseFile:
+        """Return it as it is registered."""
+        return ReleaseFile(**asdict(self))
+
+
+class Classifier(Protocol):
+    """What predicts the probabilities of classes, ours or scikit-learn's."""
+
+    classes_: Sequence[float] | Array
+
+    def predict_proba(self, x: Inputs | Features, /) -> Array:
+        """Return one row a record, one column a class."""
+
+
+class Regressor(Protocol):
+    """What predicts numbers."""
+
+    def predict(self, x: Inputs | Features, /) -> Array:
+        """Return one number a record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitted:
-    """A fitted procedure: an estimator, and what was chosen around it."""
+    """A fitted procedure: an estimator, and what was chosen around it.
 
-    estimator: Any
+    Attributes
+    ----------
+    estimator
+        A `Classifier` or a `Regressor`, whichever the outcome asks for.
+    selected
+        Which pipeline of the library it is.
+    threshold, temperature
+        What was chosen on validation data, if anything was.
+    notes
+        Validation losses, by which the pipeline was chosen.
+    """
+
+    estimator: object
     selected: str
     threshold: float | None = None
     temperature: float | None = None
-    notes: Mapping[str, float] = field(default_factory=dict)  # validation losses, for reading
+    notes: Mapping[str, float] = field(default_factory=dict)
 
 
 class Learner(Protocol):
     """A learning procedure: from a table to a fitted one."""
 
-    def describe(self) -> Mapping[str, Any]:
-        """Return the settings that go into the seal, as plain values."""
+    def describe(self) -> RegisteredProcedure:
+        """Return the settings that go into the seal, and the code of each pipeline."""
 
     def fit(self, table: pd.DataFrame, validation: pd.DataFrame | None, seed: Seed) -> Fitted:
         """Fit, calibrate and choose; ``validation`` may be nothing where nothing is chosen."""
@@ -188,12 +250,11 @@ class Learner(Protocol):
         """Return the types that a stored estimator of this procedure may contain."""
 
 
-Array = NDArray[np.float64]
 TINY = 1e-12
 """Probabilities are kept this far from 0 and 1 before a logit is taken."""
 
 
-def outcomes(values: Sequence[Any] | pd.Series[Any], outcome: Outcome, where: str) -> Array:
+def outcomes(values: Column, outcome: Outcome, where: str) -> Array:
     """Return outcomes as numbers: 0 or 1, the number of a class, or the value itself."""
     places, texts = _distinct(values)
     if outcome.kind == "binary":
@@ -202,18 +263,18 @@ def outcomes(values: Sequence[Any] | pd.Series[Any], outcome: Outcome, where: st
         numbers = _classes(texts, outcome)
     else:
         numbers = _inside(texts, outcome)
-    found = numbers[places]
-    wrong = np.flatnonzero(np.isnan(found))
+    coded = numbers[places]
+    wrong = np.flatnonzero(np.isnan(coded))
     if wrong.size:
         row = int(wrong[0])
         raise TableError(
             f"{where}, row {row}: {outcome.column!r} is {texts[places[row]]!r}, declared "
             f"{_declared(outcome)}"
         )
-    return found
+    return coded
 
 
-def _distinct(values: Sequence[Any] | pd.Series[Any]) -> tuple[NDArray[np.intp], list[str]]:
+def _distinct(values: Column) -> tuple[NDArray[np.intp], list[str]]:
     """Return where each value stands among the different ones, and those in canonical form."""
     import pandas as pd
 
@@ -223,11 +284,11 @@ def _distinct(values: Sequence[Any] | pd.Series[Any]) -> tuple[NDArray[np.intp],
 
 def _binary(texts: Sequence[str], outcome: Outcome, where: str) -> Array:
     positive = canonical_value(as_text(outcome.positive))
-    found = sorted(set(texts) - {""})
-    if len(found) > 2 or (len(found) == 2 and positive not in found):
+    labels = sorted(set(texts) - {""})
+    if len(labels) > 2 or (len(labels) == 2 and positive not in labels):
         raise TableError(
             f"{where}: {outcome.column!r} is declared with positive = {outcome.positive!r}, so it "
-            f"has that value and one other; found {found[:5]}"
+            f"has that value and one other; found {labels[:5]}"
         )
     return np.array([np.nan if text == "" else float(text == positive) for text in texts])
 
@@ -239,14 +300,14 @@ def _classes(texts: Sequence[str], outcome: Outcome) -> Array:
 
 def _inside(texts: Sequence[str], outcome: Outcome) -> Array:
     low, high = (number(end) for end in outcome.range or ("0", "1"))
-    found = []
+    numbers = []
     for text in texts:
         try:
-            value = float(text)
+            decimal = float(text)
         except ValueError:
-            value = np.nan
-        found.append(value if low <= value <= high else np.nan)
-    return np.array(found)
+            decimal = np.nan
+        numbers.append(decimal if low <= decimal <= high else np.nan)
+    return np.array(numbers)
 
 
 def _declared(outcome: Outcome) -> str:
@@ -257,14 +318,14 @@ def _declared(outcome: Outcome) -> str:
     return f"range {list(outcome.range or ())}"
 
 
-def negative_label(values: Sequence[Any] | pd.Series[Any], outcome: Outcome) -> str | None:
+def negative_label(values: Column, outcome: Outcome) -> str | None:
     """Return the other label of a binary outcome, as development has it."""
     positive = canonical_value(as_text(outcome.positive))
     others = set(_distinct(values)[1]) - {positive}
     return others.pop() if len(others) == 1 else None
 
 
-def features(frame: pd.DataFrame, names: Sequence[str]) -> Any:
+def features(frame: pd.DataFrame, names: Sequence[str]) -> Inputs:
     """Return the feature columns: an array where all are numbers, else a frame."""
     places = {name: k for k, name in enumerate(frame.columns.tolist())}
     missing = [name for name in names if name not in places]
@@ -273,24 +334,25 @@ def features(frame: pd.DataFrame, names: Sequence[str]) -> Any:
     wanted = [places[name] for name in names]
     # By number: pandas would look every name up, which for a small release takes as long as
     # its regression.
-    part = frame.set_axis(range(len(places)), axis=1).take(wanted, axis=1)
-    if all(dtype.kind in "fiub" for dtype in part.dtypes):
-        return part.to_numpy(dtype=np.float64)
-    return part.set_axis(frame.columns.take(wanted), axis=1)
+    taken = frame.set_axis(range(len(places)), axis=1).take(wanted, axis=1)
+    if all(dtype.kind in "fiub" for dtype in taken.dtypes):
+        return taken.to_numpy(dtype=np.float64)
+    return taken.set_axis(frame.columns.take(wanted), axis=1)
 
 
-def predict(fitted: Fitted, x: Any, outcome: Outcome) -> Array:
+def predict(fitted: Fitted, x: Inputs | Features, outcome: Outcome) -> Array:
     """Return probabilities of the positive class, of every class, or predicted numbers.
 
     ``x`` is what `features` returned, or `Features` of it where many procedures predict the
     same records.
     """
-    estimator = fitted.estimator
-    if isinstance(x, Features) and not isinstance(estimator, Model):
-        x = x.table
+    if isinstance(x, Features) and not isinstance(fitted.estimator, Model):
+        x = x.table  # what is no model of ours knows plain tables
     if outcome.kind == "regression":
         low, high = (number(end) for end in outcome.range or ("0", "1"))
-        return np.clip(np.asarray(estimator.predict(x), dtype=np.float64), low, high)
+        numbers = cast("Regressor", fitted.estimator).predict(x)
+        return np.clip(np.asarray(numbers, dtype=np.float64), low, high)
+    estimator = cast("Classifier", fitted.estimator)
     raw = np.asarray(estimator.predict_proba(x), dtype=np.float64)
     known = [int(c) for c in estimator.classes_]
     if outcome.kind == "multiclass":

@@ -18,18 +18,17 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from proxyguard.documents.canonical import canonical_bytes, digest
-from proxyguard.documents.registry import ReleaseFile as RegisteredFile
+from proxyguard.documents.registry import Origin, RegisteredProcedure, ReleaseFile
 from proxyguard.documents.releases import FailedDraw, MadeDraw
-from proxyguard.draw.answers import Told
-from proxyguard.draw.catalog import load_attribute, load_generator, origin
+from proxyguard.draw.catalog import load_callable, load_generator, origin
 from proxyguard.draw.confine import allowed_paths
-from proxyguard.draw.protocol import Learner, ReleaseFile
+from proxyguard.draw.messages import AskJob, Loaded, LoadJob, Survey, Surveyed, Told
+from proxyguard.draw.protocol import DeliveredFile, Generator, Learner
 from proxyguard.errors import DrawError, ProxyGuardError, RegistryError, SealError, TableError
 from proxyguard.seal.storage import sha256_plain
-from proxyguard.tables.files import Schema, read_file
+from proxyguard.tables.files import read_file
 
 SHOWN = 8
 """How many differences a message names."""
@@ -51,27 +50,6 @@ def _deeper(settings: object, limit: int) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Survey:
-    """Whose files are looked at; without a schema their digests alone."""
-
-    seeds: tuple[int, ...]
-    schema: Schema | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, as a job has them."""
-        return asdict(self)
-
-    @classmethod
-    def of(cls, fields: Mapping[str, Any], generator: str) -> Survey:
-        """Return what `to_dict` wrote, also after it was JSON."""
-        wanted = fields["schema"]
-        schema = None
-        if wanted is not None:
-            schema = Schema.of_releases(wanted["kinds"], wanted["missing"], generator=generator)
-        return cls(seeds=tuple(fields["seeds"]), schema=schema)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
     """One generator with its options, as it describes itself.
 
@@ -79,10 +57,10 @@ class Described:
     """
 
     generator: str
-    describe: Mapping[str, Any]
+    describe: Mapping[str, object]
     batch: int  # how many seeds it draws at once
     code: tuple[str, ...]  # import paths of further code that it says it calls
-    files: tuple[ReleaseFile, ...] | None  # that draws read; nothing if it was not asked, or none
+    files: tuple[DeliveredFile, ...] | None  # that draws read; nothing if it was not asked, or none
 
     def __post_init__(self) -> None:
         try:
@@ -100,7 +78,7 @@ class Described:
             )
 
     @classmethod
-    def by(cls, generator: str, made: Any, survey: Survey | None = None) -> Described:
+    def by(cls, generator: str, made: Generator, survey: Survey | None = None) -> Described:
         """Ask a generator that was made here."""
         settings = made.describe()
         if not isinstance(settings, Mapping):
@@ -108,7 +86,7 @@ class Described:
                 f"{generator}: describe() returns a mapping of settings, and gave a "
                 f"{type(settings).__name__}"
             )
-        files: Sequence[ReleaseFile] | None = None
+        files: Sequence[DeliveredFile] | None = None
         if survey is not None and hasattr(made, "survey"):
             files = made.survey(survey.seeds, survey.schema)
         return cls(
@@ -128,40 +106,47 @@ class Described:
             describe=said.describe,
             batch=said.batch,
             code=tuple(said.code),
-            files=None if files is None else tuple(ReleaseFile(**dict(one)) for one in files),
+            files=None if files is None else tuple(DeliveredFile(**dict(file)) for file in files),
         )
 
-    def origin(self) -> dict[str, Any]:
+    def origin(self) -> Origin:
         """Return where it comes from, with the further code that it calls, as it is now."""
         return origin(self.generator, also=self.code)
 
-    def registered(self) -> dict[str, Any]:
-        """Return what is registered of it, and what verify asks again."""
-        return {"describe": dict(self.describe), "origin": self.origin(), "batch": self.batch}
+    def registered(self) -> dict[str, object]:
+        """Return what is registered of it, and what verify asks again, as plain values."""
+        origin = self.origin().to_dict()
+        return {"describe": dict(self.describe), "origin": origin, "batch": self.batch}
 
 
-def answer(job: Mapping[str, Any]) -> dict[str, Any]:
+def answer(job: AskJob) -> Told | Loaded:
     """Answer, in the process that is confined, what a job asks instead of draws."""
-    if job["asks"] == "load":
-        return {"status": "loaded", "problems": [*filter(None, map(_problem, job["names"]))]}
-    made = load_generator(job["generator"], job["options"])
-    if hasattr(made, "root"):
-        made.root = Path(job["root"])
-    survey = None if job["survey"] is None else Survey.of(job["survey"], job["generator"])
-    found = Described.by(job["generator"], made, survey)
-    return {
-        "status": "told",
-        "describe": found.describe,
-        "batch": found.batch,
-        "code": found.code,
-        "files": None if found.files is None else [one.to_dict() for one in found.files],
-    }
+    if isinstance(job, LoadJob):
+        return Loaded(problems=[*filter(None, map(_problem, job.names))])
+    made = load_generator(job.generator, job.options)
+    set_root(made, job.root)
+    described = Described.by(job.generator, made, job.survey)
+    files = described.files
+    # As it is: what is wrong with it, whoever reads the answer says.
+    return Told.model_construct(
+        status="told",
+        describe=dict(described.describe),
+        batch=described.batch,
+        code=list(described.code),
+        files=None if files is None else [Surveyed.model_construct(**asdict(f)) for f in files],
+    )
+
+
+def set_root(generator: Generator, root: str) -> None:
+    """Tell a generator that reads files where the paths in its options start."""
+    if hasattr(generator, "root"):
+        generator.root = Path(root)
 
 
 def _problem(name: str) -> str | None:
     """Return why an import path cannot be loaded."""
     try:
-        load_attribute(name)
+        load_callable(name)
     except ProxyGuardError as error:
         return str(error)
     except Exception as error:  # of whatever the module does when it is imported
@@ -180,27 +165,33 @@ def refuse_changes(what: str, changes: Sequence[str]) -> None:
         )
 
 
-def changed_generator(registered: Mapping[str, Any], described: Described) -> Iterator[str]:
+def changed_generator(
+    describe: Mapping[str, object], registered: Origin, described: Described
+) -> Iterator[str]:
     """Yield in words what a generator has otherwise than when it was registered."""
-    yield from changed_settings(registered["describe"], described.describe)
-    yield from changed_origin(registered["origin"], described.origin())
+    yield from changed_settings(describe, described.describe)
+    yield from changed_origin(registered, described.origin())
 
 
 def changed_procedure(
-    registered: Mapping[str, Any] | None, learner: Learner | None
+    registered: RegisteredProcedure | None, learner: Learner | None
 ) -> Iterator[str]:
     """Yield in words what a learning procedure has otherwise than when it was registered."""
     if registered is None or learner is None:
         return
     present = learner.describe()
-    for name, one in registered["pipelines"].items():
-        if name in present["pipelines"]:
-            yield from changed_origin(one, present["pipelines"][name])
-    without = ({k: v for k, v in one.items() if k != "pipelines"} for one in (registered, present))
-    yield from changed_settings(*without)
+    for name, before in registered.pipelines.items():
+        if name in present.pipelines:
+            yield from changed_origin(before, present.pipelines[name])
+    yield from changed_settings(
+        *({"procedure": known.procedure.model_dump(mode="json"), "features": list(known.features)}
+          for known in (registered, present))
+    )  # fmt: skip
 
 
-def changed_settings(registered: Mapping[str, Any], present: Mapping[str, Any]) -> Iterator[str]:
+def changed_settings(
+    registered: Mapping[str, object], present: Mapping[str, object]
+) -> Iterator[str]:
     """Yield in words which settings of a description differ, compared as they are written."""
     for name in sorted({*registered, *present}):
         if name not in present:
@@ -211,13 +202,11 @@ def changed_settings(registered: Mapping[str, Any], present: Mapping[str, Any]) 
             yield f"{name} is {present[name]!r}, registered was {registered[name]!r}"
 
 
-def changed_origin(registered: Mapping[str, Any], present: Mapping[str, Any]) -> Iterator[str]:
+def changed_origin(registered: Origin, present: Origin) -> Iterator[str]:
     """Yield in words where a name leads to other code, or to another version of it."""
-    yield from changed_settings(
-        {k: v for k, v in registered.items() if k != "code"},
-        {k: v for k, v in present.items() if k != "code"},
-    )
-    before, now = registered["code"], present["code"]
+    versions = (known.model_dump(mode="json", exclude={"code"}) for known in (registered, present))
+    yield from changed_settings(*versions)
+    before, now = registered.code, present.code
     for module in sorted({*before, *now}):
         if module not in now:
             yield f"module {module} is not used any more"
@@ -263,10 +252,10 @@ def _digest_of(path: Path) -> str:
 
 
 def changed_files(
-    registered: Sequence[RegisteredFile], files: Iterable[ReleaseFile], seeds: Sequence[int]
+    registered: Sequence[ReleaseFile], files: Iterable[DeliveredFile], seeds: Sequence[int]
 ) -> Iterator[str]:
     """Yield in words which files of these seeds are others than were registered."""
-    present = {one.seed: one for one in files}
+    present = {file.seed: file for file in files}
     for before in registered:
         if before.seed is not None and before.seed not in seeds:
             continue
@@ -278,7 +267,7 @@ def changed_files(
             yield f"{file.name} {_digests(file.sha256, before.sha256)}"
 
 
-def changed_file(registered: RegisteredFile, path: Path) -> Iterator[str]:
+def changed_file(registered: ReleaseFile, path: Path) -> Iterator[str]:
     """Yield in words that a named file is another than was registered."""
     try:
         present = hashlib.sha256(read_file(path)).hexdigest()
@@ -288,7 +277,7 @@ def changed_file(registered: RegisteredFile, path: Path) -> Iterator[str]:
         yield f"{path.name} {_digests(present, registered.sha256)}"
 
 
-def changed_reading(registered: Sequence[RegisteredFile], draw: MadeDraw) -> Iterator[str]:
+def changed_reading(registered: Sequence[ReleaseFile], draw: MadeDraw) -> Iterator[str]:
     """Yield in words where a draw was made from other bytes than were registered for its seed."""
     if isinstance(draw, FailedDraw) and draw.status == "timeout":
         return  # its process was ended, and told nothing

@@ -17,8 +17,10 @@ they are a release, and which model is learned from them is found out here, from
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
+import re
 import select
 import signal
 import socket
@@ -26,28 +28,41 @@ import tempfile
 import time
 import traceback
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import FrameType
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Literal, NamedTuple, cast
 
 import numpy as np
 
-from proxyguard.draw.answers import (
+from proxyguard.draw.catalog import is_ours, load_generator
+from proxyguard.draw.confine import Confined, confine, confine_draw
+from proxyguard.draw.messages import (
+    WORDS,
     Answer,
+    AnyJob,
+    DrawJob,
     Failed,
+    FitJob,
+    FittedRelease,
+    Held,
     Killed,
     Made,
-    explain,
+    Prepared,
+    ReadFiles,
+    Ready,
+    Refused,
+    Request,
+    Unready,
+    in_words,
     made_answers,
     packed,
+    read_line,
     receive,
     send,
 )
-from proxyguard.draw.catalog import is_ours, load_generator
-from proxyguard.draw.confine import Confined, confine, confine_draw, fit_needs, needs_of
 from proxyguard.draw.processes import (
     LOOK,
     PATIENCE,
@@ -62,33 +77,38 @@ from proxyguard.draw.processes import (
     leave_pipes,
     start_fork,
 )
-from proxyguard.draw.protocol import Learner, Seed
+from proxyguard.draw.protocol import DrawsMany, Learner, Seed
 from proxyguard.draw.sources import (
     Described,
     answer,
     changed_generator,
     changed_procedure,
     refuse_changes,
+    set_root,
 )
-from proxyguard.errors import DrawError
+from proxyguard.errors import DrawError, ProxyGuardError
 from proxyguard.models.stored import model_bytes
-from proxyguard.tables.files import Schema, content_digest, read_table_bytes, table_bytes
+from proxyguard.tables.files import content_digest, read_table_bytes, table_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
+MakeLearner = Callable[[FitJob], Learner | None]
+"""Loads the procedure of a job, where it has one."""
+
+
 class Fitter:
     """One procedure, ready to be fitted on releases."""
 
-    def __init__(self, job: Mapping[str, Any], learner: Learner | None) -> None:
-        refuse_changes("the procedure", list(changed_procedure(job.get("learner"), learner)))
-        self._learner = None if job["predictions"] else learner
-        self._schema = Schema.of_releases(job["kinds"], job["missing"], generator=job["generator"])
+    def __init__(self, job: FitJob, learner: Learner | None) -> None:
+        refuse_changes("the procedure", list(changed_procedure(job.learner, learner)))
+        self._schema = job.schema_of_releases
+        self._learner = None if self._schema.predictions else learner
         self._validation = (
             None
-            if job["validation"] is None
-            else read_table_bytes(Path(job["validation"]).read_bytes(), "the validation part")
+            if job.validation is None
+            else read_table_bytes(Path(job.validation).read_bytes(), "the validation part")
         )
 
     def fit(self, made: Made, table: bytes) -> Answer:
@@ -107,34 +127,121 @@ class Fitter:
         fitted = None
         if self._learner is not None:
             fitted = self._learner.fit(release, self._validation, seed)
-        record = {
-            "seed": made.seed,
-            "status": "drawn",
-            "rows": len(release),
-            "content": content_digest(release),
-            "stages": list(seed.taken),
-            **({"files": dict(made.files)} if made.files else {}),
-            "selected": None if fitted is None else fitted.selected,
-            "threshold": None if fitted is None else _text(fitted.threshold),
-            "temperature": None if fitted is None else _text(fitted.temperature),
-            **({"predictions": True} if self._schema.predictions else {}),
-        }
+        said = FittedRelease(
+            seed=made.seed,
+            rows=len(release),
+            content=content_digest(release),
+            stages=list(seed.taken),
+            files=made.files,
+            selected=None if fitted is None else fitted.selected,
+            threshold=None if fitted is None else _text(fitted.threshold),
+            temperature=None if fitted is None else _text(fitted.temperature),
+            predictions=self._schema.predictions,
+        )
         model = b"" if fitted is None else model_bytes(fitted.estimator)
-        return record, table_bytes(release), model
+        return Answer(said, table_bytes(release), model)
 
 
-def _text(value: float | None) -> str | None:
-    return None if value is None else repr(float(value))
+def _text(number: float | None) -> str | None:
+    return None if number is None else repr(float(number))
 
 
-def failure(seed: int, files: Mapping[str, str | None], error: BaseException) -> dict[str, Any]:
+def failure(seed: int, files: ReadFiles, error: BaseException) -> Failed:
     """Return the record of a draw that gave no release; of a file, which one it was."""
     words = explain(error)
     for name in files:
         if Path(name).name not in words:
             words = f"{name}: {words}"
-    read = {"files": dict(files)} if files else {}
-    return {"seed": seed, "status": "failed", "error": words, **read}
+    return Failed(seed=seed, error=words, files=dict(files))
+
+
+def explain(error: BaseException) -> str:
+    """Return one line about an error; a user's own also says where it arose.
+
+    It reaches the report, which is no place for the folders of whoever drew.
+    """
+    if isinstance(error, ProxyGuardError):
+        return in_words(_without_folders(str(error)))
+    # Shorter than what is taken, which has room for the place and the advice after it.
+    words = in_words(_without_folders(f"{type(error).__name__}: {_said_by(error)}"), WORDS // 2)
+    told = f"{words}{_where(error)}"
+    if isinstance(error, SystemExit):
+        told = f"it called sys.exit: {told}; a generator returns a table or raises"
+    refused = _refused_path(error)
+    if refused is not None:
+        told += (
+            "; a draw may not read what is neither code nor development data, nor write outside "
+            f"its temporary folder. {refused} was refused: if it is a device, an interpreter or a "
+            f"model that the draws need, register it with allow = [{json.dumps(refused)}] in the "
+            "mechanism's table"
+        )
+    return told
+
+
+def _said_by(error: BaseException) -> str:
+    """Return an error's own words; whoever raised it also made what turns it into text."""
+    try:
+        return str(error)
+    except BaseException as again:
+        return f"(no words: its __str__ raised {type(again).__name__})"
+
+
+def _where(error: BaseException) -> str:
+    """Say where an error arose, without a look at the source: the name may be that of a FIFO."""
+    places = [(frame.f_code.co_filename, line) for frame, line in _frames(error)]
+    if not places:
+        return ""
+    file, line = places[-1]
+    return f" (in {in_words(Path(file).name, 200)}, line {line})"
+
+
+def _frames(error: BaseException) -> Iterator[tuple[FrameType, int]]:
+    return traceback.walk_tb(error.__traceback__)
+
+
+SHARED_MEMORY = "/dev/shm"
+_CAUSES = 10
+_SHARED = ("synchronize.py", "shared_memory.py", "heap.py")
+"""Modules of multiprocessing whose locks and memory lie in /dev/shm, which their errors hide."""
+
+
+def _refused_path(error: BaseException) -> str | None:
+    """Return what a draw was refused, also where its code wrapped the refusal in another error.
+
+    A path in the user's home is written with a tilde, which ``allow`` reads: the words reach the
+    report.
+    """
+    cause: BaseException | None = error
+    for _ in range(_CAUSES):
+        if cause is None:
+            break
+        if _in_shared_memory(cause):
+            return SHARED_MEMORY
+        if isinstance(cause, PermissionError):
+            if not isinstance(cause.filename, str):
+                return "PATH"
+            path, home = os.path.abspath(cause.filename), os.path.expanduser("~")
+            return f"~{path[len(home) :]}" if path.startswith(home + os.sep) else path
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
+def _in_shared_memory(error: BaseException) -> bool:
+    """Return whether it was shared memory that was refused, as its users in Python say it."""
+    if not isinstance(error, PermissionError):
+        words = _said_by(error)
+        return "shared memory" in words and "Permission denied" in words
+    files = [Path(frame.f_code.co_filename) for frame, _ in _frames(error)]
+    return any(file.parent.name == "multiprocessing" and file.name in _SHARED for file in files)
+
+
+_QUOTED = re.compile(r"""(['"])/(?:[^'"/]+/)*([^'"/]+)/?\1""")
+_BARE = re.compile(r"""(?<![\w.:/'"])/(?:[^\s'":,;()/]+/)+([^\s'":,;()/]+)""")
+
+
+def _without_folders(text: str) -> str:
+    """Return text in which every absolute path is its last part alone."""
+    return _BARE.sub(r"\1", _QUOTED.sub(r"\1\2\1", text))
 
 
 class Forks(NamedTuple):
@@ -159,7 +266,7 @@ class Forks(NamedTuple):
             forks = [([seed], self._fork(make, [seed], seconds)) for seed in seeds]
         for _, forked in forks:
             if forked.made is None and not forked.late and os.WIFSIGNALED(forked.status):
-                return packed({"status": "killed", "signal": os.WTERMSIG(forked.status)})
+                return packed(Killed(signal=os.WTERMSIG(forked.status)))
         return b"".join(
             self._without_answer(these, forked, seconds) if forked.made is None else forked.made
             for these, forked in forks
@@ -168,26 +275,26 @@ class Forks(NamedTuple):
     def _fork(
         self, make: Callable[[Sequence[int]], bytes], seeds: Sequence[int], timeout: float | None
     ) -> Forked:
-        own = tempfile.mkdtemp(dir=self.scratch)
+        folder = tempfile.mkdtemp(dir=self.scratch)
 
         def confined() -> bytes:
             leave_pipes(self.pipes)
-            confine_draw(self.confined, own)
+            confine_draw(self.confined, folder)
             return make(seeds)
 
         forked = in_a_fork(confined, timeout)
-        remove(own)
+        remove(folder)
         return forked
 
     def _without_answer(self, seeds: Sequence[int], forked: Forked, seconds: float | None) -> bytes:
-        status = "timeout" if forked.late else "failed"
         words = (
             f"more than {seconds:g} s"
             if forked.late
             else f"{self.who} ended its process (exit code {os.WEXITSTATUS(forked.status)}) before "
             "it gave anything; its code should return, or raise an error, and not end the process"
         )
-        return b"".join(packed({"seed": seed, "status": status, "error": words}) for seed in seeds)
+        status: Literal["timeout", "failed"] = "timeout" if forked.late else "failed"
+        return b"".join(packed(Failed(seed=seed, status=status, error=words)) for seed in seeds)
 
 
 def _ended_itself(forked: Forked) -> bool:
@@ -238,8 +345,8 @@ def _empty(folder: int, top: int, depth: int) -> int:
 
 
 def serve_fits(
-    job: Mapping[str, Any],
-    make_learner: Any,
+    job: DrawJob,
+    make_learner: MakeLearner,
     pipes: tuple[IO[bytes], IO[bytes], IO[bytes]],
     scratch: str,
 ) -> None:
@@ -250,7 +357,7 @@ def serve_fits(
     """
     requests, said, answers = pipes
     try:
-        confined = confine(fit_needs(job), scratch)
+        confined = confine(job.fit_needs(), scratch)
         forks = Forks(confined, scratch, [pipe.fileno() for pipe in pipes], "the procedure")
         fits = _Fits(job, make_learner(job), forks)
         for _ in range(2):
@@ -259,29 +366,35 @@ def serve_fits(
                 return
             send(answers, content)
     except BaseException as error:  # a procedure may call sys.exit
-        send(answers, packed({"status": "unready", "error": explain(error)}))
+        send(answers, packed(Unready(error=explain(error))))
         return
-    for line in requests:
-        request = json.loads(line)
+    for request in _requests(requests):
         try:
             content = receive(said)
             if content is None:
                 return
             # Not what is left of the draws' time: a draw that hung would take that of all fits.
-            answer = fits.answer(content, request["seeds"], request["timeout"])
+            answered = fits.answer(content, request.seeds, request.timeout)
         except DrawError as error:
-            answer = packed({"status": "refused", "error": str(error)})
-        send(answers, answer)
+            answered = packed(Refused(error=str(error)))
+        send(answers, answered)
+
+
+def _requests(lines: IO[bytes]) -> Iterator[Request]:
+    """Yield the requests of one job, whose line was read where its processes were forked."""
+    for line in lines:
+        request = read_line(line)
+        assert isinstance(request, Request)  # only the command writes there
+        yield request
 
 
 class _Fits:
     """The fits of one job."""
 
-    def __init__(self, job: Mapping[str, Any], learner: Learner | None, forks: Forks) -> None:
+    def __init__(self, job: FitJob, learner: Learner | None, forks: Forks) -> None:
         self._job, self._forks = job, forks
         self._fitter = Fitter(job, learner)
-        library = (job["procedure"] or {}).get("library", ())
-        self._ours = all(is_ours(name, "procedure") for name in library)
+        self._ours = all(is_ours(name, "procedure") for name in job.library)
 
     def answer(self, content: bytes, seeds: Sequence[int], seconds: float | None) -> bytes:
         """Return the answer to one request.
@@ -292,7 +405,7 @@ class _Fits:
         drawn = {}
         for said, table in made_answers(content, self._job, seeds):
             if isinstance(said, Killed):
-                return packed(said.model_dump())
+                return packed(said)
             drawn[said.seed] = said, table
 
         def fitted(these: Sequence[int]) -> bytes:
@@ -304,18 +417,19 @@ class _Fits:
 
     def _one(self, said: Made | Failed, table: bytes) -> Answer:
         if isinstance(said, Failed):
-            return said.model_dump(exclude_unset=True), b"", b""
+            return Answer(said)
         try:
             return self._fitter.fit(said, table)
         except MemoryError:
             raise  # want of memory here says nothing about the mechanism: nothing is answered
         except BaseException as error:  # a procedure may call sys.exit
-            return failure(said.seed, said.files, error), b"", b""
+            return Answer(failure(said.seed, said.files, error))
 
 
 NO_SEED = "nothing: the draws leave their seed alone"
 """The stage of a mechanism that is declared to have no randomness and shows none."""
 _ALONE = object()
+"""Stands for the table of a seed that is drawn by itself."""
 _MOMENT = 2.0
 """Seconds between the end of a process's pipes and its own, on a busy machine."""
 
@@ -323,39 +437,35 @@ _MOMENT = 2.0
 class Worker:
     """One generator, ready to draw."""
 
-    def __init__(self, job: Mapping[str, Any]) -> None:
-        self._schema = Schema.of_releases(job["kinds"], job["missing"], generator=job["generator"])
-        self._may_ignore_seed = bool(job.get("may_ignore_seed", False))
-        self._generator = load_generator(job["generator"], job["options"])
+    def __init__(self, job: DrawJob) -> None:
+        self._schema = job.schema_of_releases
+        self._may_ignore_seed = job.may_ignore_seed
+        self._generator = load_generator(job.generator, job.options)
         # In this process the code was loaded anew: what it says of itself now is what draws.
-        registered = job.get("registered")
-        if registered is not None:
-            described = Described.by(job["generator"], self._generator)
-            refuse_changes(job["generator"], list(changed_generator(registered, described)))
-        if hasattr(self._generator, "root"):
-            self._generator.root = Path(job["root"])
-        source = read_table_bytes(Path(job["source"]).read_bytes(), "the source")
-        rng = np.random.default_rng(job["prepare_seed"])
+        if job.registered is not None:
+            described = Described.by(job.generator, self._generator)
+            known = job.registered
+            changes = changed_generator(known.describe, known.origin, described)
+            refuse_changes(job.generator, list(changes))
+        set_root(self._generator, job.root)
+        source = read_table_bytes(Path(job.source).read_bytes(), "the source")
+        rng = np.random.default_rng(job.prepare_seed)
         before = repr(rng.bit_generator.state)
         self._generator.prepare(source, rng)
-        self.prepared_at_random = repr(rng.bit_generator.state) != before
-        self.prepared_from: dict[str, str] = dict(getattr(self._generator, "prepared_from", {}))
+        self.prepared = Prepared(
+            prepared_at_random=repr(rng.bit_generator.state) != before,
+            prepared_from=dict(getattr(self._generator, "prepared_from", {})),
+        )
 
-    @property
-    def prepared(self) -> dict[str, Any]:
-        """What is true of all draws of this job."""
-        files = {"prepared_from": self.prepared_from} if self.prepared_from else {}
-        return {"prepared_at_random": self.prepared_at_random, **files}
-
-    def draw_many(self, seeds: Sequence[Seed]) -> list[Any]:
+    def draw_many(self, seeds: Sequence[Seed]) -> Sequence[object]:
         """Return what `draw` takes for each of several seeds; where that fails, nothing yet.
 
         One bad seed must not fail the others of its batch: they are then drawn one by one.
         """
-        if len(seeds) < 2 or not hasattr(self._generator, "draw_many"):
+        if len(seeds) < 2 or not isinstance(self._generator, DrawsMany):
             return [_ALONE] * len(seeds)
         try:  # no more than one too many: what it gives may have no end
-            tables = list(islice(iter(self._generator.draw_many(seeds)), len(seeds) + 1))
+            tables = [*islice(iter(self._generator.draw_many(seeds)), len(seeds) + 1)]
         except BaseException:  # whatever it was, the seed that it belongs to raises it again
             return [_ALONE] * len(seeds)
         if len(tables) != len(seeds):
@@ -366,7 +476,7 @@ class Worker:
             )
         return tables
 
-    def draw(self, seed: Seed, table: Any = _ALONE) -> tuple[Made, bytes]:
+    def draw(self, seed: Seed, table: object = _ALONE) -> tuple[Made, bytes]:
         """Return what is said of one draw, and its table as bytes."""
         if table is _ALONE:
             table = self._generator.draw(seed)
@@ -383,11 +493,11 @@ class Worker:
             )
         if not seed.taken:
             seed.taken.append("the release" if seed.used else NO_SEED)
-        made = Made(seed=int(seed), status="made", stages=list(seed.taken), files=dict(seed.files))
-        return made, self._schema.sent(table)
+        made = Made(seed=int(seed), stages=list(seed.taken), files=dict(seed.files))
+        return made, self._schema.sent(cast("pd.DataFrame", table))
 
 
-def fork_workers(parent: int, make_learner: Any) -> None:
+def fork_workers(parent: int, make_learner: MakeLearner) -> None:
     """Fork a worker for each three pipes that come through the standard input, until it ends.
 
     They are its requests, its answers and what its processes print. This process has imported
@@ -418,7 +528,7 @@ def _end_workers(workers: Sequence[int], number: int, frame: FrameType | None) -
     os._exit(128 + number)
 
 
-def _forked_worker(make_learner: Any, requests: int, answers: int, prints: int) -> int:
+def _forked_worker(make_learner: MakeLearner, requests: int, answers: int, prints: int) -> int:
     """Return a fork of this process that serves these pipes, in a session of its own."""
     template = os.getpid()
     child = os.fork()
@@ -439,7 +549,7 @@ def _forked_worker(make_learner: Any, requests: int, answers: int, prints: int) 
     return child
 
 
-def serve(make_learner: Any, requests: IO[bytes], answers: IO[bytes]) -> None:
+def serve(make_learner: MakeLearner, requests: IO[bytes], answers: IO[bytes]) -> None:
     """Serve one job after the other until the input ends, each in processes of its own.
 
     What is slow, loading the libraries, is done once for all jobs; what a job prepares is
@@ -449,11 +559,11 @@ def serve(make_learner: Any, requests: IO[bytes], answers: IO[bytes]) -> None:
     adopt_orphans()
     scratch = tempfile.mkdtemp(prefix="proxyguard-draw-")
     signal.signal(signal.SIGTERM, partial(_end_with_family, scratch))
-    job: _Job | None = None
+    job: _JobProcesses | None = None
     try:
         for line in requests:
-            request = json.loads(line)
-            if "seeds" in request:
+            message = read_line(line)
+            if isinstance(message, Request):
                 if job is None or not job.draw(line, answers):
                     break
                 continue
@@ -461,7 +571,7 @@ def serve(make_learner: Any, requests: IO[bytes], answers: IO[bytes]) -> None:
                 job.end()
                 remove(scratch)
                 os.mkdir(scratch, mode=0o700)
-            job = _Job(request, make_learner, scratch)
+            job = _JobProcesses(message, make_learner, scratch)
             if not job.prepare(answers):
                 break
     except BrokenPipeError:
@@ -472,13 +582,13 @@ def serve(make_learner: Any, requests: IO[bytes], answers: IO[bytes]) -> None:
         remove(scratch)
 
 
-class _Job:
+class _JobProcesses:
     """The two processes of one job: one draws, and tells the other, which fits and answers.
 
     Both are forked from a process that has loaded no generator, and only one of them loads it.
     """
 
-    def __init__(self, job: Mapping[str, Any], make_learner: Any, scratch: str) -> None:
+    def __init__(self, job: AnyJob, make_learner: MakeLearner, scratch: str) -> None:
         fits, draws = os.path.join(scratch, "fits"), os.path.join(scratch, "draws")
         os.mkdir(fits, mode=0o700)
         os.mkdir(draws, mode=0o700)
@@ -488,6 +598,7 @@ class _Job:
         to_draw, ask_draw = os.pipe()
 
         def fit() -> None:
+            assert isinstance(job, DrawJob)  # no other is fitted on
             with (
                 os.fdopen(to_fit, "rb") as requests,
                 os.fdopen(said, "rb") as made,
@@ -496,7 +607,7 @@ class _Job:
                 serve_fits(job, make_learner, (requests, made, answers), fits)
 
         # A job that asks something of a generator has nothing to fit.
-        asks = "asks" in job
+        asks = not isinstance(job, DrawJob)
         out = tell if asks else say
 
         def draw() -> None:
@@ -515,7 +626,7 @@ class _Job:
         for _ in range(2):
             content = self._answer()
             if content is None:
-                send(answers, packed({"status": "unready", "error": self._how_it_ended()}))
+                send(answers, packed(Unready(error=self._how_it_ended())))
                 return False
             send(answers, content)
         return True
@@ -595,28 +706,24 @@ def _end_with_family(scratch: str, number: int, frame: FrameType | None) -> None
     os._exit(128 + number)
 
 
-def _serve_draws(
-    job: Mapping[str, Any], requests: IO[bytes], answers: IO[bytes], scratch: str
-) -> None:
+def _serve_draws(job: AnyJob, requests: IO[bytes], answers: IO[bytes], scratch: str) -> None:
     """Answer the requests of one job with tables."""
     try:
-        confined = confine(needs_of(job), scratch)
+        confined = confine(job.needs(), scratch)
         # Told before any code of a generator runs in this process, so that none can say it.
-        told = {"status": "confined", "guard": confined.guard, "read": confined.reach.read}
-        send(answers, packed(told))
-        if "asks" in job:
+        send(answers, packed(Held(guard=confined.guard, read=list(confined.reach.read))))
+        importlib.invalidate_caches()  # a module may be younger than what was read before the fork
+        if not isinstance(job, DrawJob):
             send(answers, packed(answer(job)))
             return
         worker = Worker(job)
     except BaseException as error:  # a generator may call sys.exit
-        send(answers, packed({"status": "unready", "error": explain(error)}))
+        send(answers, packed(Unready(error=explain(error))))
         return
-    send(answers, packed({"status": "ready", "prepared": worker.prepared}))
+    send(answers, packed(Ready(prepared=worker.prepared)))
     forks = Forks(confined, scratch, (requests.fileno(), answers.fileno()), "the generator")
-    for line in requests:
-        request = json.loads(line)
-        seconds: float | None = request["timeout"]
-        send(answers, forks.told(partial(tables, worker), request["seeds"], seconds))
+    for request in _requests(requests):
+        send(answers, forks.told(partial(tables, worker), request.seeds, request.timeout))
 
 
 def tables(worker: Worker, numbers: Sequence[int]) -> bytes:
@@ -630,7 +737,7 @@ def tables(worker: Worker, numbers: Sequence[int]) -> bytes:
     for seed, table in zip(seeds, given, strict=True):
         try:
             made, sent = worker.draw(seed, table)
-            content.append(packed(made.model_dump(), sent))
+            content.append(packed(made, sent))
         except MemoryError:
             raise  # as if it had been killed for want of memory: it does not count as a failure
         except BaseException as error:  # a generator may call sys.exit

@@ -17,7 +17,7 @@ from math import log
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from proxyguard.draw.catalog import load_attribute
+from proxyguard.draw.catalog import load_callable
 from proxyguard.errors import LossMismatch, RegistryError
 from proxyguard.losses.query import BoundedQuery, CodedRecords
 from proxyguard.registry.fields import number
@@ -469,7 +469,7 @@ def _custom(part: RequirementPart) -> LossMaker:
 
     def values(outcome: ArrayLike, predicted: ArrayLike) -> Array:
         # Loaded where losses are computed: verifying a stranger's folder must not run its code.
-        function = load_attribute(str(part.loss))
+        function = load_callable(str(part.loss))
         losses = np.asarray(function(outcome, predicted), dtype=np.float64)
         if losses.shape != (np.asarray(outcome).shape[0],):
             raise LossMismatch(

@@ -1,0 +1,693 @@
+"""What the command and its drawing processes say to each other: jobs one way, answers the other.
+
+A job, and then each request for some of its seeds, is one line of JSON (`line_of`, `read_line`).
+An answer is a message of a stated length (`send`, `receive`) that holds records, each with the
+bytes of a release and of a model (`packed`, `unpacked`).
+
+The code of a generator runs in the process that answers, and can write there whatever it
+likes: of its releases it may say anything, of seeds that nobody asked for nothing. So nothing is
+taken from an answer that is not a record of the kind that was asked for.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import IO, Annotated, Literal, NamedTuple, TypeVar
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    TypeAdapter,
+    ValidationError,
+)
+
+from proxyguard.documents.document import NumberText
+from proxyguard.documents.registry import Origin, RegisteredProcedure
+from proxyguard.draw.catalog import code_path
+from proxyguard.draw.confine import Needs, is_guard, texts_in
+from proxyguard.draw.protocol import STAGES
+from proxyguard.errors import DrawError, RegistryError, UntrustedCode
+from proxyguard.registry.parts import Procedure
+from proxyguard.registry.target import Outcome
+from proxyguard.tables.files import Schema
+
+MOST = 1 << 34
+"""Bytes of one message, the releases and models of one batch."""
+WORDS = 2000
+"""Characters of what a draw says in words; a report prints them."""
+LENGTH = 8
+"""Bytes before a message that say how long it is."""
+_STEP = 1 << 20
+
+
+def in_words(text: str, most: int = WORDS) -> str:
+    """Return text that can be sealed and printed: Unicode, and no longer than ``most``.
+
+    A lone half of a sign (a file's name that is no UTF-8, a text made by hand) is written by
+    number.
+    """
+    plain = text[:most].encode("utf-8", "backslashreplace").decode()
+    if len(text) <= most and len(plain) <= most:
+        return plain
+    note = f"... (cut, of {len(text):,} characters)"
+    return plain[: most - len(note)] + note
+
+
+class _Message(BaseModel):
+    """A record with these keys, of these types, and no others."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Job(_Message):
+    """What every job says: whose it is, and what its processes may and may not read.
+
+    Attributes
+    ----------
+    name
+        The mechanism, pilot, stand-in or member that errors name.
+    forbidden
+        Files and folders that no draw may read: keys, ledger, scores, the target.
+    allow
+        Patterns that the mechanism registered to be read besides code.
+    reads, lists
+        Files that may be read, and folders of which the names may be.
+    """
+
+    name: str
+    forbidden: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+    lists: tuple[str, ...] = ()
+
+    @property
+    def what(self) -> str:
+        """What code of others it loads, in words."""
+        return self.name
+
+    def needs(self) -> Needs:
+        """Return what the process of this job's code is held to."""
+        return Needs(forbidden=self.forbidden, reads=self.reads, lists=self.lists, allow=self.allow)
+
+
+class FitJob(Job):
+    """How a member's procedure is fitted on a release, whatever made it.
+
+    Attributes
+    ----------
+    source, validation
+        The files of the training part and, where there is one, of the validation part.
+    kinds, missing
+        The columns of a release with what each holds, and texts that stand for a missing number.
+    procedure, outcome, features
+        What is fitted, what it predicts and from which columns; nothing where nothing is.
+    learner
+        The procedure as it was registered, which is compared with what is loaded.
+    generator
+        The generator whose releases they are, if it is known.
+    """
+
+    source: str
+    validation: str | None = None
+    kinds: dict[str, str]
+    missing: tuple[str, ...] = ()
+    procedure: Procedure | None = None
+    outcome: Outcome | None = None
+    features: tuple[str, ...] = ()
+    learner: RegisteredProcedure | None = None
+    generator: str | None = None
+
+    @property
+    def schema_of_releases(self) -> Schema:
+        """What a release of this job holds."""
+        return Schema.of_releases(self.kinds, self.missing, generator=self.generator)
+
+    @property
+    def library(self) -> tuple[str, ...]:
+        """The pipelines that are fitted, by name or import path."""
+        return () if self.procedure is None else self.procedure.library
+
+    @property
+    def development(self) -> tuple[str, ...]:
+        """The files of the development part."""
+        return (self.source,) if self.validation is None else (self.source, self.validation)
+
+    def fit_needs(self) -> Needs:
+        """Return what fits are held to: the development part, and the procedure's code.
+
+        Neither the generator's code nor what it reads. A procedure of others may need the
+        devices that the mechanism registers.
+        """
+        return Needs(
+            forbidden=self.forbidden, reads=self.development, allow=self.allow, code=self.library
+        )
+
+
+class RegisteredGenerator(_Message):
+    """What the registry says of a generator, which is compared with what is loaded."""
+
+    describe: dict[str, JsonValue]
+    origin: Origin
+
+
+class DrawJob(FitJob):
+    """One mechanism, pilot or stand-in: what is drawn, and how its releases are fitted.
+
+    Attributes
+    ----------
+    generator, options
+        The generator, by name or import path, and what it is made with.
+    root
+        The folder that the paths in its options start from.
+    prepare_seed
+        The seed of what is done once, before any draw.
+    keeps
+        Folders where a preparation is kept that cannot be made again.
+    registered
+        What the registry says of the generator; nothing of a pilot or a stand-in.
+    many
+        How many seeds are drawn at once.
+    may_ignore_seed
+        Whether a draw that leaves its seed alone is a release all the same.
+    """
+
+    asks: Literal["draw"] = "draw"
+    generator: str
+    options: dict[str, JsonValue] = Field(default_factory=dict)
+    root: str
+    prepare_seed: int = 0
+    keeps: tuple[str, ...] = ()
+    registered: RegisteredGenerator | None = None
+    many: int = 1
+    may_ignore_seed: bool = False
+
+    @property
+    def predictions(self) -> bool:
+        """Whether its releases are predictions that were made elsewhere."""
+        return self.schema_of_releases.predictions
+
+    def needs(self) -> Needs:
+        """Return what draws are held to."""
+        return Needs(
+            forbidden=self.forbidden,
+            reads=(*self.development, *self.reads),
+            lists=self.lists,
+            keeps=self.keeps,
+            allow=self.allow,
+            code=(code_path(self.generator), *self.library, *texts_in(self.options)),
+        )
+
+
+class DescribeJob(Job):
+    """What a generator is asked about itself; it does not see the development part."""
+
+    asks: Literal["describe"] = "describe"
+    generator: str
+    options: dict[str, JsonValue]
+    root: str
+    surveyed: tuple[int, ...] | None = None  # seeds whose files are looked at
+    kinds: dict[str, str] | None = None  # the columns of a release; without them digests alone
+    missing: tuple[str, ...] = ()
+
+    @property
+    def what(self) -> str:
+        """The generator."""
+        return self.generator
+
+    @property
+    def survey(self) -> Survey | None:
+        """Whose files are looked at, if any."""
+        if self.surveyed is None:
+            return None
+        schema = None
+        if self.kinds is not None:
+            schema = Schema.of_releases(self.kinds, self.missing, generator=self.generator)
+        return Survey(seeds=self.surveyed, schema=schema)
+
+    def needs(self) -> Needs:
+        """Return what its process is held to."""
+        return Needs(
+            forbidden=self.forbidden,
+            reads=self.reads,
+            lists=self.lists,
+            allow=self.allow,
+            code=(code_path(self.generator), *texts_in(self.options)),
+        )
+
+
+class LoadJob(Job):
+    """Import paths that are tried: procedures and losses of others."""
+
+    asks: Literal["load"] = "load"
+    names: tuple[str, ...]
+
+    @property
+    def what(self) -> str:
+        """The import paths."""
+        return ", ".join(self.names)
+
+    def needs(self) -> Needs:
+        """Return what its process is held to."""
+        return Needs(forbidden=self.forbidden, reads=(), code=self.names)
+
+
+class Request(_Message):
+    """Seeds of the job before it that are to be drawn, each in this many seconds."""
+
+    asks: Literal["seeds"] = "seeds"
+    seeds: tuple[int, ...]
+    timeout: float | None
+
+
+AskJob = DescribeJob | LoadJob
+"""A job that asks something and draws nothing."""
+AnyJob = DrawJob | DescribeJob | LoadJob
+_LINE: TypeAdapter[AnyJob | Request] = TypeAdapter(
+    Annotated[AnyJob | Request, Field(discriminator="asks")]
+)
+
+
+def line_of(message: AnyJob | Request) -> bytes:
+    """Return a job, or a request, as a line."""
+    return message.model_dump_json().encode() + b"\n"
+
+
+def read_line(line: bytes) -> AnyJob | Request:
+    """Return the job or the request that a line says; it comes from the command, and is whole."""
+    return _LINE.validate_json(line)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """Whose files are looked at; without a schema their digests alone."""
+
+    seeds: tuple[int, ...]
+    schema: Schema | None = None
+
+
+def _plain_words(text: object) -> object:
+    return in_words(text) if isinstance(text, str) else text
+
+
+Words = Annotated[str, BeforeValidator(_plain_words)]
+Stages = Annotated[list[Words], Field(max_length=2 * STAGES)]
+"""Of a draw and of the procedure after it."""
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+ReadFiles = dict[Words, Sha256 | None]
+"""The files that a draw read, with the digest of their bytes; nothing where reading failed."""
+
+
+class Held(_Message):
+    """What holds a job, told before any code of its generator runs."""
+
+    status: Literal["confined"] = "confined"
+    guard: str
+    read: list[str]
+
+
+class Prepared(_Message):
+    """What is true of all draws of a job."""
+
+    prepared_at_random: bool
+    prepared_from: dict[Words, Sha256] = Field(default_factory=dict)
+
+
+class Ready(_Message):
+    """The generator is prepared."""
+
+    status: Literal["ready"] = "ready"
+    prepared: Prepared
+
+
+class Surveyed(_Message):
+    """A file that a generator says its draws read.
+
+    Attributes
+    ----------
+    name
+        Its name, with the folder that the declaration names.
+    seed
+        The draw that it is; nothing for one that stands beside the draws.
+    sha256
+        Digest of its bytes; nothing where it could not be read.
+    content
+        Digest of its records; nothing where it is no release, or that was not asked.
+    problem
+        Why it is no release.
+    """
+
+    name: Words
+    seed: int | None
+    sha256: Sha256 | None
+    content: Sha256 | None = None
+    problem: Words | None = None
+
+
+class Told(_Message):
+    """What a generator says of itself, asked where it does not draw."""
+
+    status: Literal["told"] = "told"
+    describe: dict[str, object]
+    batch: Annotated[int, Field(ge=1)]
+    code: list[Words]
+    files: list[Surveyed] | None
+
+
+class Loaded(_Message):
+    """Which of the names that were to be loaded could not be, and why."""
+
+    status: Literal["loaded"] = "loaded"
+    problems: list[Words]
+
+
+class Unready(_Message):
+    """Why no draw can be made."""
+
+    status: Literal["unready"] = "unready"
+    error: Words
+
+
+class Killed(_Message):
+    """Somebody, or the kernel for want of memory, ended the process of a whole batch."""
+
+    status: Literal["killed"] = "killed"
+    signal: int
+
+
+class Refused(_Message):
+    """Why the process that fits takes nothing of what the generator's process answered."""
+
+    status: Literal["refused"] = "refused"
+    error: Words
+
+
+class Made(_Message):
+    """A table as a generator's process gives it, and what it says of the seed."""
+
+    seed: int
+    status: Literal["made"] = "made"
+    stages: Stages
+    files: ReadFiles = Field(default_factory=dict)
+
+
+class FittedRelease(_Message):
+    """A release, and what was chosen in fitting the procedure on it."""
+
+    seed: int
+    status: Literal["drawn"] = "drawn"
+    rows: Annotated[int, Field(gt=0)]
+    content: Sha256
+    stages: Stages
+    files: ReadFiles = Field(default_factory=dict)
+    selected: str | None
+    threshold: str | None
+    temperature: str | None
+    predictions: bool = False
+
+
+class Failed(_Message):
+    """A draw that gave no release."""
+
+    seed: int
+    status: Literal["failed", "timeout"] = "failed"
+    error: Words
+    files: ReadFiles = Field(default_factory=dict)
+
+
+class Answer(NamedTuple):
+    """What is said of one draw, with the bytes of its release and of its model."""
+
+    said: FittedRelease | Failed
+    release: bytes = b""
+    model: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawResult:
+    """One answer of the pool, with what is true of all draws of its job.
+
+    Attributes
+    ----------
+    said
+        What the process that fits says of the draw.
+    release, model
+        The bytes of the release and of the fitted procedure; empty where there is none.
+    guard
+        What held the generator's process, as it was told before any of its code ran.
+    prepared
+        What the generator did once, before any draw.
+    """
+
+    said: FittedRelease | Failed
+    release: bytes
+    model: bytes
+    guard: str
+    prepared: Prepared
+
+
+def _decoded(value: object) -> object:
+    return base64.b64decode(value, validate=True) if isinstance(value, str) else value
+
+
+Encoded = Annotated[bytes, BeforeValidator(_decoded), Field(min_length=1)]
+
+
+class MadeAgain(Made):
+    """A registered seed that a verifier had drawn again, with its table."""
+
+    prepared_at_random: bool
+    table: Encoded
+
+
+class FittedAgain(FittedRelease):
+    """A procedure that a verifier had fitted again on a release, with its model."""
+
+    selected: str
+    threshold: NumberText | None
+    temperature: NumberText | None
+    model: Encoded
+
+
+class SourceAgain(_Message):
+    """A procedure that a verifier had fitted again on the training part, with its model."""
+
+    status: Literal["fitted"]
+    selected: str
+    threshold: NumberText | None
+    temperature: NumberText | None
+    model: Encoded
+
+
+class NotAgain(_Message):
+    """Why something was not made again."""
+
+    status: Literal["failed"]
+    error: Words
+
+
+Again = TypeVar("Again", MadeAgain, FittedAgain, SourceAgain)
+
+
+def said_again(
+    value: object, kind: type[Again], what: str, seed: int | None = None
+) -> Again | NotAgain:
+    """Return what a child says that made something again, of this seed where there is one.
+
+    Code that a folder names ran in the child: what is not whole confirms nothing, or a model
+    that was left out of the answer would be no other model.
+    """
+    failed = isinstance(value, dict) and value.get("status") == "failed"
+    try:
+        said = (NotAgain if failed else kind).model_validate(value)
+    except ValidationError as error:
+        raise UntrustedCode(
+            f"{what}: it answered nothing that could be compared (wrong or missing: "
+            f"{_wrong(error)})",
+            names=(),
+        ) from None
+    if isinstance(said, MadeAgain | FittedAgain) and said.seed != seed:
+        raise UntrustedCode(f"{what}: asked for seed {seed}, it answered {said.seed}", names=())
+    return said
+
+
+Said = Held | Ready | Unready | Killed | Refused | Made | FittedRelease | Failed | Told | Loaded
+_SAID: dict[str, type[Said]] = {
+    "confined": Held, "ready": Ready, "unready": Unready, "killed": Killed, "refused": Refused,
+    "made": Made, "drawn": FittedRelease, "failed": Failed, "timeout": Failed, "told": Told,
+    "loaded": Loaded,
+}  # fmt: skip
+
+
+def packed(said: Said, release: bytes = b"", model: bytes = b"") -> bytes:
+    """Return one record with its release and its model."""
+    head = {**said.model_dump(warnings=False), "sizes": (len(release), len(model))}
+    return json.dumps(head).encode() + b"\n" + release + model
+
+
+def send(out: IO[bytes], content: bytes) -> None:
+    """Write one message."""
+    out.write(len(content).to_bytes(LENGTH, "big"))
+    out.write(content)
+    out.flush()
+
+
+def receive(source: IO[bytes], most: int = MOST) -> bytes | None:
+    """Read one message; nothing where whoever should write it has ended."""
+    head = _exactly(source, LENGTH)
+    if head is None:
+        return None
+    size = int.from_bytes(head, "big")
+    if size > most:
+        raise _strange(f"a message of {size} bytes, where {most} are allowed")
+    return _exactly(source, size)
+
+
+def _exactly(source: IO[bytes], size: int) -> bytes | None:
+    """Read so many bytes; nothing where there are fewer."""
+    content = bytearray()
+    while len(content) < size:
+        part = source.read(min(size - len(content), _STEP))
+        if not part:
+            return None
+        content += part
+    return bytes(content)
+
+
+def unpacked(content: bytes) -> Iterator[tuple[Said, bytes, bytes]]:
+    """Yield the records of one message, each with its release and its model."""
+    start = 0
+    while start < len(content):
+        end = content.find(b"\n", start)
+        if end < 0:
+            raise _strange("a record without an end")
+        said, sizes = _record(content[start:end])
+        first = end + 1 + sizes[0]
+        start = first + sizes[1]
+        if start > len(content):
+            raise _strange(f"{sizes[0]} and {sizes[1]} bytes, which did not come")
+        yield said, content[end + 1 : first], content[first:start]
+
+
+def _record(line: bytes) -> tuple[Said, tuple[int, int]]:
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError):
+        raise _strange(f"{line[:80]!r}, which is no record") from None
+    if not isinstance(fields, dict):
+        raise _strange(f"{line[:80]!r}, which is no record")
+    sizes = fields.pop("sizes", None)
+    if not isinstance(sizes, list) or [type(size) for size in sizes] != [int, int]:
+        raise _strange("a record without the sizes of its release and its model")
+    if min(sizes) < 0:
+        raise _strange(f"the sizes {sizes}")
+    status = fields.get("status")
+    kind = _SAID.get(status) if isinstance(status, str) else None
+    if kind is None:
+        raise _strange(f"the status {str(status)[:80]!r}")
+    try:
+        said = kind.model_validate(fields)
+    except ValidationError as error:
+        raise _strange(f"a record of status {status} with a wrong {_wrong(error)}") from None
+    return said, (sizes[0], sizes[1])
+
+
+def _wrong(error: ValidationError) -> str:
+    """Return the fields that an answer has not, or has otherwise."""
+    where = {".".join(str(key) for key in problem["loc"])[:80] for problem in error.errors()}
+    return ", ".join(sorted(where))[:WORDS]
+
+
+Wanted = TypeVar("Wanted", Held, Ready, Told, Loaded)
+
+
+def readiness(
+    content: bytes, job: Job, kind: type[Wanted],
+    refusal: type[DrawError] | type[RegistryError] = DrawError,
+) -> Wanted:  # fmt: skip
+    """Return the only record of a message, which is of this kind.
+
+    Where the record says why there is none of this kind, a ``refusal`` is raised.
+    """
+    records = [said for said, _, _ in unpacked(content)]
+    if len(records) == 1 and isinstance(records[0], Unready):
+        raise refusal(f"{job.name}: {records[0].error}")
+    if len(records) != 1 or not isinstance(records[0], kind):
+        raise _strange(f"something else than that it is {kind.__name__.lower()}", job)
+    said = records[0]
+    if isinstance(said, Held) and not is_guard(said.guard):
+        raise _strange(f"that it is held by {said.guard[:80]!r}", job)
+    return said
+
+
+def made_answers(
+    content: bytes, job: Job, seeds: Sequence[int]
+) -> Iterator[tuple[Made | Failed | Killed, bytes]]:
+    """Yield what a generator's process says of each of these seeds, and the table it gave."""
+    for said, table, model in _answers(content, job, seeds, Made):
+        if model:
+            raise _strange("a model, which it is not asked for", job)
+        yield said, table
+
+
+def drawn_answers(content: bytes, job: DrawJob, seeds: Sequence[int]) -> Iterator[Answer | Killed]:
+    """Yield one answer for each of these seeds, or that their process was killed."""
+    for said, release, model in _answers(content, job, seeds, FittedRelease):
+        if isinstance(said, Killed):
+            yield said
+            return
+        if isinstance(said, FittedRelease):
+            _check_drawn(said, job)
+        yield Answer(said, release, model)
+
+
+Good = TypeVar("Good", Made, FittedRelease)
+
+
+def _answers(
+    content: bytes, job: Job, seeds: Sequence[int], kind: type[Good]
+) -> Iterator[tuple[Good | Failed | Killed, bytes, bytes]]:
+    """Yield one record of this kind, or a failure, for each seed, or that they were killed."""
+    waiting = set(seeds)
+    for said, release, model in unpacked(content):
+        if isinstance(said, Refused):
+            raise DrawError(said.error)
+        if isinstance(said, Killed) and waiting == set(seeds):
+            yield said, b"", b""
+            return
+        if not isinstance(said, kind | Failed):
+            raise _strange("something else than a draw", job)
+        if said.seed not in waiting:
+            raise _strange(f"a draw of seed {said.seed}, which was not to be drawn", job)
+        waiting.remove(said.seed)
+        if isinstance(said, Failed) and (release or model):
+            raise _strange(f"a release of seed {said.seed}, which failed", job)
+        yield said, release, model
+    if waiting:
+        raise _strange(f"nothing of {len(waiting)} seeds, the first of them {min(waiting)}", job)
+
+
+def _check_drawn(said: FittedRelease, job: DrawJob) -> None:
+    """Refuse predictions where records are to be drawn, and records where predictions are."""
+    if said.predictions != job.predictions:
+        raise _strange(
+            f"{'predictions' if said.predictions else 'records'} of seed {said.seed}, where the "
+            "other are registered",
+            job,
+        )
+    if said.predictions and len(said.files) != 1:
+        raise _strange(f"predictions of seed {said.seed} from no file, or from several", job)
+
+
+def _strange(what: str, job: Job | None = None) -> DrawError:
+    name = "" if job is None else f"{job.name}: "
+    return DrawError(
+        f"{name}a drawing process answered {what}; an honest generator leaves the answers to the "
+        "process that it runs in. Nothing of this answer is kept: read the generator's code, mend "
+        "it and draw again"
+    )
