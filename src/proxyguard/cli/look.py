@@ -78,6 +78,7 @@ def verify(
     from proxyguard.audit.verify import Scope
     from proxyguard.audit.verify import verify as check
 
+    # Without these nothing of the verifier's own is needed: no home, no key, no data.
     if with_target or redraw:
         words = show.ask_passphrase(passphrase) if with_target else None
         with show.bars(json) as progress:
@@ -99,7 +100,13 @@ def verify(
 
 
 def _verification_lines(verified: Verification) -> Iterator[str]:
-    """Yield what holds, what does not, what was not checked, who signed, and the end of it."""
+    """Yield what holds, what does not, what was not checked, who signed, and the end of it.
+
+    Parameters
+    ----------
+    verified
+        What `verify` found; the last line is the one that scripts and people read.
+    """
     yield from (f"ok   {name}" for name in verified.checked)
     yield from (f"BAD  {finding.place}: {finding.problem}" for finding in verified.findings)
     yield from (f"not checked: {name}" for name in verified.not_checked)
@@ -167,6 +174,7 @@ def log(folder: show.Folder, json: show.Json = False) -> None:
         show.say(f"{entry.index:>3} {entry.stage.value:<10} {entry.body.time}")
         show.say(f"      digest {entry.digest}")
         show.say(f"      signer {entry.signer}")
+        # Bodies differ by stage; what one has of these is what a reader looks for.
         for name in ("declaration", "supersedes", "releases", "reason", "grant", "successor"):
             told = getattr(entry.body, name, None)
             if told:

@@ -59,7 +59,13 @@ class UsageError(Protocol):
 
 
 class Interrupted(BaseException):
-    """A signal asks the command to end; no error, so nothing that catches errors stops it."""
+    """A signal asks the command to end; no error, so nothing that catches errors stops it.
+
+    Attributes
+    ----------
+    signal
+        The signal; 128 and its number are the exit code.
+    """
 
     def __init__(self, number: int) -> None:
         self.signal = signal.Signals(number)
@@ -73,7 +79,11 @@ _ASKED_TO_END = [
 
 @contextmanager
 def _listening() -> Iterator[None]:
-    """Let a signal end the command as an error would: workers are ended on the way out."""
+    """Let a signal end the command as an error would: workers are ended on the way out.
+
+    A second signal is ignored while workers are ended. Handlers are restored for whoever calls
+    `run` from a program of their own.
+    """
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         for known in _ASKED_TO_END:  # a second one must not cut the tidying short
@@ -110,7 +120,15 @@ def _listening() -> Iterator[None]:
 
 
 def _say_interrupted(interrupted: Interrupted, command: list[str]) -> None:
-    """Say what ended the command, what is kept, and what to type."""
+    """Say what ended the command, what is kept, and what to type.
+
+    Parameters
+    ----------
+    interrupted
+        Which signal it was.
+    command
+        What a person types before the verb.
+    """
     kept = "what was recorded is kept"
     if show.audits:
         from proxyguard.audit.outcome import kept_words
@@ -152,7 +170,13 @@ def run(commands: typer.Typer, command: list[str]) -> NoReturn:
         What can be typed.
     command
         What a person types before the verb, for a message that says how to go on.
+
+    Raises
+    ------
+    SystemExit
+        Always, with a code of `show.Exit`, or 128 and the number of a signal.
     """
+    # Python would print the file and line of ours, which help nobody.
     warnings.showwarning = _say_warning
     try:
         with _listening():
@@ -166,6 +190,7 @@ def run(commands: typer.Typer, command: list[str]) -> NoReturn:
     except ProxyGuardError as error:
         show.complain(str(error))
         sys.exit(show.exit_code(error))
+    # Before OSError and the rest: it says nothing about the folder, and no fault of ours either.
     except MemoryError:
         show.complain(
             "this machine has too little memory for that; nothing was found about the folder, what "
@@ -189,7 +214,13 @@ def run(commands: typer.Typer, command: list[str]) -> NoReturn:
 
 
 def _show_usage(error: UsageError) -> int:
-    """Print how a command is called; a shell expands ``*`` to names that a folder chose."""
+    """Print how a command is called; a shell expands ``*`` to names that a folder chose.
+
+    Parameters
+    ----------
+    error
+        What click complains of; its words may repeat an argument.
+    """
     for argument in sys.argv[1:]:
         error.message = error.message.replace(argument, printable(argument))
     error.show()

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from proxyguard.cli import show
 
 if TYPE_CHECKING:
-    from proxyguard.documents.canonical import Plain
+    from proxyguard.audit.plan import OpenChoices
     from proxyguard.plan.law import Law
     from proxyguard.plan.question import Question
     from proxyguard.plan.report import PlanReport
@@ -75,7 +75,10 @@ def plan(
         "most_releases": most_releases, "budget": budget, "power": power, "digits": digits,
         "record_cost": record_cost, "release_cost": release_cost,
     }  # fmt: skip
-    choices = {name: chosen for name, chosen in given.items() if chosen is not None}
+    # What was not typed is left to the declaration, or to the default of a question.
+    choices = cast(
+        "OpenChoices", {name: chosen for name, chosen in given.items() if chosen is not None}
+    )
     private: Mapping[str, list[str]] = {}
     with show.bars(json) as progress:
         if folder is not None:
@@ -90,6 +93,7 @@ def plan(
         else:
             laws = {"plan": _law(require, losses, reliability, spread, excess)}
             question = _question(choices)
+        # Of several mechanisms some may be past hope; one alone is planned for whatever it is.
         poor = {
             name: law for name, law in laws.items()
             if law.reliability <= question.target and len(laws) > 1
@@ -121,7 +125,7 @@ def plan(
 
 def _values(
     plans: Mapping[str, PlanReport], private: Mapping[str, list[str]], poor: Mapping[str, Law]
-) -> dict[str, Plain]:
+) -> dict[str, object]:
     """Return every plan as plain values, with what its releases cost in privacy."""
     costs = {name: {"privacy": notes} for name, notes in private.items()}
     return {
@@ -132,6 +136,7 @@ def _values(
 
 
 def _plan_lines(made: PlanReport, name: str) -> Iterator[str]:
+    """Yield a plan in words, and the blocks to register it by."""
     if name:
         yield f"== {name}"
     yield from str(made).split("\n")
@@ -142,7 +147,21 @@ def _plan_lines(made: PlanReport, name: str) -> Iterator[str]:
 def _planned(
     law: Law, question: Question, stressed: bool, seed: int, progress: Progress
 ) -> PlanReport:
-    """Return the plan for one mechanism, with its stress test and its sequential counterpart."""
+    """Return the plan for one mechanism, with its stress test and its sequential counterpart.
+
+    Parameters
+    ----------
+    law
+        What is known or assumed of its releases.
+    question
+        Which claim, and which sizes are open.
+    stressed
+        Whether other laws are tried too.
+    seed
+        Of the simulations.
+    progress
+        What is told how far the search is.
+    """
     from proxyguard.plan.recommend import recommend
     from proxyguard.plan.report import PlanReport
     from proxyguard.plan.stress import default_looks, forecast, stress
@@ -157,19 +176,38 @@ def _planned(
     return PlanReport(found=recommended, stress=tuple(tried), sequential=sequential)
 
 
-def _question(choices: Mapping[str, object]) -> Question:
+def _question(choices: OpenChoices) -> Question:
+    """Return what is asked where no folder declares it.
+
+    Raises
+    ------
+    BadParameter
+        Where no reliability is named: there is no usual one.
+    """
     from proxyguard.plan.question import Question
 
     if "reliability_target" not in choices:
         raise typer.BadParameter(
             "--reliability-target is missing: the reliability to show, such as 0.8"
         )
-    return Question(**choices)  # type: ignore[arg-type]  # a question checks every choice itself
+    return Question(**choices)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Required:
-    """A requirement as it is typed: ``--require name=N,limit=L,...``; two-valued stands alone."""
+    """A requirement as it is typed: ``--require name=N,limit=L,...``; two-valued stands alone.
+
+    Attributes
+    ----------
+    name, limit
+        Of the requirement; both must be given.
+    margin, sd
+        What is assumed of its mean and deviation; a margin is needed unless there are losses.
+    low, high
+        The bounds of the loss.
+    two_valued
+        Empty where the loss has two values alone, None where nothing is known.
+    """
 
     name: str = ""
     limit: str = ""
@@ -181,7 +219,18 @@ class Required:
 
     @classmethod
     def read(cls, text: str) -> Required:
-        """Return what one option says."""
+        """Return what one option says.
+
+        Parameters
+        ----------
+        text
+            What stands after ``--require``.
+
+        Raises
+        ------
+        BadParameter
+            Where a key is unknown, given twice or without its value, or name or limit is missing.
+        """
         known = [field.name.replace("_", "-") for field in fields(cls)]
         given: dict[str, str] = {}
         for piece in text.split(","):
@@ -218,7 +267,24 @@ def _law(
     require: list[str] | None, losses: Path | None, reliability: float | None, spread: float,
     excess: float,
 ) -> Law:  # fmt: skip
-    """Return the law of releases, from pilot losses or from assumed margins."""
+    """Return the law of releases, from pilot losses or from assumed margins.
+
+    Parameters
+    ----------
+    require
+        The requirements as they are typed.
+    losses
+        A file of pilot losses, in place of margins.
+    reliability
+        The share of valid releases; of pilots their own share, taken cautiously, unless given.
+    spread, excess
+        How margins differ between releases, and how far invalid ones miss.
+
+    Raises
+    ------
+    BadParameter
+        Where something is missing, or the file is about other requirements.
+    """
     from proxyguard.plan.law import assumed_law, cautious, pilot_law
 
     if not require:
@@ -251,6 +317,7 @@ def _law(
 
 
 def _number(text: str, what: str) -> float:
+    """Return a number that was typed, or say which one is none."""
     try:
         return float(text)
     except ValueError:
@@ -258,6 +325,7 @@ def _number(text: str, what: str) -> float:
 
 
 def _draw(plans: list[PlanReport], picture: Path, seed: int, progress: Progress) -> None:
+    """Draw the power of each plan over both sizes; a hopeless one has nothing to show."""
     from proxyguard.plan.report import draw, surfaces
 
     for index, made in enumerate(plans):

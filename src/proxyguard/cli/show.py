@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from proxyguard.audit.audit import Audit
     from proxyguard.audit.development import Progress
     from proxyguard.audit.outcome import SealedCertificate, StandingVerdict, Status
-    from proxyguard.documents.canonical import Plain
 
 
 class Exit(IntEnum):
@@ -87,7 +86,17 @@ audits: list[Audit] = []
 
 
 def exit_code(error: ProxyGuardError) -> Exit:
-    """Return 5 for a broken record and 1 for everything that can be mended and tried again."""
+    """Return 5 for a broken record and 1 for everything that can be mended and tried again.
+
+    Parameters
+    ----------
+    error
+        What ended the command.
+
+    A `SealError` says that a record is broken, unless it is of a kind that the user mends: a step
+    too early, a key that is missing or there already, a folder in use, a disk, an opening without
+    protection.
+    """
     mendable = isinstance(
         error, StageError | KeyMissing | KeyExists | Busy | DiskError | Unprotected
     )
@@ -95,7 +104,13 @@ def exit_code(error: ProxyGuardError) -> Exit:
 
 
 def verdict_code(decisions: Collection[Decision]) -> Exit:
-    """Return the code of the worst decision."""
+    """Return the code of the worst decision.
+
+    Parameters
+    ----------
+    decisions
+        Those of all mechanisms; where nothing was decided, nothing is validated.
+    """
     if Decision.VIOLATION in decisions:
         return Exit.VIOLATION
     unsettled = Decision.UNRESOLVED in decisions or not decisions
@@ -107,10 +122,18 @@ def outcome_code(folder: Path, certificate: SealedCertificate) -> Exit:
 
     What remains of the guarantee is what the report says, deviations after the certificate
     included.
+
+    Parameters
+    ----------
+    folder
+        The audit's folder, for what was recorded after the certificate.
+    certificate
+        What was certified.
     """
     from proxyguard.audit.folder import AuditFolder
     from proxyguard.report.record import lost_guarantee
 
+    # Read anew: another command may have recorded a deviation since.
     worst = verdict_code(certificate.decisions.values())
     ledger = AuditFolder(folder).journal().ledger.entries
     lost = worst is Exit.DONE and lost_guarantee(certificate.predicate.claim_status, ledger)
@@ -118,18 +141,40 @@ def outcome_code(folder: Path, certificate: SealedCertificate) -> Exit:
 
 
 def say(text: str = "", *, indent: str = "", style: str = "") -> None:
-    """Print one line; ``style`` is for a terminal, the numbers of its escape sequence."""
+    """Print one line; ``style`` is for a terminal, the numbers of its escape sequence.
+
+    Parameters
+    ----------
+    text
+        One line; what could act in a terminal is written by its number.
+    indent
+        What the line begins with.
+    style
+        Of a terminal: the numbers of its escape sequence.
+    """
     write_line(text, sys.stdout, indent=indent, style=style)
 
 
 def complain(text: str) -> None:
-    """Print an error; every line of it says whose it is."""
+    """Print an error; every line of it says whose it is.
+
+    Parameters
+    ----------
+    text
+        One or more lines; a name with a line break in it cannot begin a line of its own.
+    """
     for line in text.split("\n"):
         write_line(f"proxyguard: {line}", sys.stderr)
 
 
-def give(values: Plain) -> None:
-    """Print plain values as JSON, in which nothing steers a terminal either."""
+def give(values: object) -> None:
+    """Print plain values as JSON, in which nothing steers a terminal either.
+
+    Parameters
+    ----------
+    values
+        What JSON can hold.
+    """
     text = json.dumps(values, indent=2, sort_keys=True, ensure_ascii=False)
     # Controls above 0x7e and signs that turn the direction of writing are valid in JSON as they
     # are; they stand within its strings alone, where they may be written by number.
@@ -137,12 +182,21 @@ def give(values: Plain) -> None:
 
 
 def _by_number(letter: str) -> str:
+    """Return a letter as JSON writes it by number: two of them beyond 16 bits."""
     units = letter.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[k : k + 2].hex()}" for k in range(0, len(units), 2))
 
 
 def show_outcome(folder: Path, certificate: SealedCertificate) -> None:
-    """Print what an audit ended with, and who attests to the opening."""
+    """Print what an audit ended with, and who attests to the opening.
+
+    Parameters
+    ----------
+    folder
+        The audit's folder.
+    certificate
+        What was certified; the verdicts are told as the folder stands now.
+    """
     from proxyguard.audit.folder import AuditFolder
     from proxyguard.audit.outcome import status_of
 
@@ -158,7 +212,7 @@ def show_outcome(folder: Path, certificate: SealedCertificate) -> None:
 
 def answer(
     json: bool,
-    values: Mapping[str, Plain],
+    values: Mapping[str, object],
     lines: Iterable[str] = (),
     *,
     folder: Path | None = None,
@@ -191,13 +245,20 @@ def answer(
 
 
 def _head(folder: Path) -> str:
+    """Return the digest of the last entry, read anew: the step has just written it."""
     from proxyguard.audit.folder import AuditFolder
 
     return AuditFolder(folder).journal().ledger.head
 
 
 def stated_lines(about: Sequence[str]) -> Iterator[str]:
-    """Yield what stays the author's word; the report has the sentences."""
+    """Yield what stays the author's word; the report has the sentences.
+
+    Parameters
+    ----------
+    about
+        What is stated and not checked.
+    """
     if about:
         yield f"Stated by the author, not checked: {', '.join(about)}."
 
@@ -211,7 +272,13 @@ def show_standing(standing: Status) -> None:
 
 
 def show_verdicts(verdicts: Sequence[StandingVerdict]) -> None:
-    """Print every verdict: mark and word, sentence, interval, what binds, what next."""
+    """Print every verdict: mark and word, sentence, interval, what binds, what next.
+
+    Parameters
+    ----------
+    verdicts
+        In the order of the certificate.
+    """
     # A warning is about the whole audit: its reason stands once, its short form at every verdict.
     for warning in dict.fromkeys(verdict.warning for verdict in verdicts if verdict.warning):
         say(warning, style=BOLD)
@@ -224,6 +291,7 @@ def show_verdicts(verdicts: Sequence[StandingVerdict]) -> None:
 
 
 def _verdict_lines(verdict: StandingVerdict) -> Iterator[str]:
+    """Yield what stands below a verdict's mark."""
     yield verdict.sentence
     if verdict.target is not None and verdict.lower is not None:
         yield from _interval_lines(verdict, verdict.lower, verdict.target)
@@ -235,6 +303,7 @@ def _verdict_lines(verdict: StandingVerdict) -> Iterator[str]:
 
 def _interval_lines(verdict: StandingVerdict, lower: float, target: float) -> Iterator[str]:
     # Here and not above: they need numpy, and most of the command line does not.
+    """Yield the interval as a bar and in words; crossed bounds have no bar."""
     from proxyguard.certificate.wording import percent
     from proxyguard.report.sources import range_words
 
@@ -249,7 +318,17 @@ def _interval_lines(verdict: StandingVerdict, lower: float, target: float) -> It
 
 
 def interval_bar(lower: float, upper: float | None, target: float) -> str:
-    """Return an interval on a line from 0 to 100 %, the target across it; never drawn shorter."""
+    """Return an interval on a line from 0 to 100 %, the target across it; never drawn shorter.
+
+    Parameters
+    ----------
+    lower, upper
+        The ends; without an upper one it goes to 100 %.
+    target
+        The reliability that must be exceeded.
+
+    Ends are rounded outwards, so that no bar claims more than its numbers.
+    """
     top = 1.0 if upper is None else upper
     line, span, across = "─━┃"
     try:
@@ -258,13 +337,22 @@ def interval_bar(lower: float, upper: float | None, target: float) -> str:
         line, span, across = ".=|"
     first, last = min(BAR - 1, floor(lower * BAR)), ceil(top * BAR)
     letters = [span if first <= i < last else line for i in range(BAR)]
+    # The target is drawn last: it is seen even where the interval covers it.
     letters[min(BAR - 1, int(target * BAR))] = across
     return f"0 % {''.join(letters)} 100 %"
 
 
 @contextmanager
 def bars(quiet: bool) -> Iterator[Progress]:
-    """Give a progress callback that draws one bar a task, with its time left."""
+    """Give a progress callback that draws one bar a task, with its time left.
+
+    Parameters
+    ----------
+    quiet
+        Whether plain values were asked for.
+
+    Where nobody looks at a terminal nothing is drawn, and rich is not even loaded.
+    """
     if quiet or not sys.stderr.isatty():
         yield lambda what, done, total: None
         return
@@ -278,6 +366,7 @@ def bars(quiet: bool) -> Iterator[Progress]:
     ) as progress:  # fmt: skip
         known: dict[str, TaskID] = {}
 
+        # What a bar is called may be a mechanism's name, which its author chose.
         def advance(what: str, done: int, total: int) -> None:
             if what not in known:
                 known[what] = progress.add_task(printable(what), total=total)
@@ -315,15 +404,38 @@ def audit_of(
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> Audit:
-    """Return the audit that a command is about, and remember it."""
+    """Return the audit that a command is about, and remember it.
+
+    Parameters
+    ----------
+    folder
+        The audit's folder.
+    home
+        Where keys are kept; the user's own unless given.
+    data
+        Folders with the declared files.
+    workers
+        Processes that draw at once.
+    progress
+        What is told how far a step is.
+    """
     from proxyguard.audit.audit import Audit
 
+    # A second audit of one command is the one that it was interrupted in.
     audits.append(Audit(folder, home=home, data=data or (), workers=workers, progress=progress))
     return audits[-1]
 
 
 def ask_passphrase(wanted: bool, *, confirm: bool = False) -> str | None:
-    """Ask for a passphrase without showing it."""
+    """Ask for a passphrase without showing it.
+
+    Parameters
+    ----------
+    wanted
+        Whether the option was given.
+    confirm
+        Whether it is asked for twice, as when it is chosen.
+    """
     if not wanted:
         return None
     words: str = typer.prompt("Passphrase", hide_input=True, confirmation_prompt=confirm)

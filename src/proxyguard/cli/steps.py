@@ -25,7 +25,6 @@ if TYPE_CHECKING:
         SealedCertificate,
         Sealing,
     )
-    from proxyguard.documents.canonical import Plain
     from proxyguard.documents.ledger import GrantStatement
 
 # How many seeds a range of --again may have: each is compared with the registered ones.
@@ -80,12 +79,14 @@ def seal(
     json: show.Json = False,
 ) -> None:  # fmt: skip
     """Set the target aside and encrypt it; write the development part beside it."""
+    # Asked before anything is done, and twice: with a mistyped one the target cannot be opened.
     words = show.ask_passphrase(passphrase, confirm=True)
     sealing = show.audit_of(folder, home, data).seal(passphrase=words, steward=steward)
     show.answer(json, sealing.to_dict(), _sealing_lines(sealing), folder=folder)
 
 
 def _sealing_lines(sealing: Sealing) -> Iterator[str]:
+    """Yield what was set aside, and where its records were met before."""
     from proxyguard.audit.reserve import lineage_words
 
     for name, member in sealing.record.members.items():
@@ -137,6 +138,7 @@ def amend(
 
 
 def _excluded(text: str) -> tuple[str, int]:
+    """Read a draw as it is given to --exclude: the name may have colons, the seed has none."""
     name, _, seed = text.rpartition(":")
     if not name or not seed.isdigit():
         raise typer.BadParameter(f"{text!r} is no MECHANISM:SEED")
@@ -144,6 +146,7 @@ def _excluded(text: str) -> tuple[str, int]:
 
 
 def _limit_lines(registration: Registration) -> Iterator[str]:
+    """Yield every limit with the rule that it came from."""
     for limit in registration.limits:
         slack = "" if limit.slack is None else f", slack {limit.slack}"
         yield f"{limit.member}: {limit.requirement}: limit {limit.limit}{slack} ({limit.rule})"
@@ -185,13 +188,30 @@ def draw(
 
 
 def _drawn_lines(releases: FrozenReleases) -> Iterator[str]:
+    """Yield how many draws each mechanism has, and why some failed."""
     for frozen in releases.mechanisms:
         yield f"{frozen.mechanism}: {len(frozen.draws)} draws frozen, {len(frozen.failed)} failed"
         yield from (f"    seed {failed.seed}: {failed.error}" for failed in frozen.failed)
 
 
 def _seeds(text: str) -> list[tuple[str | None, int]]:
-    """Read seeds as they are given to --again."""
+    """Read seeds as they are given to --again.
+
+    Parameters
+    ----------
+    text
+        ``103,105-107``, or ``MECHANISM:103,105``.
+
+    Returns
+    -------
+    list of (str or None, int)
+        Mechanism and seed; None stands for every mechanism.
+
+    Raises
+    ------
+    BadParameter
+        Where it is no such list, or a range is turned round or too long.
+    """
     name, _, numbers = text.rpartition(":")
     seeds: list[tuple[str | None, int]] = []
     for piece in numbers.split(","):
@@ -210,6 +230,7 @@ def _seeds(text: str) -> list[tuple[str | None, int]]:
 
 
 def _show_round(judged: JudgedCandidate, folder: Path, json: bool) -> None:
+    """Show what was decided of a candidate, and end with its code."""
     if not json:
         show.say(
             f"{show.MARKS[judged.decision]}: round {judged.number}, {judged.candidate} "
@@ -239,6 +260,7 @@ def grant(
     if make_key:
         from proxyguard.seal.crypto import SigningKey
 
+        # Saved and read again: what is printed is the identity of the key in the file.
         SigningKey.create().save(key)
         identity = SigningKey.load(key).identity
         lines = [f"Keep {key} to yourself. Your identity, for seal --steward:", identity]
@@ -249,6 +271,7 @@ def grant(
 
 
 def _grant_lines(statement: GrantStatement) -> Iterator[str]:
+    """Yield what was granted, and what the steward should look at."""
     yield (
         f"Granted for registry {statement.registry[:16]}... and releases "
         f"{statement.releases[:16]}..., and for nothing else."
@@ -311,7 +334,18 @@ def run(
 
 
 def _finish(certificate: SealedCertificate | None, folder: Path, json: bool) -> None:
-    """Show what opening led to, and end with its code."""
+    """Show what opening led to, and end with its code.
+
+    Parameters
+    ----------
+    certificate
+        What was certified; None where a sequential audit is not decided yet.
+    folder
+        The audit's folder.
+    json
+        Whether plain values were asked for.
+    """
+    # A sequential audit or a stream may go on.
     if certificate is None:
         lines = ["Not decided yet; go on with open, when you like."]
         show.answer(json, {"finished": False}, lines, folder=folder)
@@ -378,6 +412,7 @@ def correct(
 
 
 def _correction_lines(corrected: CorrectiveCertificate) -> Iterator[str]:
+    """Yield what a correction says, or that it came to a deviation."""
     if corrected.deviation is not None:
         yield f"Recorded as a deviation: {corrected.deviation}"
         return
@@ -402,9 +437,7 @@ def demo(
         show.say()
         show.show_outcome(audited, certificate)
     holds = "everything holds" if good else "BROKEN"
-    values: dict[str, Plain] = {
-        "folder": str(audited), "verified": good, "certificate": certificate.to_dict(),
-    }  # fmt: skip
+    values = {"folder": str(audited), "verified": good, "certificate": certificate.to_dict()}
     show.answer(json, values, [
         "",
         f"Report:  {audited / 'report.html'}",

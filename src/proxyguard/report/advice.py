@@ -52,7 +52,23 @@ EFFORT, REPETITIONS = 3.5e5, 400
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Unsettled:
-    """One unresolved mechanism: its registered claim and what the target said of it."""
+    """One unresolved mechanism: its registered claim and what the target said of it.
+
+    Attributes
+    ----------
+    mechanism, claim, design, requirements
+        What was registered.
+    means, deviations
+        What the target said, on the unit scale of each requirement.
+    n, mechanisms
+        Records of the target, and mechanisms that share the budget.
+    binding
+        The requirement that most releases are held up by.
+    seed
+        Of the planner's simulation; derived from the registry, so that the plan can be found again.
+    sequential, unequal, digits
+        In what the audit differs from what the planner plans, or what it rounds to.
+    """
 
     mechanism: str
     claim: Planned
@@ -96,7 +112,16 @@ class Unsettled:
 
 
 def unit_means(group: GroupEvidence, requirements: Sequence[Requirement]) -> Array:
-    """Return the estimates of recorded evidence on the unit scale, (R, J)."""
+    """Return the estimates of recorded evidence on the unit scale, (R, J).
+
+    Parameters
+    ----------
+    group
+        The recorded evidence.
+    requirements
+        In the order of its columns.
+    """
+    # Floating point may carry an estimate past an end of the scale by a last digit, hence the clip.
     estimates = np.array(group.derived.estimates, dtype=np.float64)
     low = np.array([r.low for r in requirements])
     width = np.array([r.width for r in requirements])
@@ -118,7 +143,13 @@ def unit_deviations(group: GroupEvidence) -> Array:
 
 
 def advise(case: Unsettled) -> ReportAdvice:
-    """Return the advice for one unresolved mechanism, in words and numbers."""
+    """Return the advice for one unresolved mechanism, in words and numbers.
+
+    Parameters
+    ----------
+    case
+        The unresolved mechanism.
+    """
     return advice_words(case, find_sizes(case))
 
 

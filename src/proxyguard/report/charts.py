@@ -75,6 +75,7 @@ def _stack(pieces: Sequence[tuple[float, str]], whole: float) -> list[Mark]:
     marks: list[Mark] = []
     x = 0.0
     for size, kind in pieces:
+        # A group without releases has no whole to be a share of.
         width = WIDTH * size / whole if whole else 0.0
         if width > 0:
             gap = 1.0 if width > 3.0 else 0.0  # neighbours of one colour stay apart
@@ -102,7 +103,17 @@ def _thinned(points: Sequence[Point], most: int) -> tuple[Point, ...]:
 
 
 def sign(decision: str, x: float, y: float, r: float) -> list[Mark]:
-    """Return a check in a disc, a half-filled ring, or a cross in a square: no colour needed."""
+    """Return a check in a disc, a half-filled ring, or a cross in a square: no colour needed.
+
+    Parameters
+    ----------
+    decision
+        ``"validated"``, ``"unresolved"`` or ``"violation"``.
+    x, y
+        Its centre.
+    r
+        Half its width.
+    """
     if decision == "validated":
         check = ((x - 0.45 * r, y), (x - 0.12 * r, y + 0.36 * r), (x + 0.48 * r, y - 0.36 * r))
         return [Circle(x, y, r, "validated"), Stroke(check, "sign")]
@@ -118,6 +129,7 @@ def sign(decision: str, x: float, y: float, r: float) -> list[Mark]:
 
 
 def _cross(x: float, y: float, arm: float, kind: str) -> list[Mark]:
+    """Return two strokes that cross at a point."""
     return [
         Line(x - arm, y - arm, x + arm, y + arm, kind),
         Line(x - arm, y + arm, x + arm, y - arm, kind),
@@ -134,7 +146,10 @@ _HALF_CIRCLE = (
 
 
 def verdict_icon(decision: str) -> Picture:
-    """Return the sign alone, to stand beside its word."""
+    """Return the sign alone, to stand beside its word.
+
+    It has no words of its own: the page hides it from those who listen.
+    """
     marks = tuple(sign(decision, 12.0, 12.0, 11.0))
     return Picture(width=24, height=24, title=WORDS[decision], says="", marks=marks)
 
@@ -189,6 +204,7 @@ def _scale_words(at: Scale, target: float, y: float) -> list[Mark]:
     """Return the target's label and those ends of the scale that it leaves room for."""
     label = centred(at(target), f"required: more than {percent(target)}", "strong", y, size=12.0)
     wide = text_width(label.text, label.size)
+    # The label stands in the middle of its target, or at an end that it would pass.
     left = label.x - {"start": 0.0, "middle": wide / 2, "end": wide}[label.anchor]
     marks: list[Mark] = [label]
     if left > text_width("0 %", 12.0) + 10.0:
@@ -199,7 +215,15 @@ def _scale_words(at: Scale, target: float, y: float) -> list[Mark]:
 
 
 def waterfall_picture(waterfall: ReportWaterfall, target: float) -> Picture:
-    """Return the way from the counted share to the bound, one row a step."""
+    """Return the way from the counted share to the bound, one row a step.
+
+    Parameters
+    ----------
+    waterfall
+        The steps, which end at the bound.
+    target
+        The reliability that must be exceeded; a dashed line across every row.
+    """
     at = Scale(0.0, 1.0, 0.0, WIDTH)
     upper = waterfall.side == "upper"
     first, *rest = waterfall.steps
@@ -264,6 +288,7 @@ def sequential_picture(
     totals = list(accumulate(map(int, scores), initial=0))
     # Up to the look at which the audit ended, or the one it was on its way to.
     next_look = next((look for look, _ in boundary if look >= len(scores)), len(scores))
+    # One draw alone would leave the scale without a width.
     last = max(next_look, 2)
     across, up = Scale(0.0, last, PATH_LEFT, PATH_RIGHT), Scale(0.0, last, PATH_BOTTOM, PATH_TOP)
     whole = [tick for tick in ticks(0.0, last) if tick == int(tick)]
@@ -276,6 +301,7 @@ def sequential_picture(
         Text(PATH_RIGHT, PATH_BOTTOM + 16.0, "draws", "quiet", "end", 11.0),
         *_boundary_marks(near),
     ]  # fmt: skip
+    # A path has two points at the least.
     if scores:
         path = [(across(n), up(total)) for n, total in enumerate(totals)]
         marks.append(Stroke(_thinned(path, PATH_POINTS), "path"))
@@ -308,7 +334,13 @@ MOST = 8
 
 
 def binding_picture(counts: Sequence[tuple[str, int]]) -> Picture:
-    """Return a bar for each requirement: for how many releases it is the least certain one."""
+    """Return a bar for each requirement: for how many releases it is the least certain one.
+
+    Parameters
+    ----------
+    counts
+        (requirement, releases that it binds); the requirements beyond the largest few share a bar.
+    """
     total = sum(number for _, number in counts)
     rows = sorted(counts, key=lambda pair: -pair[1])
     if len(rows) > MOST:
@@ -329,7 +361,19 @@ def binding_picture(counts: Sequence[tuple[str, int]]) -> Picture:
 
 
 def score_picture(favorable: int, violating: int | None, releases: int, what: str) -> Picture:
-    """Return how the releases scored: for the claim, against it, or neither."""
+    """Return how the releases scored: for the claim, against it, or neither.
+
+    Parameters
+    ----------
+    favorable
+        Releases that scored for the claim.
+    violating
+        Releases that scored against it, where that was counted.
+    releases
+        All releases.
+    what
+        What the favorable count is called.
+    """
     scored = [(what, favorable, "validated")]
     if violating is not None:
         scored.append(("violating scores", violating, "violation"))
@@ -343,7 +387,17 @@ def score_picture(favorable: int, violating: int | None, releases: int, what: st
 
 
 def budget_picture(title: str, parts: Sequence[tuple[str, Fraction]], whole: Fraction) -> Picture:
-    """Return the parts of an error budget side by side, with the sum they must not exceed."""
+    """Return the parts of an error budget side by side, with the sum they must not exceed.
+
+    Parameters
+    ----------
+    title
+        What the budget is for.
+    parts
+        Who spends how much.
+    whole
+        What all may spend; a rest that nobody spends is drawn empty.
+    """
     spent = sum((share for _, share in parts), Fraction(0))
     scale = max(spent, whole)
     kinds = [BARS[i % len(BARS)] for i in range(len(parts))]
@@ -435,8 +489,14 @@ def _range(limit: float, lower: Sequence[float], upper: Sequence[float]) -> tupl
     """Return the ends of the axis.
 
     A failed draw counts as the worst loss; one such value must not flatten all others.
+
+    Returns
+    -------
+    (float, float)
+        The lower and the upper end, with a little room beyond both.
     """
     tops = sorted(upper)
+    # Nine of ten upper bounds lie no higher, where the limit does not.
     usual = max(limit, tops[(9 * (len(tops) - 1)) // 10])
     low = min(limit, *lower)
     high = max(limit, tops[-1])
@@ -469,12 +529,14 @@ def _dots(at: Scale, limit: float, rows: Sequence[tuple[str, float, float, float
         x, y = LEFT + (index + 0.5) * step, at(estimate)
         tip = f"{name}: {plain(estimate)}, bounds {plain(low)} to {plain(high)}"
         marks.append(Line(x, at(low), x, at(high), "whisker"))
+        # A whisker that leaves the scale has no end to mark.
         if high <= at.high:
             cap = min(4.0, 0.35 * step)
             marks.append(Line(x - cap, at(high), x + cap, at(high), "whisker"))
         if estimate < limit:
             marks.append(Circle(x, y, r, "estimate", tip))
         else:
+            # Strokes are too thin to point at: an unseen box over them has the words.
             marks += [*_cross(x, y, r, "above"), Rect(x - r, y - r, 2 * r, 2 * r, "hover", tip)]
     return marks
 
@@ -500,6 +562,7 @@ def _curves(
         Stroke(middle, "curve"),
     ]
     above = sum(estimate >= limit for estimate in estimates)
+    # Words stand on the side that has more room.
     if 0 < above < R:
         x = across(R - above - 0.5)
         marks.append(Line(x, at(limit) - 6.0, x, BOTTOM, "axis"))
@@ -523,7 +586,13 @@ AGAINST = ("violating", "releases with a detected")
 
 
 def pictures_of(report: Report, sources: Sources) -> dict[str, list[Picture]]:
-    """Return every picture of a report by what it is about, for `picture.to_figure`."""
+    """Return every picture of a report by what it is about, for `picture.to_figure`.
+
+    Returns
+    -------
+    dict of str to list of Picture
+        Under ``verdicts``, the name of each group, and ``error budget``.
+    """
     intervals = [interval_of(verdict) for verdict in report.verdicts]
     groups = {
         name: [
@@ -548,7 +617,13 @@ def interval_of(verdict: ReportVerdict) -> Picture | None:
 
 
 def drawn_requirements(report: Report, group: GroupEvidence, name: str) -> list[int]:
-    """Return which requirements have a picture: all, or those that bind most releases."""
+    """Return which requirements have a picture: all, or those that bind most releases.
+
+    Returns
+    -------
+    list of int
+        Places in the order of the evidence.
+    """
     binds = next((dict(b.counts) for b in report.bindings if b.mechanism == name), {})
     places = range(len(group.requirements))
     order = sorted(places, key=lambda j: -binds.get(group.requirements[j], 0))
@@ -569,7 +644,17 @@ def requirement_pictures(group: GroupEvidence, places: Sequence[int]) -> list[Pi
 
 
 def decision_pictures(report: Report, sources: Sources, name: str) -> list[Picture]:
-    """Return the path, the bounds, the scores and what binds, for one group of releases."""
+    """Return the path, the bounds, the scores and what binds, for one group of releases.
+
+    Parameters
+    ----------
+    report
+        The report.
+    sources
+        What it was built from.
+    name
+        The group; a picture that its record has nothing for is left out.
+    """
     recorded = sources.verdict(name)
     return [
         *_sequential(sources, recorded),
@@ -581,6 +666,7 @@ def decision_pictures(report: Report, sources: Sources, name: str) -> list[Pictu
 
 
 def _sequential(sources: Sources, verdict: VerdictRecord | None) -> list[Picture]:
+    """Return the path of a sequential audit, if it is one and its claim is on record."""
     if not isinstance(verdict, SequentialVerdict) or sources.registry is None:
         return []
     scores = [body.favorable for body in sources.bodies if isinstance(body, Favored)]
@@ -615,6 +701,7 @@ def _scores(verdict: VerdictRecord | None) -> list[Picture]:
 def _count(bound: BoundRecord | None) -> tuple[str, int, int] | None:
     """Return the label and the count that a bound starts from, and the number of releases."""
     steps = () if bound is None else bound.steps
+    # A mean of scores is no count, and has no picture of counts.
     releases = next((step.value for step in steps if step.label == "releases"), None)
     if releases is None or not float(steps[0].value).is_integer():
         return None

@@ -28,7 +28,15 @@ from proxyguard.report.sources import Sources, cut, table
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """One audit of a comparison."""
+    """One audit of a comparison.
+
+    Attributes
+    ----------
+    place
+        The name of its folder; where that lies on the machine is nobody's business.
+    report, sources
+        The report, and what it was built from.
+    """
 
     place: str  # the name of its folder, without the way there
     report: Report
@@ -57,7 +65,21 @@ Labelled = Sequence[tuple[str, Compared]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What a comparison page says."""
+    """What a comparison page says.
+
+    Attributes
+    ----------
+    title
+        How many audits stand side by side.
+    warning
+        What a reader must know before he compares, as paragraphs.
+    verdicts
+        Every verdict with the label of its audit.
+    tables
+        Verdicts, requirements, and what each audit rests on.
+    check
+        How each audit is checked.
+    """
 
     title: str
     warning: tuple[str, ...]
@@ -102,6 +124,7 @@ def compare(audits: Sequence[Compared]) -> Comparison:
 def _refuse_repeats(audits: Sequence[Compared]) -> None:
     """Raise where one audit stands twice, which would count its error twice."""
     seen: dict[str, str] = {}
+    # A certificate in memory has no registry, and cannot be told from another one.
     for audit in audits:
         if audit.registry and audit.registry in seen:
             raise RegistryError(
@@ -156,6 +179,7 @@ def _together(given: int, kept: Sequence[Compared]) -> list[str]:
     if not kept:
         return []
     who = f"these {given} audits" if len(kept) == given else f"the {len(kept)} audits that have one"
+    # By the union bound, whatever the audits share.
     total = sum((audit.alpha for audit in kept), Fraction(0))
     start = f"If {who}, and no others, were meant to be read together from the start, "
     if total < 1:
@@ -179,6 +203,7 @@ def _shared_targets(audits: Labelled) -> str:
 
 
 def _verdict_table(audits: Labelled) -> ReportTable:
+    """Return every verdict with what it rests on; no row is marked as the best."""
     rows = []
     for label, audit in audits:
         for verdict in audit.report.verdicts:
@@ -204,6 +229,7 @@ def _counted(verdict: VerdictRecord | None) -> tuple[str, str]:
 
 
 def _interval(verdict: ReportVerdict) -> str:
+    """Return the interval in numbers, each end rounded so that it claims less."""
     if verdict.lower is None:
         return ""
     upper = 1.0 if verdict.upper is None else verdict.upper
@@ -230,6 +256,7 @@ def _requirement_table(audits: Labelled) -> ReportTable:
 
 
 def _status_table(audits: Labelled) -> ReportTable:
+    """Return who attests to each audit, and whether a guarantee remains."""
     return table(
         "What each audit rests on",
         ("audit", "guarantee", "attestation", "registry", "signed by"),
@@ -243,6 +270,7 @@ def _status_table(audits: Labelled) -> ReportTable:
 
 
 def _check_table(audits: Labelled) -> ReportTable:
+    """Return the command that checks each audit, without the way to its folder."""
     return table(
         "Check each audit", ("audit", "command, where its folder lies"),
         [(label, f"proxyguard verify {audit.place}") for label, audit in audits],

@@ -65,6 +65,11 @@ def waterfall_of(
         Which bound it is; an upper one starts from what the counted share leaves.
     certified
         Whether the bound is certified by itself, or only the family's decision.
+
+    Returns
+    -------
+    ReportWaterfall or None
+        What was counted, what the draws leave, and the bound; the changes add up to it.
     """
     steps, alpha = _component(bound)
     label, count = steps[0] if steps else ("", 0.0)
@@ -158,6 +163,11 @@ def build_report(sources: Sources) -> Report:
     ----------
     sources
         What `sources_of` makes of a certificate in memory, or of an audit's folder.
+
+    Returns
+    -------
+    Report
+        The same for the same sources, whenever and wherever it is built.
     """
     bindings = evidence.bindings_of(sources)
     verdicts = verdicts_of(sources, bindings)
@@ -226,6 +236,7 @@ def _tables(
         record.software_table(sources),
         record.ledger_table(sources.ledger),
     ]
+    # Sorted is stable: within a section the order is the one above.
     shown = [table for table in tables if table.rows]
     return tuple(sorted(shown, key=lambda table: SECTIONS.index(table.section)))
 
@@ -304,6 +315,7 @@ def _together(verdict: VerdictRecord, levels: SpentLevels) -> str:
     alpha, beta = levels.alpha, levels.beta
     if joint is None or lower is None or upper is None or beta is None:
         return ""
+    # An end at 0 or 1 holds always; to say how sure it is would mislead.
     if lower <= 0.0 or upper >= 1.0:
         return ""
     each = (
@@ -320,7 +332,10 @@ def _together(verdict: VerdictRecord, levels: SpentLevels) -> str:
 
 
 def _about(sources: Sources) -> list[str]:
-    """Return what the claim is about: what is redrawn, what is fixed, and what it costs."""
+    """Return what the claim is about: what is redrawn, what is fixed, and what it costs.
+
+    What is not redrawn is conditioned upon, and the page says which it is.
+    """
     predicate = sources.predicate
     if predicate is None:
         return []
@@ -337,12 +352,23 @@ def _about(sources: Sources) -> list[str]:
 
 
 def to_json(report: Report, sources: Sources) -> bytes:
-    """Return the canonical bytes of a report's values."""
+    """Return the canonical bytes of a report's values.
+
+    Parameters
+    ----------
+    report
+        What `build_report` made of the sources.
+    sources
+        What it was made of.
+    """
     return canonical_bytes(report_values(report, sources))
 
 
 def report_values(report: Report, sources: Sources) -> dict[str, Plain]:
-    """Return the report, the certificate behind it, and the evidence row by row."""
+    """Return the report, the certificate behind it, and the evidence row by row.
+
+    The rows are those of `report.csv`; numbers are as they were recorded.
+    """
     verdicts: Plain = {"verdicts": [verdict.to_dict() for verdict in sources.verdicts]}
     return {
         "format": FORMAT,
@@ -360,6 +386,7 @@ def report_values(report: Report, sources: Sources) -> dict[str, Plain]:
 
 
 def _plain(said: str | Sequence[str | Document]) -> Plain:
+    """Return a field of the report as JSON has it."""
     if isinstance(said, str):
         return said
     return [entry.to_dict() if isinstance(entry, Document) else entry for entry in said]

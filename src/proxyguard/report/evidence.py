@@ -63,6 +63,7 @@ def binding_of(name: str, group: GroupEvidence, failed: set[str]) -> ReportBindi
         _array([rows[r] for r in kept])
         for rows in (derived.pvalues, derived.estimates, derived.upper)
     )
+    # A bound that equals its estimate has no width to measure with; its margin counts as vast.
     margin = (_limits(group) - estimates) / np.maximum(upper - estimates, 1e-300)
     largest = pvalues == pvalues.max(axis=1, keepdims=True)
     bound = np.argmin(np.where(largest, margin, np.inf), axis=1)
@@ -76,15 +77,28 @@ def binding_of(name: str, group: GroupEvidence, failed: set[str]) -> ReportBindi
 
 
 def _array(numbers: Sequence[object]) -> NDArray[np.float64]:
+    """Return recorded numbers, texts among them, as floats."""
     return np.array(numbers, dtype=np.float64)
 
 
 def _limits(group: GroupEvidence) -> NDArray[np.float64]:
+    """Return the limits of a group, (J,)."""
     return _array([float(limit) for limit in group.limits])
 
 
 def failed_releases(name: str, failures: Sequence[Failure]) -> set[str]:
-    """Return the names of the draws that failed; they are those of their seeds."""
+    """Return the names of the draws that failed; they are those of their seeds.
+
+    Parameters
+    ----------
+    name
+        The mechanism.
+    failures
+        Its draws that gave no release.
+
+    Of several members a release is called ``mechanism/seed``, of one by its seed alone; either
+    name is in the set.
+    """
     seeds = [failure.seed for failure in failures]
     return {str(seed) for seed in seeds} | {f"{name}/{seed}" for seed in seeds}
 
@@ -103,7 +117,17 @@ def bounds_words(name: str, group: GroupEvidence, verdict: VerdictRecord | None)
 
     A sequential audit stops where its scores tell it to, so that all the draws it might have
     made count.
+
+    Parameters
+    ----------
+    name
+        The group of releases.
+    group
+        Its evidence, with the level of each single bound.
+    verdict
+        What was decided of it, if there is one verdict on all of it.
     """
+    # Exact arithmetic on the decimal that was meant, so that 20 levels of 0.0025 are 0.05.
     level = Fraction(repr(float(group.bounds_level)))
     draws = len(group.releases)
     if isinstance(verdict, SequentialVerdict):
@@ -124,6 +148,13 @@ def nearest_limits(group: GroupEvidence, most: int) -> list[int]:
     """Return the places of the requirements with the least room below their limits, in order.
 
     Room is what the largest upper bound of any release leaves, against the width of the bounds.
+
+    Parameters
+    ----------
+    group
+        The evidence.
+    most
+        How many requirements there is room for.
     """
     limits = _limits(group)
     if limits.size <= most:
@@ -145,12 +176,16 @@ def left_out(group: GroupEvidence, shown: int) -> str:
 
 
 def requirement_table(sources: Sources, name: str) -> ReportTable:
-    """Return estimates and bounds of every requirement of one group of releases."""
+    """Return estimates and bounds of every requirement of one group of releases.
+
+    Of many requirements those nearest to their limits are shown, and the note says so.
+    """
     group, rules = sources.groups[name], sources.rules(name)
     estimates, upper = _array(group.derived.estimates), _array(group.derived.upper)
     rows, places = [], nearest_limits(group, MOST_ROWS)
     for j in places:
         requirement, estimate = group.requirements[j], estimates[:, j]
+        # A requirement on several targets or groups is registered under the name before these.
         declared = requirement.split(" (target ")[0].split(":")[0]
         limit = float(group.limits[j])
         met, below = (int(np.count_nonzero(column < limit)) for column in (estimate, upper[:, j]))
@@ -173,7 +208,11 @@ def requirement_table(sources: Sources, name: str) -> ReportTable:
 
 
 def binding_table(bindings: Sequence[ReportBinding]) -> ReportTable:
-    """Return which requirement binds how many releases of each mechanism."""
+    """Return which requirement binds how many releases of each mechanism.
+
+    Of a workload with more requirements than a table has room for, those that bind nothing are
+    left out.
+    """
     rows = [
         (binding.mechanism, requirement, str(count), f"{100 * count / binding.releases:.0f} %")
         for binding in bindings
@@ -195,7 +234,10 @@ SCORES = (
 
 
 def score_table(verdicts: Sequence[VerdictRecord]) -> ReportTable:
-    """Return the counts that the bounds start from."""
+    """Return the counts that the bounds start from.
+
+    A bound of several components has the counts of each; labels keep the component's name.
+    """
     rows = []
     for verdict in verdicts:
         name = verdict.mechanism
@@ -253,7 +295,13 @@ def budget_table(sources: Sources) -> ReportTable:
 
 
 def budget_parts(sources: Sources) -> dict[str, list[Spent]]:
-    """Return the parts of every budget, in the order of the verdicts."""
+    """Return the parts of every budget, in the order of the verdicts.
+
+    Returns
+    -------
+    dict of str to list of Spent
+        By budget: validation, violation and picks. A budget that nothing spends has no parts.
+    """
     picks = {} if sources.picks is None else sources.picks.mechanisms
     return {
         "validation": _bound_parts(sources, "alpha"),
@@ -279,6 +327,7 @@ def _bound_parts(sources: Sources, symbol: Literal["alpha", "beta"]) -> list[Spe
             once = pooled and share.symbol == "beta_R"
             name = "all mechanisms" if once else verdict.mechanism
             row = Spent(name, share.symbol, share.event, Fraction(share.amount))
+            # Every verdict of a pooled family carries the same share, which is spent once.
             if not once or row not in spent:
                 spent.append(row)
     return spent
@@ -295,7 +344,10 @@ def _spent_by(verdict: VerdictRecord, symbol: Literal["alpha", "beta"]) -> tuple
 
 
 def picks_table(sources: Sources) -> ReportTable:
-    """Return what the budget for choosing releases says of all, and of the best ones."""
+    """Return what the budget for choosing releases says of all, and of the best ones.
+
+    The best ones are those with a positive e-value; any other choice can be made on the page.
+    """
     picks, rows, note = sources.picks, [], ""
     if picks is not None:
         note = f"{picks.sentence} [{picks.rests_on}]"
@@ -314,7 +366,10 @@ def picks_table(sources: Sources) -> ReportTable:
 
 
 def uncertified_table(sources: Sources) -> ReportTable:
-    """Return what was computed on the same target and decides nothing."""
+    """Return what was computed on the same target and decides nothing.
+
+    Secondary limits and the area under the curve; both are for reading alone.
+    """
     predicate = sources.predicate
     rows = []
     for name, spec in ({} if predicate is None else predicate.secondary).items():
@@ -338,6 +393,7 @@ def uncertified_table(sources: Sources) -> ReportTable:
 
 
 def _secondary_bounds(result: SecondaryDecision) -> str:
+    """Return the bounds under other limits; a named release has none."""
     if not isinstance(result, SecondaryBounds):
         return ""
     upper = "" if result.upper is None else f", upper {cut(result.upper, up=True)}"

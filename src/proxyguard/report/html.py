@@ -68,7 +68,18 @@ _ELSEWHERE = {"not certified": _UNCERTIFIED, "picks": "evidence"}
 
 
 def render_page(template: str, **views: object) -> str:
-    """Return a page under a policy that allows its own style and script, and nothing else."""
+    """Return a page under a policy that allows its own style and script, and nothing else.
+
+    Parameters
+    ----------
+    template
+        The name of a page among the templates.
+    views
+        What the template shows, by the names that it uses.
+
+    The policy names the hashes of the page's own style and script: what a name or a reason could
+    bring along is never run.
+    """
     css, script = page_css(), _asset("page.js")
     policy = (
         f"default-src 'none'; style-src '{_hash(css)}'; script-src '{_hash(script)}'; "
@@ -128,7 +139,13 @@ def fragment_css() -> str:
 
 
 def column_kinds(table: ReportTable) -> list[Markup]:
-    """Return the class of every column: numbers end at one line, long words may be broken."""
+    """Return the class of every column: numbers end at one line, long words may be broken.
+
+    Returns
+    -------
+    list of Markup
+        The attribute of each column, empty where it needs none.
+    """
     kinds = []
     for column in range(len(table.columns)):
         cells = [row[column] for row in table.rows]
@@ -156,14 +173,17 @@ def safe_json(plain_values: object) -> str:
 
 @cache
 def _asset(name: str) -> str:
+    """Return a file of the templates as it is."""
     return files("proxyguard.report").joinpath("templates", name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:
+    """Return how a policy names a script or a style."""
     return "sha256-" + b64encode(sha256(text.encode()).digest()).decode()
 
 
 def _svgs(pictures: Sequence[Picture]) -> list[Markup]:
+    """Return pictures as markup."""
     return [_markup(to_svg(picture)) for picture in pictures]
 
 
@@ -215,7 +235,13 @@ class ReleaseList:
 
 
 def card_of(verdict: ReportVerdict) -> Card:
-    """Return a verdict with its sign and its interval."""
+    """Return a verdict with its sign and its interval.
+
+    Parameters
+    ----------
+    verdict
+        What was decided, with its numbers.
+    """
     decision = verdict.decision.lower()
     interval = interval_of(verdict)
     return Card(
@@ -231,6 +257,7 @@ def card_of(verdict: ReportVerdict) -> Card:
 
 
 def _icon(decision: str) -> Markup:
+    """Return the sign of a decision as markup."""
     return _markup(to_icon(verdict_icon(decision)))
 
 
@@ -240,6 +267,7 @@ def _unbroken(words: str) -> str:
 
 
 def _tally(cards: Sequence[Card]) -> list[Tally]:
+    """Return how many verdicts there are of each kind, those with none among them."""
     return [
         Tally(icon=_icon(decision), word=word, count=sum(c.decision == decision for c in cards))
         for decision, word in WORDS.items()
@@ -247,7 +275,14 @@ def _tally(cards: Sequence[Card]) -> list[Tally]:
 
 
 def release_lists(sources: Sources) -> list[ReleaseList]:
-    """Return a list of releases for each group, with the picker's data where it is registered."""
+    """Return a list of releases for each group, with the picker's data where it is registered.
+
+    Returns
+    -------
+    list of ReleaseList
+        In the order of the verdicts. Where no budget for picks was registered there is no data, so
+        that the page makes no claim about any choice.
+    """
     lists = []
     for index, name in enumerate(sources.group_names, start=1):
         group = sources.groups[name]
@@ -256,6 +291,7 @@ def release_lists(sources: Sources) -> list[ReleaseList]:
         data = None
         if sources.picks is not None and name in sources.picks.mechanisms:
             chosen = sources.picks.mechanisms[name]
+            # E-values are found by release: their order need not be that of the rows.
             by_release = dict(zip(chosen.releases, chosen.evalues, strict=True))
             evalues = [by_release[release] for release in group.releases]
             data = _markup(safe_json(_data(group, chosen, evalues, sources.picks.alpha)))
@@ -294,7 +330,9 @@ def _data(
         "requirements": list(group.requirements),
         "limits": [float(limit) for limit in group.limits],
         "estimates": [
-            [float(f"{float(estimate):.9g}") for estimate in row] for row in group.derived.estimates
+            # Nine digits choose as well as seventeen, and keep a page of many releases small.
+            [float(f"{float(estimate):.9g}") for estimate in row]
+            for row in group.derived.estimates
         ],
     }
 
@@ -315,7 +353,9 @@ def to_html(report: Report, sources: Sources) -> str:
     tables: dict[str, list[ReportTable]] = {}
     for table in report.tables:
         section = _ELSEWHERE.get(table.section, table.section)
+        # The table of the budgets stands beside their pictures.
         section = _BUDGET if table.title == "Error budget" else section
+        # What a group shows is not shown again.
         if table.title not in inside:
             tables.setdefault(section, []).append(table)
     evidence, budget = tables.get("evidence", []), tables.get(_BUDGET, [])
@@ -352,6 +392,7 @@ def to_html(report: Report, sources: Sources) -> str:
 
 
 def _group(name: str, report: Report, sources: Sources) -> GroupView:
+    """Return what the page shows of one group of releases."""
     group = sources.groups[name]
     drawn = drawn_requirements(report, group, name)
     return GroupView(
@@ -365,7 +406,13 @@ def _group(name: str, report: Report, sources: Sources) -> GroupView:
 
 
 def comparison_page(comparison: Comparison) -> str:
-    """Return several audits side by side, after what their comparison does not say."""
+    """Return several audits side by side, after what their comparison does not say.
+
+    Parameters
+    ----------
+    comparison
+        What `compare` gave.
+    """
     audits: dict[str, list[Card]] = {}
     for audit, verdict in comparison.verdicts:
         audits.setdefault(audit, []).append(card_of(verdict))
@@ -373,7 +420,17 @@ def comparison_page(comparison: Comparison) -> str:
 
 
 def fragment(verdicts: Sequence[ReportVerdict], tables: Sequence[ReportTable]) -> str:
-    """Return verdicts and tables for a notebook: self-contained, with the page's looks."""
+    """Return verdicts and tables for a notebook: self-contained, with the page's looks.
+
+    Parameters
+    ----------
+    verdicts
+        Verdicts, each with its card and how its bounds were built.
+    tables
+        Tables; those without rows are left out.
+
+    It has its style with it and no script: a notebook shows it without trusting it.
+    """
     return environment().get_template("fragment.html.j2").render(
         css=_markup(fragment_css()),
         cards=[(card_of(verdict), _svgs(waterfalls_of(verdict))) for verdict in verdicts],
@@ -382,7 +439,13 @@ def fragment(verdicts: Sequence[ReportVerdict], tables: Sequence[ReportTable]) -
 
 
 def to_markdown(report: Report) -> str:
-    """Return the report; text written by users cannot become markup."""
+    """Return the report; text written by users cannot become markup.
+
+    Parameters
+    ----------
+    report
+        What `build_report` gave.
+    """
     lines = [f"# {_escaped(report.name)}", "", _escaped(report.purpose), ""]
     for verdict in report.verdicts:
         lines += [
@@ -429,10 +492,12 @@ def comparison_markdown(comparison: Comparison) -> str:
 
 
 def _bullets(lines: Sequence[str]) -> list[str]:
+    """Return lines as a list."""
     return [f"- {_escaped(line)}" for line in lines]
 
 
 def _table(table: ReportTable) -> list[str]:
+    """Return a table of Markdown under its heading."""
     head, *rows = (
         f"| {' | '.join(_escaped(cell) for cell in row)} |" for row in (table.columns, *table.rows)
     )

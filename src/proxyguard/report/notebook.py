@@ -45,17 +45,35 @@ def fragment_of(shown: object) -> str:
 
 
 def page_of(certificate: object) -> str:
-    """Return a certificate in memory as a whole page; `sources_of` says of which kinds."""
+    """Return a certificate in memory as a whole page; `sources_of` says of which kinds.
+
+    Parameters
+    ----------
+    certificate
+        A certificate that `pg.certify` or `pg.certify_releases` gave.
+
+    Raises
+    ------
+    TypeError
+        Where it is none of these.
+    """
     sources = sources_of(certificate)
     return to_html(build_report(sources), sources)
 
 
 def report_fragment(report: Report) -> str:
-    """Return the verdicts of a report and the tables behind them, for a notebook."""
+    """Return the verdicts of a report and the tables behind them, for a notebook.
+
+    Parameters
+    ----------
+    report
+        What `build_report` gave.
+    """
     return fragment(*_of_report(report))
 
 
 def _of_report(report: Report) -> CellParts:
+    """Return the verdicts of a report, and those of its tables that stand in a cell."""
     tables = [shown for shown in report.tables if shown.section in SHOWN]
     listed = table("Not claimed", ("what",), [(line,) for line in report.not_claimed])
     return report.verdicts, [*tables, listed]
@@ -83,6 +101,7 @@ def _(audit: SequentialAudit) -> CellParts:
         ("rests on", audit.rests_on),
         ("basis", wording.ASSERTED),
     ]
+    # An audit in memory has no name for its mechanism.
     recorded = {**audit.to_dict(), "mechanism": "mechanism"}
     verdict = build_verdict(SequentialVerdict.model_validate(recorded, strict=False))
     return [verdict], [table("The audit so far", ("what", "value"), rows)]
@@ -109,7 +128,13 @@ def _(recommendation: Recommendation) -> CellParts:
 
 
 def plan_tables(plan: PlanReport) -> list[ReportTable]:
-    """Return the tables of a plan; a cell leaves out those without rows."""
+    """Return the tables of a plan; a cell leaves out those without rows.
+
+    Parameters
+    ----------
+    plan
+        What `proxyguard plan` found, with its stress test if there is one.
+    """
     stress = [
         (f"{tried.reliability:.3f}", f"x {tried.margin_factor:g}", f"{tried.power:.3f}",
          f"{tried.regret:.3f}")
@@ -136,6 +161,7 @@ def plan_tables(plan: PlanReport) -> list[ReportTable]:
 
 
 def _chosen(plan: PlanReport) -> ReportTable:
+    """Return the plan itself: the law it is about, its sizes, its way, and what it reaches."""
     found = plan.found
     option = found.chosen
     rows = [
@@ -167,6 +193,7 @@ def _power_words(power: Power) -> str:
 
 
 def _options(title: str, options: Sequence[Option], note: str) -> ReportTable:
+    """Return ways or sizes beside each other, each with its chance of validation."""
     rows = [
         (option.way.label, option.way.tests, f"{option.plan.n:,}", f"{option.plan.releases:,}",
          f"{option.cost:,.10g}", _power_words(option.power))

@@ -31,7 +31,15 @@ PIXELS = 96.0
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A straight stroke."""
+    """A straight stroke.
+
+    Attributes
+    ----------
+    x1, y1, x2, y2
+        Where it begins and ends.
+    kind
+        What it is; a key of `LOOKS`.
+    """
 
     x1: float
     y1: float
@@ -42,7 +50,17 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Rect:
-    """A box."""
+    """A box.
+
+    Attributes
+    ----------
+    x, y, width, height
+        Its upper left corner, and how far it goes from there.
+    kind
+        What it is; a key of `LOOKS`.
+    tip
+        Words for those who point at it.
+    """
 
     x: float
     y: float
@@ -102,7 +120,17 @@ _NARROW, _WIDE = set("iljtfrI.,:;|'!()[]{} -"), set("mwMW%@—…")
 
 
 def text_width(text: str, size: float) -> float:
-    """Return about how wide a text is; rather too wide than too narrow."""
+    """Return about how wide a text is; rather too wide than too narrow.
+
+    Parameters
+    ----------
+    text
+        One line.
+    size
+        Of the letters, in pixels.
+
+    No font is asked: readers have other ones than we do.
+    """
     ems = 0.0
     for letter in text:
         if letter in _NARROW:
@@ -115,10 +143,17 @@ def text_width(text: str, size: float) -> float:
 
 
 def shorten(text: str, width: float, size: float = 12.0) -> str:
-    """Return a text that fits, its end replaced by an ellipsis where it would not."""
+    """Return a text that fits, its end replaced by an ellipsis where it would not.
+
+    Examples
+    --------
+    >>> shorten("a requirement with a long name", 80.0)
+    'a require…'
+    """
     plain = " ".join(text.split())
     if text_width(plain, size) <= width:
         return plain
+    # Letters are dropped one by one: their widths differ.
     while plain and text_width(plain + "…", size) > width:
         plain = plain[:-1]
     return plain.rstrip() + "…"
@@ -136,7 +171,14 @@ def centred(x: float, text: str, kind: str, y: float, *, size: float = 12.0) -> 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A straight line from values to pixels."""
+    """A straight line from values to pixels.
+
+    Examples
+    --------
+    >>> at = Scale(0.0, 1.0, 10.0, 110.0)
+    >>> at(0.5), at(2.0)
+    (60.0, 110.0)
+    """
 
     low: float
     high: float
@@ -150,33 +192,64 @@ class Scale:
 
 
 def ticks(low: float, high: float, about: int = 4) -> list[float]:
-    """Return round values between two ends."""
+    """Return round values between two ends.
+
+    Examples
+    --------
+    >>> ticks(0.0, 1.0)
+    [0.0, 0.25, 0.5, 0.75, 1.0]
+    """
     step = 10.0 ** floor(log10((high - low) / about))
     for factor in (1.0, 2.0, 2.5, 5.0, 10.0):
         if (high - low) / (step * factor) <= about:
             step *= factor
             break
+    # An end that is a round value belongs to the scale, whatever its last digit is.
     first, last = ceil(low / step - 1e-9), floor(high / step + 1e-9)
     return [round(k * step, 12) + 0.0 for k in range(first, last + 1)]
 
 
 def plain(number: float) -> str:
-    """Return a number with at most four significant digits."""
+    """Return a number with at most four significant digits.
+
+    Examples
+    --------
+    >>> plain(0.123456)
+    '0.1235'
+    """
     return f"{number:.4g}"
 
 
 def decimals(limit: float) -> int:
-    """Return how many decimals estimates near a limit are written with: four digits of it."""
+    """Return how many decimals estimates near a limit are written with: four digits of it.
+
+    Examples
+    --------
+    >>> decimals(0.3), decimals(0.003), decimals(20.0)
+    (4, 6, 2)
+    """
     return 4 if limit == 0.0 else min(9, max(1, 3 - floor(log10(abs(limit)))))
 
 
 def evalue_words(evalue: float) -> str:
-    """Return an e-value for a table."""
+    """Return an e-value for a table.
+
+    Examples
+    --------
+    >>> evalue_words(1234.5), evalue_words(0.25)
+    ('1,234', '0.25')
+    """
     return f"{evalue:,.0f}" if evalue >= 100.0 else plain(evalue)
 
 
 def count(number: int, noun: str) -> str:
-    """Return a count with its noun: 1 release, 1,000 releases."""
+    """Return a count with its noun: 1 release, 1,000 releases.
+
+    Examples
+    --------
+    >>> count(1, "draw"), count(1000, "draw")
+    ('1 draw', '1,000 draws')
+    """
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
@@ -257,6 +330,7 @@ def css() -> str:
 
 
 def _rule(look: Look) -> str:
+    """Return the CSS of one look; what paints nothing says so, for SVG fills by default."""
     rules = [
         (f"fill: {_role(look.fill)};", True),
         (f"stroke: {_role(look.stroke)};", True),
@@ -274,7 +348,16 @@ def _role(role: str) -> str:
 
 
 def to_svg(picture: Picture) -> str:
-    """Return the picture for a page; its words are escaped."""
+    """Return the picture for a page; its words are escaped.
+
+    Parameters
+    ----------
+    picture
+        What is drawn; its words are the text alternative.
+
+    The looks come from the page's style: an element has a class and no style of its own, which the
+    page's policy would refuse.
+    """
     label = _words(f"{picture.title}. {picture.says}")
     size = f'width="{_n(picture.width)}" height="{_n(picture.height)}"'
     return _svg(
@@ -296,6 +379,7 @@ def _box(picture: Picture) -> str:
 
 
 def _element(mark: Mark) -> str:
+    """Return one mark as an element."""
     match mark:
         case Line(x1, y1, x2, y2, kind):
             return _tag("line", kind, x1=x1, y1=y1, x2=x2, y2=y2)
@@ -313,6 +397,7 @@ def _element(mark: Mark) -> str:
 
 
 def _tag(name: str, kind: str, tip: str = "", **numbers: float) -> str:
+    """Return an element with its numbers, and a title where there is a tip."""
     start = f'<{name} class="pg-{kind}" ' + " ".join(f'{k}="{_n(n)}"' for k, n in numbers.items())
     return f"{start}><title>{_words(tip)}</title></{name}>" if tip else f"{start}/>"
 
@@ -351,6 +436,7 @@ def to_figure(picture: Picture, *, scheme: str = "light") -> Figure:
     figure = Figure(figsize=size, dpi=PIXELS, facecolor=palette["paper"])
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
     axes.set_xlim(0.0, picture.width)
+    # Downwards, as on the page.
     axes.set_ylim(picture.height, 0.0)
     axes.axis("off")
     for order, mark in enumerate(picture.marks):
@@ -392,6 +478,7 @@ def _draw(axes: Axes, mark: Mark, palette: dict[str, str], order: int) -> None:
 def _stroke(
     axes: Axes, points: tuple[Point, ...], look: Look, palette: dict[str, str], order: int
 ) -> None:
+    """Draw a line through points; dashes are in widths of the line, as matplotlib counts them."""
     xs, ys = zip(*points, strict=True)
     axes.plot(
         xs, ys, zorder=order, linewidth=look.width * 0.75, solid_capstyle="butt",
@@ -401,6 +488,7 @@ def _stroke(
 
 
 def _write(axes: Axes, mark: Text, palette: dict[str, str], order: int) -> None:
+    """Write words at their baseline."""
     from matplotlib import patheffects
 
     look = LOOKS[mark.kind]

@@ -58,7 +58,13 @@ KEPT = 5
 
 
 def draws_of(sources: Sources) -> dict[str, Sequence[AnyDraw]]:
-    """Return every draw by mechanism; those of a sequential audit are in its ledger."""
+    """Return every draw by mechanism; those of a sequential audit are in its ledger.
+
+    Returns
+    -------
+    dict of str to sequence of draws
+        By mechanism; of several members by ``member/mechanism``. Empty for a certificate in memory.
+    """
     if sources.manifest is not None:
         members = sources.manifest.members
         return {
@@ -74,7 +80,11 @@ def draws_of(sources: Sources) -> dict[str, Sequence[AnyDraw]]:
 
 
 def health_table(sources: Sources) -> ReportTable:
-    """Return how many draws there are, failed, and repeat each other."""
+    """Return how many draws there are, failed, and repeat each other.
+
+    A draw that repeats another one's table or model is no second look at the mechanism; nothing
+    forbids it, and the reader sees how often it happened.
+    """
     rows = []
     draws = draws_of(sources)
     for name in sources.in_order(draws):
@@ -105,7 +115,11 @@ def _copies(digests: Iterable[str | None]) -> int:
 
 
 def guard_table(sources: Sources) -> ReportTable:
-    """Return what kept draws from reading the target, and what else they were allowed to read."""
+    """Return what kept draws from reading the target, and what else they were allowed to read.
+
+    The guards are what the drawing process wrote of itself; what was registered to be read besides
+    is the declaration's.
+    """
     declared = None if sources.registry is None else sources.registry.declaration
     mechanisms = [] if declared is None else [*declared.mechanism]
     for member in () if declared is None else declared.candidate:
@@ -130,7 +144,10 @@ def guard_table(sources: Sources) -> ReportTable:
 
 
 def counts_table(sources: Sources) -> ReportTable:
-    """Return what became of the registered draws, as the certificate says it."""
+    """Return what became of the registered draws, as the certificate says it.
+
+    Registered draws are those of the claim; used are all but the excluded ones.
+    """
     counts = {} if sources.predicate is None else sources.predicate.draws
     columns = ("registered", "delivered", "failed", "excluded", "used")
     rows = [
@@ -146,7 +163,13 @@ def counts_table(sources: Sources) -> ReportTable:
 
 
 def times_table(ledger: Entries) -> ReportTable:
-    """Return how long every kind of step took, from the entry before it to its own."""
+    """Return how long every kind of step took, from the entry before it to its own.
+
+    Parameters
+    ----------
+    ledger
+        The entries in order; the first has nothing before it and is not timed.
+    """
     seconds: dict[Stage, float] = {}
     before: datetime | None = None
     for entry in ledger:
@@ -165,7 +188,10 @@ def times_table(ledger: Entries) -> ReportTable:
 
 
 def failure_table(sources: Sources) -> ReportTable:
-    """Return every draw that failed, and why."""
+    """Return every draw that failed, and why.
+
+    The reasons are what the drawing process said, which is text of others: pages escape it.
+    """
     rows = [
         (name, str(failure.seed), failure.status, failure.error)
         for name, failures in sources.failed.items()
@@ -178,7 +204,13 @@ def failure_table(sources: Sources) -> ReportTable:
 
 
 def unscored_table(predicate: Predicate | None) -> ReportTable:
-    """Return what could not be scored on the target, and how it counted."""
+    """Return what could not be scored on the target, and how it counted.
+
+    Parameters
+    ----------
+    predicate
+        What was signed; None for a certificate in memory, which has no such record.
+    """
     diagnostics = None if predicate is None else predicate.diagnostics
     rows = [
         (name, release, str(records))
@@ -192,7 +224,11 @@ def unscored_table(predicate: Predicate | None) -> ReportTable:
 
 
 def reference_table(sources: Sources) -> ReportTable:
-    """Return what policies that learn nothing would lose, for judging the limits."""
+    """Return what policies that learn nothing would lose, for judging the limits.
+
+    They were judged on validation data when the rules were developed; of several such steps the
+    last one counts.
+    """
     developed = [body for body in sources.bodies if isinstance(body, Developed)]
     rows = []
     for member, facts in developed[-1].members.items() if developed else ():
@@ -211,7 +247,10 @@ def reference_table(sources: Sources) -> ReportTable:
 
 
 def plan_table(sources: Sources) -> ReportTable:
-    """Return what was planned beside what happened; empty where no plan was registered."""
+    """Return what was planned beside what happened; empty where no plan was registered.
+
+    What happened is read from the verdicts and the evidence, never from the plan.
+    """
     plan = None if sources.registry is None else sources.registry.declaration.plan
     rows: list[tuple[str, ...]] = []
     if plan is not None:
@@ -236,6 +275,7 @@ def plan_table(sources: Sources) -> ReportTable:
 
 
 def _intervals(sources: Sources) -> str:
+    """Return the certified interval of each mechanism that has a lower end."""
     words = []
     for verdict in sources.verdicts:
         lower, upper = verdict.reliability_lower, verdict.reliability_upper
@@ -261,7 +301,11 @@ def _margins(name: str, sources: Sources) -> str:
 
 
 def sequential_table(sources: Sources) -> ReportTable:
-    """Return the favorable scores at every registered look that was reached, or each round."""
+    """Return the favorable scores at every registered look that was reached, or each round.
+
+    Of a sequential audit the looks, of a stream of candidates the rounds. The count that validates
+    is computed again from the registered claim, so that a page does not rest on a printed number.
+    """
     scored = [body for body in sources.bodies if isinstance(body, Favored)]
     columns: tuple[str, ...] = ("when", "decision", "time")
     rows: list[tuple[str, ...]] = [
@@ -296,7 +340,18 @@ def _least_words(least: int | None, look: int) -> str:
 
 
 def look_boundary(claim: ClaimPart) -> list[tuple[int, int]]:
-    """Return (look, least count that validates) of a registered claim with a sharp bound."""
+    """Return (look, least count that validates) of a registered claim with a sharp bound.
+
+    Parameters
+    ----------
+    claim
+        The registered claim.
+
+    Returns
+    -------
+    list of (int, int)
+        Empty where the claim has no looks, or a bound other than the sharp one.
+    """
     target, threshold = claim.reliability_target, claim.threshold
     if claim.bound not in (None, Bound.SHARP) or claim.looks is None:
         return []
@@ -348,7 +403,14 @@ def stated_table(predicate: Predicate | None) -> ReportTable:
 
 
 def lineage_table(ledger: Entries) -> ReportTable:
-    """Return where target records, or records with their values, were met elsewhere."""
+    """Return where target records, or records with their values, were met elsewhere.
+
+    Parameters
+    ----------
+    ledger
+        The entries; sealing, registering and opening each say what they met, and the worst of these
+        is shown.
+    """
     bodies = [entry.body for entry in ledger]
     met = worst_met(
         [body.lineage for body in bodies if isinstance(body, Sealed | Registered | Opened)]
@@ -377,7 +439,12 @@ def _twin_words(met: Sequence[Overlap]) -> str:
 
 
 def ledger_table(ledger: Entries) -> ReportTable:
-    """Return every recorded step with what it says in short."""
+    """Return every recorded step with what it says in short.
+
+    Of many draws and scores those in the middle are left out, and the note says how many; the
+    ledger in the folder has them all.
+    """
+    # A sequential audit writes two entries a draw; thousands of them would bury the other steps.
     several = [i for i, entry in enumerate(ledger) if entry.stage in (Stage.DRAWN, Stage.SCORED)]
     dropped = set(several[2 * KEPT : -2 * KEPT])
     rows = [
@@ -394,7 +461,13 @@ def ledger_table(ledger: Entries) -> ReportTable:
 
 
 def _said(body: LedgerBody) -> str:
-    """Return what an entry says, in short."""
+    """Return what an entry says, in short.
+
+    Raises
+    ------
+    TypeError
+        Where a body has no words here: a new kind of entry needs its case.
+    """
     match body:
         case Sealed(steward=None):
             return "target set aside; no steward"
@@ -428,17 +501,24 @@ def _said(body: LedgerBody) -> str:
 
 
 def _short(digest: str) -> str:
+    """Return the beginning of a digest or key; the page has it whole in another table."""
     return f"{digest[:16]}..."
 
 
 def _decided(body: Corrected) -> str:
+    """Return what a correction says of each mechanism."""
     return "; ".join(f"{name} {decision}" for name, decision in body.decisions.items())
 
 
 def digest_table(sources: Sources) -> ReportTable:
-    """Return who signed and which bytes everything rests on; nothing where nobody signed."""
+    """Return who signed and which bytes everything rests on; nothing where nobody signed.
+
+    Keys that were handed over stand here with their successors, so that a reader can follow who
+    signed which part of the ledger.
+    """
     rows: list[tuple[str, str]] = []
     if sources.predicate is not None:
+        # Subjects and files are sorted: a statement may list them in any order.
         steward = sources.predicate.attestation.steward
         rows = [
             ("signed by", sources.signer),
@@ -457,7 +537,11 @@ def digest_table(sources: Sources) -> ReportTable:
 
 
 def software_table(sources: Sources) -> ReportTable:
-    """Return the versions at sealing and at registration."""
+    """Return the versions at sealing and at registration.
+
+    A package that only one of both steps knows has an empty cell for the other.
+    """
+    # There is one sealing in a ledger, and none for a certificate in memory.
     seals = [body.software for body in sources.bodies if isinstance(body, Sealed)]
     sealed: Mapping[str, str] = seals[0] if seals else {}
     registered = {} if sources.predicate is None else sources.predicate.software
@@ -470,7 +554,10 @@ def software_table(sources: Sources) -> ReportTable:
 
 
 def generator_table(registry: Registry | None) -> ReportTable:
-    """Return what made the releases: generator, where its code came from, its settings."""
+    """Return what made the releases: generator, where its code came from, its settings.
+
+    Tables that were given and not drawn have no code and no version.
+    """
     rows = []
     for member in () if registry is None else registry.members.values():
         for name, mechanism in member.mechanisms.items():
@@ -486,7 +573,14 @@ def generator_table(registry: Registry | None) -> ReportTable:
 
 
 def notes_of(sources: Sources) -> list[str]:
-    """Return what was changed, admitted or corrected, in words."""
+    """Return what was changed, admitted or corrected, in words.
+
+    Returns
+    -------
+    list of str
+        Amendments, exclusions that became void, draws made again, deviations, corrections, and
+        which draws are only descriptive: in the order of the ledger, exclusions last.
+    """
     notes = []
     for body in sources.bodies:
         if isinstance(body, Amended):
@@ -516,7 +610,15 @@ def notes_of(sources: Sources) -> list[str]:
 
 
 def guarantee_of(status: ClaimStatusRecord, ledger: Entries) -> str:
-    """Return the guarantee as certified, and what was admitted after that."""
+    """Return the guarantee as certified, and what was admitted after that.
+
+    Parameters
+    ----------
+    status
+        What the certificate says.
+    ledger
+        The entries, among them those after the certificate.
+    """
     later = "; but deviations were recorded later, see the notes"
     return f"{status.guarantee}{later if _later_deviations(ledger) else ''}"
 
@@ -531,6 +633,7 @@ def lost_guarantee(status: ClaimStatusRecord, ledger: Entries) -> str:
     ledger
         The entries of the ledger: a deviation recorded after the certificate ends it too.
     """
+    # The certificate writes "no" or "no: reason"; whatever else it says is a guarantee.
     head, _, why = status.guarantee.partition(":")
     reasons = [why.strip() or "as certified"] if head.strip() == "no" else []
     reasons += [f"deviation recorded later: {reason}" for reason in _later_deviations(ledger)]
@@ -540,5 +643,6 @@ def lost_guarantee(status: ClaimStatusRecord, ledger: Entries) -> str:
 def _later_deviations(ledger: Entries) -> list[str]:
     """Return the reasons of the deviations that were recorded after the certificate."""
     stages = [entry.stage for entry in ledger]
+    # A deviation before the certificate is in its claim status already.
     first = stages.index(Stage.CERTIFIED) if Stage.CERTIFIED in stages else len(stages)
     return [entry.body.reason for entry in ledger[first:] if isinstance(entry.body, Deviated)]

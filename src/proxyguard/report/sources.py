@@ -266,7 +266,21 @@ Rows = Sequence[tuple[str, ...]]
 def table(
     title: str, columns: Sequence[str], rows: Rows, note: str = "", section: str = "evidence"
 ) -> ReportTable:
-    """Return rows under a heading, for one section of the page."""
+    """Return rows under a heading, for one section of the page.
+
+    Parameters
+    ----------
+    title
+        Its heading.
+    columns
+        The heads of its columns.
+    rows
+        One cell for each column.
+    note
+        A note below it.
+    section
+        Where on the page it belongs; one of `SECTIONS`.
+    """
     return ReportTable(
         title=title, columns=tuple(columns), rows=tuple(rows), note=note, section=section
     )
@@ -327,7 +341,13 @@ COLUMNS = (
 
 
 def to_csv(sources: Sources) -> bytes:
-    """Return the rows as CSV (RFC 4180, UTF-8); a cell cannot start a formula."""
+    """Return the rows as CSV (RFC 4180, UTF-8); a cell cannot start a formula.
+
+    Parameters
+    ----------
+    sources
+        What the report is built from; the rows are those of the evidence.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(COLUMNS)
@@ -337,7 +357,11 @@ def to_csv(sources: Sources) -> bytes:
 
 
 def evidence_rows(sources: Sources) -> Iterator[tuple[CsvCell, ...]]:
-    """Yield the rows of `COLUMNS` in the order of the verdicts, releases and requirements."""
+    """Yield the rows of `COLUMNS` in the order of the verdicts, releases and requirements.
+
+    A cell that has nothing to say is None: records of a collective claim, a score that is no
+    statement about single releases, an e-value without a budget for picks.
+    """
     picks = {} if sources.picks is None else sources.picks.mechanisms
     for name in sources.group_names:
         group = sources.groups[name]
