@@ -18,7 +18,17 @@ from proxyguard.registry.numbers import share as read_share
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One error event and the probability that a budget sets aside for it."""
+    """One error event and the probability that a budget sets aside for it.
+
+    Attributes
+    ----------
+    symbol
+        Its symbol in the paper: ``alpha_Q``.
+    event
+        The event that it pays for, in words.
+    amount
+        The probability.
+    """
 
     symbol: str
     event: str
@@ -27,7 +37,20 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Error levels that pay for one directional claim."""
+    """Error levels that pay for one directional claim.
+
+    Parameters
+    ----------
+    parts
+        What each pays for.
+
+    Raises
+    ------
+    RegistryError
+        If a part is not positive as a double.
+    BudgetOverspent
+        If they sum to 1 or more.
+    """
 
     parts: tuple[Part, ...]
 
@@ -50,7 +73,7 @@ class Budget:
         for part in self.parts:
             if part.symbol == symbol:
                 return part.amount
-        raise KeyError(symbol)
+        raise KeyError(symbol)  # a fault of ours: symbols are no input
 
     @property
     def draws(self) -> Fraction:
@@ -203,5 +226,5 @@ def family_shares(
     return given
 
 
-def _share(value: Level) -> Fraction:
-    return read_share(value, "a share of the error budget")
+def _share(given: Level) -> Fraction:
+    return read_share(given, "a share of the error budget")

@@ -86,16 +86,16 @@ class Member(DeclarationPart):
             raise ValueError("a loss needs a [procedure] that makes predictions")
         elif losses and self.target.outcome is None:
             raise ValueError("a loss needs target.outcome, what is predicted")
-        for part in self.requirement:
-            computed_here = self.target.losses is None and ":" not in (part.loss or "")
-            if computed_here and part.low is not None:
+        for r in self.requirement:
+            computed_here = self.target.losses is None and ":" not in (r.loss or "")
+            if computed_here and r.low is not None:
                 raise ValueError(
-                    f"{part.name!r}: the bounds of {part.loss!r} are known; leave low and high out"
+                    f"{r.name!r}: the bounds of {r.loss!r} are known; leave low and high out"
                 )
         self._check_procedure()
         self._check_blocks()
         needed = {str(self.target.outcome), str(self.target.design_column)}
-        needed = needed.union(*(part.release_columns for part in self.requirement))
+        needed = needed.union(*(r.release_columns for r in self.requirement))
         for release in self.release:
             if needed & set(release.lacks):
                 raise ValueError(
@@ -218,14 +218,14 @@ class Declaration(DeclarationPart):
         return self
 
     def _check_sources(self) -> None:
-        own = [
+        given = [
             name
             for name in ("target", "development", "procedure", "requirement", "mechanism",
                          "release", "pilot", "roles", "secondary")
             if getattr(self, name)
         ]  # fmt: skip
-        if self.candidate and own:
-            raise ValueError(f"candidates bring their own parts; leave {', '.join(own)} out")
+        if self.candidate and given:
+            raise ValueError(f"candidates bring their own parts; leave {', '.join(given)} out")
         if not self.candidate and self.target is None:
             raise ValueError("target is missing: the records that decide")
         if not self.candidate:
@@ -291,6 +291,7 @@ class Declaration(DeclarationPart):
                 )
 
     def _check_seeds(self) -> None:
+        # Two draws of one seed would be one draw, counted twice.
         used: dict[int, str] = {}
         all_drawn = (*self.pilot, *(m for member in self.members for m in member.mechanism))
         total = sum(drawn.draws for drawn in all_drawn)
@@ -381,20 +382,27 @@ class Declaration(DeclarationPart):
 def read_declaration(text: str) -> Declaration:
     """Read `audit.toml`; an error names every key, what was expected and what was found."""
     try:
-        value = tomllib.loads(text)
+        declared = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # numbers of a thousand digits, deep tables
         raise RegistryError(f"the declaration is no TOML: {error}") from error
-    return as_declaration(value)
+    return as_declaration(declared)
 
 
-def as_declaration(value: Mapping[str, object]) -> Declaration:
-    """Read a declaration from plain values, such as those a registry was sealed with."""
-    if value.get("format") != FORMAT:
+def as_declaration(declared: Mapping[str, object]) -> Declaration:
+    """Read a declaration from plain values, such as those a registry was sealed with.
+
+    Raises
+    ------
+    RegistryError
+        Naming every key that is missing, unknown or not what it must be, one line each.
+    """
+    # Of another format every other key may mean something else: no word about those.
+    if declared.get("format") != FORMAT:
         raise RegistryError(
-            f"format: this version reads format = {FORMAT}, found {value.get('format')!r}"
+            f"format: this version reads format = {FORMAT}, found {declared.get('format')!r}"
         )
     try:
-        return Declaration.model_validate(value)
+        return Declaration.model_validate(declared)
     except ValidationError as error:
         raise RegistryError(_explain(error)) from None
 
@@ -415,13 +423,13 @@ def _different(kind: str, names: list[str]) -> None:
 def _explain(error: ValidationError) -> str:
     """Return one line a problem: the key, what was expected, what was found."""
     problems = error.errors()
-    places = {problem["loc"] for problem in problems}
+    locations = {problem["loc"] for problem in problems}
     lines = []
     for problem in problems:
-        place = problem["loc"]
-        if any(len(other) > len(place) and other[: len(place)] == place for other in places):
+        loc = problem["loc"]
+        if any(len(other) > len(loc) and other[: len(loc)] == loc for other in locations):
             continue  # a list counts as too short when its items failed: say only why they did
-        key = ".".join(str(part) for part in place) or "the declaration"
+        key = ".".join(map(str, loc)) or "the declaration"
         if problem["type"] == "extra_forbidden":
             lines.append(f"{key}: unknown key; a key that is ignored would change the claim")
         elif problem["type"] == "missing":
@@ -429,7 +437,7 @@ def _explain(error: ValidationError) -> str:
         elif problem["type"] == "value_error":
             lines.append(f"{key}: {problem['msg'].removeprefix('Value error, ')}")
         else:
-            found = problem["input"]
-            scalar = isinstance(found, str | int | float | bool)
-            lines.append(f"{key}: {problem['msg']}{f', found {found!r}' if scalar else ''}")
+            given = problem["input"]
+            scalar = isinstance(given, str | int | float | bool)
+            lines.append(f"{key}: {problem['msg']}{f', found {given!r}' if scalar else ''}")
     return "the declaration cannot be honoured:\n" + "\n".join(f"  {line}" for line in lines)

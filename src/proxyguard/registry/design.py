@@ -142,7 +142,7 @@ class Stratified:
             if not isinstance(getattr(self, name), Mapping):
                 raise RegistryError(f"{name} map strata to numbers, got {getattr(self, name)!r}")
         sizes = _by_stratum("sizes", self.sizes)
-        weights = {g: exact(value) for g, value in _by_stratum("weights", self.weights).items()}
+        weights = {g: exact(weight) for g, weight in _by_stratum("weights", self.weights).items()}
         object.__setattr__(self, "sizes", sizes)
         object.__setattr__(self, "weights", weights)
         if set(self.sizes) != set(weights):
@@ -184,16 +184,17 @@ class Stratified:
 def _by_stratum(name: str, values: Mapping[str, Quantity]) -> dict[str, Quantity]:
     """Return the values by canonical names of strata; two spellings of one name are refused."""
     named: dict[str, Quantity] = {}
-    for key, value in values.items():
+    for label, quantity in values.items():
         try:
-            stratum = canonical_label(key)
+            # As the records are read: else "01" in the design would be no stratum of theirs.
+            stratum = canonical_label(label)
         except (TypeError, UnicodeDecodeError) as error:
             raise RegistryError(f"{name}: {error}") from None
         if not stratum or stratum in named:
             raise RegistryError(
                 f"{name} must name every stratum once, in canonical text; got {list(values)}"
             )
-        named[stratum] = value
+        named[stratum] = quantity
     return named
 
 

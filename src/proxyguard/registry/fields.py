@@ -64,6 +64,7 @@ def _share(text: str) -> str:
 
 
 def _inside(text: str) -> str:
+    # A declaration may come from anybody: it names files of the data folders and no others.
     if text.startswith("/") or "\\" in text or ".." in text.split("/"):
         raise ValueError(
             f"expected a path inside the data folders, with forward slashes, got {text!r}"
@@ -158,6 +159,7 @@ class Ways(DeclarationPart):
             raise ValueError(
                 f"marginals over {self.ways} of different columns, got {list(self.columns)}"
             )
+        # Counted before they are made: 10 of 100 columns are more tables than there is memory.
         tables = comb(len(self.columns), self.ways)
         if tables > MOST_TABLES:
             raise ValueError(
@@ -249,15 +251,15 @@ class Query(DeclarationPart):
                     f"the bins of {column!r} have one end or more between them, each above the "
                     f"one before, got {list(ends)}"
                 )
-        for column, own in groups.items():
-            _check_groups(column, own)
+        for column, grouped in groups.items():
+            _check_groups(column, grouped)
         return self
 
 
 def _check_groups(column: str, groups: Mapping[str, Sequence[str]]) -> None:
     """Refuse groups that share a name or a value; ``1`` and ``1.0`` are one value."""
     names = [canonical_value(name) for name in groups]
-    members = [canonical_value(value) for values in groups.values() for value in values]
+    members = [canonical_value(text) for texts in groups.values() for text in texts]
     if not groups or not all(groups.values()) or _repeated([*names, OTHERS]) or _repeated(members):
         raise ValueError(
             f"each group of {column!r} has values that no other has and a name of its own, numbers "

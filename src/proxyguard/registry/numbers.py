@@ -3,7 +3,8 @@
 Numbers of numpy, fractions, decimals and decimal text come in; what is none is a
 `RegistryError` that names the argument and the value seen, never another exception later.
 
-When two written values are the same value, and when two names are one to the eye.
+The second half says when two written values are the same value (`canonical_value`,
+`canonical_label`), and when two names are one to the eye (`alike_names`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from numbers import Integral, Real
 from os import PathLike, fspath
 from os.path import commonprefix
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 from unicodedata import category, name, normalize
 from uuid import UUID
 
@@ -50,66 +51,86 @@ LEAST = Fraction(1, 10**50)
 _EXPONENT = re.compile(r"[eE][+-]?0*([0-9_]+)")
 
 
-def exact(value: object, name: str = "a level") -> Fraction:
+def exact(given: object, name: str = "a level") -> Fraction:
     """Read a number as it was written: ``Fraction(1, 20)`` for ``0.05`` or ``"0.05"``.
 
+    Parameters
+    ----------
+    given
+        A number of Python or numpy, or its text.
+    name
+        What errors call it.
+
+    Raises
+    ------
+    RegistryError
+        If it is no number, or one that no double holds.
+
+    Examples
+    --------
     >>> exact(0.05)
     Fraction(1, 20)
     """
     try:
-        text = _text(value)
+        text = _text(given)
         # A huge exponent would take all memory before it could be refused.
         if any(len(digits) > 3 for digits in _EXPONENT.findall(text)):
             raise OverflowError("the exponent is too large")
         read = Fraction(text)
         float(read)  # beyond doubles is beyond what can be computed with
     except (ValueError, TypeError, ZeroDivisionError, OverflowError) as error:
-        raise RegistryError(f"{name} must be a number, got {value!r}") from error
+        raise RegistryError(f"{name} must be a number, got {given!r}") from error
     return read
 
 
-def _text(value: object) -> str:
+def _text(given: object) -> str:
     """Return a number as it is written: 0.1 is a tenth, and no double near it."""
-    if isinstance(value, bool | np.bool_):
+    if isinstance(given, bool | np.bool_):
         raise TypeError("a truth value is no number")
-    if isinstance(value, Integral):
-        return str(int(value))
-    if isinstance(value, str | float | np.floating | Decimal | Fraction):
-        return str(value)
-    raise TypeError(f"{type(value).__name__} is no number")
+    if isinstance(given, Integral):
+        return str(int(given))
+    if isinstance(given, str | float | np.floating | Decimal | Fraction):
+        return str(given)
+    raise TypeError(f"{type(given).__name__} is no number")
 
 
-def real(value: object, name: str, *, low: float | None = None, high: float | None = None) -> float:
+def real(given: object, name: str, *, low: float | None = None, high: float | None = None) -> float:
     """Read a number as the nearest double, in ``[low, high]`` where these are given."""
-    number = float(exact(value, name))
+    number = float(exact(given, name))
     if (low is not None and number < low) or (high is not None and number > high):
         wanted = f"at least {low:g}" if high is None else f"in [{low:g}, {high:g}]"
-        raise RegistryError(f"{name} must be {wanted}, got {value!r}")
+        raise RegistryError(f"{name} must be {wanted}, got {given!r}")
     return number
 
 
-def share(value: object, name: str) -> Fraction:
-    """Read a number strictly between 0 and 1, as a double too: levels are computed with."""
-    number = exact(value, name)
+def share(given: object, name: str) -> Fraction:
+    """Read a number strictly between 0 and 1, as a double too: levels are computed with.
+
+    Raises
+    ------
+    RegistryError
+        If it is none, or so near an end that a level made from it could vanish after the opening.
+    """
+    number = exact(given, name)
     if not 0 < number < 1:
-        raise RegistryError(f"{name} must lie in (0, 1), got {value!r}")
+        raise RegistryError(f"{name} must lie in (0, 1), got {given!r}")
     if number < LEAST or float(number) == 1.0:
         raise RegistryError(
             f"{name} must lie in (0, 1) by more than computing can lose: at least "
-            f"{float(LEAST):g} and below 1 as a double, got {_shortened(value)}"
+            f"{float(LEAST):g} and below 1 as a double, got {_shortened(given)}"
         )
     return number
 
 
-def _shortened(value: object) -> str:
+def _shortened(given: object) -> str:
     """Return a number for a message; hundreds of digits say no more than its ends."""
-    text = str(value)
+    text = str(given)
     return text if len(text) <= 40 else f"{text[:24]}...{text[-8:]} ({len(text)} characters)"
 
 
 def reals(values: object, name: str) -> tuple[float, ...]:
     """Read a list of numbers."""
-    return tuple(real(value, f"{name}[{i}]") for i, value in enumerate(listed(values, name)))
+    return tuple(real(given, f"{name}[{i}]") for i, given in enumerate(listed(values, name)))
 
 
 def listed(values: object, name: str) -> list[object]:
@@ -121,42 +142,42 @@ def listed(values: object, name: str) -> list[object]:
     return list(values)
 
 
-def is_whole(value: object) -> bool:
+def is_whole(given: object) -> TypeGuard[Integral]:
     """Return whether a value is a whole number, numpy's included and truth values not."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
+    return isinstance(given, Integral) and not isinstance(given, bool)
 
 
-def whole(value: object, name: str, *, least: int = 1, most: int | None = None) -> int:
+def whole(given: object, name: str, *, least: int = 1, most: int | None = None) -> int:
     """Read a whole number; 2.0 is none, because a size is counted and not measured."""
-    if not is_whole(value) or value < least:  # type: ignore[operator]  # whole, so comparable
-        raise RegistryError(f"{name} must be a whole number of at least {least}, got {value!r}")
-    number: int = int(value)  # type: ignore[call-overload]  # whole
+    if not is_whole(given) or int(given) < least:
+        raise RegistryError(f"{name} must be a whole number of at least {least}, got {given!r}")
+    number = int(given)
     if most is not None and number > most:
         raise RegistryError(f"{name} must be at most {most:,}, got {_shortened(number)}")
     return number
 
 
-def flag(value: object, name: str) -> bool:
+def flag(given: object, name: str) -> bool:
     """Read True or False; ``"no"`` is neither, and would count as True."""
-    if not isinstance(value, bool | np.bool_):
-        raise RegistryError(f"{name} is True or False, got {value!r}")
-    return bool(value)
+    if not isinstance(given, bool | np.bool_):
+        raise RegistryError(f"{name} is True or False, got {given!r}")
+    return bool(given)
 
 
-def member(kind: type[Choice], value: object, name: str) -> Choice:
+def member(kind: type[Choice], given: object, name: str) -> Choice:
     """Read one of a closed choice, by its name or as itself."""
-    if isinstance(value, kind):
-        return value
+    if isinstance(given, kind):
+        return given
     try:
-        return kind(value)
+        return kind(given)
     except (ValueError, TypeError):
-        options = ", ".join(repr(one.value) for one in kind)
-        raise RegistryError(f"{name} is one of {options}; got {value!r}") from None
+        options = ", ".join(repr(option.value) for option in kind)
+        raise RegistryError(f"{name} is one of {options}; got {given!r}") from None
 
 
 def members(kind: type[Choice], values: object, name: str) -> tuple[Choice, ...]:
     """Read several of a closed choice, each once."""
-    read = tuple(member(kind, value, name) for value in listed(values, name))
+    read = tuple(member(kind, given, name) for given in listed(values, name))
     if not read or len(set(read)) < len(read):
         raise RegistryError(f"{name} names one or more, each once, got {values!r}")
     return read
@@ -183,22 +204,23 @@ def real_array(values: object, name: str) -> NDArray[np.float64]:
     return array.astype(np.float64)
 
 
-def path(value: object, name: str) -> Path:
+def path(given: object, name: str) -> Path:
     """Read a path, as text or as a path object."""
-    if not isinstance(value, str | PathLike) or not isinstance(fspath(value), str):
-        raise RegistryError(f"{name} is a path, got {value!r}")
-    return Path(value)
+    if not isinstance(given, str | PathLike) or not isinstance(fspath(given), str):
+        raise RegistryError(f"{name} is a path, got {given!r}")
+    return Path(given)
 
 
-def callback(value: object, name: str) -> None:
+def callback(given: object, name: str) -> None:
     """Refuse what cannot be called, before the work that it would interrupt."""
-    if not callable(value):
-        raise RegistryError(f"{name} is a function, got {value!r}")
+    if not callable(given):
+        raise RegistryError(f"{name} is a function, got {given!r}")
 
 
 def as_seed(seed: object) -> int:
     """Return the seed given, or one from the operating system."""
     if seed is None:
+        # Of the operating system: a seed that could be guessed could be aimed at.
         return secrets.randbits(63)
     if isinstance(seed, Integral) and seed < 0:
         raise RegistryError(f"a seed cannot be negative, got {seed!r}")
@@ -238,7 +260,7 @@ def canonical_value(text: str) -> str:
 _MISSING = ("nan", "snan", "nat", "<na>")
 
 
-def canonical_label(value: object) -> str:
+def canonical_label(given: object) -> str:
     """Return a record's label as the sealed tables would read it; ``""`` where it is missing.
 
     A label is text, bytes, a number, a truth value or a UUID. Anything else is a `TypeError`:
@@ -248,25 +270,25 @@ def canonical_label(value: object) -> str:
     >>> [canonical_label(label) for label in (1, "1.0", b"1", "r1 ", None, float("nan"))]
     ['1', '1', '1', 'r1', '', '']
     """
-    if isinstance(value, bytes):
-        value = value.decode("utf-8")
-    if isinstance(value, str):
-        return canonical_value(value)
-    if value is None or str(value).lower() in _MISSING:
+    if isinstance(given, bytes):
+        given = given.decode("utf-8")
+    if isinstance(given, str):
+        return canonical_value(given)
+    if given is None or str(given).lower() in _MISSING:
         return ""
-    if isinstance(value, bool | np.bool_ | UUID):
-        return str(value)
-    if isinstance(value, Integral):
-        return str(int(value))
-    if isinstance(value, Fraction):
-        return str(value)
-    if isinstance(value, Decimal):
-        return canonical_value(str(value))
-    if isinstance(value, Real):
-        return canonical_value(repr(float(value)))
+    if isinstance(given, bool | np.bool_ | UUID):
+        return str(given)
+    if isinstance(given, Integral):
+        return str(int(given))
+    if isinstance(given, Fraction):
+        return str(given)
+    if isinstance(given, Decimal):
+        return canonical_value(str(given))
+    if isinstance(given, Real):
+        return canonical_value(repr(float(given)))
     raise TypeError(
-        f"a label is text, a number, a truth value or a UUID, got {value!r} of type "
-        f"{type(value).__name__}; write it as text"
+        f"a label is text, a number, a truth value or a UUID, got {given!r} of type "
+        f"{type(given).__name__}; write it as text"
     )
 
 

@@ -1,6 +1,8 @@
-"""What a declaration says besides its target: procedure, requirements, mechanisms, claim.
+"""What a declaration says besides its target, each table of `audit.toml` as one class.
 
-A budget for choosing releases after looking: the `[picks]` table of a declaration.
+In the order of an audit: how development is divided, the learning procedure, the requirements and
+the rules for their limits, pilots and mechanisms and their seeds, named releases, what is
+disclosed and planned, the claim, and the budget for choosing releases after looking, `[picks]`.
 """
 
 from __future__ import annotations
@@ -251,6 +253,7 @@ class Drawn(DeclarationPart):
 
     @model_validator(mode="after")
     def _whole_paths(self) -> Drawn:
+        # A relative path means another file wherever the draw runs, and a bare star all of them.
         for path in self.allow:
             if not path.startswith(("/", "~/")) or path.strip("/~*") == "" or ".." in path:
                 raise ValueError(f"allow names whole paths, such as /dev/nvidia*; {path!r} is none")
@@ -510,14 +513,11 @@ class ClaimPart(DeclarationPart):
         """Return the registered choices of a fixed audit; what was left out has its default."""
         if self.after_opening:
             raise ValueError(f"mode {self.mode!r} has a plan of its own")
-        values = {
-            name: value
-            for name, value in self
-            if value is not None
-            and name not in ("level", "mode", "looks", "levels", "futility", "batch")
-        }
-        values["beta"] = self.beta
-        return Claim.of({**values, "mode": self.kind.mode})
+        elsewhere = ("level", "mode", "looks", "levels", "futility", "batch")
+        chosen = {name: choice for name, choice in self if choice is not None}
+        chosen = {name: choice for name, choice in chosen.items() if name not in elsewhere}
+        # No beta claims no violation; left out it would be the default level.
+        return Claim.of({**chosen, "beta": self.beta, "mode": self.kind.mode})
 
     def fixed_claim(self) -> Claim:
         """Return the claim, or of a sequential audit the fixed one with all of its draws.
@@ -559,8 +559,8 @@ class Picks(DeclarationPart):
     def cutoffs(self, level: Fraction) -> tuple[Fraction, ...]:
         """Return the calibrator's thresholds at a local level."""
         if self.thresholds is not None:
-            return tuple(Fraction(one) for one in self.thresholds)
-        return tuple(level / part for part in DEFAULT_PARTS)
+            return tuple(Fraction(threshold) for threshold in self.thresholds)
+        return tuple(level / divisor for divisor in DEFAULT_PARTS)
 
     def objections(self, groups: Sequence[str], shares: Mapping[str, str] | None) -> list[str]:
         """Return why no release could ever be counted as valid; empty if some could."""

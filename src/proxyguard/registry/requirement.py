@@ -1,6 +1,7 @@
 """What a release must satisfy: one bounded loss, one limit (paper Definition 2).
 
-Registered rules: limits, slacks, cutoffs and roles that follow from development data.
+`Requirement` first; then the registered rules, by which limits, slacks, cutoffs and roles follow
+from development data.
 
 A rule is declared before its inputs exist and resolved once, at registration, with the
 inputs recorded beside the result. Numbers are added and rounded in decimals, so that a
@@ -175,19 +176,19 @@ class Requirement:
 
     def _number(self, name: str) -> float:
         """Return a bound as a number that arrays can be compared with; text is refused."""
-        value: object = getattr(self, name)
-        if isinstance(value, bool) or not isinstance(value, Real | Decimal):
-            raise RegistryError(f"{self.name}: {name} must be a number, got {value!r}")
+        given: object = getattr(self, name)
+        if isinstance(given, bool) or not isinstance(given, Real | Decimal):
+            raise RegistryError(f"{self.name}: {name} must be a number, got {given!r}")
         try:
-            number = float(value)
+            number = float(given)
         except (OverflowError, ValueError):  # whole numbers and signalling decimals
             number = inf
         if not -inf < number < inf:
             raise RegistryError(
-                f"{self.name}: {name} must be a finite number that a double holds, got {value!r}"
+                f"{self.name}: {name} must be a finite number that a double holds, got {given!r}"
             )
         # A whole number stays one, so that errors print the bounds as they were declared.
-        return int(number) if isinstance(value, Integral) else number
+        return int(number) if isinstance(given, Integral) else number
 
     def _check_units(self) -> None:
         """Refuse limits, cutoffs and ramps that meet each other or an end on the unit scale."""
@@ -244,18 +245,19 @@ class Requirement:
             raise RegistryError(f"{self.name}: this score needs a ramp, and none is registered")
         return float(_written(self.ramp) / (_written(self.high) - _written(self.low)))
 
-    def _unit(self, value: Fraction) -> float:
+    def _unit(self, loss: Fraction) -> float:
+        # In fractions, and rounded once: 0.3 of [0, 1] is 0.3 and no double beside it.
         low, high = _written(self.low), _written(self.high)
-        return float((value - low) / (high - low))
+        return float((loss - low) / (high - low))
 
     def from_unit(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return ``values`` of the unit scale on the registered scale."""
         return self.low + values * self.width
 
 
-def _written(value: float) -> Fraction:
+def _written(number: float) -> Fraction:
     """Read a number as it was written: ``Fraction(1, 10)`` for ``0.1``."""
-    return Fraction(repr(float(value)))
+    return Fraction(repr(float(number)))
 
 
 def as_requirements(requirements: object) -> tuple[Requirement, ...]:
@@ -264,9 +266,9 @@ def as_requirements(requirements: object) -> tuple[Requirement, ...]:
     Losses do not tell which answer a release gave, so that a share is read as any other mean.
     """
     if isinstance(requirements, Sequence) and all(
-        isinstance(one, Requirement) for one in requirements
+        isinstance(requirement, Requirement) for requirement in requirements
     ):
-        return tuple(replace(one, indicator=False) for one in requirements)
+        return tuple(replace(requirement, indicator=False) for requirement in requirements)
     raise RegistryError(f"requirements are a list of Requirement, got {requirements!r}")
 
 
@@ -279,15 +281,15 @@ class Resolved:
     inputs: Mapping[str, str]
 
 
-def round_up(value: Decimal, step: Decimal) -> Decimal:
-    """Return the least multiple of ``step`` that is at least ``value``.
+def round_up(number: Decimal, step: Decimal) -> Decimal:
+    """Return the least multiple of ``step`` that is at least ``number``.
 
     >>> round_up(Decimal("0.14079"), Decimal("0.001"))
     Decimal('0.141')
     """
     if step <= 0:
         raise RegistryError(f"a rounding step must be positive, got {step}")
-    return (value / step).to_integral_value(ROUND_CEILING) * step
+    return (number / step).to_integral_value(ROUND_CEILING) * step
 
 
 def limit_from_source(
@@ -338,7 +340,7 @@ def slack_from_plan(
     or a larger slack is needed, and choosing one afterwards would be a new rule.
     """
     most = float(_decimal("allowance", allowance))
-    for text in sorted(grid, key=lambda one: _decimal("slack", one)):
+    for text in sorted(grid, key=lambda slack: _decimal("slack", slack)):
         slack = float(_decimal("slack", text))
         kappa = max(
             chernoff_ceiling(r.unit_limit - slack, r.unit_limit, n_records) for r in requirements
@@ -389,9 +391,9 @@ def choose_roles(
 
 def _decimal(name: str, text: str) -> Decimal:
     try:
-        value = Decimal(text)
+        number = Decimal(text)
     except (ArithmeticError, TypeError, ValueError):
         raise RegistryError(f"{name} must be a number written as text, got {text!r}") from None
-    if not value.is_finite():
+    if not number.is_finite():
         raise RegistryError(f"{name} must be a finite number, got {text!r}")
-    return value
+    return number

@@ -65,20 +65,20 @@ class ComponentTest(Enum):
 
         Asked before any data is read.
         """
-        found = []
+        objections = []
         if design.sampling not in self.samplings:
             names = " or ".join(sorted(s.value for s in self.samplings))
-            found.append(
+            objections.append(
                 f"{self.value} is valid for {names} sampling, and the design is "
                 f"{type(design).__name__} ({design.sampling.value})"
             )
         if self is ComponentTest.BINOMIAL and not (requirement.two_valued or requirement.indicator):
-            found.append(
+            objections.append(
                 f"binomial needs losses declared two_valued, and {requirement.name!r} is not"
             )
         if self is ComponentTest.BINOMIAL and isinstance(design, Clustered):
-            found.append("binomial needs single records; a cluster mean is not two-valued")
-        return found
+            objections.append("binomial needs single records; a cluster mean is not two-valued")
+        return objections
 
 
 _SAMPLINGS = {
