@@ -5,16 +5,15 @@ statistics that the registered tests may look at. A share is scored by counting:
 1 less the release's answer, so its mean and its variance follow from one count, and thousands of
 cells are counted table by table without forming the loss of a single record.
 
-Reads stored releases, models and the opened target; writes nothing. `check_answers` and `agree`
-compare what is on record with what follows, for `verify`.
+Reads stored releases, models and the opened target; writes nothing. `check_answers` compares the
+answers on record with the stored releases, for `verify`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import isclose
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +23,7 @@ from proxyguard.audit.development import load_fitted
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.manifest import Diagnostics, StoredPredictions, stored_predictions
 from proxyguard.audit.target import Chunk, TargetRecords
+from proxyguard.audit.verify import CLOSE
 from proxyguard.documents.evidence import ColumnRecord, GroupEvidence
 from proxyguard.documents.registry import SourceModel
 from proxyguard.documents.releases import AnyDraw, DrawnRelease, GivenRelease
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Array = NDArray[np.float64]
-# Relative difference that another machine's arithmetic may make in a derived number.
-CLOSE = 1e-9
 # Bytes of stored models that are held in memory at once.
 HELD = 1 << 28
 # Losses computed at once: 32 MB of doubles.
@@ -707,54 +705,3 @@ def _is_worst(column: ColumnRecord, pvalue: float, r: int) -> bool:
         and all(float(mean) >= 1.0 - CLOSE for mean in means)
         and all(float(log) <= CLOSE for log in logs)
     )
-
-
-def agree(first: object, second: object, where: str) -> None:
-    """Raise where two plain values differ by more than another machine's arithmetic explains.
-
-    Parameters
-    ----------
-    first, second
-        What is on record, and what follows from it: mappings, lists, texts and numbers.
-    where
-        What an error calls it; the keys that lead to the difference follow.
-
-    Raises
-    ------
-    SealError
-        At the first difference.
-
-    Examples
-    --------
-    >>> agree({"mean": 0.1 + 0.2}, {"mean": 0.3}, "the evidence")
-    >>> agree({"mean": 0.31}, {"mean": 0.3}, "the evidence")
-    Traceback (most recent call last):
-    ...
-    proxyguard.errors.SealError: the evidence, mean does not follow from the record
-    """
-    for path in _differences(first, second, where):
-        raise SealError(f"{path} does not follow from the record")
-
-
-def _differences(first: object, second: object, where: str) -> Iterator[str]:
-    if isinstance(first, Mapping) and isinstance(second, Mapping):
-        if set(first) != set(second):
-            yield where
-            return
-        for key in first:
-            yield from _differences(first[key], second[key], f"{where}, {key}")
-    elif isinstance(first, list | tuple) and isinstance(second, list | tuple):
-        if len(first) != len(second):
-            yield where
-            return
-        for i, (a, b) in enumerate(zip(first, second, strict=True)):
-            yield from _differences(a, b, f"{where}, {i}")
-    elif _is_number(first) and _is_number(second):
-        if not isclose(first, second, rel_tol=CLOSE, abs_tol=1e-300):
-            yield where
-    elif first != second:
-        yield where
-
-
-def _is_number(value: object) -> TypeGuard[int | float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -35,7 +35,7 @@ from proxyguard.audit.grant import release_set
 from proxyguard.audit.jobs import draw_job
 from proxyguard.audit.manifest import check_content, check_declared, check_files, repeats, schema_of
 from proxyguard.audit.rules import measures_of, planned_records
-from proxyguard.audit.score import Scorer, agree, check_answers
+from proxyguard.audit.score import Scorer, check_answers
 from proxyguard.audit.target import (
     Batch,
     OpeningSeed,
@@ -44,6 +44,7 @@ from proxyguard.audit.target import (
     check_seed,
     round_seed,
 )
+from proxyguard.audit.verify import agree
 from proxyguard.documents.document import FORMAT
 from proxyguard.documents.evidence import Evidence, GroupEvidence, ScoreRecord, SequentialEvidence
 from proxyguard.documents.ledger import Committed, Favored, Judged

@@ -70,9 +70,9 @@ class Chunk:
             positions=self.positions[rows],
             y=None if self.y is None else self.y[rows],
             records=Records(
-                ids=_rows(records.ids, rows),
-                strata=_rows(records.strata, rows),
-                clusters=_rows(records.clusters, rows),
+                ids=_rows(records.ids, start, stop),
+                strata=_rows(records.strata, start, stop),
+                clusters=_rows(records.clusters, start, stop),
                 groups={name: np.asarray(mask)[rows] for name, mask in records.groups.items()},
                 random_order=records.random_order,
             ),
@@ -80,8 +80,8 @@ class Chunk:
         )
 
 
-def _rows(labels: ArrayLike | None, rows: slice) -> NDArray[np.generic] | None:
-    return None if labels is None else np.asarray(labels)[rows]
+def _rows(labels: ArrayLike | None, start: int, stop: int) -> ArrayLike | None:
+    return None if labels is None else np.asarray(labels)[start:stop]
 
 
 class TargetRecords(Protocol):

@@ -9,10 +9,11 @@ computed again. Steps 3 to 9 are in `verify_claim`, which is loaded when there i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isclose
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from proxyguard.audit.folder import (
     ADVICE,
@@ -55,6 +56,8 @@ _BROKEN = (ProxyGuardError, ValueError, OSError)
 """What a forged folder may raise once its documents have their form. Anything else, a KeyError or
 a TypeError, is a fault of ours: it says nothing about the folder, and is raised as it is."""
 
+# Relative difference that another machine's arithmetic may make in a derived number.
+CLOSE = 1e-9
 TIMEOUT = 3600.0
 """Seconds that each part may take which named code computes, unless the verifier says otherwise."""
 LONGEST = 1e6
@@ -321,3 +324,54 @@ def _attempt(
         text = str(error) if isinstance(error, ProxyGuardError) else f"cannot be read: {error!r}"
         result.findings.append(Finding(place=place, problem=text))
     return False, None
+
+
+def agree(first: object, second: object, where: str) -> None:
+    """Raise where two plain values differ by more than another machine's arithmetic explains.
+
+    Parameters
+    ----------
+    first, second
+        What is on record, and what follows from it: mappings, lists, texts and numbers.
+    where
+        What an error calls it; the keys that lead to the difference follow.
+
+    Raises
+    ------
+    SealError
+        At the first difference.
+
+    Examples
+    --------
+    >>> agree({"mean": 0.1 + 0.2}, {"mean": 0.3}, "the evidence")
+    >>> agree({"mean": 0.31}, {"mean": 0.3}, "the evidence")
+    Traceback (most recent call last):
+    ...
+    proxyguard.errors.SealError: the evidence, mean does not follow from the record
+    """
+    for path in _differences(first, second, where):
+        raise SealError(f"{path} does not follow from the record")
+
+
+def _differences(first: object, second: object, where: str) -> Iterator[str]:
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
+        if set(first) != set(second):
+            yield where
+            return
+        for key in first:
+            yield from _differences(first[key], second[key], f"{where}, {key}")
+    elif isinstance(first, list | tuple) and isinstance(second, list | tuple):
+        if len(first) != len(second):
+            yield where
+            return
+        for i, (a, b) in enumerate(zip(first, second, strict=True)):
+            yield from _differences(a, b, f"{where}, {i}")
+    elif _is_number(first) and _is_number(second):
+        if not isclose(first, second, rel_tol=CLOSE, abs_tol=1e-300):
+            yield where
+    elif first != second:
+        yield where
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)

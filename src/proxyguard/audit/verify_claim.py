@@ -57,11 +57,11 @@ from proxyguard.audit.register import (
     void_exclusions,
 )
 from proxyguard.audit.rules import planned_records, resolve_limits, resolve_roles
-from proxyguard.audit.score import agree, check_answers
+from proxyguard.audit.score import check_answers
 from proxyguard.audit.sequential import check_sequential
 from proxyguard.audit.stated import doubts
 from proxyguard.audit.target import check_seed
-from proxyguard.audit.verify import Scope, Verification, step
+from proxyguard.audit.verify import Scope, Verification, agree, step
 from proxyguard.documents.canonical import digest
 from proxyguard.documents.certificate import Correction, Statement
 from proxyguard.documents.evidence import Diagnostics, Evidence, FixedEvidence, GroupEvidence
