@@ -108,6 +108,7 @@ def register(workplace: Workplace, home: Home, software: dict[str, str]) -> None
         if journal.ledger.has(Stage.REGISTERED):
             raise StageError("registered: recorded already; change it with proxyguard amend")
         overlaps = check_lineage(folder, journal, home)
+        # Facts before the claim: the ledger shows what the author knew when the claim was made.
         registry = build_registry(workplace, declaration, journal, software)
         developed = Developed(
             members={name: member.facts for name, member in registry.members.items()},
@@ -379,6 +380,7 @@ def amend(
         registry = build_registry(workplace, declaration, journal, software, drawn)
         registry = registry.model_copy(update={"excluded": _draws(set(exclude))})
         check_excluded(registry)
+        # The author could look at the releases: nothing that made them may change under them.
         if journal.ledger.has(Stage.DRAWN) and drawn_part(registry) != drawn_part(before):
             raise StageError(
                 "amended: the releases are drawn; only limits, claim and excluded draws can change"

@@ -146,6 +146,7 @@ def reserve_rows(raw: RawTable, target: Target) -> Positions:
                 f"stratum {stratum!r} of {target.design.by!r} is to give {size} records and has "
                 f"{inside.size}"
             )
+        # Within each stratum: sizes are fixed, so that weights are known before anything is read.
         chosen.append(rng.choice(inside, size=size, replace=False))
     return np.sort(np.concatenate(chosen)).astype(np.int64)
 
@@ -242,10 +243,12 @@ ROW = "row"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fingerprinted:
-    """A member's sets of records by role, and the twins to be expected within its own table."""
+    """A member's sets of records, as the lineage store keeps and compares them."""
 
     roles: dict[tuple[str, str], RecordSet] = field(default_factory=dict)
+    """By member and role: target, training, validation."""
     expected: dict[str, float] = field(default_factory=dict)
+    """Value twins of the target that coincidence explains, by role, within its own table."""
 
 
 def fingerprint_parts(
@@ -408,6 +411,7 @@ def _late_amendments(declaration: Declaration, ledger: Ledger) -> list[str]:
 
     So do draws that were dropped and came out otherwise when they were made again.
     """
+    # A claim about named releases rests on the target alone, which nobody has looked at yet.
     if declaration.claim.level == "releases":
         return []
     drawn = ledger.find(Frozen)

@@ -109,6 +109,7 @@ def _limit(part: RequirementPart, facts: Facts) -> Resolved:
         )
     if isinstance(part.limit, PilotRule):
         means = [float(m[part.name]) for m in facts.pilots[part.limit.pilot].means.values()]
+        # The slack lies on top: the pilots are to pass the cutoff, which is the limit less slack.
         cutoff = cutoff_from_pilot(
             repr(max(means)), margin=part.limit.pilot_largest_plus, step=part.limit.round_up
         )
@@ -129,6 +130,7 @@ def _slack(
         if part.slack is None:
             return None
         return Resolved(value=part.slack, rule="as declared", inputs={})
+    # Planned with the target's share of the error, which the mechanisms divide among them.
     share = number(part.slack.target_share or claim.target_share or "0.5")
     alike = [part]
     if part.slack.common:

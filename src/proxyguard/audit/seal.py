@@ -80,7 +80,9 @@ class Keeper:
     """For whom the target is encrypted: a key file here, a passphrase, or a steward."""
 
     passphrase: str | None = None
-    steward: str | None = None  # identity of a person who grants the opening
+    """What the author will be asked for at the opening."""
+    steward: str | None = None
+    """The identity of a person who grants the opening."""
 
 
 def seal(
@@ -129,6 +131,7 @@ def seal(
         # Before a key or a file is made: a target that was seen in development is not sealed.
         overlaps = overlaps_of(audit, declaration, ready, store.known())
         refuse_leaks(declaration, overlaps)
+        # Before the target is encrypted: a kill must not leave a sealed target unknown here.
         store.remember(audit, declaration.name, all_roles(ready))
         holder = _holder(home, audit, keeper)
         members, files = {}, {}
@@ -153,7 +156,8 @@ def seal(
             software=software,
         )
         journal.record(sealed, key)
-        # After the ledger: a kill before this leaves records that no seal answers for.
+        # Last: until then the store does not count these records. A kill between the two is mended
+        # by `check_lineage`, which every later step begins with.
         home.lineage.confirm(audit)
     return Sealing(record=sealed, warnings=tuple(warnings))
 
@@ -178,7 +182,13 @@ def check_sealed_part(declaration: Declaration, sealed: Sealed) -> None:
 
 
 def check_steward(steward: str | None, author: str) -> None:
-    """Refuse a steward who is no second person, or no person at all."""
+    """Refuse a steward who is no second person, or no person at all.
+
+    Raises
+    ------
+    RegistryError
+        The identity is none, or shares a key with the author's.
+    """
     if steward is None:
         return
     problem = identity_problem(steward)
@@ -187,11 +197,13 @@ def check_steward(steward: str | None, author: str) -> None:
             f"{steward[:16]}... is no steward's identity: {problem}; give the one that "
             "grant --make-key prints"
         )
+    # Either key alone would do: one signs the grant, the other opens the target.
     if author[:64] == steward[:64] or author[64:] == steward[64:]:
         raise RegistryError("the steward is a second person; this identity is the author's own")
 
 
 def _holder(home: Home, audit: str, keeper: Keeper) -> Holder:
+    """Return for whom the target's key is wrapped: steward, passphrase, or a key file here."""
     if keeper.steward is not None:
         return Recipient(keeper.steward[64:])
     if keeper.passphrase is not None:
@@ -348,6 +360,7 @@ def _seal_losses(
     check_bounds(given, member.requirement)
     n_releases, n, n_requirements = given.values.shape
     order = _random_order(n)
+    # Record by record: the sealed file is read in chunks of records.
     flat = np.ascontiguousarray(given.values.transpose(1, 0, 2)[order]).reshape(n, -1)
     width = n_releases * n_requirements * 8
     columns: dict[str, pa.Array] = {
@@ -381,10 +394,30 @@ def _seal_losses(
 def check_target(
     member: Member, records: pd.DataFrame, kinds: dict[str, str], development: pd.DataFrame
 ) -> None:
-    """See that every target record can be read later; nothing is computed from them."""
+    """See that every target record can be read later; nothing is computed from them.
+
+    What is found here stops a seal; found later, it would stop an audit that is opened already.
+
+    Parameters
+    ----------
+    member
+        The declared member.
+    records
+        The target's records, as they stand in their file.
+    kinds
+        What each column holds, as the development part tells.
+    development
+        The typed development part.
+
+    Raises
+    ------
+    TableError
+        A value is of another kind, a design's label or size is not as declared, a cluster is on
+        both sides, or an outcome or a gap is one that development does not have.
+    """
     target = member.target
     try:
-        typed(records, kinds, target.read.missing)
+        numbers = typed(records, kinds, target.read.missing)
     except TableError as error:
         raise TableError(f"target: {error}") from None
     if len(records) == 0 or len(development) == 0:
@@ -394,7 +427,7 @@ def check_target(
         )
     _check_design(target, records)
     _check_clusters(target, records, development)
-    _check_missing(member, records, kinds, development)
+    _check_missing(member, numbers, kinds, development)
     if target.predicted is None:
         return
     column = target.predicted.column
@@ -425,16 +458,15 @@ def _check_clusters(target: Target, records: pd.DataFrame, development: pd.DataF
 
 
 def _check_missing(
-    member: Member, records: pd.DataFrame, kinds: dict[str, str], development: pd.DataFrame
+    member: Member, numbers: pd.DataFrame, kinds: dict[str, str], development: pd.DataFrame
 ) -> None:
     """Refuse missing or infinite numbers that no model can have learned to live with."""
     target = member.target
     averaged = {r.query.mean for r in member.requirement if r.query is not None}
     filled = member.procedure is not None and FILL_MISSING.issuperset(member.procedure.library)
-    numbers = typed(records, kinds, target.read.missing)
     for name, kind in kinds.items():
         if name in averaged and kind == "number" and np.isnan(numbers[name].to_numpy()).any():
-            raise TableError(  # found later, it would stop an audit that is opened already
+            raise TableError(
                 f"target: column {name!r} has missing values, and a requirement is about its "
                 "mean; mend the column, or ask for the share of something that is always there"
             )
@@ -516,7 +548,19 @@ def releases_of(member: Member) -> int:
 def mean_warnings(
     declaration: Declaration, member: Member, *, requirements: int, n: int
 ) -> list[str]:
-    """Return what to know where many means are published of few records."""
+    """Return what to know where many means are published of few records.
+
+    Parameters
+    ----------
+    declaration
+        The declaration, whose disclosure may round what is published.
+    member
+        The declared member.
+    requirements
+        How many means each release publishes.
+    n
+        How many target records they are over.
+    """
     warnings = []
     releases, digits = releases_of(member), declaration.digits
     if releases * requirements * EQUATIONS >= n:
@@ -530,6 +574,7 @@ def mean_warnings(
             f"{releases * requirements:,} means of {n:,} records; somebody who knows the features "
             f"may solve for the outcomes: {remedy}"
         )
+    # A count out of n is told by its mean to as many digits as n has.
     if digits is not None and 10**digits >= n:
         coarse = max((d for d in range(1, digits) if 10**d < n), default=None)
         remedy = "no digits do" if coarse is None else f"{coarse} digits or fewer do"
@@ -583,10 +628,14 @@ def count_requirements(member: Member, kinds: Mapping[str, str], training: pd.Da
 class GivenLosses:
     """An array of losses with its names."""
 
-    values: NDArray[np.float64]  # (R, n, J)
+    values: NDArray[np.float64]
+    """Releases x records x requirements."""
     releases: tuple[str, ...]
+    """The names of the releases."""
     requirements: tuple[str, ...]
-    labels: list[str] | None  # strata or clusters, one a record
+    """The names of the requirements."""
+    labels: list[str] | None
+    """Strata or clusters, one a record."""
 
 
 def read_loss_file(path: Path, design_column: str | None) -> GivenLosses:
