@@ -39,13 +39,12 @@ from proxyguard.audit.seal import (
     mean_warnings,
     overlaps_of,
     prepare_member,
-    read_loss_file,
 )
 from proxyguard.documents.registry import ReleaseFile, ResolvedNumber, ResolvedRequirement
 from proxyguard.draw.catalog import PROCEDURES, find_pipeline, procedure_path
 from proxyguard.draw.messages import Survey
 from proxyguard.errors import ProxyGuardError, TableError, TargetReused
-from proxyguard.losses.measure import Measure
+from proxyguard.losses.measure import Measure, read_loss_file
 from proxyguard.losses.query import CodedRecords
 from proxyguard.registry.declaration import Member
 from proxyguard.registry.parts import MechanismPart, SlackRule

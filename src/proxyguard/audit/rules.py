@@ -14,7 +14,13 @@ from proxyguard.documents.registry import (
     ResolvedRequirement,
 )
 from proxyguard.errors import RegistryError
-from proxyguard.losses.measure import Measure, measure_loss, measure_query, requirement_of
+from proxyguard.losses.measure import (
+    Measure,
+    given_bounds,
+    measure_loss,
+    measure_query,
+    requirement_of,
+)
 from proxyguard.losses.query import BoundedQuery, codings, expand
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.fields import number
@@ -185,13 +191,6 @@ def resolve_roles(
 
 def _record(resolved: Resolved) -> ResolvedNumber:
     return ResolvedNumber(value=resolved.value, rule=resolved.rule, inputs=dict(resolved.inputs))
-
-
-def given_bounds(part: RequirementPart) -> tuple[float, float]:
-    """Return the declared bounds: by default [0, 1], and [-1, 1] of a difference."""
-    if part.low is not None and part.high is not None:
-        return number(part.low), number(part.high)
-    return (-1.0, 1.0) if part.form == "relative" else (0.0, 1.0)
 
 
 def measures_of(member: Member, resolved: Sequence[ResolvedRequirement]) -> list[Measure]:

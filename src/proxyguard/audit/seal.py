@@ -2,12 +2,13 @@
 
 `seal` divides the table (`reserve`), sees that every target record can be read later, encrypts
 the target to ``target/N.sealed`` and writes the development part to ``development/``. Losses that
-were computed elsewhere, in any language, are sealed as an array (`read_loss_file`: npz, or Parquet
-in long form). `mean_warnings` and `group_warnings` say beforehand what the published statistics
-of an audit would give away of its target: every release has a mean of every requirement over the
-same records, and to somebody who knows the features and the releases, which are in the folder,
-each mean is one linear equation in the labels. With as many equations as records they have one
-solution. `docs/threat-model.md` has the figures.
+were computed elsewhere are sealed as an array.
+
+`mean_warnings` and `group_warnings` say beforehand what the published statistics of an audit would
+give away of its target: every release has a mean of every requirement over the same records, and
+to somebody who knows the features and the releases, which are in the folder, each mean is one
+linear equation in the labels. With as many equations as records they have one solution.
+`docs/threat-model.md` has the figures.
 """
 
 from __future__ import annotations
@@ -15,9 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
 from math import prod
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,21 +36,19 @@ from proxyguard.audit.reserve import (
     refuse_leaks,
     split_development,
 )
-from proxyguard.audit.rules import given_bounds, planned_records
+from proxyguard.audit.rules import planned_records
 from proxyguard.documents.canonical import digest
 from proxyguard.documents.ledger import DevelopmentRole, Overlap, Sealed, SealedMember
 from proxyguard.draw.catalog import FILL_MISSING
 from proxyguard.draw.protocol import negative_label, outcomes
 from proxyguard.errors import RegistryError, StageError, TableError
-from proxyguard.losses.measure import group_name
+from proxyguard.losses.measure import check_bounds, group_name, read_loss_file
 from proxyguard.losses.query import CodedRecords, codings
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.fields import Query
-from proxyguard.registry.parts import RequirementPart
 from proxyguard.registry.target import (
     ClusteredDesign,
     StratifiedDesign,
-    TableReading,
     Target,
     WithoutReplacementDesign,
 )
@@ -63,7 +60,7 @@ from proxyguard.seal.lineage import Known, find_overlaps
 from proxyguard.seal.sealed_file import seal_table
 from proxyguard.seal.storage import now, random_bytes
 from proxyguard.tables.columns import as_text, kinds_of, typed
-from proxyguard.tables.files import read_table, table_bytes, to_arrow
+from proxyguard.tables.files import table_bytes, to_arrow
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -622,123 +619,3 @@ def count_requirements(member: Member, kinds: Mapping[str, str], training: pd.Da
         return 2 * max(1, cells)
 
     return sum(means(requirement.query) for requirement in member.requirement)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class GivenLosses:
-    """An array of losses with its names."""
-
-    values: NDArray[np.float64]
-    """Releases x records x requirements."""
-    releases: tuple[str, ...]
-    """The names of the releases."""
-    requirements: tuple[str, ...]
-    """The names of the requirements."""
-    labels: list[str] | None
-    """Strata or clusters, one a record."""
-
-
-def read_loss_file(path: Path, design_column: str | None) -> GivenLosses:
-    """Read a loss array.
-
-    An npz file has ``losses`` (releases x records x requirements), ``releases`` and
-    ``requirements`` (their names), and a column for strata or clusters where the design
-    has them. A Parquet file has one row for each release and record, with the columns
-    ``release`` and ``record``, and one column for each requirement.
-
-    Parameters
-    ----------
-    path
-        The file; a name that does not end in ``.npz`` is read as a table.
-    design_column
-        The column of strata or clusters, where the design has one.
-
-    Raises
-    ------
-    TableError
-        The file has not these arrays or columns, or not one row for each release and record.
-    """
-    if path.suffix == ".npz":
-        return _from_npz(path, design_column)
-    return _from_parquet(path, design_column)
-
-
-def check_bounds(given: GivenLosses, requirements: Sequence[RequirementPart]) -> None:
-    """Refuse losses outside their declared bounds, before they are sealed."""
-    names = [declared.name for declared in requirements]
-    if list(given.requirements) != names:
-        raise TableError(f"the losses are about {list(given.requirements)}, declared are {names}")
-    for j, declared in enumerate(requirements):
-        low, high = given_bounds(declared)
-        column = given.values[:, :, j]
-        wrong = np.argwhere(~((column >= low) & (column <= high)))
-        if wrong.size:
-            r, i = (int(k) for k in wrong[0])
-            raise TableError(
-                f"{declared.name}: release {given.releases[r]}, record {i} has {column[r, i]}, "
-                f"declared bounds [{low:g}, {high:g}]"
-            )
-
-
-def _from_npz(path: Path, design_column: str | None) -> GivenLosses:
-    try:
-        with np.load(path, allow_pickle=False) as content:  # a pickle would run code
-            arrays = {name: content[name] for name in content.files}
-    except (OSError, ValueError, EOFError) as error:
-        raise TableError(f"{path.name} is no npz file without objects: {error}") from error
-    needed = ["losses", "releases", "requirements", *([design_column] if design_column else [])]
-    missing = [name for name in needed if name not in arrays]
-    if missing:
-        raise TableError(f"{path.name} lacks the arrays {missing}; it has {sorted(arrays)}")
-    losses, releases, requirements, *labelled = (arrays[name] for name in needed)
-    values = np.asarray(losses, dtype=np.float64)
-    named = (releases.size, requirements.size)
-    if values.ndim != 3 or (values.shape[0], values.shape[2]) != named:
-        raise TableError(
-            f"{path.name}: losses have shape {values.shape}, named are {named[0]} releases "
-            f"and {named[1]} requirements"
-        )
-    labels = None
-    if labelled:
-        labels = [as_text(label) for label in labelled[0].tolist()]
-        if len(labels) != values.shape[1]:
-            raise TableError(
-                f"{path.name}: {design_column!r} has {len(labels)} labels for {values.shape[1]} "
-                "records"
-            )
-    return GivenLosses(
-        values, tuple(map(str, releases.tolist())), tuple(map(str, requirements.tolist())), labels
-    )
-
-
-def _from_parquet(path: Path, design_column: str | None) -> GivenLosses:
-    frame = read_table(path, TableReading())
-    keys = ["release", "record"]
-    extra = [design_column] if design_column else []
-    missing = [name for name in (*keys, *extra) if name not in frame.columns]
-    if missing:
-        raise TableError(f"{path.name} lacks the columns {missing}; it has {list(frame.columns)}")
-    requirements = [name for name in frame.columns if name not in (*keys, *extra)]
-    for key in keys:
-        frame[key] = frame[key].map(as_text)
-    releases, records = (list(dict.fromkeys(frame[key])) for key in keys)
-    if len(frame) != len(releases) * len(records):
-        raise TableError(
-            f"{path.name} has {len(frame)} rows, expected one for each of {len(releases)} releases "
-            f"and {len(records)} records"
-        )
-    ordered = frame.set_index(keys)
-    if not ordered.index.is_unique:
-        raise TableError(f"{path.name} has two rows for one release and record")
-    whole = ordered.reindex(list(product(releases, records)))
-    values = whole[requirements].to_numpy(dtype=np.float64)
-    labels = None
-    if design_column is not None:
-        # As the first release has them: strata and clusters belong to the records.
-        labels = [as_text(label) for label in whole[design_column].to_numpy()[: len(records)]]
-    return GivenLosses(
-        values.reshape(len(releases), len(records), len(requirements)),
-        tuple(releases),
-        tuple(map(str, requirements)),
-        labels,
-    )

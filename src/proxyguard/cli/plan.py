@@ -292,7 +292,7 @@ def _law(
     typed = [Required.read(text) for text in require]
     requirements = [asked.requirement for asked in typed]
     if losses is not None:
-        from proxyguard.audit.seal import read_loss_file
+        from proxyguard.losses.measure import read_loss_file
 
         read = read_loss_file(losses, None)
         names = [r.name for r in requirements]

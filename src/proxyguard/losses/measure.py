@@ -5,25 +5,31 @@ prediction losses); a relative requirement subtracts the source's values from th
 (Eq. (1)), which lie in ``[low - high, high - low]``. A prediction that leaves its own domain is
 refused here, so that no loss can leave its bounds. A `Measure` is one requirement with its loss
 or its query: `measure_loss` and `measure_query` make it from what was declared and resolved.
+Losses that were computed elsewhere, in any language, are read by `read_loss_file`: npz, or Parquet
+in long form.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import log
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.draw.catalog import load_callable
-from proxyguard.errors import LossMismatch, RegistryError
+from proxyguard.errors import LossMismatch, RegistryError, TableError
 from proxyguard.losses.query import BoundedQuery, CodedRecords
 from proxyguard.registry.fields import number
 from proxyguard.registry.parts import Choose, RequirementPart
 from proxyguard.registry.requirement import Form, Requirement, check_range
-from proxyguard.registry.target import Outcome
+from proxyguard.registry.target import Outcome, TableReading
+from proxyguard.tables.columns import as_text
+from proxyguard.tables.files import read_table
 
 Array = NDArray[np.float64]
 # Probabilities below this count as this in a log loss, as in the paper.
@@ -479,3 +485,130 @@ def _custom(part: RequirementPart) -> LossMaker:
         return losses
 
     return lambda _: Loss(str(part.loss), high, part.two_valued, values, low)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GivenLosses:
+    """An array of losses with its names."""
+
+    values: NDArray[np.float64]
+    """Releases x records x requirements."""
+    releases: tuple[str, ...]
+    """The names of the releases."""
+    requirements: tuple[str, ...]
+    """The names of the requirements."""
+    labels: list[str] | None
+    """Strata or clusters, one a record."""
+
+
+def read_loss_file(path: Path, design_column: str | None) -> GivenLosses:
+    """Read a loss array.
+
+    An npz file has ``losses`` (releases x records x requirements), ``releases`` and
+    ``requirements`` (their names), and a column for strata or clusters where the design
+    has them. A Parquet file has one row for each release and record, with the columns
+    ``release`` and ``record``, and one column for each requirement.
+
+    Parameters
+    ----------
+    path
+        The file; a name that does not end in ``.npz`` is read as a table.
+    design_column
+        The column of strata or clusters, where the design has one.
+
+    Raises
+    ------
+    TableError
+        The file has not these arrays or columns, or not one row for each release and record.
+    """
+    if path.suffix == ".npz":
+        return _from_npz(path, design_column)
+    return _from_parquet(path, design_column)
+
+
+def given_bounds(part: RequirementPart) -> tuple[float, float]:
+    """Return the declared bounds: by default [0, 1], and [-1, 1] of a difference."""
+    if part.low is not None and part.high is not None:
+        return number(part.low), number(part.high)
+    return (-1.0, 1.0) if part.form == "relative" else (0.0, 1.0)
+
+
+def check_bounds(given: GivenLosses, requirements: Sequence[RequirementPart]) -> None:
+    """Refuse losses outside their declared bounds, before they are sealed."""
+    names = [declared.name for declared in requirements]
+    if list(given.requirements) != names:
+        raise TableError(f"the losses are about {list(given.requirements)}, declared are {names}")
+    for j, declared in enumerate(requirements):
+        low, high = given_bounds(declared)
+        column = given.values[:, :, j]
+        wrong = np.argwhere(~((column >= low) & (column <= high)))
+        if wrong.size:
+            r, i = (int(k) for k in wrong[0])
+            raise TableError(
+                f"{declared.name}: release {given.releases[r]}, record {i} has {column[r, i]}, "
+                f"declared bounds [{low:g}, {high:g}]"
+            )
+
+
+def _from_npz(path: Path, design_column: str | None) -> GivenLosses:
+    try:
+        with np.load(path, allow_pickle=False) as content:  # a pickle would run code
+            arrays = {name: content[name] for name in content.files}
+    except (OSError, ValueError, EOFError) as error:
+        raise TableError(f"{path.name} is no npz file without objects: {error}") from error
+    needed = ["losses", "releases", "requirements", *([design_column] if design_column else [])]
+    missing = [name for name in needed if name not in arrays]
+    if missing:
+        raise TableError(f"{path.name} lacks the arrays {missing}; it has {sorted(arrays)}")
+    losses, releases, requirements, *labelled = (arrays[name] for name in needed)
+    values = np.asarray(losses, dtype=np.float64)
+    named = (releases.size, requirements.size)
+    if values.ndim != 3 or (values.shape[0], values.shape[2]) != named:
+        raise TableError(
+            f"{path.name}: losses have shape {values.shape}, named are {named[0]} releases "
+            f"and {named[1]} requirements"
+        )
+    labels = None
+    if labelled:
+        labels = [as_text(label) for label in labelled[0].tolist()]
+        if len(labels) != values.shape[1]:
+            raise TableError(
+                f"{path.name}: {design_column!r} has {len(labels)} labels for {values.shape[1]} "
+                "records"
+            )
+    return GivenLosses(
+        values, tuple(map(str, releases.tolist())), tuple(map(str, requirements.tolist())), labels
+    )
+
+
+def _from_parquet(path: Path, design_column: str | None) -> GivenLosses:
+    frame = read_table(path, TableReading())
+    keys = ["release", "record"]
+    extra = [design_column] if design_column else []
+    missing = [name for name in (*keys, *extra) if name not in frame.columns]
+    if missing:
+        raise TableError(f"{path.name} lacks the columns {missing}; it has {list(frame.columns)}")
+    requirements = [name for name in frame.columns if name not in (*keys, *extra)]
+    for key in keys:
+        frame[key] = frame[key].map(as_text)
+    releases, records = (list(dict.fromkeys(frame[key])) for key in keys)
+    if len(frame) != len(releases) * len(records):
+        raise TableError(
+            f"{path.name} has {len(frame)} rows, expected one for each of {len(releases)} releases "
+            f"and {len(records)} records"
+        )
+    ordered = frame.set_index(keys)
+    if not ordered.index.is_unique:
+        raise TableError(f"{path.name} has two rows for one release and record")
+    whole = ordered.reindex(list(product(releases, records)))
+    values = whole[requirements].to_numpy(dtype=np.float64)
+    labels = None
+    if design_column is not None:
+        # As the first release has them: strata and clusters belong to the records.
+        labels = [as_text(label) for label in whole[design_column].to_numpy()[: len(records)]]
+    return GivenLosses(
+        values.reshape(len(releases), len(records), len(requirements)),
+        tuple(releases),
+        tuple(map(str, requirements)),
+        labels,
+    )
