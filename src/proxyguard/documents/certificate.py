@@ -1,6 +1,8 @@
-"""What is certified: the verdicts, the signed certificate, its correction, and the advice.
+"""What is certified, and what is said about it.
 
-`report.json`: everything that a report's page says, for programs.
+The verdicts, by what they are about; then the predicate that a certificate states, the statement
+and its signed envelope (`certificate.json`), its correction (`corrections/0.json`), the advice
+(`advice.json`); last `report.json`: everything that a report's page says, for programs.
 """
 
 from __future__ import annotations
@@ -195,9 +197,10 @@ class RoundVerdict(_OfReleases, _Verdict):
     """The theorem that it rests on."""
 
 
-def _verdict_kind(value: Any) -> str:
+def _verdict_kind(plain: Any) -> str:
     """Return which form a verdict has, by the key that no other form has."""
-    has = value.__contains__ if isinstance(value, dict) else type(value).model_fields.__contains__
+    # A key that says the form would be one more that a forger can set: the fields say it already.
+    has = plain.__contains__ if isinstance(plain, dict) else type(plain).model_fields.__contains__
     if has("round"):
         return "round verdict"
     if has("largest_number_of_draws"):
@@ -308,8 +311,8 @@ class SecondaryBounds(SecondaryDecision):
     """Upper bound, if there is one."""
 
 
-def _secondary_kind(value: Any) -> str:
-    has = "lower" in value if isinstance(value, dict) else isinstance(value, SecondaryBounds)
+def _secondary_kind(plain: Any) -> str:
+    has = "lower" in plain if isinstance(plain, dict) else isinstance(plain, SecondaryBounds)
     return "mechanism verdict" if has else "release verdict"
 
 

@@ -104,14 +104,22 @@ class Document(DescribedModel):
         return document
 
     @classmethod
-    def of(cls, value: object, name: str) -> Self:
-        """Return the document that plain values, as JSON has them, stand for."""
-        content = canonical_bytes(value)
-        kind = cls._kind(value)
+    def of(cls, plain: object, name: str) -> Self:
+        """Return the document that plain values, as JSON has them, stand for.
+
+        Raises
+        ------
+        DocumentError
+            Naming the first fields that are not what they have to be.
+        """
+        # Through bytes: pydantic reads JSON by JSON's own types, and Python's by looser rules.
+        content = canonical_bytes(plain)
+        kind = cls._kind(plain)
         try:
             document = kind.model_validate_json(content)
         except ValidationError as error:
-            raise _refusal(error, value, name) from None
+            raise _refusal(error, plain, name) from None
+        # A default that is spelt out reads alike, and would give one document two digests.
         if document.to_bytes() != content:
             raise DocumentError(
                 name, "", "spells out what is left out where it is so; it was edited"
@@ -119,7 +127,7 @@ class Document(DescribedModel):
         return document
 
     @classmethod
-    def _kind(cls, value: object) -> type[Self]:
+    def _kind(cls, plain: object) -> type[Self]:
         """Return which subclass plain values are of; a document with several forms says here."""
         return cls
 
@@ -155,27 +163,43 @@ class Document(DescribedModel):
 
 
 def parse_canonical(content: bytes, name: str) -> Any:
-    """Return the value of a JSON document, which must be in canonical form."""
+    """Return the value of a JSON document, which must be in canonical form.
+
+    Parameters
+    ----------
+    content
+        The bytes, which may come from anybody.
+    name
+        What errors call them.
+
+    Raises
+    ------
+    SealError
+        If they are no JSON, are spelt in another way than we write it, or hold more values or
+        deeper ones than a document of an audit.
+    """
+    # Counted before they are parsed: two bytes can be a list, which takes 56 in memory.
     if sum(content.count(sign) for sign in (b",", b"[", b"{")) > VALUES:
         raise SealError(f"{name} has more than {VALUES:,} values; no document of an audit has")
     try:
-        value = loads(content)
-        again = canonical_bytes(value)
+        plain = loads(content)
+        again = canonical_bytes(plain)
     except RecursionError:
         raise SealError(f"{name} is nested deeper than a document of ours; it was edited") from None
-    except ValueError:
+    except ValueError:  # which a text that is no UTF-8 raises too
         raise SealError(f"{name} is no JSON; it was edited") from None
     except SealError as error:
         raise SealError(f"{name}: {error}") from error
+    # JSON readers take the last of two equal keys, or the first: only one spelling says one thing.
     if again != content:
         raise SealError(f"{name} is not in canonical form; it was edited")
-    return value
+    return plain
 
 
-def _refusal(error: ValidationError, value: object, name: str) -> DocumentError:
+def _refusal(error: ValidationError, plain: object, name: str) -> DocumentError:
     """Return the error that says which fields are not what they have to be."""
     problems = error.errors(include_url=False)
-    described = [(_path(one["loc"], value), _words(one)) for one in problems]
+    described = [(_path(problem["loc"], plain), _words(problem)) for problem in problems]
     first, words = described[0]
     more = [f"{path}: {said}" for path, said in described[1:SHOWN]]
     if len(described) > SHOWN:
@@ -184,6 +208,7 @@ def _refusal(error: ValidationError, value: object, name: str) -> DocumentError:
 
 
 def _words(problem: Mapping[str, Any]) -> str:
+    """Return what is wrong with one field; of what stands there no more than a line is shown."""
     kind, given = problem["type"], problem["input"]
     if kind == "extra_forbidden":
         return "is nothing that this document says; it was edited"
@@ -196,15 +221,15 @@ def _words(problem: Mapping[str, Any]) -> str:
     return f"{said[:1].lower()}{said[1:]}" + (f", found {str(given)[:80]!r}" if scalar else "")
 
 
-def _path(location: tuple[int | str, ...], value: object) -> str:
+def _path(location: tuple[int | str, ...], plain: object) -> str:
     """Return where in a document a problem is; the names of alternatives are left out of it."""
     path: list[str] = []
     for depth, step in enumerate(location):
-        inside = isinstance(value, dict) and step in value
-        inside |= isinstance(value, list) and isinstance(step, int) and step < len(value)
-        missing = isinstance(value, dict) and depth == len(location) - 1
+        inside = isinstance(plain, dict) and step in plain
+        inside |= isinstance(plain, list) and isinstance(step, int) and step < len(plain)
+        missing = isinstance(plain, dict) and depth == len(location) - 1
         if inside or missing:
             path.append(str(step)[:80])
         if inside:
-            value = value[step]  # type: ignore[index]  # by the line above
+            plain = plain[step]  # type: ignore[index]  # by the line above
     return ".".join(path)

@@ -1,4 +1,9 @@
-"""`evidence.json`: the statistics of the losses, and nothing else of the target."""
+"""`evidence.json`: the statistics of the losses, and nothing else of the target.
+
+From the inside out: the statistics of one requirement, of the releases of one group, and of an
+opening, which has one form for releases that were frozen before it and one for those drawn after.
+A verifier takes the statistics and derives the rest anew; what is `Derived` is for reading.
+"""
 
 from __future__ import annotations
 
@@ -136,10 +141,11 @@ class Evidence(Document):
         return dict(self.groups)
 
     @classmethod
-    def _kind(cls, value: object) -> type[Any]:
+    def _kind(cls, plain: object) -> type[Any]:
+        # A reader that names a form gets that form or an error, never the other one.
         if cls is not Evidence:
             return cls
-        later = isinstance(value, dict) and "scores" in value
+        later = isinstance(plain, dict) and "scores" in plain
         return SequentialEvidence if later else FixedEvidence
 
 

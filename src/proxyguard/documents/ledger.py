@@ -1,6 +1,7 @@
 """What each entry of the ledger says: one type for the body of every step.
 
-Who may read the target: the header of the sealed file, and the steward's grant.
+The steps stand in the order of an audit; then the line that an entry is, with its signature. Last
+comes who may read the target: the header of the sealed file, and the steward's grant.
 """
 
 from __future__ import annotations
@@ -120,6 +121,7 @@ class Overlap(Document):
         """Whether records of this target are, it seems, in the same audit's development part."""
         return self.same_audit and self.role != "target" and (self.shared > 0 or self.excess)
 
+    # The rule is applied again when an entry is read: an author could write the milder answer.
     @model_validator(mode="after")
     def _follows(self) -> Overlap:
         follows = Overlap.reuse(
@@ -205,6 +207,7 @@ class Sealed(WritingBody):
 
     @model_validator(mode="after")
     def _vouches(self) -> Sealed:
+        # Without its digest here a sealed file could be exchanged for another one.
         for name, member in self.members.items():
             for file in member.file_names:
                 if file not in self.files:
@@ -386,6 +389,7 @@ def read_body(stage: Stage, body: object, name: str) -> Body:
 
     What lacks both has the first form, which then says what is missing.
     """
+    # A step of two forms has one key that only its second form has.
     first, *other = _BODIES[stage]
     told_apart = bool(other) and isinstance(body, dict) and _TELLS[stage] in body
     return (other[0] if told_apart else first).of(body, name)

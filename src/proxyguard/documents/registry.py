@@ -1,4 +1,9 @@
-"""`registry/N.json`: the declaration with everything that its rules resolved to."""
+"""`registry/N.json`: the declaration with everything that its rules resolved to.
+
+What was learned on development data comes first, then what rules made of it: requirements, files of
+releases, mechanisms and the code behind every name. A registry is their sum for all members; an
+amendment is a registry again.
+"""
 
 from __future__ import annotations
 
@@ -78,8 +83,8 @@ class NoFacts(Document):
         """Nothing: there is no source procedure."""
 
 
-def _facts_kind(value: Any) -> str:
-    return "none" if value == {} or isinstance(value, NoFacts) else "some"
+def _facts_kind(plain: Any) -> str:
+    return "none" if plain == {} or isinstance(plain, NoFacts) else "some"
 
 
 MemberFacts = Annotated[
@@ -190,8 +195,8 @@ class GivenMechanism(Document):
     """Nothing."""
 
 
-def _mechanism_kind(value: Any) -> str:
-    generator = value.get("generator") if isinstance(value, dict) else value.generator
+def _mechanism_kind(plain: Any) -> str:
+    generator = plain.get("generator") if isinstance(plain, dict) else plain.generator
     return "given" if generator == "losses" else "drawn"
 
 

@@ -1,4 +1,9 @@
-"""What was drawn: the record of every draw, and `releases.json`, which freezes them all."""
+"""What was drawn: the record of every draw, and `releases.json`, which freezes them all.
+
+A draw gave a release, failed, or was given as losses; one that was dropped before the opening and
+made again keeps what it was. The rules about draws (which failed, what it is called, when two came
+out the same) are properties of these types and stand nowhere else.
+"""
 
 from __future__ import annotations
 
@@ -135,10 +140,16 @@ AnyDraw = DrawnRelease | FailedDraw | GivenRelease
 DrawRecord = Annotated[AnyDraw, Field(discriminator="status")]
 
 
-def read_draw(value: object, name: str) -> MadeDraw:
-    """Return a draw that was made here, from plain values."""
-    failed = isinstance(value, dict) and value.get("status") in ("failed", "timeout")
-    return (FailedDraw if failed else DrawnRelease).of(value, name)
+def read_draw(plain: object, name: str) -> MadeDraw:
+    """Return a draw that was made here, from plain values.
+
+    Raises
+    ------
+    DocumentError
+        If they are neither a release nor a failure in its form.
+    """
+    failed = isinstance(plain, dict) and plain.get("status") in ("failed", "timeout")
+    return (FailedDraw if failed else DrawnRelease).of(plain, name)
 
 
 # What a verdict can depend on of a draw: one that differs in any of it came out otherwise.
@@ -206,11 +217,13 @@ class ReleaseManifest(Document):
     @property
     def objects(self) -> tuple[str, ...]:
         """Everything in the store that it refers to; what dropped draws were stays to be seen."""
-        found = list(self.sources.values())
+        addresses = list(self.sources.values())
         for mechanisms in self.members.values():
             for group in mechanisms.values():
                 for draw in group.draws:
                     if not isinstance(draw, GivenRelease):
-                        found += draw.objects
-                        found += [name for dropped in draw.again or () for name in dropped.objects]
-        return tuple(found)
+                        addresses += draw.objects
+                        addresses += [
+                            name for dropped in draw.again or () for name in dropped.objects
+                        ]
+        return tuple(addresses)
