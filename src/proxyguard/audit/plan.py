@@ -8,6 +8,7 @@ declaration, the ledger and the development part; nothing is written but the sou
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypedDict, Unpack
 
 import numpy as np
 
@@ -225,7 +226,25 @@ def _check_seeds(declaration: Declaration, seeds: range) -> None:
             )
 
 
-def declared_question(workplace: Workplace, **choices: object) -> Question:
+class OpenChoices(TypedDict, total=False):
+    """Keywords of `Question`, any of them."""
+
+    reliability_target: str
+    alpha: str
+    mechanisms: int
+    n: int
+    releases: int
+    most_records: int
+    most_releases: int
+    record_cost: float
+    release_cost: float
+    budget: float
+    power: float
+    design: Design
+    digits: int | None
+
+
+def declared_question(workplace: Workplace, **choices: Unpack[OpenChoices]) -> Question:
     """Return the question that a declaration asks: its target, error, family and sizes.
 
     Parameters
@@ -249,19 +268,21 @@ def declared_question(workplace: Workplace, **choices: object) -> Question:
     (member,) = declaration.members
     searching = "budget" in choices or "power" in choices
     sealed = workplace.folder.journal().ledger.has(Stage.SEALED)
-    declared: dict[str, object] = {
+    sizes: OpenChoices = {}
+    if sealed or not searching:  # a sealed target has the records that it has
+        sizes = {"n": _records(workplace, member)}
+    if not searching:
+        sizes = {**sizes, "releases": min(m.draws for m in member.mechanism)}
+    declared: OpenChoices = {
         "reliability_target": claim.reliability_target,
         "alpha": claim.alpha,
         "mechanisms": len(member.mechanism),
         "design": member.target.sampling_design,
         "digits": declaration.digits,
+        **sizes,
+        **choices,
     }
-    if sealed or not searching:  # a sealed target has the records that it has
-        declared |= {"n": _records(workplace, member)}
-    if not searching:
-        declared |= {"releases": min(m.draws for m in member.mechanism)}
-    declared |= choices
-    return Question(**declared)  # type: ignore[arg-type]  # a question checks every choice itself
+    return Question(**declared)
 
 
 def _records(workplace: Workplace, member: Member) -> int:
