@@ -23,7 +23,7 @@ from proxyguard.documents.certificate import (
 from proxyguard.documents.evidence import (
     Derived,
     GroupEvidence,
-    Score,
+    ScoreRecord,
     SequentialEvidence,
 )
 from proxyguard.documents.ledger import (
@@ -409,7 +409,7 @@ def test_the_candidates_of_a_stream_have_pictures() -> None:
         update={"releases": ("candidate 1",), "derived": one.derived.model_copy(update=first)}
     )
     evidence = SequentialEvidence.model_construct(
-        groups={}, scores=(Score.model_construct(statistics=record),)
+        groups={}, scores=(ScoreRecord.model_construct(statistics=record),)
     )
     verdict = RoundVerdict(
         mechanism="candidate 1", round=1, decision="validated", level="0.05",
