@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxyguard.certificate.picks import picks_record, read_picks
+from proxyguard.documents.certificate import PicksRecord
 from proxyguard.exact.evalues import mixture_evalues
 from proxyguard.modes.count import ValidCount
 from proxyguard.registry.parts import Picks
@@ -28,7 +29,7 @@ def evidence_of(pvalues: list[float]) -> Any:
     )
 
 
-def record_of(picks: Picks, *groups: list[float], counted: bool = False) -> dict[str, Any]:
+def record_of(picks: Picks, *groups: list[float], counted: bool = False) -> PicksRecord:
     return picks_record(
         picks, {f"m{i}": evidence_of(p) for i, p in enumerate(groups)}, counted=counted
     )
@@ -52,7 +53,8 @@ def test_every_subset_agrees_with_brute_force_closed_testing(
     pvalues: list[float], thresholds: tuple[str, ...] | None
 ) -> None:
     picks = Picks(alpha="0.05", thresholds=thresholds)
-    record = json.loads(json.dumps(record_of(picks, pvalues)))  # as it is written and read
+    written = json.dumps(record_of(picks, pvalues).to_dict())
+    record = PicksRecord.of(json.loads(written), "picks")  # as it is written and read
     count = read_picks(record)["m0"]
     alpha = Fraction(1, 20)
     evalues = mixture_evalues(pvalues, thresholds=picks.cutoffs(alpha))
@@ -81,7 +83,7 @@ def test_the_cap_loses_nothing() -> None:
     # 3 releases at alpha = 1/2: 1/t = 1000 is capped at R/alpha = 6, as an infinite one is.
     picks = Picks(alpha="0.5", thresholds=("0.001",))
     record = record_of(picks, [0.0, 1.0, 1.0])
-    assert record["mechanisms"]["m0"]["evalues"] == ["6", "0", "0"]
+    assert record.mechanisms["m0"].evalues == ("6", "0", "0")
     capped = read_picks(record)["m0"]
     endless = ValidCount(releases=capped.releases, evalues=[inf, 0.0, 0.0], alpha=Fraction(1, 2))
     for size in range(4):
@@ -101,19 +103,19 @@ def test_ties_are_decided_exactly() -> None:
 
 def test_the_levels_of_the_groups_sum_to_the_budget_and_shares_are_kept() -> None:
     record = record_of(Picks(alpha="0.05"), [0.0], [1.0], [0.5])
-    levels = [Fraction(*map(int, one["alpha"])) for one in record["mechanisms"].values()]
+    levels = [Fraction(*map(int, one.alpha)) for one in record.mechanisms.values()]
     assert levels == [Fraction(1, 60)] * 3
     shared = picks_record(
         Picks(alpha="0.05"), {"a": evidence_of([0.0]), "b": evidence_of([0.0])},
         counted=False, shares={"a": "0.9", "b": "0.1"},
     )  # fmt: skip
-    assert shared["mechanisms"]["a"]["alpha"] == ["9", "200"]
-    assert shared["mechanisms"]["b"]["alpha"] == ["1", "200"]
+    assert shared.mechanisms["a"].alpha == ("9", "200")
+    assert shared.mechanisms["b"].alpha == ("1", "200")
 
 
 def test_an_e_value_count_is_told_that_its_own_budget_pays_too() -> None:
-    plain = record_of(Picks(alpha="0.05"), [0.1])["sentence"]
-    counted = record_of(Picks(alpha="0.05"), [0.1], counted=True)["sentence"]
+    plain = record_of(Picks(alpha="0.05"), [0.1]).sentence
+    counted = record_of(Picks(alpha="0.05"), [0.1], counted=True).sentence
     assert plain.startswith("With 95 % confidence, for every choice of releases")
     assert "alpha_Z" in counted
     assert "alpha_Z" not in plain

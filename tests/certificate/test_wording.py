@@ -371,7 +371,7 @@ def test_no_verdict_of_any_kind_is_stated_as_a_fact() -> None:
     )  # fmt: skip
     named = [
         wording.release_sentence(verdict, alpha="0.05", beta="0.02")
-        for verdict in releases.to_dict()["verdicts"]
+        for verdict in releases.verdicts
     ]
     # One level for all releases: that of the family, not one a release.
     assert named[0].startswith("With 95 % confidence, for all named releases at once, this release")

@@ -18,7 +18,6 @@ from proxyguard.documents.certificate import (
     AdvisedSizes,
     Attestation,
     ClaimStatusRecord,
-    PicksRecord,
     Predicate,
     ReportAdvice,
     SecondaryBounds,
@@ -93,8 +92,7 @@ def synthetic_sources(
     evidence = {name: certificate.evidence for name, certificate in family.items()}
     chosen = None
     if picks:
-        record = picks_record(Picks(alpha="0.05"), evidence, counted=False)
-        chosen = PicksRecord.of(record, "picks")
+        chosen = picks_record(Picks(alpha="0.05"), evidence, counted=False)
     predicate = predicate_of(
         base,
         name=name,

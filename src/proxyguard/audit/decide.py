@@ -555,13 +555,12 @@ def _picks(
     if declaration.picks is None:
         return None
     record = _Record.of(registry, manifest, evidence)
-    said = picks_record(
+    return picks_record(
         declaration.picks,
         record.read(evidence.groups),
         counted=record.claim.counts_valid,
         shares=declaration.claim.shares,
     )
-    return PicksRecord.model_validate(said, strict=False)
 
 
 def _disclosure(digits: int) -> DisclosureRecord:
@@ -648,7 +647,8 @@ def correction_of(
 
 def _corrective(verdict: VerdictRecord) -> VerdictRecord:
     """Return a verdict without a level: whoever chose the design knew what each would give."""
-    sentence = corrective_sentence(verdict.to_dict())
+    subject = "release" if isinstance(verdict, ReleaseVerdict) else "mechanism"
+    sentence = corrective_sentence(verdict.decision, subject)
     if isinstance(verdict, ReleaseVerdict):
         said = {**dict(verdict), "sentence": sentence}
         return CorrectedReleaseVerdict(**said, joint_coverage=None)

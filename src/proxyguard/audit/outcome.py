@@ -335,7 +335,7 @@ class SealedCertificate:
                 "picks: no budget was registered for choosing releases after looking, so nothing "
                 "can be said about a choice; register [picks] in an audit on a fresh target"
             )
-        return read_picks(self.predicate.picks.to_dict())
+        return read_picks(self.predicate.picks)
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row for each release and requirement: estimate, bounds, p-values.

@@ -282,7 +282,7 @@ def _same_sizes(arrays: Mapping[str, Losses]) -> None:
         )
 
 
-def _same_ids(family: Mapping[str, NDArray[np.generic] | None]) -> None:
+def _same_ids(family: Mapping[str, NDArray[np.generic[object]] | None]) -> None:
     """Refuse a family whose members list other records, or the same ones in another order."""
     given = [(name, ids) for name, ids in family.items() if ids is not None]
     for name, ids in given[1:]:

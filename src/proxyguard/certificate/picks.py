@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import ceil, lcm
-from typing import Any
 
 from proxyguard.certificate.wording import confidence
+from proxyguard.documents.certificate import PickGroup, PicksRecord
 from proxyguard.evidence.releases import ReleaseEvidence
 from proxyguard.modes.count import ValidCount, calibrated_evalues
 from proxyguard.registry.parts import Picks
@@ -25,8 +25,8 @@ def picks_record(
     *,
     counted: bool,
     shares: Mapping[str, str] | None = None,
-) -> dict[str, Any]:
-    """Return the e-values of every release as plain values, with the levels they are held to.
+) -> PicksRecord:
+    """Return the e-values of every release, with the levels they are held to.
 
     Guarantee
     ---------
@@ -37,45 +37,41 @@ def picks_record(
     counts valid releases.
     """
     levels = picks.levels(list(evidence), shares)
-    return {
-        "alpha": picks.alpha,
-        "rests_on": RESTS_ON,
-        "sentence": _sentence(Fraction(picks.alpha), counted),
-        "mechanisms": {
-            name: _group(one, picks.cutoffs(levels[name]), levels[name])
-            for name, one in evidence.items()
+    return PicksRecord(
+        alpha=picks.alpha,
+        rests_on=RESTS_ON,
+        sentence=_sentence(Fraction(picks.alpha), counted),
+        mechanisms={
+            name: _group(releases, picks.cutoffs(levels[name]), levels[name])
+            for name, releases in evidence.items()
         },
+    )
+
+
+def read_picks(record: PicksRecord) -> dict[str, ValidCount]:
+    """Return the counts that a record of picks stands for, one a group."""
+    return {
+        name: ValidCount(
+            releases=group.releases,
+            evalues=[int(e) * Fraction(group.unit) for e in group.evalues],
+            alpha=Fraction(*map(int, group.alpha)),
+        )
+        for name, group in record.mechanisms.items()
     }
 
 
-def read_picks(record: Mapping[str, Any]) -> dict[str, ValidCount]:
-    """Return the counts that a record of picks stands for, one a group."""
-    found = {}
-    for name, one in record["mechanisms"].items():
-        unit = Fraction(one["unit"])
-        numerator, denominator = one["alpha"]
-        found[name] = ValidCount(
-            releases=tuple(one["releases"]),
-            evalues=[int(e) * unit for e in one["evalues"]],
-            alpha=Fraction(int(numerator), int(denominator)),
-        )
-    return found
-
-
-def _group(
-    evidence: ReleaseEvidence, cutoffs: Sequence[Fraction], level: Fraction
-) -> dict[str, Any]:
+def _group(evidence: ReleaseEvidence, cutoffs: Sequence[Fraction], level: Fraction) -> PickGroup:
     evalues = calibrated_evalues(evidence, thresholds=cutoffs)
     unit = lcm(*(e.denominator for e in evalues))
     # At R/alpha one release outweighs all others together: more would change no count.
     cap = ceil(evidence.n_releases / level * unit)
-    return {
-        "alpha": [str(level.numerator), str(level.denominator)],
-        "thresholds": [str(t) for t in cutoffs],
-        "unit": f"1/{unit}",
-        "releases": list(evidence.releases),
-        "evalues": [str(min(cap, int(e * unit))) for e in evalues],
-    }
+    return PickGroup(
+        alpha=(str(level.numerator), str(level.denominator)),
+        thresholds=tuple(str(t) for t in cutoffs),
+        unit=f"1/{unit}",
+        releases=evidence.releases,
+        evalues=tuple(str(min(cap, int(e * unit))) for e in evalues),
+    )
 
 
 def _sentence(alpha: Fraction, counted: bool) -> str:

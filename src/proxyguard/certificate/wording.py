@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from math import ceil, floor, log10
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from proxyguard.modes.evidence import Decision, ReliabilityBound
 from proxyguard.registry.design import Clustered
@@ -14,7 +14,7 @@ from proxyguard.registry.test import Bound
 
 if TYPE_CHECKING:
     from proxyguard.certificate.mechanism import Certificate, FamilyCertificate
-    from proxyguard.certificate.releases import ReleaseCertificate
+    from proxyguard.certificate.releases import NamedVerdict, ReleaseCertificate
     from proxyguard.certificate.sequential import CandidateStream, SequentialAudit
     from proxyguard.evidence.releases import ReleaseEvidence
 
@@ -301,19 +301,19 @@ def releases_text(certificate: ReleaseCertificate) -> str:
 
 
 def release_sentence(
-    verdict: Mapping[str, Any], *, alpha: Fraction | str, beta: Fraction | str | None
+    verdict: NamedVerdict, *, alpha: Fraction | str, beta: Fraction | str | None
 ) -> str:
     """Return the verdict on one named release in a sentence or two."""
     at_once = "confidence, for all named releases at once, this release"
-    if verdict["decision"] == Decision.VALIDATED.value:
+    if verdict.decision is Decision.VALIDATED:
         sure = confidence(Fraction(alpha))
         return f"With {sure} {at_once} meets all its requirements on its registered target."
-    if verdict["decision"] == Decision.VIOLATION.value:
+    if verdict.decision is Decision.VIOLATION:
         sure = confidence(Fraction(0 if beta is None else beta))
-        return f"With {sure} {at_once} violates {', '.join(verdict['violated'])}."
+        return f"With {sure} {at_once} violates {', '.join(verdict.violated)}."
     return (
         "The audit does not settle whether this release meets its requirements; it is least "
-        f"certain of {verdict['binding']!r}. That is not evidence of a violation."
+        f"certain of {verdict.binding!r}. That is not evidence of a violation."
     )
 
 
@@ -322,18 +322,17 @@ CHOSEN_AFTER_OPENING = (
 )
 
 
-def corrective_sentence(verdict: Mapping[str, Any]) -> str:
-    """Return what a corrective certificate says of a mechanism or a named release.
+def corrective_sentence(decision: Decision, subject: str) -> str:
+    """Return what a corrective certificate says of a ``mechanism`` or a named ``release``.
 
     It names no level: whoever chose the design knew what each choice would give.
     """
-    subject = "release" if "release" in verdict else "mechanism"
     would = {
-        Decision.VALIDATED.value: f"would validate this {subject}",
-        Decision.VIOLATION.value: f"would find a violation by this {subject}",
-        Decision.UNRESOLVED.value: f"would leave this {subject} unresolved, which is not evidence "
-        "of a violation",
-    }[verdict["decision"]]
+        Decision.VALIDATED: f"would validate this {subject}",
+        Decision.VIOLATION: f"would find a violation by this {subject}",
+        Decision.UNRESOLVED: f"would leave this {subject} unresolved, which is not evidence of a "
+        "violation",
+    }[decision]
     return f"Under the corrected design the registered rule {would}. {CHOSEN_AFTER_OPENING}"
 
 

@@ -351,7 +351,7 @@ def picks_table(sources: Sources) -> ReportTable:
     picks, rows, note = sources.picks, [], ""
     if picks is not None:
         note = f"{picks.sentence} [{picks.rests_on}]"
-        counts = read_picks(picks.to_dict())
+        counts = read_picks(picks)
         for name in sources.in_order(counts):
             count = counts[name]
             positive = [r for r, e in zip(count.releases, count.evalues, strict=True) if e > 0]

@@ -204,9 +204,9 @@ def release_verdicts(certificate: ReleaseCertificate) -> tuple[ReleaseVerdict, .
     """Return the verdicts on named releases as documents, each with its sentence."""
     verdicts = []
     for verdict in certificate.verdicts:
-        said, claim = verdict.to_dict(), certificate.claim
-        sentence = wording.release_sentence(said, alpha=claim.alpha, beta=claim.beta)
-        known = {**said, "mechanism": verdict.name, "sentence": sentence}
+        claim = certificate.claim
+        sentence = wording.release_sentence(verdict, alpha=claim.alpha, beta=claim.beta)
+        known = {**verdict.to_dict(), "mechanism": verdict.name, "sentence": sentence}
         verdicts.append(ReleaseVerdict.model_validate(known, strict=False))
     return tuple(verdicts)
 

@@ -78,7 +78,7 @@ def sentence(chosen: int, valid: int) -> str:
 
 def agreed(page: Page, sources: Sources, choices: list[list[int]]) -> list[int]:
     """Check every answer of the page against Python; return the counts."""
-    (count,) = read_picks(sources.picks.to_dict()).values()
+    (count,) = read_picks(sources.picks).values()
     valid = [count.of([count.releases[r] for r in chosen]) for chosen in choices]
     expected = [sentence(len(c), v) for c, v in zip(choices, valid, strict=True)]
     assert page.evaluate(CHOOSE, choices) == expected
