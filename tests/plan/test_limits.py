@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from fractions import Fraction
 from itertools import product
 from math import ceil, log, log1p
@@ -248,7 +249,7 @@ def test_needs_say_how_many_draws_records_and_favorable_scores() -> None:
     assert good.least_count in (87, 88)
     # (alpha - eta_0^R)/(1 - eta_0^R), rounded down by 1e-5 of alpha.
     assert good.largest_threshold == pytest.approx(0.05, rel=2e-5)
-    assert set(good.to_dict()) == {
+    assert set(asdict(good)) == {
         "least_count", "least_releases", "least_records", "largest_threshold", "obstacles",
     }  # fmt: skip
 

@@ -103,16 +103,6 @@ class AuditNeeds:
     largest_threshold: float | None = None  # of a p-value score
     obstacles: tuple[str, ...]  # why no outcome can validate; empty if some can
 
-    def to_dict(self) -> dict[str, object]:
-        """Return plain values."""
-        return {
-            "least_count": self.least_count,
-            "least_releases": self.least_releases,
-            "least_records": self.least_records,
-            "largest_threshold": self.largest_threshold,
-            "obstacles": list(self.obstacles),
-        }
-
 
 class Planned(MechanismClaim, ABC):
     """A claim whose chance of validation can be predicted."""

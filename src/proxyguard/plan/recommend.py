@@ -12,7 +12,8 @@ the modes. Everything here is necessary: where it fails, no outcome at all can v
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
 
 from proxyguard.errors import RegistryError
 from proxyguard.exact.mean import log_chernoff
@@ -51,6 +52,9 @@ from proxyguard.registry.numbers import MOST_REPETITIONS, callback, flag, real, 
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest, Requirements
 
+if TYPE_CHECKING:
+    from proxyguard.documents.canonical import Plain
+
 
 def needs(requirements: Requirements, audit: AuditPlan) -> AuditNeeds:
     """Return the necessary limits of one audit, and why it cannot succeed if it cannot."""
@@ -66,7 +70,7 @@ class PaperLimits:
     sufficient_records: int | None  # Proposition 17; None: some margin is not positive
     direct_shortfall: float | None  # Theorem 15, at half the margin as slack
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Plain]:
         """Return plain values."""
         return {
             "proposition_14_least_records": self.least_records,
@@ -133,7 +137,7 @@ class Recommendation(Shown):
         wanted = self.question.power
         return wanted is None or self.chosen.power.value >= wanted
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Plain]:
         """Return plain values."""
         return {
             "law": {
@@ -152,7 +156,7 @@ class Recommendation(Shown):
             "reaches_wanted_power": self.reaches,
             "alternatives": [option.to_dict() for option in self.alternatives],
             "sizes": [option.to_dict() for option in self.sizes],
-            "needs": self.needs.to_dict(),
+            "needs": {**asdict(self.needs), "obstacles": list(self.needs.obstacles)},
             "paper": self.paper.to_dict(),
             "digits": self.question.digits,
             "seed": self.seed,

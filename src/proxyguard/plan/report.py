@@ -28,6 +28,8 @@ from proxyguard.registry.test import Requirements
 if TYPE_CHECKING:
     from matplotlib.axis import Axis
 
+    from proxyguard.documents.canonical import Plain
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PlanReport(Shown):
@@ -37,7 +39,7 @@ class PlanReport(Shown):
     stress: tuple[Stress, ...] = ()
     sequential: SequentialForecast | None = None
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Plain]:
         """Return plain values, ready for JSON."""
         return {
             **self.found.to_dict(),
@@ -330,7 +332,7 @@ class Surface:
     releases: tuple[int, ...]
     power: NDArray[np.float64]  # (releases, records)
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Plain]:
         """Return plain values."""
         return {
             "label": self.label,

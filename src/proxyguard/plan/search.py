@@ -11,11 +11,12 @@ the kinds of release as well. What decides, and how, the mode of the claim says.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from fractions import Fraction
 from itertools import pairwise
 from math import log
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,9 @@ from proxyguard.plan.law import Law
 from proxyguard.plan.question import Question, settings
 from proxyguard.plan.targets import Targets
 from proxyguard.registry.requirement import Requirement
+
+if TYPE_CHECKING:
+    from proxyguard.documents.canonical import Plain
 
 Array = NDArray[np.float64]
 
@@ -47,14 +51,9 @@ class Power:
         """Whether nothing was simulated."""
         return self.repetitions == 0
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Plain]:
         """Return plain values."""
-        return {
-            "value": self.value,
-            "standard_error": self.standard_error,
-            "repetitions": self.repetitions,
-            "exact": self.exact,
-        }
+        return {**asdict(self), "exact": self.exact}
 
 
 def power(law: Law, audit: AuditPlan, *, repetitions: int = 1000, seed: int = 0) -> Power:
@@ -182,7 +181,7 @@ class Option:
     power: Power
     cost: float
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Plain]:
         """Return plain values."""
         tuned = self.plan.claim.registered()
         return {

@@ -6,8 +6,9 @@ What a sequential audit would need: expected and worst number of draws.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,9 @@ from proxyguard.plan.search import (
 )
 from proxyguard.plan.targets import Targets
 from proxyguard.registry.numbers import MOST_REPETITIONS, callback, look_numbers, reals, whole
+
+if TYPE_CHECKING:
+    from proxyguard.documents.canonical import Plain
 
 RELIABILITY_ERRORS = (-0.10, -0.05, -0.02, 0.0, 0.02, 0.05)
 MARGIN_FACTORS = (0.7, 0.85, 1.0, 1.15)
@@ -50,16 +54,9 @@ class Stress:
         """What a planner who had known this law would have gained."""
         return max(0.0, self.best - self.power)
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Plain]:
         """Return plain values."""
-        return {
-            "reliability": self.reliability,
-            "margin_factor": self.margin_factor,
-            "power": self.power,
-            "best": self.best,
-            "best_way": self.best_way,
-            "regret": self.regret,
-        }
+        return {**asdict(self), "regret": self.regret}
 
 
 def stress(
@@ -158,7 +155,7 @@ class SequentialForecast:
     worst_draws: int
     at_rates: tuple[tuple[float, float, float], ...]  # score rate, expected draws, validation
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Plain]:
         """Return plain values."""
         return {
             "looks": [int(look) for look in self.boundary.looks],
