@@ -35,7 +35,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,14 +49,15 @@ from proxyguard.seal.fingerprint import fingerprints, identify
 from proxyguard.seal.storage import write_flushed
 from proxyguard.tables.columns import as_text
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-
 Array = NDArray[np.float64]
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    ReleaseValues = float | str | Array | pd.CategoricalDtype
+    """What the numbers of a column's categories stand for, or what fills a blank one."""
+
+
 Counts = Sequence[NDArray[np.int64]]
 FILE = "tables.json"
 """The name of the kept tables in their folder."""
@@ -65,10 +66,22 @@ SOURCE = "source.json"
 """The name of what says which rows they were fitted on."""
 
 
+class Measurement(Protocol):
+    """What adds noise to counts, as OpenDP has it."""
+
+    def __call__(self, counts: list[int], /) -> list[int]:
+        """Return the counts with noise."""
+
+    def map(self, distance: int, /) -> float:
+        """Return the epsilon that neighbours at this distance cost."""
+
+
 class KeptFit:
     """The tables of one private fit in a folder; they are fitted if there are none."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, Any], columns: Sequence[str]) -> None:
+    def __init__(
+        self, folder: Path, settings: Mapping[str, object], columns: Sequence[str]
+    ) -> None:
         self._place, self._settings, self._columns = folder / FILE, settings, columns
 
     def tables(
@@ -168,7 +181,7 @@ def private_counts(counts: Counts, epsilon: Fraction) -> list[NDArray[np.int64]]
     return [part.reshape(table.shape) for part, table in zip(parts, counts, strict=True)]
 
 
-def laplace_measurement(tables: int, epsilon: Fraction) -> Any:
+def laplace_measurement(tables: int, epsilon: Fraction) -> Measurement:
     """Return OpenDP's Laplace measurement on counts for an L1 distance of ``tables``.
 
     On whole numbers its noise is ``k`` with a chance in proportion to ``exp(-|k| / scale)``,
@@ -184,7 +197,7 @@ def laplace_measurement(tables: int, epsilon: Fraction) -> Any:
     space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
     scale = float(tables / epsilon)
     while True:
-        measurement: Any = dp.m.make_laplace(*space, scale=scale)
+        measurement: Measurement = dp.m.make_laplace(*space, scale=scale)
         if Fraction(measurement.map(tables)) <= epsilon:
             return measurement
         scale = math.nextafter(scale, math.inf)  # rounding may only add noise
@@ -212,12 +225,12 @@ def _write_once(place: Path, content: bytes, *, private: bool = False) -> None:
         ) from error
 
 
-Codes = NDArray[np.signedinteger[Any]]
+Codes = NDArray[np.int8 | np.int16]
 MANY = 64
 """With more categories than this, searching is faster than comparing with every one."""
 
 
-def kept_folders(generator: str, options: Mapping[str, Any], root: Path) -> list[str]:
+def kept_folders(generator: str, options: Mapping[str, object], root: Path) -> list[str]:
     """Return where a generator of this page keeps the fit that it may make only once."""
     folder = options.get(FOLDER)
     return [str(root / folder)] if generator == "categorical" and isinstance(folder, str) else []
@@ -286,12 +299,14 @@ class CategoricalSampler:
             )
         self._noise, self._folder = noise, folder
         widest = max(len(values) for values in self._domains.values())
-        self._kind: Any = np.int8 if widest <= np.iinfo(np.int8).max else np.int16
+        self._kind: type[np.int8 | np.int16] = (
+            np.int8 if widest <= np.iinfo(np.int8).max else np.int16
+        )
         self._columns: tuple[str, ...] = ()
         self._stage = "records of the release"
         self.prepared_from: dict[str, str] = {}
         self._shares: list[Array] = []
-        self._labels: dict[str, Any] = {}
+        self._labels: dict[str, ReleaseValues] = {}
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -303,7 +318,7 @@ class CategoricalSampler:
         """The scale of the noise in each table: the number of tables divided by epsilon."""
         return len(self._domains) / self._epsilon
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Return the settings and the privacy statement."""
         return {
             "mechanism": "categories sampled by class from histograms with Laplace noise",
@@ -317,7 +332,7 @@ class CategoricalSampler:
             "privacy": self._privacy(),
         }
 
-    def _fit_settings(self) -> dict[str, Any]:
+    def _fit_settings(self) -> dict[str, object]:
         """Return what the noisy tables depend on besides the source."""
         return {
             "outcome": self._outcome,
@@ -328,7 +343,7 @@ class CategoricalSampler:
             "scale": str(self.scale),
         }
 
-    def _privacy(self) -> dict[str, Any]:
+    def _privacy(self) -> dict[str, object]:
         """Return what is promised, to whom, and what is not."""
         tables = len(self._domains)
         uncovered = [
@@ -419,7 +434,7 @@ class CategoricalSampler:
             )
         return numbers[np.asarray(places)]
 
-    def _release_values(self, source: pd.DataFrame, name: str) -> Any:
+    def _release_values(self, source: pd.DataFrame, name: str) -> ReleaseValues:
         """Return what the numbers of `codes` stand for in a column: text, or numbers."""
         import pandas as pd
 
@@ -459,7 +474,7 @@ class CategoricalSampler:
         import pandas as pd
 
         codes = dict(zip(self._columns, self.codes(seed), strict=True))
-        columns: dict[str, Any] = {}
+        columns: dict[str, object] = {}
         for name, values in self._labels.items():
             if name in self._blank:
                 kind = np.float64 if isinstance(values, float) else object
@@ -467,7 +482,7 @@ class CategoricalSampler:
             elif isinstance(values, pd.CategoricalDtype):
                 columns[name] = pd.Categorical.from_codes(codes[name], dtype=values, validate=False)
             else:
-                columns[name] = values[codes[name]]
+                columns[name] = np.asarray(values)[codes[name]]
         return pd.DataFrame(columns)
 
 
@@ -514,7 +529,7 @@ def _steps(domains: Mapping[str, Sequence[str]], name: str) -> Array:
     return steps
 
 
-def _floored(column: pd.Series[Any], steps: Array) -> NDArray[np.int64]:
+def _floored(column: pd.Series, steps: Array) -> NDArray[np.int64]:
     """Return the number of the largest step at or below each value, the first for smaller ones."""
     values = np.asarray(column, dtype=np.float64)
     if np.isnan(values).any():
@@ -528,7 +543,7 @@ def _shares(noisy: Array, pseudocount: float) -> Array:
     return np.asarray(counts / counts.sum(axis=-1, keepdims=True))
 
 
-def _places(uniform: Array, ends: Array) -> NDArray[Any]:
+def _places(uniform: Array, ends: Array) -> NDArray[np.integer]:
     """Return how many of the cumulated shares lie at or below each uniform number.
 
     The last one is 1 up to rounding and left out, so that every place is a category.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,18 +24,15 @@ from proxyguard.registry.target import Outcome
 if TYPE_CHECKING:
     import pandas as pd
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 @dataclass(frozen=True, slots=True)
 class Labels:
     """Which class every source row has, and how the source writes class 0 and class 1."""
 
     classes: NDArray[np.intp]
-    written: NDArray[Any]
+    written: NDArray[np.generic]
 
-    def write(self, classes: NDArray[Any]) -> NDArray[Any]:
+    def write(self, classes: NDArray[np.generic]) -> NDArray[np.generic]:
         """Return classes as the source writes them."""
         return np.asarray(self.written[classes])
 
@@ -101,7 +98,7 @@ class DenoisingAutoencoder:
         self._columns: list[str] = []
         self._labels: Labels | None = None
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Return the settings."""
         return {
             "mechanism": "denoising autoencoder with random features, fitted by every draw",

@@ -10,7 +10,7 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,7 +29,7 @@ FOLDER, PATTERN, PATH = "folder", "pattern", "path"
 
 
 def declared_files(
-    generator: str, options: Mapping[str, Any], root: Path
+    generator: str, options: Mapping[str, object], root: Path
 ) -> tuple[list[str], list[str]]:
     """Return the files that a generator of this page reads, and the folders that it lists.
 
@@ -62,12 +62,12 @@ class FileFolder:
 
     root = Path()  # set to the folder that declared paths start from
 
-    def __init__(self, folder: str, pattern: str = "*", first: int = 0, **reading: Any) -> None:
+    def __init__(self, folder: str, pattern: str = "*", first: int = 0, **reading: object) -> None:
         self._folder, self._pattern, self._first = folder, pattern, first
         self._reading = TableReading.model_validate(reading)
         self._columns: tuple[str, ...] = ()
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Return the settings."""
         return {
             "mechanism": "files that exist already",
@@ -162,8 +162,15 @@ class StoredPredictions(FileFolder):
     named by ``source`` holds those of the source procedure, for relative requirements.
     """
 
-    def __init__(self, folder: str, source: str | None = None, **options: Any) -> None:
-        super().__init__(folder, **options)
+    def __init__(
+        self,
+        folder: str,
+        source: str | None = None,
+        pattern: str = "*",
+        first: int = 0,
+        **reading: object,
+    ) -> None:
+        super().__init__(folder, pattern, first, **reading)
         self.source = source
 
     def survey(self, seeds: Sequence[int], schema: Schema | None) -> list[DeliveredFile]:
@@ -188,7 +195,7 @@ class StoredPredictions(FileFolder):
                 f"has {list(present)}"
             )
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Return the settings."""
         return {**super().describe(), "mechanism": "predictions that exist already",
                 "source": self.source}  # fmt: skip
@@ -204,11 +211,11 @@ class NamedFile:
     does without them.
     """
 
-    def __init__(self, path: str, read: Mapping[str, Any], lacks: Sequence[str] = ()) -> None:
+    def __init__(self, path: str, read: Mapping[str, object], lacks: Sequence[str] = ()) -> None:
         self._path, self._reading = Path(path), TableReading.model_validate(dict(read))
         self._lacks = tuple(lacks)
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Return the file's name."""
         return {"mechanism": "a named table", "file": self._path.name,
                 "read": self._reading.model_dump(mode="json"),

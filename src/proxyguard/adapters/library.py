@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,29 @@ from proxyguard.registry.target import Outcome
 if TYPE_CHECKING:
     import pandas as pd
 
+    from proxyguard.draw.protocol import Inputs
+
 Array = NDArray[np.float64]
+LOSS = "loss"
+"""The note by which a pipeline is chosen: its validation loss."""
+
+
+class Unfitted(Protocol):
+    """An estimator, ours or scikit-learn's, before it is fitted."""
+
+    def fit(self, x: Inputs, y: Array, /) -> object:
+        """Return what was fitted; nothing, or itself, where it fits itself."""
+
+
+MakeEstimator = Callable[[Seed], Unfitted]
+
+
+@runtime_checkable
+class PreparedPipeline(Protocol):
+    """A pipeline that learns from the training part what the fits of all releases share."""
+
+    def prepare(self, x: Inputs, /) -> MakeEstimator:
+        """Return what makes its estimators."""
 
 
 class Library:
@@ -37,7 +59,7 @@ class Library:
 
     def __init__(self, declared: Procedure, outcome: Outcome, names: Sequence[str]) -> None:
         self._declared, self._outcome, self._features = declared, outcome, tuple(names)
-        self._makers: Mapping[str, Any] | None = None
+        self._makers: Mapping[str, MakeEstimator] | None = None
 
     def describe(self) -> RegisteredProcedure:
         """Return the settings and where each pipeline comes from."""
@@ -50,24 +72,26 @@ class Library:
     @property
     def prepares(self) -> bool:
         """Whether a pipeline learns something from the training part that all fits share."""
-        return any(hasattr(pipeline, "prepare") for pipeline in self._ours.values())
+        return any(isinstance(pipeline, PreparedPipeline) for pipeline in self._ours.values())
 
     def prepare(self, training: pd.DataFrame) -> None:
         """Learn from the training part, once, what the fits of all releases share."""
         self._makers = self._prepared_on(training)
 
     @cached_property
-    def _ours(self) -> dict[str, Any]:
+    def _ours(self) -> dict[str, object]:
         """Our pipelines by name; looking a name up reads every installed package."""
         return {name: find_pipeline(name) for name in self._declared.library if ":" not in name}
 
-    def _prepared_on(self, training: pd.DataFrame) -> dict[str, Any]:
+    def _prepared_on(self, training: pd.DataFrame) -> dict[str, MakeEstimator]:
         """Return what makes an estimator of each of our pipelines, prepared on this table."""
-        makers = dict(self._ours)
+        makers: dict[str, MakeEstimator] = {
+            name: cast("MakeEstimator", pipeline) for name, pipeline in self._ours.items()
+        }
         if self.prepares:
             x = features(training, self._features)
             for name, pipeline in self._ours.items():
-                if hasattr(pipeline, "prepare"):
+                if isinstance(pipeline, PreparedPipeline):
                     makers[name] = pipeline.prepare(x)
         return makers
 
@@ -106,22 +130,22 @@ class Library:
             except TypeError as error:
                 raise DrawError(f"pipeline {name!r} does not take its options: {error}") from error
             try:
-                found = estimator.fit(x, y)
+                model = estimator.fit(x, y)
             except (ValueError, TypeError) as error:
                 reason = str(error).splitlines()[0]
                 raise DrawError(f"pipeline {name!r} cannot be fitted: {reason}") from error
             # Ours return a plain scikit-learn pipeline, so that storing it needs no trust in us.
-            estimator = estimator if found is None else found
-            if self._outcome.kind != "regression" and not hasattr(estimator, "predict_proba"):
+            chosen = estimator if model is None else model
+            if self._outcome.kind != "regression" and not hasattr(chosen, "predict_proba"):
                 raise DrawError(f"pipeline {name!r} gives no probabilities (predict_proba)")
-            fitted.append(self._settle(name, estimator, validation))
-        return min(fitted, key=lambda one: one.notes.get("loss", 0.0))
+            fitted.append(self._settle(name, chosen, validation))
+        return min(fitted, key=lambda procedure: procedure.notes.get(LOSS, 0.0))
 
     def trusted(self) -> Sequence[str]:
         """Return the types of estimators that the declaration itself names."""
         kinds = [load_callable(name) for name in self._declared.library if ":" in name]
-        own = [f"{kind.__module__}.{kind.__qualname__}" for kind in kinds]
-        return [*own, *self._declared.trusted]
+        named = [f"{kind.__module__}.{kind.__qualname__}" for kind in kinds]
+        return [*named, *self._declared.trusted]
 
     @property
     def _chooses(self) -> bool:
@@ -137,7 +161,7 @@ class Library:
         classes = y if self._outcome.kind != "regression" else None
         return split_table(table, classes, 0.2, seed.take("validation part of the release"))
 
-    def _settle(self, name: str, estimator: Any, validation: pd.DataFrame | None) -> Fitted:
+    def _settle(self, name: str, estimator: object, validation: pd.DataFrame | None) -> Fitted:
         """Calibrate and choose the threshold of one fitted pipeline."""
         plain = Fitted(estimator=estimator, selected=name)
         if not self._chooses or validation is None:
@@ -154,7 +178,7 @@ class Library:
                 estimator=estimator,
                 selected=name,
                 temperature=temperature,
-                notes={"loss": _distance(y, p)},
+                notes={LOSS: _distance(y, p)},
             )
         weight = number(choose.false_negative) if choose.loss == "cost" else 1.0
         threshold, loss = best_threshold(y, p, weight, choose.thresholds)
@@ -163,7 +187,7 @@ class Library:
             selected=name,
             threshold=threshold,
             temperature=temperature,
-            notes={"loss": loss},
+            notes={LOSS: loss},
         )
 
 
@@ -193,8 +217,8 @@ def best_temperature(y: Array, p: Array) -> float:
         q = np.clip(temper(p, float(np.exp(log_temperature))), 1e-12, 1.0 - 1e-12)
         return float(-np.mean(np.where(y > 0.5, np.log(q), np.log1p(-q))))
 
-    found = minimize_scalar(loss, bounds=(-4.0, 4.0), method="bounded")
-    return float(np.exp(found.x))
+    least = minimize_scalar(loss, bounds=(-4.0, 4.0), method="bounded")
+    return float(np.exp(least.x))
 
 
 def split_table(

@@ -14,16 +14,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.sparse import csr_array
 
 from proxyguard.draw.protocol import Seed
 from proxyguard.models.features import FeatureColumns
 from proxyguard.models.learned import LinearModel
+
+if TYPE_CHECKING:
+    from proxyguard.draw.protocol import Inputs
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int32]
@@ -158,7 +161,7 @@ def standardised(x: Array) -> tuple[Array, Array, Array]:
     return design, mean, scale
 
 
-def binary(y: Any) -> Array:
+def binary(y: ArrayLike) -> Array:
     """Return outcomes as an array after checking that they are 0 and 1, both of them."""
     values = np.asarray(y, dtype=np.float64)
     ones = int(np.count_nonzero(values == 1.0))
@@ -171,7 +174,7 @@ def binary(y: Any) -> Array:
 class FastLogistic:
     """What `pipelines.fixed_logistic` fits, by Newton's method."""
 
-    def fit(self, x: Any, y: Any) -> LinearModel:
+    def fit(self, x: Inputs, y: ArrayLike) -> LinearModel:
         """Return the fitted model of an array of numbers."""
         outcomes = binary(y)
         rows, mean, scale = standardised(np.asarray(x, dtype=np.float64))
@@ -241,7 +244,7 @@ def _ones_at(columns: Codes, width: int) -> csr_array:
 class FastOnehotLogistic:
     """What `pipelines.onehot_logistic` fits to categories alone, by Newton's method."""
 
-    def fit(self, x: Any, y: Any) -> LinearModel:
+    def fit(self, x: Inputs, y: ArrayLike) -> LinearModel:
         """Return the fitted model of a frame of texts."""
         outcomes = binary(y)
         codes, categories = _encoded(x)
@@ -256,7 +259,7 @@ def _model(columns: FeatureColumns, w: Array, mean: Array, scale: Array) -> Line
     return LinearModel(columns, fill, mean, scale, w[None, :-1].copy(), w[-1:].copy(), classes)
 
 
-def _encoded(table: Any) -> tuple[Codes, tuple[tuple[str, ...], ...]]:
+def _encoded(table: Inputs) -> tuple[Codes, tuple[tuple[str, ...], ...]]:
     """Return the code of every value, and the categories of each feature in order."""
     import pandas as pd
 

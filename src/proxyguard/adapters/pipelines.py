@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,10 @@ from proxyguard.errors import DrawError
 from proxyguard.models.features import FeatureColumns
 from proxyguard.models.learned import LinearModel, Sum, TreeModel
 from proxyguard.models.stored import Model
+
+if TYPE_CHECKING:
+    from proxyguard.adapters.library import Unfitted
+    from proxyguard.draw.protocol import Inputs
 
 Array = NDArray[np.float64]
 COMPARED = 64
@@ -48,10 +52,12 @@ class Learned:
         The encoder of texts, unfitted; nothing where a table of numbers alone is taken.
     """
 
-    def __init__(self, model: Any, *numbers: Any, texts: OneHotEncoder | None = None) -> None:
+    def __init__(
+        self, model: BaseEstimator, *numbers: BaseEstimator, texts: OneHotEncoder | None = None
+    ) -> None:
         self.model, self._numbers, self._texts = model, numbers, texts
 
-    def fit(self, x: Any, y: Any) -> Model:
+    def fit(self, x: Inputs, y: Array) -> Model:
         """Return the fitted model.
 
         Raises
@@ -73,7 +79,7 @@ class Learned:
             )
         return model
 
-    def pipeline(self, x: Any) -> Pipeline:
+    def pipeline(self, x: Inputs) -> Pipeline:
         """Return the unfitted pipeline for a table: an array of numbers, or a frame."""
         if self._texts is None or isinstance(x, np.ndarray):
             return make_pipeline(*self._numbers, self.model)
@@ -154,7 +160,7 @@ def _dense_onehot() -> OneHotEncoder:
     return OneHotEncoder(handle_unknown="ignore", sparse_output=False)
 
 
-def model_of(pipeline: Pipeline, x: Any) -> Model:
+def model_of(pipeline: Pipeline, x: Inputs) -> Model:
     """Return the model that a fitted pipeline of `Learned` is."""
     encoding = _encoding(pipeline[:-1], x)
     model = pipeline[-1]
@@ -181,7 +187,7 @@ class _Encoding:
     places: NDArray[np.int32]
 
 
-def _encoding(steps: Pipeline, x: Any) -> _Encoding:
+def _encoding(steps: Pipeline, x: Inputs) -> _Encoding:
     first = steps[0]
     if isinstance(first, ColumnTransformer):
         (_, onehot, texts), (_, numeric, _) = first.transformers_[:2]
@@ -264,7 +270,7 @@ NODES = ("left", "right", "feature_idx")
 
 
 def _tree_model(
-    trees: list[_Tree], encoding: _Encoding, total: Sum, start: Array, classes: Any
+    trees: list[_Tree], encoding: _Encoding, total: Sum, start: Array, classes: Array
 ) -> TreeModel:
     """Put all trees into one sequence of inner nodes and one of leaves, as `TreeModel` has it."""
     roots, children = [], []
@@ -287,12 +293,12 @@ def _tree_model(
     )  # fmt: skip
 
 
-def make_estimator(name: str, options: Mapping[str, Any], seed: Seed) -> Any:
+def make_estimator(name: str, options: Mapping[str, object], seed: Seed) -> Unfitted:
     """Return an unfitted estimator by our name, or any scikit-learn one by import path."""
     if ":" not in name:
-        return find_pipeline(name)(seed)
+        return cast("Unfitted", find_pipeline(name)(seed))
     estimator = cast("BaseEstimator", load_callable(name)(**options))
     names = [key for key in estimator.get_params() if key.split("__")[-1] == "random_state"]
     if names:
         estimator.set_params(**dict.fromkeys(names, seed.take(f"{name.split(':')[1]} fit")))
-    return estimator
+    return cast("Unfitted", estimator)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from importlib.metadata import version
-from typing import Any, Literal
+from typing import Literal
 
 from proxyguard.adapters.settings import exact
 from proxyguard.draw.protocol import Generator
@@ -50,7 +50,7 @@ class PrivacyStatement:
         if self.parts > 1 and self.delta:
             raise RegistryError("only a fit with delta 0 is divided into parts")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values; numbers are text."""
         return {
             "epsilon": str(self.epsilon),
@@ -107,7 +107,7 @@ class PrivacyCost:
     at_delta: Fraction
     accountant: str
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain values; numbers are text."""
         return {
             "fits": self.fits,

@@ -6,16 +6,13 @@ A generator from one function of a user's own, named by its import path.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from proxyguard.draw.catalog import load_callable
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import RegistryError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +27,7 @@ class RowBootstrap:
         self._rows = rows
         self._source: pd.DataFrame | None = None
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Return the settings."""
         return {"mechanism": "rows of the source with replacement", "rows": self._rows}
 
@@ -49,13 +46,13 @@ class RowBootstrap:
 class Callable:
     """``function(source, rng, **options)`` returns one release."""
 
-    def __init__(self, function: str, **options: Any) -> None:
+    def __init__(self, function: str, **options: object) -> None:
         self._path, self._options = function, options
         self._function = load_callable(function)
         self.code = (function,)
         self._source: pd.DataFrame | None = None
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Return the function's path and options."""
         return {"function": self._path, "options": self._options}
 

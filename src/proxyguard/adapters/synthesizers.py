@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from fractions import Fraction
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 
@@ -34,6 +34,32 @@ COUNTING = ("aim", "mst", "mwem")
 """Synthesizers of SmartNoise that count in bins; their noise is the system's (seen in 1.0.8)."""
 PURE = ("mwem",)
 """Those of them with delta 0."""
+
+
+class Synthesizer(Protocol):
+    """A model of one of these packages, as far as it is used here."""
+
+    def fit(self, *arguments: object, **options: object) -> object:
+        """Learn from a table, and what its package wants to know of it."""
+
+    def sample(self, rows: int, /) -> pd.DataFrame:
+        """Return so many rows."""
+
+    def set_random_state(self, number: int, /) -> None:
+        """Seed it; ctgan has this name."""
+
+    def _set_random_state(self, number: int, /) -> None:
+        """Seed it; SDV has this one."""
+
+
+class Models(Protocol):
+    """What makes models: a class of ctgan or SDV, or SmartNoise's factory."""
+
+    def __call__(self, *arguments: object, **options: object) -> Synthesizer:
+        """Return a model that is not fitted."""
+
+    def create(self, name: str, /, **options: object) -> Synthesizer:
+        """Return a model of this name."""
 
 
 @contextmanager
@@ -66,7 +92,7 @@ class _Refitted:
     package = ""  # what is imported
     distribution = ""  # what is installed
 
-    def __init__(self, model: str, rows: int | None, options: Mapping[str, Any] | None) -> None:
+    def __init__(self, model: str, rows: int | None, options: Mapping[str, object] | None) -> None:
         if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
             raise RegistryError(f"{self.where}: rows is a whole number of at least 1, got {rows!r}")
         if not isinstance(options or {}, Mapping):
@@ -81,7 +107,7 @@ class _Refitted:
         self._model, self._rows, self._options = model, rows, dict(options or {})
         self._source: pd.DataFrame | None = None
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Return the settings and the version of the package."""
         return {
             "mechanism": f"{self._model} of {self.distribution}, fitted anew in every draw",
@@ -105,10 +131,10 @@ class _Refitted:
             sampled = self._sample(self._source.copy(), self._rows or len(self._source), number)
         return like_source(sampled, self._source, self.where)
 
-    def _load(self) -> Any:
+    def _load(self) -> Models:
         """Return what makes models."""
         try:
-            return getattr(import_module(self.package), self._model)
+            return cast("Models", getattr(import_module(self.package), self._model))
         except ImportError as error:
             raise RegistryError(f"{self.where}: {self.package} does not load: {error}") from error
         except AttributeError:
@@ -164,14 +190,14 @@ class CtganModel(_Refitted):
         model: str = "CTGAN",
         rows: int | None = None,
         discrete: Sequence[str] = (),
-        options: Mapping[str, Any] | None = None,
+        options: Mapping[str, object] | None = None,
     ) -> None:
         if model not in ("CTGAN", "TVAE"):
             raise RegistryError(f'ctgan: model is "CTGAN" or "TVAE", got {model!r}')
         super().__init__(model, rows, options)
         self._discrete = tuple(discrete)
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Return the settings and the version of the package."""
         return {**super().describe(), "discrete": list(self._discrete)}
 
@@ -186,8 +212,7 @@ class CtganModel(_Refitted):
         model = self._load()(**self._options)
         model.set_random_state(number)
         model.fit(source, [name for name in source.columns if name not in numbers])
-        sampled: pd.DataFrame = model.sample(rows)
-        return sampled
+        return model.sample(rows)
 
 
 class SdvModel(_Refitted):
@@ -211,13 +236,13 @@ class SdvModel(_Refitted):
         *,
         model: str = "GaussianCopulaSynthesizer",
         rows: int | None = None,
-        columns: Mapping[str, Mapping[str, Any]] | None = None,
-        options: Mapping[str, Any] | None = None,
+        columns: Mapping[str, Mapping[str, object]] | None = None,
+        options: Mapping[str, object] | None = None,
     ) -> None:
         super().__init__(model, rows, options)
         self._columns = {name: dict(words) for name, words in (columns or {}).items()}
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Return the settings and the version of the package."""
         return {
             **super().describe(),
@@ -230,7 +255,7 @@ class SdvModel(_Refitted):
         if absent:
             raise RegistryError(f"sdv: columns describes {absent}, which the source has not")
 
-    def _metadata(self, source: pd.DataFrame) -> Any:
+    def _metadata(self, source: pd.DataFrame) -> object:
         numbers = numbers_of(source)
         columns = {
             str(name): self._columns.get(
@@ -252,8 +277,7 @@ class SdvModel(_Refitted):
             )
         model._set_random_state(number)
         sampled = model.sample(rows)
-        table: pd.DataFrame = sampled[TABLE] if by_name else sampled
-        return table
+        return cast("pd.DataFrame", sampled[TABLE]) if by_name else sampled
 
 
 class SmartNoiseModel(_Refitted):
@@ -280,7 +304,7 @@ class SmartNoiseModel(_Refitted):
         bounds: Mapping[str, Sequence[str | float]] | None = None,
         bins: int = 10,
         rows: int | None = None,
-        options: Mapping[str, Any] | None = None,
+        options: Mapping[str, object] | None = None,
     ) -> None:
         if model not in COUNTING:
             raise RegistryError(f"smartnoise: model is one of {list(COUNTING)}, got {model!r}")
@@ -306,7 +330,7 @@ class SmartNoiseModel(_Refitted):
         self._bins = bins
         super().__init__(model, rows, options)
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Return the settings, the version of the package and the privacy statement."""
         return {
             **super().describe(),
@@ -333,9 +357,9 @@ class SmartNoiseModel(_Refitted):
             },
         }
 
-    def _load(self) -> Any:
+    def _load(self) -> Models:
         try:
-            return import_module(self.package).Synthesizer
+            return cast("Models", import_module(self.package).Synthesizer)
         except ImportError as error:
             raise RegistryError(f"smartnoise: {self.package} does not load: {error}") from error
 
@@ -348,7 +372,7 @@ class SmartNoiseModel(_Refitted):
             )
         self._refuse_missing(source)
 
-    def _encoders(self) -> dict[str, Any]:
+    def _encoders(self) -> dict[str, object]:
         """Return how each column of numbers is encoded, with its public range."""
         kinds = import_module("snsynth.transform")
         ranges = {n: {"lower": float(a), "upper": float(b)} for n, (a, b) in self._bounds.items()}
@@ -361,11 +385,10 @@ class SmartNoiseModel(_Refitted):
         )
         text = [str(name) for name in source.columns if name not in self._bounds]
         model.fit(source, transformer=self._encoders(), categorical_columns=text)
-        sampled: pd.DataFrame = model.sample(rows)
-        return sampled
+        return model.sample(rows)
 
 
-def _range(name: str, ends: Any) -> tuple[Fraction, Fraction]:
+def _range(name: str, ends: object) -> tuple[Fraction, Fraction]:
     """Return a range of two numbers, the lower one first."""
     if isinstance(ends, str) or not isinstance(ends, Sequence) or len(ends) != 2:
         raise RegistryError(f"smartnoise: the bounds of {name!r} are two numbers, got {ends!r}")

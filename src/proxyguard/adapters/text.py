@@ -11,12 +11,13 @@ counts of each class, so a release is counted class by class and never document 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.feature_extraction.text import CountVectorizer
 
 from proxyguard.adapters.denoising import Labels, read_labels
@@ -28,12 +29,25 @@ from proxyguard.models.learned import BayesModel
 
 if TYPE_CHECKING:
     import pandas as pd
+    from scipy.sparse import csr_matrix
+
+    from proxyguard.draw.protocol import Inputs
 
 
 Array = NDArray[np.float64]
 STAGE = "lengths, words, labels and order of the documents"
 CELLS = 1 << 15
 """How finely [0, 1) is divided where a uniform number is looked up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vocabulary:
+    """Which words are counted: the arguments of `most_frequent`."""
+
+    max_features: int
+    min_df: int
+    stop_words: str | None
+    lowercase: bool
 
 
 class UnigramText:
@@ -72,19 +86,19 @@ class UnigramText:
             raise RegistryError(f'text: stop_words is "english" or left out, got {stop_words!r}')
         if not isinstance(lowercase, bool):
             raise RegistryError(f"text: lowercase is true or false, got {lowercase!r}")
-        self._vocabulary: dict[str, Any] = {
-            "max_features": whole(max_features, "text: max_features"),
-            "min_df": whole(min_df, "text: min_df"),
-            "stop_words": stop_words,
-            "lowercase": lowercase,
-        }
+        self._vocabulary = Vocabulary(
+            max_features=whole(max_features, "text: max_features"),
+            min_df=whole(min_df, "text: min_df"),
+            stop_words=stop_words,
+            lowercase=lowercase,
+        )
         self._smoothing = positive_decimal(smoothing, "text: smoothing")
         self._shortest = whole(shortest, "text: shortest")
         self._longest = whole(longest, "text: longest", least=self._shortest)
         self._columns: list[str] = []
         self._labels: Labels | None = None
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Return the settings."""
         return {
             "mechanism": "documents of independent words, class by class",
@@ -94,7 +108,7 @@ class UnigramText:
             "rows": self._rows,
             "temperature": repr(self._temperature),
             "flip": repr(self._flip),
-            "vocabulary": dict(self._vocabulary),
+            "vocabulary": asdict(self._vocabulary),
             "smoothing": repr(self._smoothing),
             "shortest": self._shortest,
             "longest": self._longest,
@@ -102,9 +116,6 @@ class UnigramText:
 
     def prepare(self, source: pd.DataFrame, rng: np.random.Generator) -> None:
         """Learn the vocabulary, and the word shares and document lengths of each class."""
-        # Here and not above: a declaration is read without scikit-learn.
-        from proxyguard.adapters.text import most_frequent
-
         self._columns = [str(name) for name in source.columns]
         if set(self._columns) != {self._outcome, self._text}:
             raise RegistryError(
@@ -113,7 +124,7 @@ class UnigramText:
             )
         labels = read_labels(source, self._outcome, self._positive)
         try:
-            words, counts = most_frequent(source[self._text], **self._vocabulary)
+            words, counts = most_frequent(source[self._text], **asdict(self._vocabulary))
         except ValueError as error:  # no word is in min_df documents
             raise RegistryError(f"text: the source gives no vocabulary: {error}") from error
         self._labels = labels
@@ -188,7 +199,7 @@ def most_frequent(
     min_df: int,
     stop_words: str | None,
     lowercase: bool,
-) -> tuple[list[str], Any]:
+) -> tuple[list[str], csr_matrix]:
     """Return the words in order, and how often each occurs in each text, a sparse matrix.
 
     Of words that occur equally often the first in the alphabet are kept. scikit-learn keeps
@@ -211,7 +222,7 @@ class VocabularyBayes:
         self._terms, self._column = tuple(terms), column
         self._numbers = {term: k for k, term in enumerate(terms)}
 
-    def fit(self, x: Any, y: Any) -> BayesModel:
+    def fit(self, x: Inputs, y: ArrayLike) -> BayesModel:
         """Return the fitted model."""
         classes, sizes, counts = self.counts(x, y)
         # As scikit-learn has it: one occurrence more of every term, logarithms subtracted.
@@ -224,7 +235,7 @@ class VocabularyBayes:
             classes_=classes,
         )
 
-    def counts(self, x: Any, y: Any) -> tuple[Array, Array, Array]:
+    def counts(self, x: Inputs, y: ArrayLike) -> tuple[Array, Array, Array]:
         """Return the classes, how many texts each has, and how often each term occurs in it."""
         classes, place = np.unique(np.asarray(y, dtype=np.float64), return_inverse=True)
         texts = _only_column(x).to_numpy(dtype=object)
@@ -257,7 +268,7 @@ def _stretches(texts: Iterable[str]) -> Iterator[tuple[str, int]]:
     yield from zip(counts.field(0).to_pylist(), counts.field(1).to_pylist(), strict=True)
 
 
-def _only_column(x: Any) -> Any:
+def _only_column(x: Inputs) -> pd.Series:
     """Return the one text column of the features."""
     import pandas as pd
 
@@ -274,7 +285,7 @@ class CountNaiveBayes:
 
     __name__ = "count_nb"  # it stands where the other procedures are functions
 
-    def prepare(self, x: Any) -> Callable[[Seed], VocabularyBayes]:
+    def prepare(self, x: Inputs) -> Callable[[Seed], VocabularyBayes]:
         """Return the maker of estimators with the vocabulary of these texts."""
         texts = _only_column(x)
         try:

@@ -10,7 +10,7 @@ details. What is chosen here beyond that stands in each ``describe()``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,14 +25,13 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 
-def _names(value: Any, option: str, where: str) -> tuple[str, ...]:
+def _names(names: object, option: str, where: str) -> tuple[str, ...]:
     """Return a list of column names as a tuple, or say that it is none."""
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise RegistryError(f"{where}: {option} is a list of column names, got {value!r}")
-    names = tuple(value)
+    if isinstance(names, str) or not isinstance(names, Sequence):
+        raise RegistryError(f"{where}: {option} is a list of column names, got {names!r}")
     if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
         raise RegistryError(f"{where}: {option} lists each column name once, got {list(names)}")
-    return names
+    return tuple(names)
 
 
 class _Transform:
@@ -50,7 +49,7 @@ class _Transform:
         self._source: pd.DataFrame | None = None
         self._changed: tuple[str, ...] = ()
 
-    def _settings(self, mechanism: str, details: str, **settings: Any) -> dict[str, Any]:
+    def _settings(self, mechanism: str, details: str, **settings: object) -> dict[str, object]:
         """Return what ``describe`` gives: the options, and the details that we chose."""
         return {
             "mechanism": mechanism,
@@ -117,7 +116,7 @@ class Noise(_Transform):
         self._rounded: NDArray[np.bool_] = np.empty(0, dtype=bool)
         self._values: Array = np.empty((0, 0))
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Return the settings."""
         return self._settings(
             "normal noise on numbers",
@@ -168,7 +167,7 @@ class Coarsen(_Transform):
             raise RegistryError(f"coarsen: bins is a whole number of at least 1, got {bins!r}")
         self._bins = bins
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Return the settings."""
         return self._settings(
             "numbers replaced by the median of their quantile bin",
@@ -225,9 +224,9 @@ class Mask(_Transform):
         super().__init__(keep, columns)
         self._share = exact(share, f"{self.where}: share", above=0, most=1)
         self._cells = 0
-        self._usual: dict[str, Any] = {}
+        self._usual: dict[str, float | str] = {}
 
-    def describe(self) -> Mapping[str, Any]:
+    def describe(self) -> Mapping[str, object]:
         """Return the settings."""
         return self._settings(
             "cells replaced by the usual value of their column",
@@ -257,16 +256,16 @@ class Mask(_Transform):
         return release
 
 
-def _like(column: pd.Series[Any], values: NDArray[Any]) -> pd.Series[Any]:
+def _like(column: pd.Series, values: NDArray[np.generic]) -> pd.Series:
     """Return values as a column of the same kind; text does not become another type of text."""
     import pandas as pd
 
     return pd.Series(values, dtype=column.dtype)
 
 
-def _usual(column: pd.Series[Any]) -> Any:
+def _usual(column: pd.Series) -> float | str:
     """Return the median of numbers, or the most frequent text."""
     if column.dtype.kind == "f":
         return float(column.median())
     counts = column.map(str).value_counts()
-    return min(counts.index[counts == counts.max()])
+    return str(min(counts.index[counts == counts.max()]))

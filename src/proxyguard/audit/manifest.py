@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,9 @@ from proxyguard.registry.target import Outcome
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Entry
 from proxyguard.tables.files import Schema
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def repeats(draws: Iterable[Draw]) -> Iterator[tuple[str, int, int]]:
@@ -288,8 +291,9 @@ class StoredPredictions:
         return found
 
 
-def stored_predictions(frame: Any, name: str) -> StoredPredictions:
+def stored_predictions(frame: pd.DataFrame, name: str) -> StoredPredictions:
     """Return stored predictions by record position; every position once."""
+    values: Array
     if "prediction" in frame.columns:
         values = frame["prediction"].to_numpy(dtype=np.float64)
     else:
@@ -305,7 +309,7 @@ def stored_predictions(frame: Any, name: str) -> StoredPredictions:
     return StoredPredictions(positions[order], values[order])
 
 
-def check_predictions(frame: Any, name: str, outcome: Outcome) -> None:
+def check_predictions(frame: pd.DataFrame, name: str, outcome: Outcome) -> None:
     """Refuse stored predictions that are no probabilities, or no numbers in the range."""
     values = stored_predictions(frame, name).values
     low, high = (0.0, 1.0)
