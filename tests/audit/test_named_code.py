@@ -20,12 +20,7 @@ from sklearn.preprocessing import FunctionTransformer
 from typer.testing import CliRunner
 
 from models.as_pipeline import as_pipeline
-from proxyguard.audit.apart import (
-    describe_apart,
-    references_apart,
-    rescore_apart,
-    run_apart,
-)
+from proxyguard.audit.apart import Describe, References, ask, rescore_apart, run_apart
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import CORRECTION, DECLARATION, EVIDENCE, RELEASES
 from proxyguard.audit.verify import Scope
@@ -319,12 +314,14 @@ def test_reference_policies_that_named_code_finds_otherwise_are_a_finding(
 ) -> None:
     audit = audit_in(certify("loss"))
 
-    def other(*job: Any, **options: Any) -> dict[str, dict[str, float]]:
-        computed = references_apart(*job, **options)
+    read = References.read
+
+    def other(job: References, answer: object) -> dict[str, dict[str, float]]:
+        computed = read(job, answer)
         computed["constant"]["Brier risk"] += 0.01
         return computed
 
-    monkeypatch.setattr("proxyguard.audit.verify_claim.references_apart", other)
+    monkeypatch.setattr(References, "read", other)
     (finding,) = audit.verify(run_named_code=True).findings
     assert finding.place == "registry"
     assert "reference policies, constant, Brier risk does not follow" in finding.problem
@@ -520,7 +517,7 @@ def test_named_code_that_does_not_answer_is_ended_with_all_it_started(
     at: Callable[[str], Audit], lingering: socket.socket
 ) -> None:
     lines = []
-    job = {"task": "describe", "generator": "pg_lingering:Lingering", "options": {"hang": True}}
+    job = Describe(generator="pg_lingering:Lingering", options={"hang": True})
     with pytest.raises(UntrustedCode, match=r"not answer within 1 seconds .* --timeout"):
         # Whatever the machine takes to load it, the time is over when it runs.
         run_apart(
@@ -535,8 +532,8 @@ def test_what_named_code_leaves_behind_is_ended_when_it_has_answered(
     at: Callable[[str], Audit], lingering: socket.socket
 ) -> None:
     folder = at("certified").folder
-    options = {"hang": False}
-    assert describe_apart(folder, "pg_lingering:Lingering", options, timeout=60.0)["describe"] == {}
+    job = Describe(generator="pg_lingering:Lingering", options={"hang": False})
+    assert ask(folder, job, timeout=60.0).describe == {}
     assert is_gone(lingering.accept()[0])
 
 
@@ -550,7 +547,7 @@ def test_named_code_that_takes_no_records_is_ended_too(at: Callable[[str], Audit
             sent += out.write(bytes(1 << 16))
 
     folder = at("certified").folder
-    job = {"task": "describe", "generator": "pg_sleep:Sleep", "options": {}}
+    job = Describe(generator="pg_sleep:Sleep", options={})
     with pytest.raises(UntrustedCode, match=r"not answer within 0\.5 seconds"):
         run_apart(folder, job, (), send, timeout=0.5)  # less than its libraries take to load
     assert sent < 1 << 24

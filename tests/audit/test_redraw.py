@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from proxyguard.audit import redraw as redraw_module
-from proxyguard.audit.apart import redraw_apart, refit_apart, run_apart
+from proxyguard.audit.apart import Redraw, refit_apart, run_apart
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.development import MemberDevelopment, fit_source
 from proxyguard.audit.folder import DECLARATION, RELEASES
@@ -59,12 +59,12 @@ def answers() -> dict[Any, Any]:
 def once(answers: dict[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw each seed again once for all tests: what differs between them is what was stored."""
 
-    def remembered(
-        folder: Any, member: str, mechanism: str, seed: int, data: Any, *, timeout: float
-    ) -> Any:
-        if seed not in answers:
-            answers[seed] = redraw_apart(folder, member, mechanism, seed, data, timeout=timeout)
-        return answers[seed]
+    def remembered(folder: Any, job: Any, *rest: Any, timeout: float) -> Any:
+        if not isinstance(job, Redraw):
+            return run_apart(folder, job, *rest, timeout=timeout)
+        if job.seed not in answers:
+            answers[job.seed] = run_apart(folder, job, *rest, timeout=timeout)
+        return answers[job.seed]
 
     def refitted(folder: Any, member: str, made: Any, release: bytes, *, timeout: float) -> Any:
         key = (made.model_dump_json(), release)
@@ -72,7 +72,7 @@ def once(answers: dict[Any, Any], monkeypatch: pytest.MonkeyPatch) -> None:
             answers[key] = refit_apart(folder, member, made, release, timeout=timeout)
         return answers[key]
 
-    monkeypatch.setattr("proxyguard.audit.redraw.redraw_apart", remembered)
+    monkeypatch.setattr("proxyguard.audit.apart.run_apart", remembered)
     monkeypatch.setattr("proxyguard.audit.redraw.refit_apart", refitted)
 
 
@@ -175,11 +175,11 @@ def test_an_answer_of_named_code_that_is_not_whole_confirms_nothing(
     # Only the models were exchanged: whoever compares none finds everything as it was.
     forge.manifest(drawn, lambda manifest: another_model(forge, manifest))
 
-    def run(folder: Any, job: Value, *rest: Any, timeout: float) -> Any:
-        key = (job["task"], job.get("seed"), str(job.get("made")))
+    def run(folder: Any, job: Any, *rest: Any, timeout: float) -> Any:
+        key = job.model_dump_json()
         if key not in children:
             children[key] = run_apart(folder, job, *rest, timeout=timeout)
-        return change(children[key]) if job["task"] == task else children[key]
+        return change(children[key]) if job.task == task else children[key]
 
     monkeypatch.setattr("proxyguard.audit.apart.run_apart", run)
     found = drawn.verify(redraw=1)

@@ -20,15 +20,17 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
-from typing import IO, Any, Protocol
+from typing import IO, Annotated, ClassVar, Generic, Literal, Protocol, TypeVar
 
 import pyarrow as pa
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
 from proxyguard.adapters.worker import make_learner
 from proxyguard.audit.decide import corrected_registry
@@ -42,7 +44,7 @@ from proxyguard.audit.development import (
     reference_policies,
     validation_risks,
 )
-from proxyguard.audit.draw import Task, tasks
+from proxyguard.audit.draw import tasks
 from proxyguard.audit.folder import (
     CERTIFICATE,
     EVIDENCE,
@@ -55,12 +57,15 @@ from proxyguard.audit.jobs import fit_job
 from proxyguard.audit.open import Opener
 from proxyguard.audit.register import describe_mechanism
 from proxyguard.audit.rules import measures_of
+from proxyguard.audit.stated import SelfDescription
 from proxyguard.audit.target import OpenTarget
-from proxyguard.documents.ledger import SealedMember
+from proxyguard.documents.evidence import Evidence
+from proxyguard.documents.ledger import DesignText, SealedMember
 from proxyguard.documents.registry import Registry
 from proxyguard.draw.catalog import load_generator
 from proxyguard.draw.confine import Needs, confine
 from proxyguard.draw.messages import (
+    DrawJob,
     FittedAgain,
     Made,
     MadeAgain,
@@ -97,18 +102,63 @@ _LENGTH = 8
 class Sink(Protocol):
     """What records are sent through."""
 
-    def write(self, content: Any, /) -> int:
+    def write(self, content: bytes | memoryview, /) -> int:
         """Write all of it."""
+
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A job that has read all it may know: what its code may see, and what then computes."""
+
+    needs: Needs
+    run: Callable[[], object]
+
+
+def ask(
+    folder: AuditFolder,
+    job: Job[Answer],
+    *,
+    timeout: float,
+    secrets: Sequence[Path] = (),
+    send: Callable[[Sink], None] = lambda out: None,
+) -> Answer:
+    """Let code that the folder names do a job, in a process without keys.
+
+    Parameters
+    ----------
+    folder
+        The stranger's folder.
+    job
+        What is asked for.
+    timeout
+        Seconds that it may take.
+    secrets
+        Where keys lie, besides the home, that the code must not read.
+    send
+        Writes what the job reads from the pipe.
+
+    Raises
+    ------
+    UntrustedCode
+        Where the code fails, does not answer in time, or answers nothing that can be compared.
+    SealError
+        Where the child finds the record broken.
+    """
+    hidden = [*secrets, *(folder / name for name in job.hides)]
+    return job.read(run_apart(folder, job, hidden, send, timeout=timeout))
 
 
 def rescore_apart(
     opener: Opener,
     journal: Journal,
     registry: Registry,
-    design: Mapping[str, Any] | str | None = None,
+    design: DesignText | None = None,
     *,
     timeout: float,
-) -> dict[str, Any]:
+) -> Evidence:
     """Compute the evidence again with the code that the folder names; a correction's by design."""
     targets = opener.unlocked(journal, registry)
 
@@ -116,104 +166,31 @@ def rescore_apart(
         for member in registry.declaration.members:
             send_target(targets[member.name], out)
 
-    job = {"task": "evidence", "design": design}
-    found: dict[str, Any] = run_apart(opener.folder, job, opener.secrets(), send, timeout=timeout)
-    return found
-
-
-def risks_apart(folder: AuditFolder, member: Member, *, timeout: float) -> dict[str, float]:
-    """Compute the source's validation risks with the code that the folder names."""
-    job = {"task": "risks", "member": member.name}
-    found: dict[str, float] = run_apart(folder, job, (), timeout=timeout)
-    return found
-
-
-def references_apart(
-    folder: AuditFolder, member: Member, *, timeout: float
-) -> dict[str, dict[str, float]]:
-    """Compute the losses of reference policies with the code that the folder names."""
-    job = {"task": "references", "member": member.name}
-    found: dict[str, dict[str, float]] = run_apart(folder, job, (), timeout=timeout)
-    return found
-
-
-def describe_apart(
-    folder: AuditFolder, generator: str, options: Mapping[str, Any], *, timeout: float
-) -> dict[str, Any]:
-    """Ask a generator that the folder names to describe itself."""
-    job = {"task": "describe", "generator": generator, "options": dict(options)}
-    found: dict[str, Any] = run_apart(folder, job, (), timeout=timeout)
-    if not isinstance(found, dict) or set(found) != {"describe", "origin", "batch"}:
-        raise UntrustedCode(f"{generator} did not describe itself", names=())
-    return found
-
-
-def redraw_apart(
-    folder: AuditFolder,
-    member: str,
-    mechanism: str,
-    seed: int,
-    data: Sequence[Path],
-    *,
-    timeout: float,
-) -> MadeAgain | NotAgain:
-    """Draw one registered seed again; return what is said of it, with the table."""
-    job = {
-        "task": "redraw",
-        "member": member,
-        "mechanism": mechanism,
-        "seed": seed,
-        "data": [str(path.resolve()) for path in data],
-    }
-    # What was stored would tell a generator what it is expected to draw.
-    hidden = (folder / "store", folder / RELEASES)
-    answer = run_apart(folder, job, hidden, timeout=timeout)
-    return said_again(answer, MadeAgain, f"{mechanism}, seed {seed}, to be drawn again", seed)
+    job = Rescore(design=design)
+    return ask(opener.folder, job, timeout=timeout, secrets=opener.secrets(), send=send)
 
 
 def refit_apart(
-    folder: AuditFolder,
-    member: str,
-    made: Made,
-    release: bytes,
-    *,
-    timeout: float,
+    folder: AuditFolder, member: str, made: Made, release: bytes, *, timeout: float
 ) -> FittedAgain | NotAgain:
-    """Fit a member's procedure on a release; return the draw's record, with the model.
-
-    The generator is not loaded in this child, which could replace the fit by another.
-    """
-    job = {"task": "refit", "member": member, "made": made.model_dump()}
+    """Fit a member's procedure on a release; return the draw's record, with the model."""
 
     def send(out: Sink) -> None:
         out.write(len(release).to_bytes(_LENGTH, "big"))
         out.write(release)
 
-    # What was stored would tell a procedure of others which model is expected.
-    hidden = (folder / "store", folder / RELEASES)
-    answer = run_apart(folder, job, hidden, send, timeout=timeout)
-    what = f"{member}, seed {made.seed}, to be fitted again"
-    return said_again(answer, FittedAgain, what, made.seed)
-
-
-def source_apart(folder: AuditFolder, member: Member, *, timeout: float) -> SourceAgain | NotAgain:
-    """Fit a member's procedure on the training part; return choices, with the model."""
-    job = {"task": "source", "member": member.name}
-    # The registry holds the choices that are expected, and is read before the procedure is loaded.
-    hidden = (folder / "store", folder / RELEASES, folder / "registry")
-    answer = run_apart(folder, job, hidden, timeout=timeout)
-    return said_again(answer, SourceAgain, f"the source of {member.name}, to be fitted again")
+    return ask(folder, Refit(member=member, made=made), timeout=timeout, send=send)
 
 
 def run_apart(
     folder: AuditFolder,
-    job: Mapping[str, Any],
+    job: Job[Answer],
     secrets: Sequence[Path],
     send: Callable[[Sink], None] = lambda out: None,
     *,
     timeout: float,
-) -> Any:
-    """Start the child, give it its job and return its answer.
+) -> object:
+    """Start the child, give it its job and return what it answers.
 
     What goes wrong in the named code is no fault of the record: it raises `UntrustedCode`, as
     if the code had not been run, and so does code that has not answered after ``timeout``
@@ -221,11 +198,10 @@ def run_apart(
     is ended before this returns, also what left its group.
     """
     hidden = [default_home(), *secrets, *_verdicts(folder)]
-    whole = {
-        **job,
-        "folder": str(folder.path.resolve()),
-        "forbidden": [str(path.absolute()) for path in hidden],
-    }
+    where = _Where(
+        folder=str(folder.path.resolve()),
+        forbidden=tuple(str(path.absolute()) for path in hidden),
+    )
     with (
         TemporaryDirectory(prefix="proxyguard-") as scratch,
         _unreadable_memory(),
@@ -244,7 +220,8 @@ def run_apart(
         line = _Line(process, timeout)
         try:
             with suppress(BrokenPipeError):  # it ended early, which the missing answer says
-                line.write(json.dumps(whole).encode() + b"\n")
+                for message in (where, job):
+                    line.write(message.model_dump_json().encode() + b"\n")
                 send(line)
                 line.close()
             # Its length comes first: a process that the code left behind may hold the pipe open.
@@ -269,7 +246,7 @@ class _Line:
         self._end = time.monotonic() + timeout
         os.set_blocking(self._job.fileno(), False)
 
-    def write(self, content: Any, /) -> int:
+    def write(self, content: bytes | memoryview, /) -> int:
         """Write all of it, as fast as it is taken."""
         rest = memoryview(content).cast("B")
         size = len(rest)
@@ -306,18 +283,26 @@ class _Line:
             )
 
 
-def _answer(content: bytes) -> Any:
+class _Answered(BaseModel):
+    """What the child says: an answer, or why there is none."""
+
+    answer: JsonValue = None
+    error: str | None = None
+    broken: bool = False  # as our own code found the record, before any other ran
+
+
+def _answer(content: bytes) -> object:
     try:
-        answer = json.loads(content)
+        said = _Answered.model_validate(json.loads(content))
     except (ValueError, RecursionError):
-        answer = None
-    if not isinstance(answer, dict):
-        raise UntrustedCode("code that the folder names ended without an answer", names=())
-    if "value" in answer:
-        return answer["value"]
-    if answer.get("broken"):
-        raise SealError(str(answer.get("error")))
-    raise UntrustedCode(f"it could not be run here: {answer.get('error')}", names=())
+        raise UntrustedCode(
+            "code that the folder names ended without an answer", names=()
+        ) from None
+    if said.error is None:
+        return said.answer
+    if said.broken:
+        raise SealError(said.error)
+    raise UntrustedCode(f"it could not be run here: {said.error}", names=())
 
 
 def _verdicts(folder: AuditFolder) -> list[Path]:
@@ -363,7 +348,7 @@ def send_target(target: OpenTarget, out: Sink) -> None:
             writer.write_table(table)
         content = sink.getvalue()
         out.write(content.size.to_bytes(_LENGTH, "big"))
-        out.write(content)
+        out.write(memoryview(content))
     out.write(bytes(_LENGTH))
 
 
@@ -379,164 +364,302 @@ def receive_target(member: Member, sealed: SealedMember, source: IO[bytes]) -> O
     )
 
 
-class _Job:
-    """One job of the child: the folder as it was read before any other code was loaded."""
+class Bench:
+    """The folder as the child reads it, before any other code than ours is loaded.
 
-    def __init__(self, job: Mapping[str, Any], source: IO[bytes]) -> None:
-        self._job = job
-        self._folder = AuditFolder(Path(job["folder"]))
-        self._journal = self._folder.journal()
-        self._registry = self._folder.registry(self._journal)
-        if job.get("design") is not None:  # before targets are read, which have the design's column
-            self._registry = corrected_registry(self._registry, job["design"], self._journal)
-        self._sealed = self._journal.ledger.sealed.members
-        self._place = Workplace(
-            folder=self._folder,
-            data=DataFolders((Path.home(),)),  # the scratch folder, in which nothing is
-            home=str(job["forbidden"][0]),
-        )
-        self._task = self._find_task() if job["task"] == "redraw" else None
-        self._release = b""
-        if job["task"] == "refit":
-            self._release = source.read(int.from_bytes(source.read(_LENGTH), "big"))
-        self._targets: dict[str, OpenTarget] = {}
-        if job["task"] == "evidence":
-            self._targets = {
-                member.name: receive_target(member, self._sealed[member.name], source)
-                for member in self._registry.declaration.members
-            }
+    Parameters
+    ----------
+    folder
+        The stranger's folder.
+    forbidden
+        What the named code may not see: the verifier's home first, keys, target and verdict.
+    """
 
-    def _find_task(self) -> Task:
-        """Return the mechanism that is drawn again, as whoever drew it first had it."""
-        roots = tuple(Path(path) for path in self._job["data"])
-        place = replace(self._place, data=DataFolders((*roots, Path.home())))
-        wanted = (self._job["member"], self._job["mechanism"])
-        return next(
-            task
-            for task in tasks(place, self._registry, self._journal)
-            if (task.member, task.mechanism) == wanted
+    def __init__(self, folder: AuditFolder, forbidden: Sequence[str]) -> None:
+        self.folder = folder
+        self.forbidden = tuple(forbidden)
+        self.journal = folder.journal()
+        self.registry = folder.registry(self.journal)
+        self.sealed = self.journal.ledger.sealed.members
+        # The scratch folder, in which nothing is, stands for the data.
+        self.place = Workplace(
+            folder=folder, data=DataFolders((Path.home(),)), home=self.forbidden[0]
         )
+
+    def development(self, name: str) -> MemberDevelopment:
+        """Return the development part of a member."""
+        member = next(m for m in self.registry.declaration.members if m.name == name)
+        return MemberDevelopment(self.place, member, self.sealed[name])
 
     def needs(self) -> Needs:
         """Return what the named code may see: the folder without keys, target and verdict."""
-        forbidden = tuple(self._job["forbidden"])
-        if self._task is not None:
-            # What the folder registered to be allowed is its author's wish, not the verifier's.
-            own = self._task.job.needs()
-            return replace(own, forbidden=(*forbidden, *own.forbidden), allow=(), keeps=())
-        hidden = {os.path.realpath(path) for path in forbidden}
+        hidden = {os.path.realpath(path) for path in self.forbidden}
         # A rule follows links: one in a stranger's folder could name any file of the verifier's.
-        parts = [path for path in self._folder.path.iterdir() if not path.is_symlink()]
+        shown = [path for path in self.folder.path.iterdir() if not path.is_symlink()]
         named = [
             name
-            for member in self._registry.declaration.members
+            for member in self.registry.declaration.members
             for name in (
                 *(member.procedure.library if member.procedure else ()),
-                *(part.loss or "" for part in member.requirement),
+                *(requirement.loss or "" for requirement in member.requirement),
                 *(mechanism.generator or "" for mechanism in member.mechanism),
             )
         ]
         return Needs(
-            forbidden=forbidden,
-            reads=tuple(str(path) for path in parts if os.path.realpath(path) not in hidden),
-            lists=(str(self._folder.path),),
+            forbidden=self.forbidden,
+            reads=tuple(str(path) for path in shown if os.path.realpath(path) not in hidden),
+            lists=(str(self.folder.path),),
             code=tuple(named),
         )
 
-    def run(self) -> Any:
-        """Return the answer."""
-        return {
-            "evidence": self._evidence,
-            "risks": self._risks,
-            "references": self._references,
-            "describe": self._describe,
-            "redraw": self._redraw,
-            "refit": self._refit,
-            "source": self._source,
-        }[self._job["task"]]()
 
-    def _redraw(self) -> dict[str, Any]:
-        assert self._task is not None  # of this job there is one
+STORED = ("store", RELEASES)
+"""What would tell a generator what it is expected to draw, and a procedure which model to give."""
+
+
+class Job(BaseModel, Generic[Answer]):
+    """One thing that named code is asked for: a message to the child, and how it is done there."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    hides: ClassVar[tuple[str, ...]] = ()
+    """Names in the folder that would tell the code which answer is expected."""
+
+    def begin(self, bench: Bench, source: IO[bytes]) -> Work:
+        """Read, in the child, what the job needs, before any other code than ours is loaded."""
+        return Work(bench.needs(), partial(self.run, bench))
+
+    def run(self, bench: Bench) -> object:
+        """Return, in the child and confined, the answer as JSON has it."""
+        raise NotImplementedError
+
+    def read(self, answer: object) -> Answer:
+        """Return, in the parent, what the child answered; what is none is `UntrustedCode`."""
+        raise NotImplementedError
+
+
+class Rescore(Job[Evidence]):
+    """Compute the evidence again from the target, whose records the parent sends."""
+
+    task: Literal["evidence"] = "evidence"
+    design: DesignText | None = None
+    """The sampling design of a correction, whose evidence is asked for."""
+
+    def begin(self, bench: Bench, source: IO[bytes]) -> Work:
+        """Read the records, under the design's own column where there is one."""
+        registry, sealed = bench.registry, bench.sealed
+        if self.design is not None:
+            registry = corrected_registry(registry, self.design, bench.journal)
+        targets = {
+            member.name: receive_target(member, sealed[member.name], source)
+            for member in registry.declaration.members
+        }
+        # The list of types is the declaration's own here: that is what was asked for.
+        opener = Opener(bench.place, Home(Path.home()), targets=targets)
+        return Work(bench.needs(), lambda: opener.rescore(bench.journal, registry).to_dict())
+
+    def read(self, answer: object) -> Evidence:
+        """Return the evidence."""
+        return Evidence.of(answer, "the evidence that was computed again")
+
+
+class Risks(Job[dict[str, float]]):
+    """Compute the validation risks of a member's source."""
+
+    task: Literal["risks"] = "risks"
+    member: str
+
+    def run(self, bench: Bench) -> object:
+        """Load the registered model, of which the declaration may name the types."""
+        return source_risks(bench.development(self.member), bench.registry, None)
+
+    def read(self, answer: object) -> dict[str, float]:
+        """Return the risks by loss."""
+        return _said(TypeAdapter(dict[str, float]), answer, f"the risks of {self.member}")
+
+
+class References(Job[dict[str, dict[str, float]]]):
+    """Compute the losses of a member's reference policies."""
+
+    task: Literal["references"] = "references"
+    member: str
+
+    def run(self, bench: Bench) -> object:
+        """Ask the policies on the validation part."""
+        development = bench.development(self.member)
+        return reference_policies(development, loss_measures(development.member))
+
+    def read(self, answer: object) -> dict[str, dict[str, float]]:
+        """Return the losses by policy."""
+        kind = TypeAdapter(dict[str, dict[str, float]])
+        return _said(kind, answer, f"the reference policies of {self.member}")
+
+
+class Describe(Job[SelfDescription]):
+    """Ask a generator that is not ours to describe itself."""
+
+    task: Literal["describe"] = "describe"
+    generator: str
+    options: dict[str, JsonValue]
+
+    def run(self, bench: Bench) -> object:
+        """Load the generator and ask it."""
+        return describe_mechanism(load_generator(self.generator, self.options), self.generator)
+
+    def read(self, answer: object) -> SelfDescription:
+        """Return what it says of itself."""
+        return _said(TypeAdapter(SelfDescription), answer, f"{self.generator}, describing itself")
+
+
+class Redraw(Job[MadeAgain | NotAgain]):
+    """Draw one registered seed again."""
+
+    task: Literal["redraw"] = "redraw"
+    hides: ClassVar[tuple[str, ...]] = STORED
+    member: str
+    mechanism: str
+    seed: int
+    data: tuple[str, ...]
+    """Where delivered files are."""
+
+    def begin(self, bench: Bench, source: IO[bytes]) -> Work:
+        """Find the mechanism as whoever drew it first had it."""
+        roots = (*(Path(path) for path in self.data), Path.home())
+        place = replace(bench.place, data=DataFolders(roots))
+        job = next(
+            task.job
+            for task in tasks(place, bench.registry, bench.journal)
+            if (task.member, task.mechanism) == (self.member, self.mechanism)
+        )
+        # What the folder registered to be allowed is its author's wish, not the verifier's.
+        wanted = job.needs()
+        forbidden = (*bench.forbidden, *wanted.forbidden)
+        needs = replace(wanted, forbidden=forbidden, allow=(), keeps=())
         # Code of another version may well give the same release: that is what is asked here.
-        job = self._task.job.model_copy(update={"registered": None, "learner": None})
+        again = job.model_copy(update={"registered": None, "learner": None})
+        return Work(needs, partial(self._drawn, again))
+
+    def _drawn(self, job: DrawJob) -> object:
         worker = Worker(job)
         try:
-            made, table = worker.draw(Seed(self._job["seed"]))
+            made, table = worker.draw(Seed(self.seed))
         except MemoryError:  # here, and not what happened then
             raise
         except Exception as error:  # of a generator: a failed draw, as it was then
-            return {"status": "failed", "error": f"{type(error).__name__}: {error}"}
+            return _failure(error)
         return {
             **made.model_dump(),
             "prepared_at_random": worker.prepared.prepared_at_random,
             "table": base64.b64encode(table).decode(),
         }
 
-    def _refit(self) -> dict[str, Any]:
-        member = self._member()
-        development = MemberDevelopment(self._place, member, self._sealed[member.name])
+    def read(self, answer: object) -> MadeAgain | NotAgain:
+        """Return what is said of the seed, with the table."""
+        what = f"{self.mechanism}, seed {self.seed}, to be drawn again"
+        return said_again(answer, MadeAgain, what, self.seed)
+
+
+class Refit(Job[FittedAgain | NotAgain]):
+    """Fit a member's procedure again on a release, whose bytes the parent sends.
+
+    The generator is not loaded in this child, which could replace the fit by another.
+    """
+
+    task: Literal["refit"] = "refit"
+    hides: ClassVar[tuple[str, ...]] = STORED
+    member: str
+    made: Made
+
+    def begin(self, bench: Bench, source: IO[bytes]) -> Work:
+        """Read the release."""
+        release = source.read(int.from_bytes(source.read(_LENGTH), "big"))
+        development = bench.development(self.member)
+        return Work(bench.needs(), lambda: self._fitted(development, release))
+
+    def _fitted(self, development: MemberDevelopment, release: bytes) -> object:
         job = fit_job(development)
         fitter = Fitter(job, make_learner(job))
         try:
-            made = Made.model_validate(self._job["made"])
-            again = fitter.refit(made, self._release)
+            again = fitter.refit(self.made, release)
         except MemoryError:
             raise
         except Exception as error:  # of a procedure: a failed draw, as it was then
-            return {"status": "failed", "error": f"{type(error).__name__}: {error}"}
+            return _failure(error)
         return {**again.said.model_dump(), "model": base64.b64encode(again.model).decode()}
 
-    def _source(self) -> dict[str, Any]:
-        member = self._member()
-        development = MemberDevelopment(self._place, member, self._sealed[member.name])
+    def read(self, answer: object) -> FittedAgain | NotAgain:
+        """Return the draw's record, with the model."""
+        seed = self.made.seed
+        return said_again(
+            answer, FittedAgain, f"{self.member}, seed {seed}, to be fitted again", seed
+        )
+
+
+class RefitSource(Job[SourceAgain | NotAgain]):
+    """Fit a member's procedure again on the training part."""
+
+    task: Literal["source"] = "source"
+    # The registry holds the choices that are expected; the child reads it before this is hidden.
+    hides: ClassVar[tuple[str, ...]] = (*STORED, "registry")
+    member: str
+
+    def run(self, bench: Bench) -> object:
+        """Fit it, with the seed of the declaration."""
         try:
-            fitted = fit_training(development)
+            fitted = fit_training(bench.development(self.member))
         except Exception as error:  # of a procedure, in whose code anything can go wrong
-            return {"status": "failed", "error": f"{type(error).__name__}: {error}"}
+            return _failure(error)
         assert fitted is not None  # members without a procedure have no such job
         model = base64.b64encode(model_bytes(fitted.estimator)).decode()
         return {"status": "fitted", **asdict(FitChoices.around(fitted)), "model": model}
 
-    def _describe(self) -> dict[str, Any]:
-        made = load_generator(self._job["generator"], self._job["options"])
-        return describe_mechanism(made, self._job["generator"])
+    def read(self, answer: object) -> SourceAgain | NotAgain:
+        """Return the choices, with the model."""
+        return said_again(answer, SourceAgain, f"the source of {self.member}, to be fitted again")
 
-    def _evidence(self) -> dict[str, Any]:
-        # The list of types is the declaration's own here: that is what was asked for.
-        opener = Opener(self._place, Home(Path.home()), targets=self._targets)
-        return opener.rescore(self._journal, self._registry).to_dict()
 
-    def _member(self) -> Member:
-        name = str(self._job["member"])
-        return next(m for m in self._registry.declaration.members if m.name == name)
+AnyJob = Rescore | Risks | References | Describe | Redraw | Refit | RefitSource
+_JOBS: TypeAdapter[AnyJob] = TypeAdapter(Annotated[AnyJob, Field(discriminator="task")])
 
-    def _risks(self) -> dict[str, float]:
-        member = self._member()
-        return source_risks(self._place, self._registry, member, self._sealed[member.name], None)
 
-    def _references(self) -> dict[str, dict[str, float]]:
-        member = self._member()
-        development = MemberDevelopment(self._place, member, self._sealed[member.name])
-        return reference_policies(development, loss_measures(member))
+class _Where(BaseModel):
+    """Which folder a job is about, and what the code may not see of this machine."""
+
+    folder: str
+    forbidden: tuple[str, ...]
+
+
+def _failure(error: Exception) -> dict[str, str]:
+    return {"status": "failed", "error": f"{type(error).__name__}: {error}"}
+
+
+def _said(kind: TypeAdapter[Answer], answer: object, what: str) -> Answer:
+    """Return an answer of a type; another one says nothing about the record."""
+    try:
+        return kind.validate_python(answer)
+    except ValidationError:
+        raise UntrustedCode(
+            f"{what}: it answered nothing that could be compared", names=()
+        ) from None
 
 
 def source_risks(
-    place: Workplace,
-    registry: Registry,
-    member: Member,
-    sealed: SealedMember,
-    trusted: Sequence[str] | None,
+    development: MemberDevelopment, registry: Registry, trusted: Sequence[str] | None
 ) -> dict[str, float]:
-    """Return the validation risks of a member's stored source procedure."""
+    """Return the validation risks of a member's stored source procedure.
+
+    ``trusted`` are the types that its model may have beside our own; those of the declaration,
+    in a process without keys, if it is None.
+    """
+    member = development.member
     resolved = registry.members[member.name]
-    development = MemberDevelopment(place, member, sealed)
     if trusted is None:
         learner = development.learner()
         trusted = () if learner is None else learner.trusted()
     source = resolved.source
     if source is None:
         raise SealError(f"{member.name}: no source procedure is registered")
-    fitted = load_fitted(place.folder, source.model, source, trusted)
+    fitted = load_fitted(development.place.folder, source.model, source, trusted)
     return validation_risks(development, measures_of(member, resolved.requirements), fitted)
 
 
@@ -573,18 +696,19 @@ def _do_job() -> None:
     """Do one job; what the named code prints goes nowhere."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    whole = json.loads(sys.stdin.buffer.readline())
-    answer: dict[str, Any]
+    where = _Where.model_validate_json(sys.stdin.buffer.readline())
+    job = _JOBS.validate_json(sys.stdin.buffer.readline())
     try:
-        job = _Job(whole, sys.stdin.buffer)
-        confine(job.needs(), str(Path.home()))  # from here on other code than ours may be loaded
-        answer = {"value": job.run()}
+        bench = Bench(AuditFolder(Path(where.folder)), where.forbidden)
+        work = job.begin(bench, sys.stdin.buffer)
+        confine(work.needs, str(Path.home()))  # from here on other code than ours may be loaded
+        content = json.dumps({"answer": work.run()})
     except Exception as error:  # whatever named code raises is told, and decides nothing
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        text = f"{type(error).__name__}: {error} ({Path(where.filename).name}, {where.lineno})"
-        answer = {"error": text[:2000], "broken": isinstance(error, SealError)}
-    content = json.dumps(answer).encode()
-    answers.write(len(content).to_bytes(_LENGTH, "big") + content)
+        line = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"{type(error).__name__}: {error} ({Path(line.filename).name}, {line.lineno})"
+        said = text[:2000].encode(errors="replace").decode()
+        content = json.dumps({"error": said, "broken": isinstance(error, SealError)})
+    answers.write(len(content).to_bytes(_LENGTH, "big") + content.encode())
     answers.flush()
     os._exit(0)  # no thread or exit handler of the named code outlives its answer
 

@@ -20,7 +20,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from proxyguard.adapters.privacy import privacy_of
-from proxyguard.audit.apart import redraw_apart, refit_apart, source_apart
+from proxyguard.audit.apart import Redraw, RefitSource, ask, refit_apart
 from proxyguard.audit.development import MemberDevelopment, Workplace, fitted_from
 from proxyguard.audit.folder import RELEASES, AuditFolder
 from proxyguard.audit.home import DataFolders, software_versions
@@ -193,7 +193,7 @@ def _check_source(
     source = registry.members[member.name].source
     if source is None:
         raise SealError(f"{member.name}: no source procedure is registered")
-    again = source_apart(folder, member, timeout=scope.timeout)
+    again = ask(folder, RefitSource(member=member.name), timeout=scope.timeout)
     name = f"the source of {member.name}"
     if isinstance(again, NotAgain):
         raise UntrustedCode(f"{name}: it could not be fitted again here: {again.error}", names=())
@@ -227,9 +227,13 @@ def _made_again(
     made = Made(seed=draw.seed, status="made", stages=stages)
     again = _Again(stages=stages)
     if chosen.draws:
-        drawn = redraw_apart(
-            folder, member.name, chosen.mechanism, draw.seed, scope.data, timeout=scope.timeout
+        job = Redraw(
+            member=member.name,
+            mechanism=chosen.mechanism,
+            seed=draw.seed,
+            data=tuple(str(path.resolve()) for path in scope.data),
         )
+        drawn = ask(folder, job, timeout=scope.timeout)
         if isinstance(drawn, NotAgain):
             return _Again(failed=drawn.error)
         sealed = journal.ledger.sealed.members[member.name]

@@ -7,9 +7,10 @@ computed again, here; the rest is listed in the certificate under *stated, not c
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, JsonValue
 
 from proxyguard.adapters.privacy import privacy_lines, privacy_of
 from proxyguard.audit.development import MemberDevelopment, Workplace
@@ -19,7 +20,13 @@ from proxyguard.audit.register import describe_mechanism
 from proxyguard.audit.seal import negative_of
 from proxyguard.documents.canonical import digest
 from proxyguard.documents.ledger import PersonWrap, Sealed, SealedMember
-from proxyguard.documents.registry import DrawnMechanism, GivenMechanism, RegisteredMember, Registry
+from proxyguard.documents.registry import (
+    DrawnMechanism,
+    GivenMechanism,
+    Origin,
+    RegisteredMember,
+    Registry,
+)
 from proxyguard.documents.releases import AnyDraw, DrawnRelease
 from proxyguard.draw.catalog import PROCEDURES, installed_version, is_ours, load_ours
 from proxyguard.errors import RegistryError
@@ -27,10 +34,7 @@ from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.parts import MechanismPart
 from proxyguard.seal.sealed_file import SealedFile
 
-if TYPE_CHECKING:
-    pass
-
-
+PRODUCT, PACKAGE, VERSION = "proxyguard", "package", "version"
 GIVEN = "whatever made the losses, which were computed elsewhere"
 
 
@@ -208,7 +212,17 @@ class Doubt:
     broken: bool
 
 
-Describe = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
+class SelfDescription(BaseModel):
+    """What a generator says of itself, here or in a process apart."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    describe: dict[str, JsonValue]
+    batch: int
+    origin: Origin
+
+
+AskGenerator = Callable[[str, dict[str, JsonValue]], SelfDescription]
 """Asks a generator that is not ours, by name and options, for what describes it."""
 
 
@@ -216,7 +230,7 @@ def doubts(
     folder: AuditFolder,
     registry: Registry,
     sealed: Sealed,
-    describe: Describe | None,
+    describe: AskGenerator | None,
 ) -> Iterator[Doubt]:
     """Yield every statement of seal and registry that does not follow, or was not checked."""
     if sealed.name != registry.declaration.name:
@@ -319,7 +333,7 @@ def _procedure_doubts(
 
 
 def _mechanism_doubts(
-    registry: Registry, member: Member, mechanism: MechanismPart, describe: Describe | None
+    registry: Registry, member: Member, mechanism: MechanismPart, describe: AskGenerator | None
 ) -> Iterator[Doubt]:
     """Let a generator describe itself again and compare."""
     registered = registry.members[member.name].mechanisms[mechanism.name]
@@ -327,10 +341,11 @@ def _mechanism_doubts(
         return  # which describe no generator, by their type
     generator, options = registered.generator, registered.options
     where = f"{member.name}/{mechanism.name}"
-    described: Mapping[str, Any] = {"describe": registered.describe}
+    described: SelfDescription | None = None
     if is_ours(generator):
         try:
-            described = describe_mechanism(load_ours(generator, options), generator)
+            made = describe_mechanism(load_ours(generator, options), generator)
+            described = SelfDescription.model_validate(made)
         except RegistryError as error:  # a package of somebody else's that it needs
             yield Doubt(f"{where}: its settings, because it cannot be made here: {error}", False)
     elif describe is None:
@@ -341,35 +356,43 @@ def _mechanism_doubts(
         )
     else:
         described = describe(generator, options)
-    other = _other_version(registry, registered, described)
-    for key, stated in (("describe", registered.describe), ("batch", registered.batch)):
-        if key in described and digest(stated) != digest(described[key]):
-            words = f"{where}: {key} is registered as {stated}, and {generator} says"
-            yield Doubt(f"{words} {described[key]}{other}", not other)
-    origin = described.get("origin")
-    if origin is not None and registered.origin.path != origin["path"]:
-        yield Doubt(
-            f"{where}: its code is registered as {registered.origin.path}, and is {origin['path']}",
-            True,
-        )
+    if described is not None:
+        yield from _described_otherwise(where, registry, registered, described)
     yield from _privacy_doubts(where, registered, mechanism.draws)
 
 
+def _described_otherwise(
+    where: str, registry: Registry, registered: DrawnMechanism, described: SelfDescription
+) -> Iterator[Doubt]:
+    """Compare what is registered of a generator with what it says now."""
+    other = _other_version(registry, registered, described)
+    for key in ("describe", "batch"):
+        stated, said = getattr(registered, key), getattr(described, key)
+        if digest(stated) != digest(said):
+            words = f"{where}: {key} is registered as {stated}, and {registered.generator} says"
+            yield Doubt(f"{words} {said}{other}", not other)
+    if registered.origin.path != described.origin.path:
+        yield Doubt(
+            f"{where}: its code is registered as {registered.origin.path}, and is "
+            f"{described.origin.path}",
+            True,
+        )
+
+
 def _other_version(
-    registry: Registry, registered: DrawnMechanism, described: Mapping[str, Any]
+    registry: Registry, registered: DrawnMechanism, described: SelfDescription
 ) -> str:
     """Return, where other code than the registered one described itself, that it is other code."""
-    made = {"proxyguard": registry.software.get("proxyguard")}
-    here: dict[str, Any] = {"proxyguard": installed_version("proxyguard")}
-    if "origin" in described:
-        made["its package"] = registered.origin.version
-        here["its package"] = described["origin"]["version"]
-    inner = described.get("describe", {})
-    if isinstance(inner, Mapping) and "package" in inner:  # of the synthesizers of other packages
-        made[str(inner["package"])] = str(registered.describe.get("version"))
-        here[str(inner["package"])] = str(inner.get("version"))
-    other = [f"{name} {made[name]} then, {here[name]} here" for name in made
-             if made[name] != here[name]]  # fmt: skip
+    versions = {
+        "proxyguard": (registry.software.get(PRODUCT), installed_version(PRODUCT)),
+        "its package": (registered.origin.version, described.origin.version),
+    }
+    package = described.describe.get(PACKAGE)
+    if package is not None:  # of the synthesizers of other packages
+        then, here = registered.describe.get(VERSION), described.describe.get(VERSION)
+        versions[str(package)] = (str(then), str(here))
+    other = [f"{name} {then} then, {here} here" for name, (then, here) in versions.items()
+             if then != here]  # fmt: skip
     return f" ({'; '.join(other)})" if other else ""
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
+
+from pydantic import JsonValue
 
 from proxyguard.audit.apart import (
-    describe_apart,
-    references_apart,
+    Describe,
+    References,
+    Risks,
+    ask,
     rescore_apart,
-    risks_apart,
     source_risks,
 )
 from proxyguard.audit.decide import (
@@ -59,7 +62,7 @@ from proxyguard.audit.register import (
 from proxyguard.audit.rules import planned_records, resolve_limits, resolve_roles
 from proxyguard.audit.score import check_answers
 from proxyguard.audit.sequential import check_sequential
-from proxyguard.audit.stated import doubts
+from proxyguard.audit.stated import SelfDescription, doubts
 from proxyguard.audit.target import check_seed
 from proxyguard.audit.verify import Scope, Verification, agree, step
 from proxyguard.documents.canonical import digest
@@ -69,6 +72,7 @@ from proxyguard.documents.ledger import (
     Amended,
     Certified,
     Corrected,
+    DesignText,
     Developed,
     Frozen,
     GrantStatement,
@@ -87,6 +91,8 @@ from proxyguard.seal.ledger import Schedule, Stage
 
 if TYPE_CHECKING:
     from proxyguard.audit.open import Opener
+
+Again = TypeVar("Again")
 
 
 def verify_claim(
@@ -160,7 +166,7 @@ def _check_corrected(
 
 def _check_losses(
     opener: Opener, journal: Journal, registry: Registry, evidence: Evidence,
-    scope: Scope, design: Mapping[str, Any] | str | None = None,
+    scope: Scope, design: DesignText | None = None,
 ) -> None:  # fmt: skip
     """See that whoever has the target's key finds the same statistics.
 
@@ -168,17 +174,17 @@ def _check_losses(
     """
     again = _ours_or_apart(
         registry, scope,
-        here=lambda: opener.rescore(journal, registry).to_dict(),
+        here=lambda: opener.rescore(journal, registry),
         apart=lambda: rescore_apart(
             opener, journal, registry, design, timeout=scope.timeout
         ),
     )  # fmt: skip
-    agree(evidence.to_dict(), again, "the evidence")
+    agree(evidence.to_dict(), again.to_dict(), "the evidence")
 
 
 def _ours_or_apart(
-    registry: Registry, scope: Scope, *, here: Callable[[], Any], apart: Callable[[], Any]
-) -> Any:
+    registry: Registry, scope: Scope, *, here: Callable[[], Again], apart: Callable[[], Again]
+) -> Again:
     """Return what our own code finds; what needs other code is run apart, if that was asked for."""
     try:
         return here()  # `verify` lets nothing but our own code run in this process
@@ -222,9 +228,12 @@ def _verify_statements(
     """Let generators, procedures and sealed files say again what the record says of them."""
     name = "statements: of generators, procedures and sealed files on themselves"
 
+    def asked(generator: str, options: dict[str, JsonValue]) -> SelfDescription:
+        job = Describe(generator=generator, options=options)
+        return ask(folder, job, timeout=scope.timeout)
+
     def check() -> None:
         sealed = journal.ledger.sealed
-        asked = partial(describe_apart, folder, timeout=scope.timeout)
         describe = asked if scope.run_named_code else None
         broken = []
         for doubt in doubts(folder, registry, sealed, describe):
@@ -261,11 +270,11 @@ def _check_risks(
     folder: AuditFolder, journal: Journal, registry: Registry, member: Member, scope: Scope
 ) -> None:
     sealed = journal.ledger.sealed.members[member.name]
-    place = _reading_place(folder)
+    development = MemberDevelopment(_reading_place(folder), member, sealed)
     again = _ours_or_apart(
         registry, scope,
-        here=lambda: source_risks(place, registry, member, sealed, scope.types),
-        apart=lambda: risks_apart(folder, member, timeout=scope.timeout),
+        here=lambda: source_risks(development, registry, scope.types),
+        apart=lambda: ask(folder, Risks(member=member.name), timeout=scope.timeout),
     )  # fmt: skip
     facts = _facts_of(registry, member)
     recorded = {name: float(risk) for name, risk in facts.risks.items()}
@@ -280,7 +289,7 @@ def _check_references(
     again = _ours_or_apart(
         registry, scope,
         here=lambda: reference_policies(development, loss_measures(member)),
-        apart=lambda: references_apart(folder, member, timeout=scope.timeout),
+        apart=lambda: ask(folder, References(member=member.name), timeout=scope.timeout),
     )  # fmt: skip
     recorded = {
         policy: {name: float(loss) for name, loss in losses.items()}
