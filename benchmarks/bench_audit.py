@@ -5,6 +5,7 @@ Runs the demonstration's declaration in a temporary folder and prints ratios, no
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -53,7 +54,7 @@ def plain_fits(audit: Audit) -> float:
     learner = Library(
         member.procedure, member.target.predicted, registry.member("target")["features"]
     )
-    manifest = audit.folder.read_json(RELEASES)["members"]["target"]
+    manifest = json.loads(audit.folder.read(RELEASES))["members"]["target"]
     draws = [d for content in manifest.values() for d in content["draws"]]
     tables = [read_table_bytes(audit.folder.store.get(d["release"]), "release") for d in draws]
     validation = read_table_bytes(
@@ -70,7 +71,7 @@ def passes(audit: Audit) -> tuple[float, float]:
     """Return the time of the scoring pass and of plain predictions and means."""
     journal = audit.journal()
     registry = audit.folder.registry(journal)
-    manifest = audit.folder.read_json(RELEASES)
+    manifest = json.loads(audit.folder.read(RELEASES))
     opener = Opener(audit.place, audit.home)
     author = audit.home.signing_key()
     (member,) = registry.declaration.members

@@ -282,7 +282,7 @@ class Forge:
         """Change a file of values and return what it holds now."""
         value: Value = json.loads((audit.folder / name).read_bytes())
         edit(value)
-        audit.folder.write_json(name, value)
+        audit.folder.write(name, canonical_bytes(value))
         return value
 
     @staticmethod

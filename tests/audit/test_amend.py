@@ -18,7 +18,7 @@ from proxyguard.audit.folder import CERTIFICATE, DECLARATION, EVIDENCE, RELEASES
 from proxyguard.certificate.wording import CHOSEN_AFTER_OPENING
 from proxyguard.cli import show
 from proxyguard.cli.main import app
-from proxyguard.documents.canonical import digest
+from proxyguard.documents.canonical import canonical_bytes, digest
 from proxyguard.errors import DigestMismatch, ProxyGuardError, RegistryError, StageError
 from proxyguard.seal.ledger import Stage
 
@@ -61,7 +61,7 @@ def test_every_amendment_names_the_registry_that_it_supersedes(at: At) -> None:
     assert [first.body.to_dict()["reason"], second.body.to_dict()["reason"]] == [
         "the first limit was a typing error", "fewer draws than planned",
     ]  # fmt: skip
-    kept = [digest(audit.folder.read_json(f"registry/{i}.json")) for i in range(3)]
+    kept = [digest(json.loads(audit.folder.read(f"registry/{i}.json"))) for i in range(3)]
     assert kept == [e.body.to_dict()["declaration"] for e in (registered, first, second)]
     assert audit.verify().good
 
@@ -85,7 +85,9 @@ def test_an_amended_limit_decides_and_the_certificate_tells(at: At) -> None:
 
 def test_an_amended_rule_is_resolved_anew(at: At) -> None:
     audit = at("registered")
-    before = audit.folder.read_json("registry/0.json")["members"]["target"]["requirements"][1]
+    before = json.loads(audit.folder.read("registry/0.json"))["members"]["target"]["requirements"][
+        1
+    ]
     edit(audit, 'source_validation_plus = "0.10"', 'source_validation_plus = "0.20"')
     after = audit.amend("more room").to_dict()["members"]["target"]["requirements"][1]
     shift = float(after["limit"]["value"]) - float(before["limit"]["value"])
@@ -116,7 +118,7 @@ def test_mechanisms_may_be_amended_before_they_are_drawn(at: At) -> None:
     edit(audit, "draws = 8", "draws = 3")
     audit.amend("draws are expensive")
     audit.draw()
-    draws = audit.folder.read_json(RELEASES)["members"]["target"]["bootstrap"]["draws"]
+    draws = json.loads(audit.folder.read(RELEASES))["members"]["target"]["bootstrap"]["draws"]
     assert [d["seed"] for d in draws] == [100, 101, 102]
     assert audit.verify().good
 
@@ -193,7 +195,9 @@ def test_an_opened_claim_is_not_amended(at: At) -> None:
 
 def test_an_excluded_draw_leaves_the_claim_and_stays_in_the_record(at: At) -> None:
     audit = at("drawn")
-    assert len(audit.folder.read_json(RELEASES)["members"]["target"]["bootstrap"]["draws"]) == 8
+    assert (
+        len(json.loads(audit.folder.read(RELEASES))["members"]["target"]["bootstrap"]["draws"]) == 8
+    )
     audit.amend("its log shows a disk error", exclude=[("bootstrap", 103)])
     predicate = audit.open().to_dict()
     assert predicate is not None
@@ -201,7 +205,7 @@ def test_an_excluded_draw_leaves_the_claim_and_stays_in_the_record(at: At) -> No
     assert verdict["n_releases"] == 7
     assert "103" not in verdict["adjusted_release_pvalues"]
     assert predicate["excluded"] == {"bootstrap": ["103"]}
-    evidence = audit.folder.read_json(EVIDENCE)
+    evidence = json.loads(audit.folder.read(EVIDENCE))
     assert "103" not in evidence["groups"]["bootstrap"]["releases"]
     assert evidence["excluded"]["bootstrap"]["releases"] == ["103"]
     assert evidence["excluded"]["bootstrap"]["label"].startswith("descriptive")
@@ -214,7 +218,7 @@ def test_a_draw_excluded_before_drawing_is_drawn_all_the_same(at: At) -> None:
     audit = at("registered")
     audit.amend("this seed was used in a talk", exclude=[("bootstrap", 100)])
     audit.draw()
-    draws = audit.folder.read_json(RELEASES)["members"]["target"]["bootstrap"]["draws"]
+    draws = json.loads(audit.folder.read(RELEASES))["members"]["target"]["bootstrap"]["draws"]
     assert [d["seed"] for d in draws] == list(range(100, 108))
     predicate = audit.open().to_dict()
     assert predicate is not None
@@ -332,7 +336,7 @@ def test_a_corrective_certificate_stands_beside_the_registered_one(apart: At) ->
     after = snapshot(audit)
     for name in (CERTIFICATE, EVIDENCE, RELEASES, DECLARATION, "registry/0.json"):
         assert after[audit.folder / name] == before[audit.folder / name]
-    assert audit.folder.read_json("corrections/0.json") == json.loads(json.dumps(found))
+    assert json.loads(audit.folder.read("corrections/0.json")) == json.loads(json.dumps(found))
     note = "Corrective certificate (the records are a sample from a pool), which does not replace"
     assert note in report(audit).replace("\\", "")
     assert CHOSEN_AFTER_OPENING in report(audit).replace("\\", "")
@@ -559,7 +563,7 @@ def population(populated: Path, tmp_path: Path) -> Audit:
 
 
 def records_of(audit: Audit) -> int:
-    size: int = audit.folder.read_json(EVIDENCE)["groups"]["bootstrap"]["columns"][0]["n"]
+    size: int = json.loads(audit.folder.read(EVIDENCE))["groups"]["bootstrap"]["columns"][0]["n"]
     return size
 
 
@@ -590,10 +594,10 @@ def test_the_population_itself_may_not_be_amended(population: Audit) -> None:
 
 def test_a_registry_left_by_hand_is_not_taken_for_an_amendment(at: At) -> None:
     audit = at("drawn")
-    value = audit.folder.read_json("registry/0.json")
+    value = json.loads(audit.folder.read("registry/0.json"))
     value["members"]["target"]["requirements"][0]["limit"]["value"] = "0.50"
-    audit.folder.write_json("registry/1.json", value)
+    audit.folder.write("registry/1.json", canonical_bytes(value))
     assert audit.verify().unknown == ["registry/1.json"]
-    audit.folder.write_json("registry/0.json", value)
+    audit.folder.write("registry/0.json", canonical_bytes(value))
     with pytest.raises(DigestMismatch, match=r"registry/0\.json"):
         audit.open()

@@ -31,7 +31,7 @@ from proxyguard.audit.decide import (
 )
 from proxyguard.audit.folder import CERTIFICATE, CORRECTION, DECLARATION, EVIDENCE, RELEASES
 from proxyguard.audit.open import Opener
-from proxyguard.documents.canonical import digest
+from proxyguard.documents.canonical import canonical_bytes, digest
 from proxyguard.documents.evidence import FixedEvidence, GroupEvidence
 from proxyguard.documents.registry import Registry
 from proxyguard.documents.releases import ReleaseManifest
@@ -370,7 +370,7 @@ def test_a_copy_in_another_file_with_an_invented_content_digest_is_found(
     at: At, forge: Any
 ) -> None:
     audit = at("drawn")
-    first, sixth = (forge.draws_of(audit.folder.read_json(RELEASES))[i] for i in (0, 5))
+    first, sixth = (forge.draws_of(json.loads(audit.folder.read(RELEASES)))[i] for i in (0, 5))
     target = io.BytesIO()
     source = pq.read_table(io.BytesIO(audit.folder.store.get(first["release"])))
     pq.write_table(source, target, compression="gzip")
@@ -408,7 +408,7 @@ def test_eight_encodings_of_one_table_are_copies_whatever_the_manifest_says(
     at: At, forge: Any, stated: str
 ) -> None:
     audit = at("drawn")
-    first = forge.draws_of(audit.folder.read_json(RELEASES))[0]
+    first = forge.draws_of(json.loads(audit.folder.read(RELEASES)))[0]
     frame = read_table_bytes(audit.folder.store.get(first["release"]), "the first release")
     stored = [audit.folder.store.put(encode(frame)) for encode in ENCODINGS.values()]
     assert len(set(stored)) == 8
@@ -431,7 +431,7 @@ def test_eight_encodings_of_one_table_are_copies_whatever_the_manifest_says(
 
 def test_eight_encodings_of_one_table_have_one_content(at: At, forge: Any) -> None:
     audit = at("drawn")
-    first = forge.draws_of(audit.folder.read_json(RELEASES))[0]
+    first = forge.draws_of(json.loads(audit.folder.read(RELEASES)))[0]
     frame = read_table_bytes(audit.folder.store.get(first["release"]), "the first release")
     stored = [audit.folder.store.put(encode(frame)) for encode in ENCODINGS.values()]
 
@@ -534,7 +534,7 @@ def test_another_generator_than_the_declared_one_is_found(at: At, forge: Any) ->
 
 def test_an_amendment_after_the_draws_that_changes_a_generator_is_found(at: At, forge: Any) -> None:
     audit = at("drawn")
-    value = audit.folder.read_json("registry/0.json")
+    value = json.loads(audit.folder.read("registry/0.json"))
     before = digest(value)
     value["members"]["target"]["mechanisms"]["bootstrap"]["generator"] = "gaussian_copula"
     value["declaration"]["mechanism"][0]["generator"] = "gaussian_copula"
@@ -542,7 +542,7 @@ def test_an_amendment_after_the_draws_that_changes_a_generator_is_found(at: At, 
     text = text.replace('generator = "bootstrap"', 'generator = "gaussian_copula"')
     for name in (DECLARATION, "registry/1.toml"):
         (audit.folder / name).write_text(text)
-    audit.folder.write_json("registry/1.json", value)
+    audit.folder.write("registry/1.json", canonical_bytes(value))
     names = (DECLARATION, "registry/1.toml", "registry/1.json")
     body = {
         "declaration": digest(value), "supersedes": before, "reason": "a better name",
@@ -756,13 +756,15 @@ def test_two_corrective_certificates_are_found(apart: At, forge: Any) -> None:
     audit = apart("certified")
     audit.correct("a pool of 700", {"pool": 700})
     chain = forge.steps(audit)
-    value = audit.folder.read_json("corrections/0.json")
+    value = json.loads(audit.folder.read("corrections/0.json"))
     other = {**value, "design": {"pool": 900}}
     body = {
         **chain[-1][1],
         "design": {"pool": 900},
         "correction": digest(other),
-        "files": {"corrections/1.json": audit.folder.write_json("corrections/1.json", other)},
+        "files": {
+            "corrections/1.json": audit.folder.write("corrections/1.json", canonical_bytes(other))
+        },
     }
     forge.write_chain(audit, [*chain, (Stage.CORRECTED, body)], forge.author(audit))
     assert "there is one correction already" in forge.found_by(audit)
@@ -849,7 +851,7 @@ def test_a_correction_with_invented_statistics_is_found_by_whoever_has_the_targe
     journal = audit.journal()
     registry = audit.folder.registry(journal)
     corrected = corrected_registry(registry, design, journal)
-    evidence = audit.folder.read_json(CORRECTION)["evidence"]
+    evidence = json.loads(audit.folder.read(CORRECTION))["evidence"]
     group = evidence["groups"]["bootstrap"]
     group["columns"][0]["mean"][0] -= 0.001
     groups = groups_of(corrected, audit.folder.document(ReleaseManifest, RELEASES))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -124,7 +125,7 @@ def test_an_audit_goes_on_after_kill_9(
         assert stored(audit.folder.path) == stored(undisturbed.folder.path)
         decided = [v["decision"] for v in certificate["verdicts"]]
         assert decided == list(undisturbed.certificate().decisions.values())
-    manifest = audit.folder.read_json("releases.json")
+    manifest = json.loads(audit.folder.read("releases.json"))
     records = manifest["members"]["target"]["bootstrap"]["draws"]
     assert {name: canonical_bytes(one) for one in records
             if (name := f"{one['seed']}.json") in kept} == kept  # fmt: skip

@@ -144,7 +144,7 @@ def plain_texts(folder: Path) -> str:
 def test_everything_published_is_rounded_and_a_stranger_decides_the_same(tmp_path: Path) -> None:
     plain = declared(tmp_path / "plain", disclosure="")
     plain.run()
-    exact = plain.folder.read_json("evidence.json")
+    exact = json.loads(plain.folder.read("evidence.json"))
     audit = declared(tmp_path / "rounded")
     audit.seal()
     audit.register()
@@ -153,7 +153,7 @@ def test_everything_published_is_rounded_and_a_stranger_decides_the_same(tmp_pat
     predicate = audit.open().to_dict()
     assert predicate is not None
     verified(audit)
-    evidence = audit.folder.read_json("evidence.json")
+    evidence = json.loads(audit.folder.read("evidence.json"))
     assert_rounded(evidence, 2)
     assert set(evidence["excluded"]) == {"bootstrap"}
     assert set(evidence["secondary"]) == {"strict"}
@@ -201,7 +201,7 @@ def test_a_correction_is_rounded_too(tmp_path: Path, set_apart: Callable[..., No
     audit.run()
     audit.correct("the records are a sample from a pool", {"pool": 700})
     verified(audit)
-    assert_rounded(audit.folder.read_json("corrections/0.json"), 2)
+    assert_rounded(json.loads(audit.folder.read("corrections/0.json")), 2)
 
 
 SHARES = """\
@@ -237,7 +237,7 @@ def test_the_counts_of_shares_are_rounded_and_verified(tmp_path: Path) -> None:
     (audit.folder / "audit.toml").write_text(SHARES)
     audit.run()
     verified(audit)
-    for column in columns_of(audit.folder.read_json("evidence.json")):
+    for column in columns_of(json.loads(audit.folder.read("evidence.json"))):
         assert all(count % 20 == 0 for count in (*column["count"], *column["count_low"]))
 
 

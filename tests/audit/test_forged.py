@@ -7,6 +7,7 @@ A forger without the author's key is caught by the bytes. The author can sign an
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -170,7 +171,9 @@ def test_a_draw_replaced_by_another_object_is_found(at: At, forge: Any) -> None:
 
 def test_a_stored_release_overwritten_in_place_is_found(at: At, forge: Any) -> None:
     audit = at("certified")
-    first, second = (d["release"] for d in forge.draws_of(audit.folder.read_json(RELEASES))[:2])
+    first, second = (
+        d["release"] for d in forge.draws_of(json.loads(audit.folder.read(RELEASES)))[:2]
+    )
     place = audit.folder.store.path(first)
     place.write_bytes(audit.folder.store.path(second).read_bytes())
     assert f"{first}: was changed" in forge.found_by(audit)

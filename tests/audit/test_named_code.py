@@ -166,7 +166,7 @@ Certified = Callable[[str], Path]
 
 def trap_a_model(audit: Audit, forge: Any) -> None:
     """Let the first stored model call a function of the trap."""
-    first = forge.draws_of(audit.folder.read_json(RELEASES))[0]
+    first = forge.draws_of(json.loads(audit.folder.read(RELEASES)))[0]
     plain = as_pipeline(load_model(audit.folder.store.get(first["model"]), "a model"))
     step = FunctionTransformer(load_callable("pg_trap:same"))
     address = audit.folder.store.put(skops_bytes(make_pipeline(step, plain)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -165,9 +166,9 @@ def test_development_judges_a_groups_requirement_on_the_groups_own_records(
     )
     for mean in facts["pilots"]["p"]["means"].values():
         assert abs(float(mean["risk at b"]) - own) < abs(float(mean["risk at b"]) - whole)
-    assert requirement_of(audit.folder.read_json("registry/0.json"))["limit"]["value"] == str(
-        (Decimal(repr(own)) + Decimal("0.05")).quantize(Decimal("0.001"), ROUND_CEILING)
-    )
+    assert requirement_of(json.loads(audit.folder.read("registry/0.json")))["limit"][
+        "value"
+    ] == str((Decimal(repr(own)) + Decimal("0.05")).quantize(Decimal("0.001"), ROUND_CEILING))
     finish(audit)
 
 
@@ -366,7 +367,9 @@ def test_roles_follow_from_the_margins_of_the_pilots(tmp_path: Path, against: st
     certificate = finish(audit)
     rows = {
         name: {d["rows"] for d in content["draws"]}
-        for name, content in audit.folder.read_json("releases.json")["members"]["target"].items()
+        for name, content in json.loads(audit.folder.read("releases.json"))["members"][
+            "target"
+        ].items()
     }
     assert rows == {name: {one["options"]["rows"]} for name, one in found.items()}
     assert len(certificate["verdicts"]) == 3

@@ -21,7 +21,7 @@ At = Callable[[str], Audit]
 
 
 def evidence(audit: Audit) -> dict[str, Any]:
-    found: dict[str, Any] = audit.folder.read_json(EVIDENCE)
+    found: dict[str, Any] = json.loads(audit.folder.read(EVIDENCE))
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -112,7 +113,7 @@ def evidence(root: Path, declaration: str) -> dict[str, Any]:
 
 
 def evidence_of(audit: Audit) -> dict[str, Any]:
-    found: dict[str, Any] = audit.folder.read_json("evidence.json")["groups"]["bootstrap"]
+    found: dict[str, Any] = json.loads(audit.folder.read("evidence.json"))["groups"]["bootstrap"]
     return found
 
 
@@ -161,7 +162,9 @@ def opened(audit: Audit) -> pd.DataFrame:
 
 
 def releases_of(audit: Audit) -> list[pd.DataFrame]:
-    draws = audit.folder.read_json("releases.json")["members"]["target"]["bootstrap"]["draws"]
+    draws = json.loads(audit.folder.read("releases.json"))["members"]["target"]["bootstrap"][
+        "draws"
+    ]
     return [read_table_bytes(audit.folder.store.get(d["release"]), "release") for d in draws]
 
 

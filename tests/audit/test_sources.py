@@ -139,7 +139,7 @@ def edit(audit: Audit, old: str, new: str) -> None:
 
 
 def draws_of(audit: Audit, name: str = "files") -> list[Value]:
-    draws: list[Value] = audit.folder.read_json(RELEASES)["members"]["target"][name]["draws"]
+    draws: list[Value] = json.loads(audit.folder.read(RELEASES))["members"]["target"][name]["draws"]
     return draws
 
 

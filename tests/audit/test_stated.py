@@ -198,7 +198,7 @@ def test_diagnostics_that_are_called_certified_are_found(at: At, forge: Any) -> 
 
 def test_what_is_redrawn_is_derived_and_stands_in_no_manifest(at: At) -> None:
     audit = at("certified")
-    content = audit.folder.read_json(RELEASES)["members"]["target"]["bootstrap"]
+    content = json.loads(audit.folder.read(RELEASES))["members"]["target"]["bootstrap"]
     assert set(content) == {"draws"}
     certificate = audit.certificate().to_dict()
     assert certificate["redraws"] == {"bootstrap": ["rows of the release", "logistic fit"]}

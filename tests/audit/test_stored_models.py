@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("module_draws_here")
 
 def stored_models(audit: Audit) -> list[bytes]:
     """Return the bytes of the models of the source and of every draw."""
-    manifest = audit.folder.read_json(RELEASES)
+    manifest = json.loads(audit.folder.read(RELEASES))
     registry = audit.folder.registry(audit.journal())
     addresses = [registry.members["target"].to_dict()["source"]["model"]]
     addresses += [d["model"] for d in manifest["members"]["target"]["bootstrap"]["draws"]]
@@ -42,7 +43,10 @@ def test_a_folder_with_models_of_skops_opens_and_verifies_with_the_same_evidence
     assert {content[:2] for content in stored_models(other)} == {b"PK"}
     assert all(content.startswith(MAGIC) for content in stored_models(plain))
     assert len(stored_models(plain)) == 9  # the source and eight draws
-    assert other.folder.read_json(EVIDENCE)["groups"] == plain.folder.read_json(EVIDENCE)["groups"]
+    assert (
+        json.loads(other.folder.read(EVIDENCE))["groups"]
+        == json.loads(plain.folder.read(EVIDENCE))["groups"]
+    )
     for audit in (plain, other):
         found = audit.verify(with_target=True)
         assert found.good, found.findings
@@ -60,7 +64,7 @@ def test_a_folder_with_models_of_skops_opens_and_verifies_with_the_same_evidence
 
 def test_a_changed_byte_of_a_stored_model_is_found(at: Callable[[str], Audit]) -> None:
     audit = at("certified")
-    manifest = audit.folder.read_json(RELEASES)
+    manifest = json.loads(audit.folder.read(RELEASES))
     address = manifest["members"]["target"]["bootstrap"]["draws"][3]["model"]
     place = audit.folder.store.path(address)
     content = bytearray(place.read_bytes())

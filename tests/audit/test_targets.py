@@ -119,12 +119,12 @@ def opened(audit: Audit, name: str = "target") -> OpenTarget:
 
 
 def evidence_of(audit: Audit, group: str) -> dict[str, Any]:
-    found: dict[str, Any] = audit.folder.read_json("evidence.json")["groups"][group]
+    found: dict[str, Any] = json.loads(audit.folder.read("evidence.json"))["groups"][group]
     return found
 
 
 def draws_of(audit: Audit, mechanism: str, member: str = "target") -> list[dict[str, Any]]:
-    manifest = audit.folder.read_json("releases.json")
+    manifest = json.loads(audit.folder.read("releases.json"))
     found: list[dict[str, Any]] = manifest["members"][member][mechanism]["draws"]
     return found
 
@@ -161,7 +161,7 @@ def certify_by_hand(audit: Audit, losses: Array, chunk: Chunk, **choices: Any) -
             pg.Requirement(name="Brier risk", low=0, high=1, limit=0.30),
         ],
         design=member.target.sampling_design,
-        seed=int(audit.folder.read_json("evidence.json")["seed"]),
+        seed=int(json.loads(audit.folder.read("evidence.json"))["seed"]),
         reliability_target="0.3",
         **choices,
     )
@@ -582,7 +582,7 @@ seeds = {list(range(len(predictions)))}
 
 def test_a_record_without_a_prediction_counts_as_the_worst_loss(tmp_path: Path) -> None:
     audit = opened_on_predictions(tmp_path, [np.linspace(0.1 * i, 1, 259) for i in range(2)])
-    evidence = audit.folder.read_json("evidence.json")
+    evidence = json.loads(audit.folder.read("evidence.json"))
     assert evidence["diagnostics"]["unscored"] == {"given": {"0": 1, "1": 1}}
     assert audit.verify().good
 
@@ -934,7 +934,7 @@ def test_a_subgroup_counts_its_own_records_only(tmp_path: Path) -> None:
             pg.Requirement(name="Brier risk", low=0, high=1, limit=0.30),
             pg.Requirement(name="at b", low=0, high=1, limit=0.35, group="site = b"),
         ],
-        seed=int(audit.folder.read_json("evidence.json")["seed"]),
+        seed=int(json.loads(audit.folder.read("evidence.json"))["seed"]),
         reliability_target="0.3",
     )
     assert_same_verdict(audit, certificate.to_dict())

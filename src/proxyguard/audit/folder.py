@@ -8,7 +8,6 @@ the signature, and the statement's subjects are the digests of what the certific
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from base64 import b64decode, b64encode
@@ -16,11 +15,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
-from proxyguard.documents.canonical import canonical_bytes
 from proxyguard.documents.certificate import Envelope, Signature, Statement
-from proxyguard.documents.document import FORMAT, Document, parse_canonical
+from proxyguard.documents.document import Document
 from proxyguard.documents.ledger import (
     Amended,
     Certified,
@@ -155,21 +153,6 @@ class AuditFolder:
         from proxyguard.seal.sealed_file import SealedFile
 
         return SealedFile(self / RECORDS, most=None)
-
-    def write_json(self, name: str, value: Any) -> str:
-        """Write a value in canonical form and return the digest of its bytes."""
-        content = canonical_bytes(value)
-        if not self.has(name) or self.read(name) != content:
-            self._files.write(name, content)
-        return hashlib.sha256(content).hexdigest()
-
-    def read_json(self, name: str) -> Any:
-        """Read a value whose file must be in canonical form and of a format known here."""
-        value = parse_canonical(self.read(name), name)
-        if not isinstance(value, dict) or value.get("format") != FORMAT:
-            found = value.get("format") if isinstance(value, dict) else None
-            raise SealError(f"{name} has format {found!r}; this version reads {FORMAT}")
-        return value
 
     def document(self, kind: type[Kind], name: str) -> Kind:
         """Return a document of this folder; one that is not in its form is refused by field."""

@@ -8,6 +8,7 @@ exp(-1000 / 15) < 1e-28 a count, and there are 218 counts.
 
 from __future__ import annotations
 
+import json
 import os
 import tomllib
 from itertools import combinations
@@ -86,7 +87,7 @@ def test_discrepancies_are_those_of_pandas_tables(audit: pg.Audit, mechanism: st
     table = pd.read_csv(audit.folder.path.parent / "data" / "adult" / "adult-train.csv", dtype=str)
     rows = np.random.default_rng(1994).choice(len(table), size=6000, replace=False)
     target = coded(table.iloc[np.sort(rows)])
-    drawn = audit.folder.read_json("releases.json")["members"]["target"][mechanism]["draws"]
+    drawn = json.loads(audit.folder.read("releases.json"))["members"]["target"][mechanism]["draws"]
     found = marginals(audit, mechanism)
     release = coded(pd.read_parquet(audit.folder.store.path(drawn[1]["release"])))
     for one in found:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -189,7 +190,7 @@ def certified_bounds(audit: pg.Audit) -> dict[str, Bounds]:
 
 def corrected_bounds(audit: pg.Audit) -> dict[str, Bounds]:
     """Return what the corrective certificate says of each mechanism."""
-    correction = audit.folder.read_json(CORRECTION)
+    correction = json.loads(audit.folder.read(CORRECTION))
     return {v["mechanism"]: bounds_of(v) for v in correction["verdicts"]}
 
 

@@ -14,6 +14,7 @@ them. Each name is followed by its part of the document: the paper's table besid
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import shutil
 import sys
@@ -221,7 +222,7 @@ def share_draws(drawn: pg.Audit, other: pg.Audit) -> None:
         for a in (drawn, other)
     }  # fmt: skip
     shutil.copytree(drawn.folder / "store", other.folder / "store", dirs_exist_ok=True)
-    manifest = drawn.folder.read_json("releases.json")
+    manifest = json.loads(drawn.folder.read("releases.json"))
     for key, place in places[other].items():
         if places[drawn].get(key, Path()).name != place.name:
             continue
