@@ -25,7 +25,7 @@ from proxyguard.audit.development import MemberDevelopment, Workplace, fitted_fr
 from proxyguard.audit.folder import RELEASES, AuditFolder
 from proxyguard.audit.home import DataFolders, software_versions
 from proxyguard.audit.manifest import schema_of
-from proxyguard.audit.verify import Scope, Verification, step
+from proxyguard.audit.verify import Scope, Verification
 from proxyguard.documents.ledger import Committed
 from proxyguard.documents.registry import Registry, SourceModel
 from proxyguard.documents.releases import DrawnRelease, GivenRelease, MadeDraw, ReleaseManifest
@@ -106,7 +106,7 @@ def redraw(
             ]  # fmt: skip
         if fits and member.target.losses is None:
             # Whatever K is: every relative requirement and many limits rest on this one model.
-            step(result, "registry", f"refit: the source of {member.name}: the same again",
+            result.step("registry", f"refit: the source of {member.name}: the same again",
                  partial(_check_source, folder, journal, registry, member, scope))  # fmt: skip
     repeatable = [one for one in repeatable if one.draws or one.fits]
     count = min(scope.redraw, len(repeatable))
@@ -116,7 +116,7 @@ def redraw(
         )
     for chosen in SystemRandom().sample(repeatable, count):
         check = partial(_check, folder, journal, registry, chosen, scope)
-        step(result, RELEASES, f"{chosen.name}: the same again", check)
+        result.step(RELEASES, f"{chosen.name}: the same again", check)
 
 
 def _has_model(draw: MadeDraw, *, drawn: bool) -> bool:

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import isclose
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
 from proxyguard.audit.folder import (
     ADVICE,
@@ -51,6 +52,7 @@ from proxyguard.seal.storage import is_address, ours_to_mend
 
 if TYPE_CHECKING:
     from proxyguard.audit.open import Opener
+    from proxyguard.documents.canonical import Plain
 
 _BROKEN = (ProxyGuardError, ValueError, OSError)
 """What a forged folder may raise once its documents have their form. Anything else, a KeyError or
@@ -58,6 +60,8 @@ a TypeError, is a fault of ours: it says nothing about the folder, and is raised
 
 # Relative difference that another machine's arithmetic may make in a derived number.
 CLOSE = 1e-9
+Checked = TypeVar("Checked")
+
 TIMEOUT = 3600.0
 """Seconds that each part may take which named code computes, unless the verifier says otherwise."""
 LONGEST = 1e6
@@ -122,7 +126,44 @@ class Verification:
         """Whether nothing that was asked for had to be left unchecked."""
         return not self.not_checked
 
-    def to_dict(self) -> dict[str, Any]:
+    def step(
+        self, place: str, name: str, check: Callable[[], Checked], *, told: bool = True
+    ) -> Checked | None:
+        """Run one check and return what it gives; what it raises is a finding or unchecked.
+
+        It is told as one that holds where it found nothing, also where it adds findings itself.
+
+        Parameters
+        ----------
+        place
+            The file or step that a finding names.
+        name
+            What the check is called.
+        check
+            The check; of what it raises, `_BROKEN` alone says something about the folder.
+        told
+            Whether it is one by itself, and not the sum of others.
+        """
+        before = len(self.findings)
+        try:
+            given = check()
+        except (KeyMissing, Unprotected, DiskError):
+            raise  # of this person's own keys and disk: says nothing about the folder
+        except UntrustedCode as error:
+            self.not_checked.append(f"{name}: {error}")
+            return None
+        except _BROKEN as error:
+            if isinstance(error, OSError) and ours_to_mend(error):
+                raise  # nor does this: the machine lacks rights, handles or a sound disk
+            ours = isinstance(error, ProxyGuardError)
+            problem = str(error) if ours else f"cannot be read: {error!r}"
+            self.findings.append(Finding(place=place, problem=problem))
+            return None
+        if told and len(self.findings) == before:
+            self.checked.append(name)
+        return given
+
+    def to_dict(self) -> dict[str, Plain]:
         """Return plain values."""
         return {
             "good": self.good,
@@ -144,14 +185,30 @@ class Verification:
 def verify(
     folder: AuditFolder, opener: Opener | None = None, scope: Scope | None = None
 ) -> Verification:
-    """Check everything that can be checked here; with an ``opener``, the losses too."""
+    """Check everything that can be checked here, and say what was not.
+
+    Parameters
+    ----------
+    folder
+        The audit's folder, which may come from anybody.
+    opener
+        With the target's key: then the losses are computed again, too.
+    scope
+        What the verifier asks for beyond that, and will run.
+
+    Raises
+    ------
+    KeyMissing, Unprotected, DiskError, OSError
+        For a reason that lies on this machine, and says nothing about the folder.
+    """
+    # One step: whoever exchanges a file while this runs cannot have one checked and another used.
     with only_our_code(), folder.step():
         return _verify(folder, opener, scope or Scope())
 
 
 def _verify(folder: AuditFolder, opener: Opener | None, scope: Scope) -> Verification:
     result = Verification()
-    journal = step(result, NAME, "ledger: chain and signatures", folder.journal)
+    journal = result.step(NAME, "ledger: chain and signatures", folder.journal)
     if journal is None:
         return result
     result.signers, result.head = journal.signers, journal.ledger.head
@@ -159,27 +216,27 @@ def _verify(folder: AuditFolder, opener: Opener | None, scope: Scope) -> Verific
     result.certified = journal.ledger.has(Stage.CERTIFIED)
     if result.certified:
         result.absent = [name for name in REPORTS if not folder.has(name)]
-    noted = scope.head
-    if noted is not None:
-        result.noted = step(result, NAME, "head: the noted one is in the ledger",
-                            lambda: _find_noted(journal, noted))  # fmt: skip
-    step(result, "files", "files: every recorded byte",
-         lambda: _check_files(result, folder, journal))  # fmt: skip
-    readable = step(result, "documents", "documents: every one in its form",
-                    lambda: _check_documents(result, folder, journal))  # fmt: skip
+    if scope.head is not None:
+        noted = partial(_find_noted, journal, scope.head)
+        result.noted = result.step(NAME, "head: the noted one is in the ledger", noted)
+    recorded = partial(_check_files, result, folder, journal)
+    result.step("files", "files: every recorded byte", recorded)
+    documents = partial(_check_documents, result, folder, journal)
+    readable = result.step("documents", "documents: every one in its form", documents)
     if journal.ledger.has(Stage.SEALED):
-        step(result, "target", "the sealed targets: their shape",
-             lambda: _check_sealed(folder, journal))  # fmt: skip
-    if RECORDS in recorded_files(journal.ledger.entries):
-        step(result, RECORDS, "the sealed records: their shape",
-             lambda: folder.sealed_records().check_shape(least=0))  # fmt: skip
+        sealed = partial(_check_sealed, folder, journal)
+        result.step("target", "the sealed targets: their shape", sealed)
+    if result.good and RECORDS in recorded_files(journal.ledger.entries):
+        records = partial(folder.sealed_records().check_shape, least=0)
+        result.step(RECORDS, "the sealed records: their shape", records)
     if not readable:
         return result  # what is derived from a document that has no form says nothing
     if journal.ledger.has(Stage.REGISTERED):
+        # Here and not above: an audit that has no claim yet needs nothing of it.
         from proxyguard.audit.verify_claim import verify_claim
 
-        _attempt(result, "the claim", "the claim",
-                 lambda: verify_claim(result, folder, journal, opener, scope))  # fmt: skip
+        claim = partial(verify_claim, result, folder, journal, opener, scope)
+        result.step("the claim", "the claim", claim, told=False)
     elif scope.redraw:
         result.not_checked.append("redraw: nothing is drawn yet")
     return result
@@ -211,7 +268,7 @@ def refuse_unsound(folder: AuditFolder, act: str, *, besides: Sequence[str] = ()
     Asked before a key is released or used: what is looked at afterwards cannot be hidden again.
     ``besides`` are places of findings that whoever asks will mend.
     """
-    findings = [one for one in verify(folder).findings if one.place not in besides]
+    findings = [finding for finding in verify(folder).findings if finding.place not in besides]
     if findings:
         more = f", and {len(findings) - 1} more" if len(findings) > 1 else ""
         raise SealError(
@@ -294,36 +351,6 @@ def _unrecorded(folder: AuditFolder, journal: Journal) -> Iterator[tuple[str, st
             "is here, and the ledger does not record it: records are sealed when the target is "
             "opened and at no other time, remove it",
         )
-
-
-def step(result: Verification, place: str, name: str, check: Callable[[], Any]) -> Any:
-    """Run one check; what it raises is a finding, or says why nothing was checked.
-
-    It is told as one that holds where it found nothing, also where it adds what it finds itself.
-    """
-    before = len(result.findings)
-    done, found = _attempt(result, place, name, check)
-    if done and len(result.findings) == before:
-        result.checked.append(name)
-    return found
-
-
-def _attempt(
-    result: Verification, place: str, name: str, check: Callable[[], Any]
-) -> tuple[bool, Any]:
-    """Run a check; return whether it came to its end, and what it gave."""
-    try:
-        return True, check()
-    except (KeyMissing, Unprotected, DiskError):
-        raise  # of this person's own keys and disk: says nothing about the folder
-    except UntrustedCode as error:
-        result.not_checked.append(f"{name}: {error}")
-    except _BROKEN as error:
-        if isinstance(error, OSError) and ours_to_mend(error):
-            raise  # nor does this: the machine lacks rights, handles or a sound disk
-        text = str(error) if isinstance(error, ProxyGuardError) else f"cannot be read: {error!r}"
-        result.findings.append(Finding(place=place, problem=text))
-    return False, None
 
 
 def agree(first: object, second: object, where: str) -> None:

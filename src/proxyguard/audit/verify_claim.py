@@ -64,7 +64,7 @@ from proxyguard.audit.score import check_answers
 from proxyguard.audit.sequential import check_sequential
 from proxyguard.audit.stated import SelfDescription, doubts
 from proxyguard.audit.target import check_seed
-from proxyguard.audit.verify import Scope, Verification, agree, step
+from proxyguard.audit.verify import Scope, Verification, agree
 from proxyguard.documents.canonical import digest
 from proxyguard.documents.certificate import Correction, Statement
 from proxyguard.documents.evidence import Diagnostics, Evidence, FixedEvidence, GroupEvidence
@@ -103,8 +103,7 @@ def verify_claim(
     scope: Scope,
 ) -> None:
     """Check what was registered, drawn, granted, scored, decided and reported."""
-    registry = step(
-        result, "registry", "declaration: sealed and registered as it reads",
+    registry = result.step("registry", "declaration: sealed and registered as it reads",
         lambda: _check_registry(folder, journal),
     )  # fmt: skip
     if registry is None:
@@ -114,7 +113,7 @@ def verify_claim(
     ledger = journal.ledger
     sequential = ledger.schedule is Schedule.SEQUENTIAL
     if ledger.has(Stage.DRAWN) and not sequential:
-        step(result, RELEASES, "releases: the registered seeds, each once",
+        result.step(RELEASES, "releases: the registered seeds, each once",
               lambda: check_manifest(folder, registry, journal))  # fmt: skip
     if scope.redraw:
         _verify_redraws(result, folder, journal, registry, scope)
@@ -123,34 +122,33 @@ def verify_claim(
     stewarded = ledger.sealed.steward is not None
     # Before the opening there may be a grant; one that lies there must be one for this folder.
     if stewarded if opened else folder.has(GRANT):
-        grant = step(result, GRANT, "grant: the steward's signature",
+        grant = result.step(GRANT, "grant: the steward's signature",
                       lambda: read_grant(folder, journal))  # fmt: skip
     if not opened or not ledger.has(Stage.CERTIFIED) or not result.good:
         return  # what is derived from changed files says nothing
     evidence = folder.document(Evidence, EVIDENCE)
     if sequential:
-        step(result, EVIDENCE, "evidence: scores derived anew from the statistics",
+        result.step(EVIDENCE, "evidence: scores derived anew from the statistics",
               lambda: check_sequential(folder, journal, registry, evidence))  # fmt: skip
     else:
-        step(result, EVIDENCE, "evidence: p-values and bounds derived anew",
+        result.step(EVIDENCE, "evidence: p-values and bounds derived anew",
               lambda: _check_evidence(folder, journal, registry, evidence))  # fmt: skip
     if len(result.findings) > 0:
         return  # nor does what is decided from evidence that does not hold
-    step(
-        result, CERTIFICATE, "certificate: signature, subjects, decided anew",
+    result.step(CERTIFICATE, "certificate: signature, subjects, decided anew",
         lambda: _check_certificate(result, folder, journal, registry, evidence, grant),
     )  # fmt: skip
     if ledger.has(Stage.CORRECTED):
-        step(result, CORRECTION, "correction: decided anew",
+        result.step(CORRECTION, "correction: decided anew",
               lambda: _check_correction(folder, journal, registry))  # fmt: skip
     if len(result.absent) < len(REPORTS) and not result.findings:
-        step(result, "report", "report: built anew, byte by byte",
+        result.step("report", "report: built anew, byte by byte",
              lambda: _check_report(folder, journal))  # fmt: skip
     if opener is not None:
-        step(result, EVIDENCE, "losses: computed again from the target",
+        result.step(EVIDENCE, "losses: computed again from the target",
               lambda: _check_losses(opener, journal, registry, evidence, scope))  # fmt: skip
         if ledger.has(Stage.CORRECTED):
-            step(result, CORRECTION, "correction: losses computed again from the target",
+            result.step(CORRECTION, "correction: losses computed again from the target",
                   lambda: _check_corrected(opener, folder, journal, registry, scope))  # fmt: skip
 
 
@@ -244,7 +242,7 @@ def _verify_statements(
         if broken:
             raise SealError("; ".join(broken))
 
-    step(result, "registry", name, check)
+    result.step("registry", name, check)
 
 
 def _verify_risks(
@@ -256,14 +254,14 @@ def _verify_risks(
         if member.procedure is None:
             continue
         # No model is asked: the versions of the author's own statement are no way around this.
-        step(result, "registry", f"references: policies of {member.name} on validation",
+        result.step("registry", f"references: policies of {member.name} on validation",
              partial(_check_references, folder, journal, registry, member, scope))  # fmt: skip
         name = f"risks: the source of {member.name} on validation"
         if made != here:
             result.not_checked.append(f"{name}: made with scikit-learn {made}, here is {here}")
         else:
             check = partial(_check_risks, folder, journal, registry, member, scope)
-            step(result, "registry", name, check)
+            result.step("registry", name, check)
 
 
 def _check_risks(
