@@ -21,11 +21,11 @@ from threadpoolctl import threadpool_limits
 
 from proxyguard.adapters.privacy import privacy_of
 from proxyguard.audit.apart import Redraw, RefitSource, ask, refit_apart
-from proxyguard.audit.development import MemberDevelopment, Workplace, fitted_from
-from proxyguard.audit.folder import RELEASES, AuditFolder
-from proxyguard.audit.home import DataFolders, software_versions
+from proxyguard.audit.development import fitted_from
+from proxyguard.audit.folder import RELEASES
+from proxyguard.audit.home import software_versions
 from proxyguard.audit.manifest import schema_of
-from proxyguard.audit.verify import Scope, Verification
+from proxyguard.audit.verify import RegisteredAudit, Scope
 from proxyguard.documents.ledger import Committed
 from proxyguard.documents.registry import Registry, SourceModel
 from proxyguard.documents.releases import DrawnRelease, GivenRelease, MadeDraw, ReleaseManifest
@@ -35,7 +35,6 @@ from proxyguard.draw.protocol import features, predict
 from proxyguard.errors import ProxyGuardError, SealError, TableError, UntrustedCode
 from proxyguard.models.stored import load_model
 from proxyguard.registry.declaration import Member
-from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Schedule
 from proxyguard.tables.files import content_digest, table_bytes
 
@@ -77,24 +76,19 @@ class _Again:
     failed: str | None = None
 
 
-def redraw(
-    result: Verification,
-    folder: AuditFolder,
-    journal: Journal,
-    registry: Registry,
-    scope: Scope,
-) -> None:
+def redraw(audit: RegisteredAudit) -> None:
     """Make ``scope.redraw`` draws again, chosen at random among all that can be repeated."""
+    result, scope = audit.result, audit.scope
     repeatable: list[Repeatable] = []
     recorded = 0
-    for member in registry.declaration.members:
+    for member in audit.registry.declaration.members:
         why_not_fitted = _not_fitted(member, scope)
         if why_not_fitted is not None:
             result.not_checked.append(f"redraw: {member.name}: {why_not_fitted}")
         fits = member.procedure is not None and why_not_fitted is None
-        for mechanism, records in _recorded(folder, journal, member):
+        for mechanism, records in _recorded(audit, member):
             recorded += len(records)
-            why = _not_drawn(registry, member, mechanism, scope)
+            why = _not_drawn(audit, member, mechanism)
             if why is not None:
                 result.not_checked.append(f"redraw: {member.name}/{mechanism}: {why}")
             repeatable += [
@@ -107,15 +101,15 @@ def redraw(
         if fits and member.target.losses is None:
             # Whatever K is: every relative requirement and many limits rest on this one model.
             result.step("registry", f"refit: the source of {member.name}: the same again",
-                 partial(_check_source, folder, journal, registry, member, scope))  # fmt: skip
-    repeatable = [one for one in repeatable if one.draws or one.fits]
+                 partial(_check_source, audit, member))  # fmt: skip
+    repeatable = [draw for draw in repeatable if draw.draws or draw.fits]
     count = min(scope.redraw, len(repeatable))
     if count == 0 or count < min(scope.redraw, recorded):
         result.not_checked.append(
             f"redraw: {count} of the {scope.redraw} seeds that were asked for could be drawn again"
         )
     for chosen in SystemRandom().sample(repeatable, count):
-        check = partial(_check, folder, journal, registry, chosen, scope)
+        check = partial(_check, audit, chosen)
         result.step(RELEASES, f"{chosen.name}: the same again", check)
 
 
@@ -124,24 +118,23 @@ def _has_model(draw: MadeDraw, *, drawn: bool) -> bool:
     return draw.model is not None if isinstance(draw, DrawnRelease) else drawn
 
 
-def _recorded(
-    folder: AuditFolder, journal: Journal, member: Member
-) -> Iterator[tuple[str, list[MadeDraw]]]:
+def _recorded(audit: RegisteredAudit, member: Member) -> Iterator[tuple[str, list[MadeDraw]]]:
     """Yield the records of every mechanism; tables and candidates from outside have no seed."""
     names = [mechanism.name for mechanism in member.mechanism]
-    if journal.ledger.schedule is Schedule.SEQUENTIAL:
-        records = [e.body.record for e in journal.ledger.find(Committed)]
+    ledger = audit.journal.ledger
+    if ledger.schedule is Schedule.SEQUENTIAL:
+        records = [entry.body.record for entry in ledger.find(Committed)]
         yield from ((name, records) for name in names)
         return
-    manifest = folder.document(ReleaseManifest, RELEASES)
+    manifest = audit.folder.document(ReleaseManifest, RELEASES)
     for name in names:
         draws = manifest.draws(member.name, name)
         yield name, [draw for draw in draws if not isinstance(draw, GivenRelease)]
 
 
-def _not_drawn(registry: Registry, member: Member, mechanism: str, scope: Scope) -> str | None:
+def _not_drawn(audit: RegisteredAudit, member: Member, mechanism: str) -> str | None:
     """Return why a mechanism's seeds are not drawn again, or nothing where they can be."""
-    registered = registry.members[member.name].mechanisms[mechanism]
+    registered = audit.registry.members[member.name].mechanisms[mechanism]
     generator = registered.generator
     if generator == "losses":
         return "its losses were computed elsewhere, from no seed"
@@ -149,7 +142,7 @@ def _not_drawn(registry: Registry, member: Member, mechanism: str, scope: Scope)
     if private is not None and not private.seeded:
         return "not repeatable: its noise comes from the system and takes no seed"
     ours = is_ours(generator) and generator not in OTHERS
-    if not scope.run_named_code and not ours:
+    if not audit.scope.run_named_code and not ours:
         return "it runs code that is not ours; draw it again with --run-named-code"
     return None
 
@@ -162,65 +155,52 @@ def _not_fitted(member: Member, scope: Scope) -> str | None:
     return "its procedure runs code that is not ours; fit it again with --run-named-code"
 
 
-def _check(
-    folder: AuditFolder,
-    journal: Journal,
-    registry: Registry,
-    chosen: Repeatable,
-    scope: Scope,
-) -> None:
+def _check(audit: RegisteredAudit, chosen: Repeatable) -> None:
     """Make one draw again and compare; another version of a library excuses a difference."""
-    again = _made_again(folder, journal, registry, chosen, scope)
+    again = _made_again(audit, chosen)
     draw = chosen.record
     different = list(_differences(chosen, again))
     if not different and again.fitted is not None and isinstance(draw, DrawnRelease):
-        different += _model_differences(folder, journal, chosen.member, draw, again.fitted, scope)
+        different += _model_differences(audit, chosen.member, draw, again.fitted)
     if not different:
         return
     made = "drawn again" if chosen.draws else "fitted again"
     words = f"{chosen.name}: {made}, it has another {' and another '.join(different)}"
-    other = _other_software(registry)
+    other = _other_software(audit.registry)
     if other or draw.status == "timeout" or again.failed is not None:
         why = other or again.failed or "the recorded draw ran out of time"
         raise UntrustedCode(f"{words}; here it could not be repeated as it was: {why}", names=())
     raise SealError(words)
 
 
-def _check_source(
-    folder: AuditFolder, journal: Journal, registry: Registry, member: Member, scope: Scope
-) -> None:
+def _check_source(audit: RegisteredAudit, member: Member) -> None:
     """Fit the source again: a poor one would make any release look as good as it."""
-    source = registry.members[member.name].source
+    source = audit.registry.members[member.name].source
     if source is None:
         raise SealError(f"{member.name}: no source procedure is registered")
-    again = ask(folder, RefitSource(member=member.name), timeout=scope.timeout)
+    again = ask(audit.folder, RefitSource(member=member.name), timeout=audit.scope.timeout)
     name = f"the source of {member.name}"
     if isinstance(again, NotAgain):
         raise UntrustedCode(f"{name}: it could not be fitted again here: {again.error}", names=())
     different = [key for key in FITTED if getattr(source, key) != getattr(again, key)]
     different += [key for key in NEAR if not _near(getattr(source, key), getattr(again, key))]
     if not different:
-        different += _model_differences(folder, journal, member, source, again, scope)
+        different += _model_differences(audit, member, source, again)
     if not different:
         return
     words = (
         f"{name}: fitted again to the training part, it has another "
         f"{' and another '.join(different)}"
     )
-    why = _other_software(registry)
+    why = _other_software(audit.registry)
     if why:
         raise UntrustedCode(f"{words}; here it could not be repeated as it was: {why}", names=())
     raise SealError(words)
 
 
-def _made_again(
-    folder: AuditFolder,
-    journal: Journal,
-    registry: Registry,
-    chosen: Repeatable,
-    scope: Scope,
-) -> _Again:
+def _made_again(audit: RegisteredAudit, chosen: Repeatable) -> _Again:
     """Return what of a draw was made again, as far as it can be."""
+    folder, timeout = audit.folder, audit.scope.timeout
     draw, member = chosen.record, chosen.member
     stored = folder.store.get(draw.release) if isinstance(draw, DrawnRelease) else None
     stages = list(draw.stages) if isinstance(draw, DrawnRelease) else []
@@ -231,13 +211,13 @@ def _made_again(
             member=member.name,
             mechanism=chosen.mechanism,
             seed=draw.seed,
-            data=tuple(str(path.resolve()) for path in scope.data),
+            data=tuple(str(path.resolve()) for path in audit.scope.data),
         )
-        drawn = ask(folder, job, timeout=scope.timeout)
+        drawn = ask(folder, job, timeout=timeout)
         if isinstance(drawn, NotAgain):
             return _Again(failed=drawn.error)
-        sealed = journal.ledger.sealed.members[member.name]
-        schema = schema_of(registry, member, chosen.mechanism, sealed)
+        sealed = audit.journal.ledger.sealed.members[member.name]
+        schema = schema_of(audit.registry, member, chosen.mechanism, sealed)
         try:  # the generator may have given anything
             release = schema.received(drawn.table)
         except (ValueError, LookupError, TypeError, TableError) as error:
@@ -252,7 +232,7 @@ def _made_again(
         )
         stored = table_bytes(release) if stored is None else stored
     if chosen.fits and stored is not None:
-        fitted = refit_apart(folder, member.name, made, stored, timeout=scope.timeout)
+        fitted = refit_apart(folder, member.name, made, stored, timeout=timeout)
         if isinstance(fitted, NotAgain):
             return replace(again, failed=fitted.error)
         # Records and rows are those of the release that was drawn again, not of the stored one.
@@ -289,26 +269,23 @@ def _near(first: str | None, second: str | None) -> bool:
 
 
 def _model_differences(
-    folder: AuditFolder,
-    journal: Journal,
+    audit: RegisteredAudit,
     member: Member,
     draw: DrawnRelease | SourceModel,
     again: FittedAgain | SourceAgain,
-    scope: Scope,
 ) -> Iterator[str]:
     """Compare two models by their bytes, or else by what they predict for development."""
     address = str(draw.model)
     if hashlib.sha256(again.model).hexdigest() == address:
         return
-    sealed = journal.ledger.sealed.members[member.name]
-    place = Workplace(folder=folder, data=DataFolders((folder.path,)), home="")
-    development = MemberDevelopment(place, member, sealed)
+    types = audit.scope.types
+    development = audit.development(member)
     x = features(development.training(), development.features)
     with threadpool_limits(1):
-        stored = load_model(folder.store.get(address), "a model", scope.types)
+        stored = load_model(audit.folder.store.get(address), "a model", types)
         first = predict(fitted_from(draw, stored), x, development.outcome)
         try:  # the procedure may have answered anything
-            given = load_model(again.model, "the model that was fitted again", scope.types)
+            given = load_model(again.model, "the model that was fitted again", types)
             second = predict(fitted_from(draw, given), x, development.outcome)
         except (ProxyGuardError, ValueError, LookupError, TypeError, AttributeError) as error:
             raise UntrustedCode(

@@ -226,6 +226,11 @@ AskGenerator = Callable[[str, dict[str, JsonValue]], SelfDescription]
 """Asks a generator that is not ours, by name and options, for what describes it."""
 
 
+def reading_place(folder: AuditFolder) -> Workplace:
+    """Return a place from which a folder is read and nothing else: no data, no home."""
+    return Workplace(folder=folder, data=DataFolders((folder.path,)), home="")
+
+
 def doubts(
     folder: AuditFolder,
     registry: Registry,
@@ -235,12 +240,11 @@ def doubts(
     """Yield every statement of seal and registry that does not follow, or was not checked."""
     if sealed.name != registry.declaration.name:
         yield Doubt(f"the seal is of an audit named {sealed.name!r}", True)
-    place = Workplace(folder=folder, data=DataFolders((folder.path,)), home="")
     for index, member in enumerate(registry.declaration.members):
         own = sealed.members[member.name]
         if own.index != index:
             yield Doubt(f"{member.name}: sealed as number {own.index}, declared as {index}", True)
-        development = MemberDevelopment(place, member, own)
+        development = MemberDevelopment(reading_place(folder), member, own)
         for problem in _sealed_problems(member, own, development):
             yield Doubt(f"{member.name}: {problem}", True)
         for problem in _holder_problems(folder.sealed_target(own), sealed.steward):

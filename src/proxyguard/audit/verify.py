@@ -16,6 +16,7 @@ from math import isclose
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
+from proxyguard.audit.development import MemberDevelopment
 from proxyguard.audit.folder import (
     ADVICE,
     CERTIFICATE,
@@ -31,6 +32,7 @@ from proxyguard.audit.folder import (
     recorded_files,
     unknown_files,
 )
+from proxyguard.audit.stated import reading_place
 from proxyguard.documents.certificate import Advice, Correction, Envelope, Statement
 from proxyguard.documents.document import Document
 from proxyguard.documents.evidence import Evidence
@@ -53,6 +55,7 @@ from proxyguard.seal.storage import is_address, ours_to_mend
 if TYPE_CHECKING:
     from proxyguard.audit.open import Opener
     from proxyguard.documents.canonical import Plain
+    from proxyguard.registry.declaration import Member
 
 _BROKEN = (ProxyGuardError, ValueError, OSError)
 """What a forged folder may raise once its documents have their form. Anything else, a KeyError or
@@ -182,6 +185,22 @@ class Verification:
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisteredAudit:
+    """A registered audit while it is verified: all that a check of its claim may look at."""
+
+    folder: AuditFolder
+    journal: Journal
+    registry: Registry
+    scope: Scope
+    result: Verification
+
+    def development(self, member: Member) -> MemberDevelopment:
+        """Return the development part of a member, read from the folder and nothing else."""
+        sealed = self.journal.ledger.sealed.members[member.name]
+        return MemberDevelopment(reading_place(self.folder), member, sealed)
+
+
 def verify(
     folder: AuditFolder, opener: Opener | None = None, scope: Scope | None = None
 ) -> Verification:
@@ -227,8 +246,8 @@ def _verify(folder: AuditFolder, opener: Opener | None, scope: Scope) -> Verific
         sealed = partial(_check_sealed, folder, journal)
         result.step("target", "the sealed targets: their shape", sealed)
     if result.good and RECORDS in recorded_files(journal.ledger.entries):
-        records = partial(folder.sealed_records().check_shape, least=0)
-        result.step(RECORDS, "the sealed records: their shape", records)
+        records = "the sealed records: their shape"
+        result.step(RECORDS, records, lambda: folder.sealed_records().check_shape(least=0))
     if not readable:
         return result  # what is derived from a document that has no form says nothing
     if journal.ledger.has(Stage.REGISTERED):

@@ -31,7 +31,6 @@ from proxyguard.audit.decide import (
 from proxyguard.audit.development import (
     NOTHING_LEARNED,
     MemberDevelopment,
-    Workplace,
     check_facts,
     loss_measures,
     reference_policies,
@@ -50,7 +49,6 @@ from proxyguard.audit.folder import (
     snapshot_name,
 )
 from proxyguard.audit.grant import read_grant, release_set
-from proxyguard.audit.home import DataFolders
 from proxyguard.audit.manifest import check_manifest
 from proxyguard.audit.outcome import report_bytes
 from proxyguard.audit.register import (
@@ -62,9 +60,9 @@ from proxyguard.audit.register import (
 from proxyguard.audit.rules import planned_records, resolve_limits, resolve_roles
 from proxyguard.audit.score import check_answers
 from proxyguard.audit.sequential import check_sequential
-from proxyguard.audit.stated import SelfDescription, doubts
+from proxyguard.audit.stated import SelfDescription, doubts, reading_place
 from proxyguard.audit.target import check_seed
-from proxyguard.audit.verify import Scope, Verification, agree
+from proxyguard.audit.verify import RegisteredAudit, Scope, Verification, agree
 from proxyguard.documents.canonical import digest
 from proxyguard.documents.certificate import Correction, Statement
 from proxyguard.documents.evidence import Diagnostics, Evidence, FixedEvidence, GroupEvidence
@@ -94,101 +92,123 @@ if TYPE_CHECKING:
 
 Again = TypeVar("Again")
 
+LEARNERS = "scikit-learn"
+
 
 def verify_claim(
-    result: Verification,
-    folder: AuditFolder,
-    journal: Journal,
-    opener: Opener | None,
-    scope: Scope,
+    result: Verification, folder: AuditFolder, journal: Journal, opener: Opener | None, scope: Scope
 ) -> None:
-    """Check what was registered, drawn, granted, scored, decided and reported."""
-    registry = result.step("registry", "declaration: sealed and registered as it reads",
-        lambda: _check_registry(folder, journal),
-    )  # fmt: skip
+    """Check what was registered, drawn, granted, scored, decided and reported.
+
+    Parameters
+    ----------
+    result
+        What steps 1 and 2 found; all that is found here is added.
+    folder, journal
+        The folder and its ledger, whose documents have their form.
+    opener
+        Who has the target's key, for computing the losses again; none without.
+    scope
+        What the verifier asks for and will run.
+    """
+    check = partial(_check_registry, folder, journal)
+    registry = result.step("registry", "declaration: sealed and registered as it reads", check)
     if registry is None:
         return
-    _verify_statements(result, folder, journal, registry, scope)
-    _verify_risks(result, folder, journal, registry, scope)
+    audit = RegisteredAudit(
+        folder=folder, journal=journal, registry=registry, scope=scope, result=result
+    )
+    _verify_statements(audit)
+    _verify_risks(audit)
     ledger = journal.ledger
-    sequential = ledger.schedule is Schedule.SEQUENTIAL
-    if ledger.has(Stage.DRAWN) and not sequential:
-        result.step(RELEASES, "releases: the registered seeds, each once",
-              lambda: check_manifest(folder, registry, journal))  # fmt: skip
-    if scope.redraw:
-        _verify_redraws(result, folder, journal, registry, scope)
+    if ledger.has(Stage.DRAWN) and ledger.schedule is not Schedule.SEQUENTIAL:
+        manifest = partial(check_manifest, folder, registry, journal)
+        result.step(RELEASES, "releases: the registered seeds, each once", manifest)
+    if scope.redraw and not ledger.has(Stage.DRAWN):
+        result.not_checked.append("redraw: nothing is drawn yet")
+    elif scope.redraw and result.good:  # of releases that hold so far
+        from proxyguard.audit.redraw import redraw  # it needs all that draws need
+
+        redraw(audit)
     opened = ledger.has(Stage.OPENED)
-    grant = None
-    stewarded = ledger.sealed.steward is not None
+    grant: GrantStatement | None = None
     # Before the opening there may be a grant; one that lies there must be one for this folder.
-    if stewarded if opened else folder.has(GRANT):
-        grant = result.step(GRANT, "grant: the steward's signature",
-                      lambda: read_grant(folder, journal))  # fmt: skip
+    if ledger.sealed.steward is not None if opened else folder.has(GRANT):
+        signed = partial(read_grant, folder, journal)
+        grant = result.step(GRANT, "grant: the steward's signature", signed)
     if not opened or not ledger.has(Stage.CERTIFIED) or not result.good:
         return  # what is derived from changed files says nothing
-    evidence = folder.document(Evidence, EVIDENCE)
-    if sequential:
-        result.step(EVIDENCE, "evidence: scores derived anew from the statistics",
-              lambda: check_sequential(folder, journal, registry, evidence))  # fmt: skip
-    else:
-        result.step(EVIDENCE, "evidence: p-values and bounds derived anew",
-              lambda: _check_evidence(folder, journal, registry, evidence))  # fmt: skip
-    if len(result.findings) > 0:
-        return  # nor does what is decided from evidence that does not hold
-    result.step(CERTIFICATE, "certificate: signature, subjects, decided anew",
-        lambda: _check_certificate(result, folder, journal, registry, evidence, grant),
-    )  # fmt: skip
-    if ledger.has(Stage.CORRECTED):
-        result.step(CORRECTION, "correction: decided anew",
-              lambda: _check_correction(folder, journal, registry))  # fmt: skip
-    if len(result.absent) < len(REPORTS) and not result.findings:
-        result.step("report", "report: built anew, byte by byte",
-             lambda: _check_report(folder, journal))  # fmt: skip
-    if opener is not None:
-        result.step(EVIDENCE, "losses: computed again from the target",
-              lambda: _check_losses(opener, journal, registry, evidence, scope))  # fmt: skip
-        if ledger.has(Stage.CORRECTED):
-            result.step(CORRECTION, "correction: losses computed again from the target",
-                  lambda: _check_corrected(opener, folder, journal, registry, scope))  # fmt: skip
+    _verify_certified(audit, grant, opener)
 
 
-def _check_corrected(
-    opener: Opener, folder: AuditFolder, journal: Journal, registry: Registry, scope: Scope
+def _verify_certified(
+    audit: RegisteredAudit, grant: GrantStatement | None, opener: Opener | None
 ) -> None:
+    """Derive and decide anew all that was certified; with the target's key, from the losses on."""
+    folder, journal, registry, result = audit.folder, audit.journal, audit.registry, audit.result
+    evidence = folder.document(Evidence, EVIDENCE)
+    corrected = journal.ledger.has(Stage.CORRECTED)
+    if journal.ledger.schedule is Schedule.SEQUENTIAL:
+        scores = partial(check_sequential, folder, journal, registry, evidence)
+        result.step(EVIDENCE, "evidence: scores derived anew from the statistics", scores)
+    else:
+        bounds = partial(_check_evidence, audit, evidence)
+        result.step(EVIDENCE, "evidence: p-values and bounds derived anew", bounds)
+    if not result.good:
+        return  # nor does what is decided from evidence that does not hold
+    certificate = partial(_check_certificate, audit, evidence, grant)
+    result.step(CERTIFICATE, "certificate: signature, subjects, decided anew", certificate)
+    if corrected:
+        result.step(CORRECTION, "correction: decided anew", partial(_check_correction, audit))
+    if len(result.absent) < len(REPORTS) and result.good:
+        report = partial(_check_report, folder, journal)
+        result.step("report", "report: built anew, byte by byte", report)
+    if opener is not None:
+        losses = partial(_check_losses, audit, opener, registry, evidence)
+        result.step(EVIDENCE, "losses: computed again from the target", losses)
+    if opener is not None and corrected:
+        losses = partial(_check_corrected, audit, opener)
+        result.step(CORRECTION, "correction: losses computed again from the target", losses)
+
+
+def _check_corrected(audit: RegisteredAudit, opener: Opener) -> None:
     """See the same of the statistics under the corrected design."""
-    design = journal.ledger.find(Corrected)[0].body.design
-    evidence = folder.document(Correction, CORRECTION).evidence
-    corrected = corrected_registry(registry, design, journal)
-    _check_losses(opener, journal, corrected, evidence, scope, design)
+    design = audit.journal.ledger.find(Corrected)[0].body.design
+    evidence = audit.folder.document(Correction, CORRECTION).evidence
+    corrected = corrected_registry(audit.registry, design, audit.journal)
+    _check_losses(audit, opener, corrected, evidence, design)
 
 
 def _check_losses(
-    opener: Opener, journal: Journal, registry: Registry, evidence: Evidence,
-    scope: Scope, design: DesignText | None = None,
-) -> None:  # fmt: skip
+    audit: RegisteredAudit,
+    opener: Opener,
+    registry: Registry,
+    evidence: Evidence,
+    design: DesignText | None = None,
+) -> None:
     """See that whoever has the target's key finds the same statistics.
 
     ``design`` is the corrected one, where ``registry`` is a correction's.
     """
     again = _ours_or_apart(
-        registry, scope,
-        here=lambda: opener.rescore(journal, registry),
+        audit,
+        here=lambda: opener.rescore(audit.journal, registry),
         apart=lambda: rescore_apart(
-            opener, journal, registry, design, timeout=scope.timeout
+            opener, audit.journal, registry, design, timeout=audit.scope.timeout
         ),
-    )  # fmt: skip
+    )
     agree(evidence.to_dict(), again.to_dict(), "the evidence")
 
 
 def _ours_or_apart(
-    registry: Registry, scope: Scope, *, here: Callable[[], Again], apart: Callable[[], Again]
+    audit: RegisteredAudit, *, here: Callable[[], Again], apart: Callable[[], Again]
 ) -> Again:
     """Return what our own code finds; what needs other code is run apart, if that was asked for."""
     try:
         return here()  # `verify` lets nothing but our own code run in this process
     except UntrustedCode as error:
-        _check_declared(error, registry)
-        if not scope.run_named_code:
+        _check_declared(error, audit.registry)
+        if not audit.scope.run_named_code:
             raise UntrustedCode(
                 f"{error}. Run it with --run-named-code, in a process without keys, or name types "
                 "that you trust with --trust TYPE",
@@ -208,97 +228,73 @@ def _check_declared(error: UntrustedCode, registry: Registry) -> None:
         raise SealError(f"{error}; its own declaration does not name {beyond} either") from error
 
 
-def _verify_redraws(
-    result: Verification, folder: AuditFolder, journal: Journal, registry: Registry, scope: Scope
-) -> None:
-    """Draw some seeds again, of releases that hold so far."""
-    if not journal.ledger.has(Stage.DRAWN):
-        result.not_checked.append("redraw: nothing is drawn yet")
-    elif result.good:
-        from proxyguard.audit.redraw import redraw  # it needs all that draws need
-
-        redraw(result, folder, journal, registry, scope)
-
-
-def _verify_statements(
-    result: Verification, folder: AuditFolder, journal: Journal, registry: Registry, scope: Scope
-) -> None:
+def _verify_statements(audit: RegisteredAudit) -> None:
     """Let generators, procedures and sealed files say again what the record says of them."""
-    name = "statements: of generators, procedures and sealed files on themselves"
 
     def asked(generator: str, options: dict[str, JsonValue]) -> SelfDescription:
         job = Describe(generator=generator, options=options)
-        return ask(folder, job, timeout=scope.timeout)
+        return ask(audit.folder, job, timeout=audit.scope.timeout)
 
     def check() -> None:
-        sealed = journal.ledger.sealed
-        describe = asked if scope.run_named_code else None
-        broken = []
-        for doubt in doubts(folder, registry, sealed, describe):
-            if doubt.broken:
-                broken.append(doubt.problem)
-            else:
-                result.not_checked.append(doubt.problem)
+        describe = asked if audit.scope.run_named_code else None
+        broken: list[str] = []
+        for doubt in doubts(audit.folder, audit.registry, audit.journal.ledger.sealed, describe):
+            # One by one: what was not checked stays told where a later question fails.
+            (broken if doubt.broken else audit.result.not_checked).append(doubt.problem)
         if broken:
             raise SealError("; ".join(broken))
 
-    result.step("registry", name, check)
+    name = "statements: of generators, procedures and sealed files on themselves"
+    audit.result.step("registry", name, check)
 
 
-def _verify_risks(
-    result: Verification, folder: AuditFolder, journal: Journal, registry: Registry, scope: Scope
-) -> None:
+def _verify_risks(audit: RegisteredAudit) -> None:
     """Compute the validation losses of the source and of reference policies again."""
-    made, here = registry.software.get("scikit-learn"), installed_version("scikit-learn")
-    for member in registry.declaration.members:
+    result = audit.result
+    made, here = audit.registry.software.get(LEARNERS), installed_version(LEARNERS)
+    for member in audit.registry.declaration.members:
         if member.procedure is None:
             continue
         # No model is asked: the versions of the author's own statement are no way around this.
-        result.step("registry", f"references: policies of {member.name} on validation",
-             partial(_check_references, folder, journal, registry, member, scope))  # fmt: skip
+        references = partial(_check_references, audit, member)
+        result.step("registry", f"references: policies of {member.name} on validation", references)
         name = f"risks: the source of {member.name} on validation"
         if made != here:
             result.not_checked.append(f"{name}: made with scikit-learn {made}, here is {here}")
         else:
-            check = partial(_check_risks, folder, journal, registry, member, scope)
-            result.step("registry", name, check)
+            result.step("registry", name, partial(_check_risks, audit, member))
 
 
-def _check_risks(
-    folder: AuditFolder, journal: Journal, registry: Registry, member: Member, scope: Scope
-) -> None:
-    sealed = journal.ledger.sealed.members[member.name]
-    development = MemberDevelopment(_reading_place(folder), member, sealed)
+def _check_risks(audit: RegisteredAudit, member: Member) -> None:
+    job, scope = Risks(member=member.name), audit.scope
     again = _ours_or_apart(
-        registry, scope,
-        here=lambda: source_risks(development, registry, scope.types),
-        apart=lambda: ask(folder, Risks(member=member.name), timeout=scope.timeout),
-    )  # fmt: skip
-    facts = _facts_of(registry, member)
-    recorded = {name: float(risk) for name, risk in facts.risks.items()}
+        audit,
+        here=lambda: source_risks(audit.development(member), audit.registry, scope.types),
+        apart=lambda: ask(audit.folder, job, timeout=scope.timeout),
+    )
+    recorded = {name: float(risk) for name, risk in _facts_of(audit, member).risks.items()}
     agree(recorded, again, f"{member.name}, validation risks")
 
 
-def _check_references(
-    folder: AuditFolder, journal: Journal, registry: Registry, member: Member, scope: Scope
-) -> None:
-    sealed = journal.ledger.sealed.members[member.name]
-    development = MemberDevelopment(_reading_place(folder), member, sealed)
+def _check_references(audit: RegisteredAudit, member: Member) -> None:
+    job = References(member=member.name)
     again = _ours_or_apart(
-        registry, scope,
-        here=lambda: reference_policies(development, loss_measures(member)),
-        apart=lambda: ask(folder, References(member=member.name), timeout=scope.timeout),
-    )  # fmt: skip
+        audit,
+        here=lambda: reference_policies(audit.development(member), loss_measures(member)),
+        apart=lambda: ask(audit.folder, job, timeout=audit.scope.timeout),
+    )
     recorded = {
         policy: {name: float(loss) for name, loss in losses.items()}
-        for policy, losses in _facts_of(registry, member).references.items()
+        for policy, losses in _facts_of(audit, member).references.items()
     }
     agree(recorded, again, f"{member.name}, reference policies")
 
 
-def _reading_place(folder: AuditFolder) -> Workplace:
-    """Return a place from which the folder is read and nothing else."""
-    return Workplace(folder=folder, data=DataFolders((folder.path,)), home="")
+def _facts_of(audit: RegisteredAudit, member: Member) -> Facts:
+    facts = audit.registry.members[member.name].facts
+    if not isinstance(facts, Facts):
+        raise SealError(f"{member.name}: no facts of development are registered")
+    return facts
 
 
 def _check_registry(folder: AuditFolder, journal: Journal) -> Registry:
@@ -371,7 +367,7 @@ def _check_resolved(
         if first and facts != recorded:
             raise SealError(f"{name} rests on other facts than development recorded")
         # An amendment develops anew, and no entry records its facts: all are derived here.
-        check_facts(MemberDevelopment(_reading_place(folder), member, own), declared, facts, name)
+        check_facts(MemberDevelopment(reading_place(folder), member, own), declared, facts, name)
         if found.source != facts.source:
             raise SealError(f"{name} has another source procedure than development recorded")
         n = planned_records(member, own.records)
@@ -409,23 +405,22 @@ def _check_mechanism(
         raise SealError(f"{name}: {mechanism.name!r} was given to pilot {found.pilot!r} by no rule")
 
 
-def _facts_of(registry: Registry, member: Member) -> Facts:
-    facts = registry.members[member.name].facts
-    if not isinstance(facts, Facts):
-        raise SealError(f"{member.name}: no facts of development are registered")
-    return facts
-
-
-def _check_evidence(
-    folder: AuditFolder, journal: Journal, registry: Registry, evidence: Evidence
-) -> None:
+def _check_evidence(audit: RegisteredAudit, evidence: Evidence) -> None:
     if not isinstance(evidence, FixedEvidence):
         raise SealError("the evidence is of an audit that draws after opening, and this is none")
-    if evidence.registry != registry.digest or evidence.releases != release_set(journal):
-        raise SealError("the evidence is about another registry or other releases")
     for name, extra in evidence.excluded.items():
         if extra.label != EXCLUDED:
             raise SealError(f"the excluded draws of {name} are labelled {extra.label!r}")
+    _check_statistics(audit, audit.registry, evidence, "the evidence")
+
+
+def _check_statistics(
+    audit: RegisteredAudit, registry: Registry, evidence: FixedEvidence, what: str
+) -> None:
+    """See that evidence is about these releases, and that it follows from its own statistics."""
+    folder, journal = audit.folder, audit.journal
+    if evidence.registry != registry.digest or evidence.releases != release_set(journal):
+        raise SealError(f"{what} is about another registry or other releases")
     manifest = folder.document(ReleaseManifest, RELEASES)
     check_derived(registry, manifest, journal, evidence)
     for group in groups_of(registry, manifest):
@@ -532,13 +527,9 @@ def _check_record(
 
 
 def _check_certificate(
-    result: Verification,
-    folder: AuditFolder,
-    journal: Journal,
-    registry: Registry,
-    evidence: Evidence,
-    grant: GrantStatement | None,
+    audit: RegisteredAudit, evidence: Evidence, grant: GrantStatement | None
 ) -> None:
+    folder, journal, registry, result = audit.folder, audit.journal, audit.registry, audit.result
     recorded, signer = open_envelope(folder.read(CERTIFICATE))
     if signer != journal.ledger.find(Certified)[0].signer:
         raise SealError("the certificate was signed by another key than the ledger")
@@ -549,24 +540,20 @@ def _check_certificate(
     result.stated = [stated.about for stated in predicate.stated_not_checked]
 
 
-def _check_correction(folder: AuditFolder, journal: Journal, registry: Registry) -> None:
+def _check_correction(audit: RegisteredAudit) -> None:
     """See that the corrective certificate is one, and follows from its own evidence.
 
     Its test and all it says follow from the registration and its design, so that nobody can
     have tried several after the opening; the ledger admits one.
     """
-    (entry,) = journal.ledger.find(Corrected)
+    folder, registry = audit.folder, audit.registry
+    (entry,) = audit.journal.ledger.find(Corrected)
     correction = folder.document(Correction, CORRECTION)
     if correction.digest != entry.body.correction or set(entry.body.files) != {CORRECTION}:
         raise SealError(f"{CORRECTION} is not the one that was recorded")
     design, evidence = entry.body.design, correction.evidence
-    corrected = corrected_registry(registry, design, journal)
-    if evidence.registry != corrected.digest or evidence.releases != release_set(journal):
-        raise SealError(f"{CORRECTION} is about another registry or other releases")
-    manifest = folder.document(ReleaseManifest, RELEASES)
-    check_derived(corrected, manifest, journal, evidence)
-    for group in groups_of(corrected, manifest):
-        check_answers(folder, group.measures, group.draws, evidence.groups[group.name])
+    corrected = corrected_registry(registry, design, audit.journal)
+    _check_statistics(audit, corrected, evidence, CORRECTION)
     again = correction_of(folder, registry, corrected, design, entry.body.reason, evidence)
     agree(correction.to_dict(), again.to_dict(), CORRECTION)
     if entry.body.decisions != again.decisions:
