@@ -7,7 +7,7 @@ comes who may read the target: the header of the sealed file, and the steward's 
 from __future__ import annotations
 
 from enum import Enum
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field, JsonValue, model_validator
 
@@ -270,6 +270,7 @@ class Frozen(WritingBody):
 class Committed(WritingBody):
     """One release was drawn after the opening, and is fixed before its score exists."""
 
+    # An entry of its own: a draw that was thrown away for its score would be missed by its number.
     stage = Stage.DRAWN
 
     release: Digest
@@ -281,6 +282,7 @@ class Committed(WritingBody):
 class Opened(WritingBody):
     """The target is opened: recorded before its key is used."""
 
+    # Before and not after: whoever kills the process once the key was used has opened all the same.
     stage = Stage.OPENED
 
     registry: Digest
@@ -397,17 +399,7 @@ def read_body(stage: Stage, body: object, name: str) -> Body:
 
 _TELLS = {Stage.DRAWN: "record", Stage.SCORED: "round"}
 _BODIES: dict[Stage, tuple[type[Body], ...]] = {
-    Stage.SEALED: (Sealed,),
-    Stage.DEVELOPED: (Developed,),
-    Stage.REGISTERED: (Registered,),
-    Stage.AMENDED: (Amended,),
-    Stage.DRAWN: (Frozen, Committed),
-    Stage.OPENED: (Opened,),
-    Stage.SCORED: (Favored, Judged),
-    Stage.CERTIFIED: (Certified,),
-    Stage.DEVIATED: (Deviated,),
-    Stage.CORRECTED: (Corrected,),
-    Stage.ROTATED: (Rotated,),
+    stage: tuple(kind for kind in get_args(Body) if kind.stage is stage) for stage in Stage
 }
 
 

@@ -84,6 +84,7 @@ class NoFacts(Document):
 
 
 def _facts_kind(plain: Any) -> str:
+    # Facts have keys that are always written, so that an empty table can be nothing else.
     return "none" if plain == {} or isinstance(plain, NoFacts) else "some"
 
 
@@ -196,6 +197,7 @@ class GivenMechanism(Document):
 
 
 def _mechanism_kind(plain: Any) -> str:
+    # By its generator, which a declaration names: given losses have no code and no options.
     generator = plain.get("generator") if isinstance(plain, dict) else plain.generator
     return "given" if generator == "losses" else "drawn"
 

@@ -153,6 +153,7 @@ def read_draw(plain: object, name: str) -> MadeDraw:
 
 
 # What a verdict can depend on of a draw: one that differs in any of it came out otherwise.
+# Guard and format are not in it: where a draw was made says nothing of what came out.
 _OUTCOME = (
     "status", "content", "rows", "model", "selected", "threshold", "temperature", "stages", "files",
     "prepared_at_random", "prepared_from",

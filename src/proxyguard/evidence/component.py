@@ -161,6 +161,7 @@ def _betting_fixed(column: Column, v: float, design: Design) -> Pair:
 def _from_log_capital(log_capital: Array | None) -> Pair:
     if log_capital is None:
         raise LossMismatch("a betting test needs single records, and these statistics have none")
+    # One over the capital: by Ville's inequality of its peak, by Markov's of an e-value.
     validation, violation = pvalue_from_log(-log_capital)
     return validation, violation
 
@@ -255,6 +256,7 @@ def _ratio_limits(
     mass_low = 1.0 - exact_mean.chernoff_upper(1.0 - mass, n, delta=half)
     share_high = exact_mean.chernoff_upper(share, n, delta=half)
     share_low = 1.0 - exact_mean.chernoff_upper(1.0 - share, n, delta=half)
+    # A share that may be 0 says nothing: the quotient is then huge, and 1 is the upper limit.
     upper = np.minimum(1.0, mass_high / np.maximum(share_low, 1e-300))
     return upper, 1.0 - mass_low / share_high, "chernoff, ratio"
 
@@ -264,6 +266,7 @@ def _limits(
 ) -> tuple[Array, Array, str]:
     """Return the upper limit of the mean, that of the reflected mean, and the test's name."""
     mean, low, n = column.mean, column.violation_mean, column.n
+    # Of no record or one nothing is said: all of the unit interval, whatever the test.
     if n < 2:
         return np.ones(mean.size), np.ones(mean.size), "none"
     if design.sampling is Sampling.WEIGHTED:

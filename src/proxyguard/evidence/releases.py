@@ -84,6 +84,7 @@ def publish(column: Column, digits: int) -> Column:
             if count is None or count_low is None
             else count_variance(column.n, count, count_low)
         )
+    # Up is against a release where validity is claimed, down where a violation is.
     return replace(
         column,
         mean=np.minimum(1.0, round_up(column.mean, digits)),
@@ -148,6 +149,7 @@ def _counts(
 
 
 def _down(logs: Array | None, digits: int) -> Array | None:
+    # Both directions down: less capital is less evidence, for a claim and against it.
     return None if logs is None else round_down(logs, digits)
 
 

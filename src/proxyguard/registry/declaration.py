@@ -228,8 +228,9 @@ class Declaration(DeclarationPart):
             raise ValueError(f"candidates bring their own parts; leave {', '.join(given)} out")
         if not self.candidate and self.target is None:
             raise ValueError("target is missing: the records that decide")
+        # Made here, before anything is sealed: its checks are the declaration's.
         if not self.candidate:
-            _ = self.members  # its checks are the declaration's
+            _ = self.members
 
     def _check_claim(self) -> None:
         mechanisms = any(m.mechanism for m in self.members)

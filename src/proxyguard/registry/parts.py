@@ -261,6 +261,7 @@ class Drawn(DeclarationPart):
 
     @model_validator(mode="after")
     def _one_seed_a_draw(self) -> Drawn:
+        # A seed that a library cuts to 32 bits could be the seed of another draw.
         if isinstance(self.seeds, Seeds) and self.seeds.first + self.draws > 2**32:
             raise ValueError("the seeds run past 2^32, which not every library takes")
         if isinstance(self.seeds, tuple):
@@ -564,6 +565,7 @@ class Picks(DeclarationPart):
 
     def objections(self, groups: Sequence[str], shares: Mapping[str, str] | None) -> list[str]:
         """Return why no release could ever be counted as valid; empty if some could."""
+        # Said at registration: afterwards it could only be found that nothing is ever counted.
         reasons = []
         for name, level in self.levels(groups, shares).items():
             cutoffs = self.cutoffs(level)

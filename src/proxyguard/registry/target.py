@@ -173,6 +173,7 @@ class Target(DeclarationPart):
             "population and draw": (self.population, self.draw),
             "losses": (self.losses,),
         }
+        # Two of them would leave open which records were sealed.
         named = [name for name, parts in given.items() if any(p is not None for p in parts)]
         whole = [name for name, parts in given.items() if all(p is not None for p in parts)]
         if len(named) != 1 or named != whole:
@@ -186,6 +187,7 @@ class Target(DeclarationPart):
     def _reserved_rows(self) -> Target:
         if self.reserve is None:
             return self
+        # A cluster that is cut in two would leave records of it in development.
         clustered = isinstance(self.design, ClusteredDesign)
         if clustered != (self.reserve.clusters is not None) or (clustered and self.reserve.rows):
             raise ValueError(

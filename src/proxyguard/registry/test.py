@@ -1,10 +1,9 @@
-"""The component tests by name: which designs and losses each one covers.
+"""The component tests by name, and the scores of releases.
 
-A name never changes its meaning; a different test is a new name.
-
-Ramp and block scores of registered requirements, and what an invalid release can reach.
-
-The words of a claim that several modes share: bound, score, family.
+`ComponentTest` says which designs and losses each test covers. A name never changes its meaning; a
+different test is a new name. Then come the slack, ramp and block scores of registered requirements
+and what an invalid release can reach of them, and the words of a claim that several modes share:
+bound, score, family.
 """
 
 from __future__ import annotations
@@ -81,6 +80,7 @@ class ComponentTest(Enum):
         return objections
 
 
+# Under which sampling each p-value is super-uniform: theory section 1.
 _SAMPLINGS = {
     ComponentTest.EMPIRICAL_BERNSTEIN: _IID,
     ComponentTest.HOEFFDING: _ANY,
@@ -100,6 +100,7 @@ def default_test(design: Design, requirement: Requirement) -> ComponentTest:
     >>> default_test(Iid(), Requirement(name="Brier", low=0, high=1, limit=0.2)).value
     'betting'
     """
+    # From what was declared alone: a test that the losses choose would have to pay for the choice.
     if design.sampling is Sampling.WEIGHTED:
         return ComponentTest.BETTING_FIXED
     counted = requirement.two_valued or requirement.indicator
