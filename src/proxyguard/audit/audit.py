@@ -98,7 +98,7 @@ class Audit:
     ) -> None:
         self.folder = AuditFolder(path(folder, "folder"))
         self.home = Home(default_home() if home is None else path(home, "home"))
-        self._data = [path(one, "data") for one in listed(data, "data")]
+        self._data = [path(root, "data") for root in listed(data, "data")]
         self._workers = processors() if workers is None else whole(workers, "workers")
         if progress is not None:
             callback(progress, "progress")
@@ -134,13 +134,13 @@ class Audit:
             Where there is one already.
         """
         self.folder.path.mkdir(parents=True, exist_ok=True)
-        place = self.folder / DECLARATION
+        written = self.folder / DECLARATION
         with exclusive(self.folder.path):
-            if place.exists():
-                raise RegistryError(f"{place} is here already")
-            write_atomic(place, (declaration or template()).encode())
+            if written.exists():
+                raise RegistryError(f"{written} is here already")
+            write_atomic(written, (declaration or template()).encode())
         self.home.make_signing_key()
-        return place
+        return written
 
     def check(self) -> Check:
         """Say whether the audit could succeed as declared, before anything irreversible."""

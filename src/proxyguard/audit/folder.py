@@ -283,7 +283,10 @@ def check_folder(folder: AuditFolder, journal: Journal) -> None:
 
 
 def problems(folder: AuditFolder, journal: Journal) -> Iterator[tuple[str, str]]:
-    """Yield every recorded file that is missing or changed."""
+    """Yield every recorded file that is missing or changed, with what is the matter.
+
+    Within a step this hashes each file once; whoever reads it later gets the bytes hashed here.
+    """
     for name, recorded in sorted(vouched_files(folder, journal).items()):
         try:
             if not folder.has(name):
@@ -298,6 +301,7 @@ def problems(folder: AuditFolder, journal: Journal) -> Iterator[tuple[str, str]]
 def vouched_files(folder: AuditFolder, journal: Journal) -> dict[str, str]:
     """Return every file that the ledger vouches for, directly or through the manifest."""
     files = recorded_files(journal.ledger.entries)
+    # A manifest with other bytes than were recorded could vouch for anything.
     listed = RELEASES in files and folder.has(RELEASES)
     if listed and folder.sha256(RELEASES) == files[RELEASES]:
         for address in folder.document(ReleaseManifest, RELEASES).objects:
@@ -307,23 +311,22 @@ def vouched_files(folder: AuditFolder, journal: Journal) -> dict[str, str]:
 
 def unknown_files(folder: AuditFolder, journal: Journal) -> list[str]:
     """Return the files that nothing vouches for; an unfinished audit may have some of its own."""
-    known = set(vouched_files(folder, journal)) | {NAME}
+    known = {*vouched_files(folder, journal), NAME}
     ledger = journal.ledger
+    certified = ledger.has(Stage.CERTIFIED)
     if not ledger.has(Stage.REGISTERED):
         known.add(DECLARATION)
     elif not ledger.has(Stage.OPENED):
         known.add(GRANT)  # which `verify` then reads; before registration nobody can grant
-    certified = ledger.has(Stage.CERTIFIED)
     if certified:
-        known |= set(REPORTS)
-    found = []
-    for name, odd in entries_inside(folder.path):
-        if odd is not None:
-            continue  # a problem, whoever vouches for it
-        if name in known or (not certified and _unfinished(name, ledger.has(Stage.DRAWN))):
-            continue
-        found.append(name)
-    return sorted(found)
+        known.update(REPORTS)
+    drawn = ledger.has(Stage.DRAWN)
+    return sorted(
+        name
+        for name, odd in entries_inside(folder.path)
+        # What is no plain file is a problem, whoever vouches for it.
+        if odd is None and name not in known and (certified or not _unfinished(name, drawn))
+    )
 
 
 def odd_entries(folder: AuditFolder) -> Iterator[tuple[str, str]]:

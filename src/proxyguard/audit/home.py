@@ -78,10 +78,10 @@ class Home:
         if not self.signing_path.exists():
             with suppress(KeyExists):  # another init was quicker; its key serves as well
                 SigningKey.create().save(self.signing_path)
-        for part in self.root.glob(f"*{LEFTOVER}"):
+        for leftover in self.root.glob(f"*{LEFTOVER}"):
             with suppress(FileNotFoundError):  # another init has just tidied up
-                if time() - part.stat().st_mtime > 60.0:  # of a killed init, not of one at work
-                    part.unlink()
+                if time() - leftover.stat().st_mtime > 60.0:  # of a killed init, not one at work
+                    leftover.unlink()
         return self.signing_key()
 
     def signing_key(self) -> SigningKey:
@@ -223,9 +223,9 @@ class DataFolders:
     def find(self, name: str) -> Path:
         """Return the file or folder of a declared path, also where only ``name.gz`` exists."""
         for root in self.roots:
-            for place in (root / name, root / f"{name}.gz"):
-                if place.exists():
-                    return place
+            for path in (root / name, root / f"{name}.gz"):
+                if path.exists():
+                    return path
         looked = ", ".join(str(root) for root in self.roots)
         raise TableError(
             f"there is no {name!r} in {looked}; put it there, or name its folder with --data or "
@@ -235,8 +235,8 @@ class DataFolders:
     def spellings(self, name: str) -> list[Path]:
         """Return every file that a declared path could stand for, compressed or not."""
         plain = name.removesuffix(".gz")
-        places = (root / text for root in self.roots for text in (plain, f"{plain}.gz"))
-        return [place for place in places if place.exists()]
+        paths = (root / text for root in self.roots for text in (plain, f"{plain}.gz"))
+        return [path for path in paths if path.exists()]
 
     def root_of(self, name: str) -> Path:
         """Return the folder that a declared path starts from."""
@@ -251,8 +251,7 @@ PACKAGES = ("proxyguard", "numpy", "scipy", "pandas", "pyarrow", "scikit-learn",
 
 def software_versions() -> dict[str, str]:
     """Return the versions that an audit is made with."""
-    found = {"python": platform.python_version(), "platform": sys.platform}
-    return found | {
+    return {"python": platform.python_version(), "platform": sys.platform} | {
         name: installed_version(name) or "not installed as a package" for name in PACKAGES
     }
 
@@ -270,29 +269,37 @@ class Fitness:
 
 
 def examine(home: Path | None) -> Fitness:
-    """Return what this machine has, for an audit."""
-    place = Home(default_home() if home is None else home)
-    facts: dict[str, str] = {f"version of {k}": v for k, v in software_versions().items()}
-    facts["home"] = str(place.root)
-    facts["processors"] = str(processors())
-    facts["draws are held by"] = guard_here()
+    """Return what this machine has, for an audit.
+
+    Parameters
+    ----------
+    home
+        Where keys lie; the user's own unless given.
+    """
+    person = Home(default_home() if home is None else home)
+    facts = {f"version of {name}": version for name, version in software_versions().items()}
+    facts |= {
+        "home": str(person.root),
+        "processors": str(processors()),
+        "draws are held by": guard_here(),
+    }
     problems = []
-    if place.signing_path.exists():
-        try:
-            facts["signing key"] = place.signing_key().public
-        except ProxyGuardError as error:
-            problems.append(str(error))
-    else:
-        facts["signing key"] = "none yet; init makes one"
     try:
-        _ = place.lineage
-        facts["lineage store"] = "readable"
+        there = person.signing_path.exists()
+        key = person.signing_key().public if there else "none yet; init makes one"
+        facts |= {"signing key": key}
+    except ProxyGuardError as error:
+        problems.append(str(error))
+    try:
+        _ = person.lineage
+        facts |= {"lineage store": "readable"}
     except (ProxyGuardError, OSError) as error:
         problems.append(f"the lineage store cannot be used: {error}")
     try:
+        # Tried and not asked: a disk that cannot lock a file says so when one is locked.
         with tempfile.TemporaryDirectory() as folder, exclusive(Path(folder)):
             write_atomic(Path(folder) / "try", b"try")
-        facts["disk"] = "files can be locked, flushed and replaced"
+        facts |= {"disk": "files can be locked, flushed and replaced"}
     except (ProxyGuardError, OSError) as error:
         problems.append(f"files cannot be locked or replaced safely: {error}")
     return Fitness(facts=facts, problems=tuple(problems))

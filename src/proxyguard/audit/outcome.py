@@ -381,6 +381,7 @@ def sources_of(folder: AuditFolder, journal: Journal) -> Sources:
     """Return the record that a certified audit's report is built from."""
     if not journal.ledger.has(Stage.CERTIFIED):
         raise StageError("there is no certificate yet; run proxyguard open")
+    # A page that is built from exchanged files would show them under the author's signature.
     check_folder(folder, journal)
     statement, signer = open_envelope(folder.read(CERTIFICATE))
     evidence = folder.document(Evidence, EVIDENCE)
@@ -449,7 +450,7 @@ def unsettled_in(registry: Registry, predicate: Predicate, evidence: Evidence) -
         for measure in measures_of(member, registry.members[member.name].requirements)
     )
     shares = set((declaration.claim.shares or {}).values())
-    found = []
+    unsettled = []
     for verdict in predicate.verdicts:
         group = evidence.groups.get(verdict.mechanism)
         if verdict.decision is not Decision.UNRESOLVED or group is None:
@@ -457,7 +458,7 @@ def unsettled_in(registry: Registry, predicate: Predicate, evidence: Evidence) -
         failures = predicate.failed.get(verdict.mechanism, ())
         failed = failed_releases(verdict.mechanism, failures)
         binding = binding_of(verdict.mechanism, group, failed)
-        found.append(
+        unsettled.append(
             Unsettled(
                 mechanism=verdict.mechanism,
                 claim=planned(declaration.claim.fixed_claim()),
@@ -474,7 +475,7 @@ def unsettled_in(registry: Registry, predicate: Predicate, evidence: Evidence) -
                 digits=declaration.digits,
             )
         )
-    return found
+    return unsettled
 
 
 def figures_of(folder: AuditFolder, journal: Journal, scheme: str) -> dict[str, list[Figure]]:

@@ -106,7 +106,7 @@ class Statement:
 def stated_not_checked(registry: Registry) -> list[Statement]:
     """Return what stays the author's word when everything that `verify` checks holds."""
     declaration = registry.declaration
-    found = [
+    statements = [
         Statement("software", "which versions of Python and of the packages were used"),
         Statement("times", "every time in the ledger, which is its author's own clock"),
         Statement(
@@ -124,20 +124,20 @@ def stated_not_checked(registry: Registry) -> list[Statement]:
     ]
     if declaration.claim.level == "mechanism":
         words = "the sizes that are suggested where a verdict is unresolved"
-        found.append(Statement("advice", words))
+        statements.append(Statement("advice", words))
     if any(member.target.losses is None for member in declaration.members):
-        found += _about_draws(declaration)
+        statements += _about_draws(declaration)
     if declaration.pilot:
-        found.append(
+        statements.append(
             Statement("pilots", "the validation losses of pilots, by which roles are given")
         )
     for member in declaration.members:
         for mechanism in member.mechanism:
-            found += _about_mechanism(mechanism, registry.members[member.name])
+            statements += _about_mechanism(mechanism, registry.members[member.name])
         if member.release:
             names = ", ".join(release.name for release in member.release)
-            found.append(Statement(names, "who made these tables, and from what"))
-    return found
+            statements.append(Statement(names, "who made these tables, and from what"))
+    return statements
 
 
 def _about_draws(declaration: Declaration) -> Iterator[Statement]:
@@ -237,17 +237,30 @@ def doubts(
     sealed: Sealed,
     describe: AskGenerator | None,
 ) -> Iterator[Doubt]:
-    """Yield every statement of seal and registry that does not follow, or was not checked."""
+    """Yield every statement of seal and registry that does not follow, or was not checked.
+
+    Parameters
+    ----------
+    folder
+        The audit's folder.
+    registry
+        The claim in force.
+    sealed
+        What the ledger says was sealed.
+    describe
+        Asks generators that are not ours; without it, what they say stays unchecked.
+    """
     if sealed.name != registry.declaration.name:
         yield Doubt(f"the seal is of an audit named {sealed.name!r}", True)
     for index, member in enumerate(registry.declaration.members):
-        own = sealed.members[member.name]
-        if own.index != index:
-            yield Doubt(f"{member.name}: sealed as number {own.index}, declared as {index}", True)
-        development = MemberDevelopment(reading_place(folder), member, own)
-        for problem in _sealed_problems(member, own, development):
+        target = sealed.members[member.name]
+        if target.index != index:
+            problem = f"sealed as number {target.index}, declared as {index}"
             yield Doubt(f"{member.name}: {problem}", True)
-        for problem in _holder_problems(folder.sealed_target(own), sealed.steward):
+        development = MemberDevelopment(reading_place(folder), member, target)
+        for problem in _sealed_problems(member, target, development):
+            yield Doubt(f"{member.name}: {problem}", True)
+        for problem in _holder_problems(folder.sealed_target(target), sealed.steward):
             yield Doubt(f"{member.name}: {problem}", True)
         yield from _procedure_doubts(registry, member, development)
         for mechanism in member.mechanism:
@@ -264,7 +277,7 @@ def _sealed_problems(
     if reserved not in (None, sealed.records):
         yield f"{sealed.records} records were sealed, the declaration reserves {reserved}"
     if member.target.losses is not None:
-        names = [part.name for part in member.requirement]
+        names = [asked.name for asked in member.requirement]
         requirements, releases = list(sealed.requirements or ()), sealed.releases or ()
         if requirements != names:
             yield f"the losses are of {requirements}, declared are {names}"

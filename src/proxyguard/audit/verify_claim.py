@@ -1,4 +1,10 @@
-"""Verify a registered claim: steps 3 to 9 of `verify`."""
+"""Verify a registered claim: steps 3 to 9 of `verify`.
+
+Whatever an author could have written otherwise is derived again from what they could not: limits
+from the declaration and development, the seed from the seal, evidence from its statistics,
+verdicts from the evidence, the report from all of it. Numbers are compared within what another
+machine's arithmetic explains, and everything else exactly.
+"""
 
 from __future__ import annotations
 
@@ -266,6 +272,7 @@ def _verify_risks(audit: RegisteredAudit) -> None:
 
 
 def _check_risks(audit: RegisteredAudit, member: Member) -> None:
+    """See that the source's validation risks, on which limits rest, are those of its model."""
     job, scope = Risks(member=member.name), audit.scope
     again = _ours_or_apart(
         audit,
@@ -277,6 +284,7 @@ def _check_risks(audit: RegisteredAudit, member: Member) -> None:
 
 
 def _check_references(audit: RegisteredAudit, member: Member) -> None:
+    """See that the losses of reference policies are those of the validation part."""
     job = References(member=member.name)
     again = _ours_or_apart(
         audit,
@@ -291,6 +299,7 @@ def _check_references(audit: RegisteredAudit, member: Member) -> None:
 
 
 def _facts_of(audit: RegisteredAudit, member: Member) -> Facts:
+    """Return what development learned of a member, which an audit of given losses has not."""
     facts = audit.registry.members[member.name].facts
     if not isinstance(facts, Facts):
         raise SealError(f"{member.name}: no facts of development are registered")
@@ -303,28 +312,25 @@ def _check_registry(folder: AuditFolder, journal: Journal) -> Registry:
     before: Registry | None = None
     for index, entry in enumerate(ledger.claims):
         name = registry_name(index)
-        value = folder.document(Registry, name)
-        if value.digest != entry.body.declaration:
+        registry = folder.document(Registry, name)
+        if registry.digest != entry.body.declaration:
             raise SealError(f"{name} is not the one that was recorded")
         text = folder.text(snapshot_name(index))
-        _check_resolved(folder, value, read_declaration(text), journal, name)
+        _check_resolved(folder, registry, read_declaration(text), journal, name)
         drawn = any(e.index < entry.index for e in ledger.find(Frozen))
-        if before is not None and drawn and drawn_part(value) != drawn_part(before):
+        if before is not None and drawn and drawn_part(registry) != drawn_part(before):
             raise SealError(f"{name} changes what the releases, drawn before it, depend on")
-        amended = entry.body if isinstance(entry.body, Amended) else None
-        if (
-            before is not None
-            and amended is not None
-            and amended.void != void_exclusions(before, value)
-        ):
-            raise SealError(f"{name}: the ledger names other exclusions that it made void")
-        if before is None and value.excluded is not None:
+        if before is None and registry.excluded is not None:
             # Draws that fail can be seen at once: taking some out takes an amendment, which says
             # when and why, and which costs the guarantee where the draws were there to look at.
             raise SealError(f"{name} excludes draws, which takes an amendment with a reason")
         if before is not None:
-            check_excluded(value)
-        before = value
+            # An exclusion that an amendment silently dropped would bring back draws that were seen.
+            void = void_exclusions(before, registry)
+            if isinstance(entry.body, Amended) and entry.body.void != void:
+                raise SealError(f"{name}: the ledger names other exclusions that it made void")
+            check_excluded(registry)
+        before = registry
     if folder.text(DECLARATION) != text:
         raise SealError(f"{DECLARATION} is not the declaration that is in force")
     registry = folder.registry(journal)
@@ -359,53 +365,57 @@ def _check_resolved(
     if not developed or set(developed[-1].body.members) != names:
         raise SealError(f"the ledger records no development of the members of {name}")
     for member in declared.members:
-        found, own = registry.members[member.name], sealed.members[member.name]
-        if found.commitment != own.commitment:
+        resolved, target = registry.members[member.name], sealed.members[member.name]
+        if resolved.commitment != target.commitment:
             raise SealError(f"the registry is about another sealed target for {member.name!r}")
-        facts = found.facts
+        facts = resolved.facts
         recorded = developed[-1].body.members[member.name]
         if first and facts != recorded:
             raise SealError(f"{name} rests on other facts than development recorded")
         # An amendment develops anew, and no entry records its facts: all are derived here.
-        check_facts(MemberDevelopment(reading_place(folder), member, own), declared, facts, name)
-        if found.source != facts.source:
+        check_facts(MemberDevelopment(reading_place(folder), member, target), declared, facts, name)
+        if resolved.source != facts.source:
             raise SealError(f"{name} has another source procedure than development recorded")
-        n = planned_records(member, own.records)
+        n = planned_records(member, target.records)
         learned = facts if isinstance(facts, Facts) else NOTHING_LEARNED
-        if found.requirements != resolve_limits(member, learned, declared.claim, n):
+        if resolved.requirements != resolve_limits(member, learned, declared.claim, n):
             raise SealError(f"{name}: limits do not follow from the declaration and its facts")
         drawn = ({m.name for m in member.mechanism}, {r.name for r in member.release})
-        if (set(found.mechanisms), set(found.stand_ins)) != drawn:
+        if (set(resolved.mechanisms), set(resolved.stand_ins)) != drawn:
             raise SealError(f"{name}: {member.name} has other mechanisms or releases than declared")
-        named = {part.loss for part in member.requirement if part.loss and ":" in part.loss}
-        if set(found.losses) != named:
+        named = {asked.loss for asked in member.requirement if asked.loss and ":" in asked.loss}
+        if set(resolved.losses) != named:
             raise SealError(f"{name}: {member.name} has the code of other losses than are named")
-        roles = resolve_roles(declared, found.requirements, learned)
+        roles = resolve_roles(declared, resolved.requirements, learned)
         for mechanism in member.mechanism:
-            _check_mechanism(found.mechanisms[mechanism.name], mechanism, declared, roles, name)
+            _check_mechanism(resolved.mechanisms[mechanism.name], mechanism, declared, roles, name)
 
 
 def _check_mechanism(
-    found: DrawnMechanism | GivenMechanism,
+    registered: DrawnMechanism | GivenMechanism,
     mechanism: MechanismPart,
     declared: Declaration,
     roles: Mapping[str, str],
     name: str,
 ) -> None:
+    """See that a mechanism is registered with the generator, files and pilot that rules give it."""
     drawn_as = declared.drawn_as(mechanism, roles.get(mechanism.role or ""))
     generator, options = drawn_as.generator, drawn_as.options
-    if found.generator != generator or found.options != options:
+    if registered.generator != generator or registered.options != options:
         raise SealError(f"{name}: {mechanism.name!r} has another generator than was declared")
-    if isinstance(found, DrawnMechanism) and generator in ("files", "predictions"):
+    if isinstance(registered, DrawnMechanism) and generator in ("files", "predictions"):
         # Without digests that were registered, the files could be chosen after the claim.
-        listed = {file.seed for file in found.files or ()}
+        listed = {file.seed for file in registered.files or ()}
         if not listed >= set(mechanism.seed_list):
             raise SealError(f"{name}: {mechanism.name!r} registers no file for some of its seeds")
-    if found.pilot != roles.get(mechanism.role or ""):
-        raise SealError(f"{name}: {mechanism.name!r} was given to pilot {found.pilot!r} by no rule")
+    if registered.pilot != roles.get(mechanism.role or ""):
+        raise SealError(
+            f"{name}: {mechanism.name!r} was given to pilot {registered.pilot!r} by no rule"
+        )
 
 
 def _check_evidence(audit: RegisteredAudit, evidence: Evidence) -> None:
+    """See that fixed evidence is such, labels what decides nothing, and follows from the record."""
     if not isinstance(evidence, FixedEvidence):
         raise SealError("the evidence is of an audit that draws after opening, and this is none")
     for name, extra in evidence.excluded.items():
@@ -429,33 +439,33 @@ def _check_statistics(
 
 def _check_diagnostics(
     registry: Registry, groups: Sequence[Group], sizes: Mapping[str, int],
-    found: Diagnostics,
+    shown: Diagnostics,
 ) -> None:  # fmt: skip
     """See that what decides nothing says so, is of these draws, and is what it can be.
 
     The report shows it beside what was certified, and so a reader may take it for that.
     """
-    if found.label != NOT_CERTIFIED:
-        raise SealError(f"the diagnostics are labelled {found.label!r}")
+    if shown.label != NOT_CERTIFIED:
+        raise SealError(f"the diagnostics are labelled {shown.label!r}")
     drawn = {group.name: {draw.label for draw in group.draws} for group in groups}
-    shown = registry.declaration.digits is None
-    if (found.auc is not None, found.source_auc is not None) != (shown, shown):
-        raise SealError(f"the diagnostics {'lack' if shown else 'have'} AUCs")
+    unrounded = registry.declaration.digits is None
+    if (shown.auc is not None, shown.source_auc is not None) != (unrounded, unrounded):
+        raise SealError(f"the diagnostics {'lack' if unrounded else 'have'} AUCs")
     for group in groups:
-        unscored = found.unscored.get(group.name, {})
+        unscored = shown.unscored.get(group.name, {})
         counts = all(n <= sizes[group.name] for n in unscored.values())
         if not set(unscored) <= drawn[group.name] or not counts:
             raise SealError(f"{group.name}: draws and records without a prediction do not fit")
-    if not set(found.unscored) <= set(drawn):
+    if not set(shown.unscored) <= set(drawn):
         raise SealError("the diagnostics are about other mechanisms")
-    if found.auc is None or found.source_auc is None:
+    if shown.auc is None or shown.source_auc is None:
         return
-    if {name: set(by_draw) for name, by_draw in found.auc.items()} != drawn:
+    if {name: set(by_draw) for name, by_draw in shown.auc.items()} != drawn:
         raise SealError("the diagnostics have AUCs of other draws")
-    if set(found.source_auc) != set(drawn):
+    if set(shown.source_auc) != set(drawn):
         raise SealError("the diagnostics have AUCs of other sources")
-    areas = [v for by_draw in found.auc.values() for v in by_draw.values()]
-    for area in (*areas, *found.source_auc.values()):
+    areas = [v for by_draw in shown.auc.values() for v in by_draw.values()]
+    for area in (*areas, *shown.source_auc.values()):
         if area is not None and not 0.0 <= area <= 1.0:
             raise SealError(f"the diagnostics have an AUC of {area!r}, which lies in [0, 1]")
 
@@ -529,8 +539,10 @@ def _check_record(
 def _check_certificate(
     audit: RegisteredAudit, evidence: Evidence, grant: GrantStatement | None
 ) -> None:
+    """Decide anew, and see that the certificate says that and nothing else."""
     folder, journal, registry, result = audit.folder, audit.journal, audit.registry, audit.result
     recorded, signer = open_envelope(folder.read(CERTIFICATE))
+    # Whoever has another key could sign a statement of their own and leave the ledger as it is.
     if signer != journal.ledger.find(Certified)[0].signer:
         raise SealError("the certificate was signed by another key than the ledger")
     predicate = predicate_of(folder, journal, registry, evidence, grant)
@@ -561,6 +573,7 @@ def _check_correction(audit: RegisteredAudit) -> None:
 
 
 def _check_report(folder: AuditFolder, journal: Journal) -> None:
+    """Build the report again: most people read it alone, and a word changed there is a lie told."""
     for name, content in report_bytes(folder, journal).items():
         if not folder.has(name):
             continue  # a report can be written at any time; one that is there must be this one
