@@ -16,7 +16,7 @@ import pytest
 from proxyguard.audit import home as home_module
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.home import Home, examine, load_key_file
-from proxyguard.audit.verify import Verification, step
+from proxyguard.audit.verify import Verification
 from proxyguard.cli.show import Exit, exit_code
 from proxyguard.errors import DiskError, KeyMissing, StoodOpen, Unprotected
 from proxyguard.seal.crypto import SigningKey
@@ -256,7 +256,7 @@ def test_a_secret_that_is_no_file_of_ours_is_named_and_says_nothing_about_an_aud
     ):
         odd(path)
         with pytest.raises(Unprotected, match=f"{path.name} .*put the key back") as caught:
-            step(result, "target", "the target", partial(load, path))
+            result.step("target", "the target", partial(load, path))
         assert exit_code(caught.value) == Exit.ERROR
     assert result.findings == []
 
