@@ -137,6 +137,7 @@ def groups_of(registry: Registry, manifest: ReleaseManifest) -> list[Group]:
             for draw in manifest.draws(member.name, mechanism):
                 side = dropped if (mechanism, draw.seed) in registry.left_out else kept
                 if named:
+                    # One group of several mechanisms: a seed alone does not tell them apart.
                     called = draw.model_copy(update={"name": _label(member, mechanism, draw)})
                     side.setdefault(member.name, []).append(called)
                 else:
@@ -311,6 +312,7 @@ def decide(
             for mechanism in member.mechanism
         },
         failed=_failures({group.name: group.draws for group in record.groups}),
+        # From statistics of their own: those of betting tests depend on the limits.
         secondary={
             spec.name: SecondaryRecord(
                 label=NOT_CERTIFIED,
@@ -499,6 +501,7 @@ def predicate_of(
         decided = decide_later(journal, registry)
     declaration = registry.declaration
     status = claim_status(declaration, until_certified(journal), granted_again(grant))
+    # The opening and not the head: entries that come later must not change what was signed.
     (opened,) = journal.ledger.find(Opened)
     return Predicate(
         **dict(decided),

@@ -81,6 +81,7 @@ def grant(
     if again is not None and not again.strip():
         raise RegistryError("to grant records again needs a reason; give one")
     steward = SigningKey.load(steward_key)
+    # Locked: what the author records meanwhile is not granted unseen.
     with exclusive(folder.path):
         journal = folder.journal()
         check_folder(folder, journal)
@@ -100,6 +101,7 @@ def grant(
         if void is not None:
             # Whoever can write into the folder could otherwise keep the steward from granting.
             warnings.warn(f"the {GRANT} that lay here is replaced: {void}", VoidGrant, stacklevel=2)
+        # The second half of an identity is the key that its person reads with.
         recipient = Recipient(author[64:])
         unwrapped = {
             name: folder.sealed_target(member).unwrap(Person(steward.exchange))
@@ -205,6 +207,7 @@ def read_grant(folder: AuditFolder, journal: Journal) -> GrantStatement | None:
         Where a grant lies here that is not the steward's, or covers something else.
     """
     steward = journal.ledger.sealed.steward
+    # Every key that signed, also one that was handed over since: whoever had it is the author.
     if steward is not None and steward[:64] in journal.signers:
         raise SealError("the steward is the author, so nobody else granted the opening")
     if steward is None:

@@ -436,6 +436,7 @@ class Opener:
         declaration = registry.declaration
         manifest = self.folder.document(ReleaseManifest, RELEASES)
         groups = groups_of(registry, manifest)
+        # All of them before the first is scored: the seed rests on the nonce of every target.
         targets = {m.name: self.target(journal, m, grant) for m in declaration.members}
         seed = OpeningSeed.of(journal, {name: target.nonce for name, target in targets.items()})
         readings = readings_of(registry, groups, seed.value)
@@ -528,6 +529,7 @@ class Opener:
         return [self.home.root, *given]
 
     def _records_holder(self, journal: Journal, grant: GrantStatement | None) -> Holder:
+        # For whom the target was sealed: who could not read it alone must not read this either.
         steward = journal.ledger.sealed.steward
         if grant is None or steward is None:
             return self._holder(journal)
@@ -558,6 +560,7 @@ class Opener:
                 EVIDENCE: self.folder.put(EVIDENCE, evidence),
                 CERTIFICATE: self.folder.write(CERTIFICATE, content),
             }
+            # Searched once and recorded: a report that is built anew must not search again.
             advice = advice_record(registry, predicate, evidence)
             if advice is not None:
                 files[ADVICE] = self.folder.put(ADVICE, advice)
@@ -589,6 +592,7 @@ class Opener:
                 raise StageError("corrected: there is no certificate to correct")
             registry = self.folder.registry(journal)
             corrected = corrected_registry(registry, design, journal)
+            # The registered certificate stays: a correction is written beside it, once.
             before = journal.ledger.find(Corrected)
             if before and before[0].body.design == design:
                 return CorrectiveCertificate(document=self.folder.document(Correction, CORRECTION))

@@ -163,6 +163,7 @@ class ShareScorer:
 
     def _counted(self, asked: Sequence[_Asked]) -> list[tuple[int, NDArray[np.int64]]]:
         """Return, by subgroup, how many target records there are and how many in each cell."""
+        # One pass for all subgroups and releases: the target is decrypted once.
         sizes = [0] * len(asked)
         counts = [np.zeros(len(group.workload), dtype=np.int64) for group in asked]
         strata: dict[str, int] = {}
@@ -369,6 +370,7 @@ class Scorer:
         if rest:
             others = replace(self, measures=[self.measures[j] for j in rest])
             scored = others._by_record(mechanism, draws, [_only(r, rest) for r in readings])
+        # Every measure in its registered place again, whichever way it was scored.
         merged = [counted | dict(zip(rest, columns, strict=True)) for columns in scored.columns]
         every = range(len(self.measures))
         return replace(scored, columns=tuple(tuple(by[j] for j in every) for by in merged))
@@ -700,6 +702,7 @@ def _is_worst(column: ColumnRecord, pvalue: float, r: int) -> bool:
         means = []  # clusters by their size: the mean is of the excess, which the p-value shows
     capitals = (column.log_peak, column.log_final, column.log_evalue)
     logs = [capital[0][r] for capital in capitals if capital is not None]
+    # Up to arithmetic: what is better by more than that was not computed from a failure.
     return (
         pvalue >= 1.0 - CLOSE
         and all(float(mean) >= 1.0 - CLOSE for mean in means)

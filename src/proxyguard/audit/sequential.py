@@ -128,6 +128,8 @@ class OneByOne(ABC):
         """Return how the ``count``-th release is read: by the registered test, at its level."""
         design, level = self.member.target.sampling_design, self.level(count)
         requirements = tuple(measure.requirement for measure in self.measures)
+        # Read as a named release is: what all scores say together is the boundary's matter, or
+        # the stream's.
         claim = Claim.of({"mode": NO_MECHANISM, "beta": None, "test": self.claim.test})
         return Reading(
             requirements=requirements,
@@ -317,6 +319,8 @@ class Step:
 
         def keep(result: DrawResult) -> None:
             made = made_draw(result, name=f"{name}/{seed}")
+            # In the store before its digest is in the ledger: a kill in between leaves bytes that
+            # no entry refers to, and the seed is drawn again.
             if isinstance(made, DrawnRelease):
                 put_objects(self.place.folder, result)
             kept.append(made)
@@ -338,6 +342,7 @@ class Step:
         self._refuse_copies(draw)
         if isinstance(draw, FailedDraw) and task.stop_on_failure:
             raise DrawError(f"{name}, seed {seed}: {draw.error}")
+        # The entry vouches for what the store holds of it, so that neither can be swapped later.
         files = {self.place.folder.store.name(address): address for address in draw.objects}
         committed = Committed(release=draw.digest, record=draw, files=files, time=now())
         self.journal.record(committed, self._signer())

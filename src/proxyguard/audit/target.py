@@ -204,6 +204,7 @@ class OpenTarget:
         self, folder: AuditFolder, member: Member, sealed: SealedMember, key: bytes
     ) -> None:
         file = folder.sealed_target(sealed)
+        # Before a record is used: a file that was swapped since is not the committed one.
         file.check(key, sealed.commitment)
         self._member, self._sealed = member, sealed
         self.rows, self.salt = file.rows, file.salt(key)
@@ -280,6 +281,7 @@ class OpenTarget:
 
         shape = (len(self._sealed.releases or ()), len(self._sealed.requirements or ()))
         cells = table.column(LOSSES).combine_chunks()
+        # Stored as the bytes of doubles, one row a record, so that none is rounded.
         flat = np.frombuffer(b"".join(cells.to_pylist()), dtype=np.float64)
         values = flat.reshape(len(positions), *shape).transpose(1, 0, 2)
         names = [name for name in table.column_names if name not in (POSITION, LOSSES)]
@@ -322,6 +324,7 @@ class Batch:
     """
 
     def __init__(self, target: OpenTarget, size: int, index: int) -> None:
+        # In sealed order, which is random: a batch is a random part of the target.
         self._target, self._start, self.n_records = target, index * size, size
         if self._start + size > target.n_records:
             raise LossMismatch(
