@@ -37,7 +37,7 @@ from proxyguard.report.picture import (
     Picture,
     Rect,
     Stroke,
-    Text,
+    Writing,
     css,
     decimals,
     shorten,
@@ -66,7 +66,7 @@ def boxes(picture: Picture) -> list[tuple[str, float, float, float, float]]:
     """Return where each text stands: left, top, right, bottom."""
     found = []
     for mark in picture.marks:
-        if isinstance(mark, Text):
+        if isinstance(mark, Writing):
             width = text_width(mark.text, mark.size)
             left = mark.x - {"start": 0.0, "middle": width / 2, "end": width}[mark.anchor]
             found.append((mark.text, left, mark.y - 0.75 * mark.size, left + width, mark.y))
@@ -161,7 +161,7 @@ def test_each_verdict_has_a_shape_of_its_own() -> None:
 
 def test_bounds_are_rounded_so_that_they_claim_less() -> None:
     words = [m.text for m in interval_picture("unresolved", 0.36199, 0.90001, 0.8).marks
-             if isinstance(m, Text)]  # fmt: skip
+             if isinstance(m, Writing)]  # fmt: skip
     assert "between 36.1 % and 90.1 %" in words
     assert at_least(0.57) == at_most(0.57) == "57.0 %"  # as written, though the double lies below
     assert at_least(0.9989999999999999) == "99.8 %"
@@ -212,7 +212,7 @@ def test_a_failed_draw_does_not_flatten_the_others() -> None:
     picture = releases(30, failed=2)
     dots = [m.y for m in picture.marks if isinstance(m, Circle)]
     assert max(dots) - min(dots) > 15  # pixels
-    assert any(isinstance(m, Text) and m.text == "2 beyond the scale" for m in picture.marks)
+    assert any(isinstance(m, Writing) and m.text == "2 beyond the scale" for m in picture.marks)
 
 
 def test_a_budget_adds_up() -> None:
@@ -237,7 +237,7 @@ def test_few_looks_have_a_mark_each_and_axes_count_whole_draws() -> None:
     picture = sequential_picture("validated", [True, True], [(1, 2), (2, 2), (4, 3)], 4)
     looks = [m for m in picture.marks if isinstance(m, Circle) and m.kind == "look"]
     assert len(looks) == 1  # at one draw no count validates, and the third look is not near
-    numbers = [m.text for m in picture.marks if isinstance(m, Text) and m.text.isdigit()]
+    numbers = [m.text for m in picture.marks if isinstance(m, Writing) and m.text.isdigit()]
     assert numbers == ["0", "1", "2", "0", "1"]  # the height's, then the draws' before the word
 
 
@@ -301,7 +301,7 @@ def test_matplotlib_draws_the_same_picture(name: str, scheme: str) -> None:
     figure = to_figure(picture, scheme=scheme)
     assert figure.get_size_inches() * 96 == pytest.approx((picture.width, picture.height))
     (axes,) = figure.axes
-    words = [m for m in picture.marks if isinstance(m, Text)]
+    words = [m for m in picture.marks if isinstance(m, Writing)]
     assert [t.get_text() for t in axes.texts] == [m.text for m in words]
     drawn = len(axes.patches) + len(axes.lines) + len(axes.texts)
     assert drawn == len(picture.marks)

@@ -43,7 +43,7 @@ def verify(
         "--with-target", help="Also compute the losses again; needs the key.")] = False,
     home: show.HomeFolder = None,
     data: show.Data = None,
-    key_file: show.KeyFile = None,
+    key_file: show.TargetKey = None,
     passphrase: show.AskPassphrase = False,
     steward_key: Annotated[Path | None, typer.Option(
         "--steward-key", help="The steward's own key, to recompute.")] = None,

@@ -93,6 +93,8 @@ def exit_code(error: ProxyGuardError) -> Exit:
     error
         What ended the command.
 
+    Notes
+    -----
     A `SealError` says that a record is broken, unless it is of a kind that the user mends: a step
     too early, a key that is missing or there already, a folder in use, a disk, an opening without
     protection.
@@ -327,6 +329,8 @@ def interval_bar(lower: float, upper: float | None, target: float) -> str:
     target
         The reliability that must be exceeded.
 
+    Notes
+    -----
     Ends are rounded outwards, so that no bar claims more than its numbers.
     """
     top = 1.0 if upper is None else upper
@@ -351,6 +355,8 @@ def bars(quiet: bool) -> Iterator[Progress]:
     quiet
         Whether plain values were asked for.
 
+    Notes
+    -----
     Where nobody looks at a terminal nothing is drawn, and rich is not even loaded.
     """
     if quiet or not sys.stderr.isatty():
@@ -389,7 +395,7 @@ Data = Annotated[
 Workers = Annotated[
     int | None, typer.Option("--workers", min=1, help="Processes that draw at once.")
 ]
-KeyFile = Annotated[
+TargetKey = Annotated[
     Path | None, typer.Option("--key-file", help="The key file of the target, if not in --home.")
 ]
 AskPassphrase = Annotated[

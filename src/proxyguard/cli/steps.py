@@ -170,7 +170,7 @@ def draw(
         "--again",
         help="Draw these seeds again that are drawn and not frozen yet, as 103,105-107 or "
         "MECHANISM:103,105; what is dropped is recorded. Repeatable.")] = None,
-    key_file: show.KeyFile = None,
+    key_file: show.TargetKey = None,
     passphrase: show.AskPassphrase = False,
     json: show.Json = False,
 ) -> None:  # fmt: skip
@@ -289,7 +289,7 @@ def open_(
     folder: show.Folder,
     home: show.HomeFolder = None,
     data: show.Data = None,
-    key_file: show.KeyFile = None,
+    key_file: show.TargetKey = None,
     passphrase: show.AskPassphrase = False,
     records: Annotated[bool, typer.Option(
         "--records", help="Also write per-record outputs, encrypted.")] = False,
@@ -318,7 +318,7 @@ def open_(
 
 def run(
     folder: show.Folder, home: show.HomeFolder = None, data: show.Data = None,
-    workers: show.Workers = None, key_file: show.KeyFile = None,
+    workers: show.Workers = None, key_file: show.TargetKey = None,
     passphrase: show.AskPassphrase = False, json: show.Json = False,
 ) -> None:  # fmt: skip
     """Do all remaining steps, from sealing to the report.
@@ -389,7 +389,7 @@ def correct(
         "--design", help="The corrected design, as an inline TOML table.")],
     home: show.HomeFolder = None,
     data: show.Data = None,
-    key_file: show.KeyFile = None,
+    key_file: show.TargetKey = None,
     passphrase: show.AskPassphrase = False,
     json: show.Json = False,
 ) -> None:  # fmt: skip

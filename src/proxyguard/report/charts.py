@@ -1,10 +1,9 @@
 """The pictures of a report, each a function from numbers to marks.
 
-First the parts that pictures share: a frame with its heading, a line with a label and a number,
-stacked pieces with a legend. Then the reliability interval and its sign, how a bound is built, the
-path of a sequential audit, bars (which requirement binds, how releases scored, who spends an error
-budget), and all releases against one limit. Last, which pictures an audit's record has: they are
-read from the certificate, the evidence and the ledger. Every picture says in words what it shows.
+The reliability interval and its sign, how a bound is built, the path of a sequential audit, bars
+(which requirement binds, how releases scored, who spends an error budget), and all releases against
+one limit. Last, which pictures an audit's record has: they are read from the certificate, the
+evidence and the ledger. Every picture says in words what it shows.
 """
 
 from __future__ import annotations
@@ -36,70 +35,22 @@ from proxyguard.report.picture import (
     Rect,
     Scale,
     Stroke,
-    Text,
+    Writing,
     centred,
     count,
+    framed,
+    labelled,
+    legend,
     plain,
-    shorten,
+    stack,
     text_width,
+    thinned,
     ticks,
 )
 from proxyguard.report.record import look_boundary
 from proxyguard.report.sources import Sources, range_words
 
-WORDS = {"validated": "Validated", "unresolved": "Unresolved", "violation": "Violation"}
-
-
-def _framed(
-    title: str, says: str, marks: Sequence[Mark], height: float, heading: str = ""
-) -> Picture:
-    """Return a picture as wide as all are, under a heading that it may have."""
-    words = shorten(heading, WIDTH, 14.0)
-    top = [Text(0.0, 14.0, words, "strong", size=13.0)] if heading else []
-    return Picture(width=WIDTH, height=height, title=title, says=says, marks=(*top, *marks))
-
-
-def _labelled(
-    y: float, label: str, words: str, *, indent: float = 0.0, kind: str = "quiet"
-) -> list[Mark]:
-    """Return a label at the left, cut short for the words that stand at the right."""
-    room = WIDTH - indent - text_width(words, 12.0) - 12.0
-    return [
-        Text(indent, y, shorten(label, room), "label"),
-        Text(WIDTH, y, words, kind, "end"),
-    ]
-
-
-def _stack(pieces: Sequence[tuple[float, str]], whole: float) -> list[Mark]:
-    """Return pieces of a whole side by side, as parts of the picture's width."""
-    marks: list[Mark] = []
-    x = 0.0
-    for size, kind in pieces:
-        # A group without releases has no whole to be a share of.
-        width = WIDTH * size / whole if whole else 0.0
-        if width > 0:
-            gap = 1.0 if width > 3.0 else 0.0  # neighbours of one colour stay apart
-            marks.append(Rect(x, 26.0, max(width - gap, 0.5), 18.0, kind))
-        x += width
-    return marks
-
-
-def _legend(rows: Sequence[tuple[str, str, str]]) -> tuple[list[Mark], float]:
-    """Return the legend of a stack, from (kind, label, words), and where it ends."""
-    marks: list[Mark] = []
-    y = 66.0
-    for kind, label, words in rows:
-        marks += [Rect(0.0, y - 9.0, 10.0, 10.0, kind), *_labelled(y, label, words, indent=16.0)]
-        y += 20.0
-    return marks, y
-
-
-def _thinned(points: Sequence[Point], most: int) -> tuple[Point, ...]:
-    """Return at most so many of the points, the first and the last among them."""
-    last = len(points) - 1
-    if last < most:
-        return tuple(points)
-    return tuple(points[r] for r in sorted({round(k * last / (most - 1)) for k in range(most)}))
+DECISIONS = {"validated": "Validated", "unresolved": "Unresolved", "violation": "Violation"}
 
 
 def sign(decision: str, x: float, y: float, r: float) -> list[Mark]:
@@ -151,7 +102,7 @@ def verdict_icon(decision: str) -> Picture:
     It has no words of its own: the page hides it from those who listen.
     """
     marks = tuple(sign(decision, 12.0, 12.0, 11.0))
-    return Picture(width=24, height=24, title=WORDS[decision], says="", marks=marks)
+    return Picture(width=24, height=24, title=DECISIONS[decision], says="", marks=marks)
 
 
 def interval_picture(
@@ -193,11 +144,11 @@ def interval_picture(
         *_scale_words(at, target, y + 32.0),
     ]  # fmt: skip
     says = (
-        f"{WORDS[decision]}: the share of valid releases is {interval}"
+        f"{DECISIONS[decision]}: the share of valid releases is {interval}"
         f"{'' if certified else ' (bounds for reading, not certified by themselves)'}; "
         f"required is more than {percent(target)}.{f' {together}' if together else ''}"
     )
-    return _framed("Reliability against its target", says, marks, 80)
+    return framed("Reliability against its target", says, marks, 80)
 
 
 def _scale_words(at: Scale, target: float, y: float) -> list[Mark]:
@@ -208,9 +159,9 @@ def _scale_words(at: Scale, target: float, y: float) -> list[Mark]:
     left = label.x - {"start": 0.0, "middle": wide / 2, "end": wide}[label.anchor]
     marks: list[Mark] = [label]
     if left > text_width("0 %", 12.0) + 10.0:
-        marks.append(Text(2.0, y, "0 %", "quiet"))
+        marks.append(Writing(2.0, y, "0 %", "quiet"))
     if left + wide < WIDTH - text_width("100 %", 12.0) - 10.0:
-        marks.append(Text(WIDTH - 2.0, y, "100 %", "quiet", "end"))
+        marks.append(Writing(WIDTH - 2.0, y, "100 %", "quiet", "end"))
     return marks
 
 
@@ -242,7 +193,7 @@ def waterfall_picture(waterfall: ReportWaterfall, target: float) -> Picture:
     y = 36.0
     for label, words, start, end, kind in rows:
         marks += [
-            *_labelled(y, label, words, kind="strong" if kind == "bar" else "quiet"),
+            *labelled(y, label, words, kind="strong" if kind == "bar" else "quiet"),
             Rect(0.0, y + 6.0, WIDTH, 10.0, "rest"),
             Rect(at(start), y + 6.0, max(at(end) - at(start), 1.0), 10.0, kind),
             Line(at(target), y + 3.0, at(target), y + 19.0, "target"),
@@ -252,7 +203,7 @@ def waterfall_picture(waterfall: ReportWaterfall, target: float) -> Picture:
     listed = "; ".join(f"{label} {words}" for label, words, *_ in rows)
     says = f"{listed}; required is more than {percent(target)}."
     title = f"How the {waterfall.side} bound is built"
-    return _framed(title, says, marks, y + 8.0, heading=title)
+    return framed(title, says, marks, y + 8.0, heading=title)
 
 
 def _change(change: float) -> str:
@@ -295,24 +246,24 @@ def sequential_picture(
     near = [(across(look), up(least)) for look, least in boundary if least <= look <= last]
     marks: list[Mark] = [
         *(Line(PATH_LEFT, up(v), PATH_RIGHT, up(v), "grid") for v in whole),
-        *(Text(PATH_LEFT - 6.0, up(v) + 4.0, f"{v:,.0f}", "quiet", "end", 11.0) for v in whole),
-        *(Text(across(v), PATH_BOTTOM + 16.0, f"{v:,.0f}", "quiet", "middle", 11.0)
+        *(Writing(PATH_LEFT - 6.0, up(v) + 4.0, f"{v:,.0f}", "quiet", "end", 11.0) for v in whole),
+        *(Writing(across(v), PATH_BOTTOM + 16.0, f"{v:,.0f}", "quiet", "middle", 11.0)
           for v in whole if across(v) < PATH_RIGHT - 50.0),
-        Text(PATH_RIGHT, PATH_BOTTOM + 16.0, "draws", "quiet", "end", 11.0),
+        Writing(PATH_RIGHT, PATH_BOTTOM + 16.0, "draws", "quiet", "end", 11.0),
         *_boundary_marks(near),
     ]  # fmt: skip
     # A path has two points at the least.
     if scores:
         path = [(across(n), up(total)) for n, total in enumerate(totals)]
-        marks.append(Stroke(_thinned(path, PATH_POINTS), "path"))
+        marks.append(Stroke(thinned(path, PATH_POINTS), "path"))
     marks += sign(decision, across(len(scores)), up(totals[-1]), 8.0)
     crossed = "The boundary was crossed." if decision == "validated" else "It was not crossed."
     says = (
-        f"{WORDS[decision]} after {count(len(scores), 'draw')} of at most {largest:,}: "
+        f"{DECISIONS[decision]} after {count(len(scores), 'draw')} of at most {largest:,}: "
         f"{totals[-1]:,} favorable. {crossed if boundary else ''}"
     )
     heading = "Favorable scores, draw by draw"
-    return _framed("The sequential path", says.strip(), marks, PATH_BOTTOM + 26.0, heading)
+    return framed("The sequential path", says.strip(), marks, PATH_BOTTOM + 26.0, heading)
 
 
 def _boundary_marks(points: Sequence[Point]) -> list[Mark]:
@@ -320,9 +271,9 @@ def _boundary_marks(points: Sequence[Point]) -> list[Mark]:
     if not points:
         return []
     words = "dashed: the count that validates at each look"
-    marks: list[Mark] = [Text(0.0, 31.0, words, "quiet")]
+    marks: list[Mark] = [Writing(0.0, 31.0, words, "quiet")]
     if len(points) > 1:
-        marks.append(Stroke(_thinned(points, PATH_POINTS), "boundary"))
+        marks.append(Stroke(thinned(points, PATH_POINTS), "boundary"))
     if len(points) <= MARKED_LOOKS:
         marks += [Circle(x, y, 3.5, "look") for x, y in points]
     return marks
@@ -330,7 +281,7 @@ def _boundary_marks(points: Sequence[Point]) -> list[Mark]:
 
 BARS = ("bar", "bar-2", "bar-3")
 # Requirements with a bar of their own; the others share the last one.
-MOST = 8
+MOST_BARS = 8
 
 
 def binding_picture(counts: Sequence[tuple[str, int]]) -> Picture:
@@ -343,21 +294,21 @@ def binding_picture(counts: Sequence[tuple[str, int]]) -> Picture:
     """
     total = sum(number for _, number in counts)
     rows = sorted(counts, key=lambda pair: -pair[1])
-    if len(rows) > MOST:
-        rest = rows[MOST - 1 :]
-        rows = [*rows[: MOST - 1], (f"{len(rest)} others", sum(number for _, number in rest))]
+    if len(rows) > MOST_BARS:
+        rest = rows[MOST_BARS - 1 :]
+        rows = [*rows[: MOST_BARS - 1], (f"{len(rest)} others", sum(number for _, number in rest))]
     marks: list[Mark] = []
     y = 36.0
     for name, number in rows:
         marks += [
-            *_labelled(y, name, f"{number:,} of {total:,}"),
+            *labelled(y, name, f"{number:,} of {total:,}"),
             Rect(0.0, y + 6.0, WIDTH, 9.0, "rest"),
             Rect(0.0, y + 6.0, WIDTH * number / total, 9.0, "bar"),
         ]
         y += 34.0
     listed = "; ".join(f"{name} for {number:,} of {total:,}" for name, number in rows)
     says, title = f"The least certain requirement is {listed}.", "Which requirement binds"
-    return _framed(title, says, marks, y - 12.0, heading=title)
+    return framed(title, says, marks, y - 12.0, heading=title)
 
 
 def score_picture(favorable: int, violating: int | None, releases: int, what: str) -> Picture:
@@ -379,11 +330,11 @@ def score_picture(favorable: int, violating: int | None, releases: int, what: st
         scored.append(("violating scores", violating, "violation"))
     neither = max(0, releases - sum(number for _, number, _ in scored))
     scored.append(("neither" if violating is not None else "the others", neither, "rest"))
-    legend, y = _legend([(kind, label, f"{n:,} of {releases:,}") for label, n, kind in scored])
-    marks = [*_stack([(number, kind) for _, number, kind in scored], releases), *legend]
+    keys, y = legend([(kind, label, f"{n:,} of {releases:,}") for label, n, kind in scored])
+    marks = [*stack([(number, kind) for _, number, kind in scored], releases), *keys]
     listed = "; ".join(f"{label}: {number:,}" for label, number, _ in scored)
     says = f"Of {count(releases, 'release')}, {listed}."
-    return _framed("Score counts", says, marks, y - 8.0, heading="Scores")
+    return framed("Score counts", says, marks, y - 8.0, heading="Scores")
 
 
 def budget_picture(title: str, parts: Sequence[tuple[str, Fraction]], whole: Fraction) -> Picture:
@@ -405,19 +356,19 @@ def budget_picture(title: str, parts: Sequence[tuple[str, Fraction]], whole: Fra
     if spent < scale:
         pieces.append((float((scale - spent) / scale), "rest"))
     rows = [(kind, label, _amount(s)) for (label, s), kind in zip(parts, kinds, strict=True)]
-    if len(parts) > MOST:
-        others = sum((share for _, share in parts[MOST:]), Fraction(0))
-        rows = [*rows[:MOST], ("rest", f"{len(parts) - MOST} others", _amount(others))]
-    legend, y = _legend(rows)
+    if len(parts) > MOST_BARS:
+        others = sum((share for _, share in parts[MOST_BARS:]), Fraction(0))
+        rows = [*rows[:MOST_BARS], ("rest", f"{len(parts) - MOST_BARS} others", _amount(others))]
+    keys, y = legend(rows)
     total = f"{_amount(spent)} of {_amount(whole)}"
     marks = [
-        *_stack(pieces, 1.0),
-        *legend,
-        Text(0.0, y, "sum", "strong"),
-        Text(WIDTH, y, total, "strong", "end"),
+        *stack(pieces, 1.0),
+        *keys,
+        Writing(0.0, y, "sum", "strong"),
+        Writing(WIDTH, y, total, "strong", "end"),
     ]
     listed = "; ".join(f"{label} {_amount(share)}" for label, share in parts)
-    return _framed(title, f"{listed}; sum {total}.", marks, y + 8.0, heading=title)
+    return framed(title, f"{listed}; sum {total}.", marks, y + 8.0, heading=title)
 
 
 def _amount(share: Fraction) -> str:
@@ -466,23 +417,23 @@ def release_picture(
     beyond = sum(estimate > high for estimate in estimates)
     at = Scale(low, high, BOTTOM, TOP)
     below = f"below the limit: {met:,} of {count(R, 'estimate')}, {count(shown, 'upper bound')}"
-    marks: list[Mark] = [Text(0.0, 31.0, below, "quiet", size=11.0), *_axis(at, limit)]
+    marks: list[Mark] = [Writing(0.0, 31.0, below, "quiet", size=11.0), *_axis(at, limit)]
     if R <= DOTS:
         order = sorted(range(R), key=lambda r: (estimates[r], r))
         marks += _dots(at, limit, [(releases[r], estimates[r], lower[r], upper[r]) for r in order])
     else:
         marks += _curves(at, limit, sorted(estimates), sorted(lower), sorted(upper))
     marks.append(Line(LEFT, at(limit), RIGHT, at(limit), "limit"))
-    marks.append(Text(LEFT, HEIGHT - 8.0, f"{count(R, 'release')}, sorted", "quiet"))
+    marks.append(Writing(LEFT, HEIGHT - 8.0, f"{count(R, 'release')}, sorted", "quiet"))
     if beyond:
-        marks.append(Text(RIGHT, HEIGHT - 8.0, f"{beyond} beyond the scale", "quiet", "end"))
+        marks.append(Writing(RIGHT, HEIGHT - 8.0, f"{beyond} beyond the scale", "quiet", "end"))
     says = (
         f"{met} of {count(R, 'estimate')} are below the limit {plain(limit)}, "
         f"and {shown} of the upper bounds. Estimates lie between {plain(min(estimates))} and "
         f"{plain(max(estimates))}; the largest upper bound is {plain(max(upper))}."
     )
     title = f"{requirement}: all releases against the limit"
-    return _framed(title, says, marks, HEIGHT, heading=requirement)
+    return framed(title, says, marks, HEIGHT, heading=requirement)
 
 
 def _range(limit: float, lower: Sequence[float], upper: Sequence[float]) -> tuple[float, float]:
@@ -515,8 +466,8 @@ def _axis(at: Scale, limit: float) -> list[Mark]:
     for tick in ticks(at.low, at.high):
         marks.append(Line(LEFT, at(tick), RIGHT, at(tick), "grid"))
         if abs(at(tick) - at(limit)) >= 13.0:
-            marks.append(Text(LEFT - 6.0, at(tick) + 4.0, plain(tick), "quiet", "end", 11.0))
-    marks.append(Text(LEFT - 6.0, at(limit) + 4.0, plain(limit), "strong", "end", 11.0))
+            marks.append(Writing(LEFT - 6.0, at(tick) + 4.0, plain(tick), "quiet", "end", 11.0))
+    marks.append(Writing(LEFT - 6.0, at(limit) + 4.0, plain(limit), "strong", "end", 11.0))
     return marks
 
 
@@ -552,7 +503,7 @@ def _curves(
     R = len(estimates)
     across = Scale(0.0, R - 1.0, LEFT, RIGHT)
     top, bottom, middle = (
-        _thinned([(across(r), at(number)) for r, number in enumerate(numbers)], POINTS)
+        thinned([(across(r), at(number)) for r, number in enumerate(numbers)], POINTS)
         for numbers in (upper, lower, estimates)
     )
     marks: list[Mark] = [
@@ -568,9 +519,9 @@ def _curves(
         marks.append(Line(x, at(limit) - 6.0, x, BOTTOM, "axis"))
         if x > (LEFT + RIGHT) / 2:
             words = f"{R - above:,} below"
-            marks.append(Text(x - 6.0, BOTTOM - 6.0, words, "over", "end", 11.0))
+            marks.append(Writing(x - 6.0, BOTTOM - 6.0, words, "over", "end", 11.0))
         else:
-            marks.append(Text(x + 6.0, BOTTOM - 6.0, f"{above:,} above", "over", size=11.0))
+            marks.append(Writing(x + 6.0, BOTTOM - 6.0, f"{above:,} above", "over", size=11.0))
     return marks
 
 
@@ -580,7 +531,7 @@ BUDGETS = {
     "picks": "Error budget of choosing releases",
 }
 # Requirements of one mechanism that have a picture of their own.
-DRAWN = 12
+MOST_DRAWN = 12
 # How the labels of counts begin that speak against the claim.
 AGAINST = ("violating", "releases with a detected")
 
@@ -627,7 +578,7 @@ def drawn_requirements(report: Report, group: GroupEvidence, name: str) -> list[
     binds = next((dict(b.counts) for b in report.bindings if b.mechanism == name), {})
     places = range(len(group.requirements))
     order = sorted(places, key=lambda j: -binds.get(group.requirements[j], 0))
-    return sorted(order[:DRAWN])
+    return sorted(order[:MOST_DRAWN])
 
 
 def requirement_pictures(group: GroupEvidence, places: Sequence[int]) -> list[Picture]:

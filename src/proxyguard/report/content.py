@@ -47,7 +47,7 @@ _COUNTED = (
     "releases with a detected violation",
 )  # fmt: skip
 # Digits that every machine agrees on.
-DIGITS = 9
+AGREED_DIGITS = 9
 
 Side = Literal["lower", "upper"]
 
@@ -83,7 +83,7 @@ def waterfall_of(
     middle = bound.value if counted else _without_contamination(steps, alpha, upper)
     # Computed here and not recorded: its last digits are the machine's, and are left out. The
     # guards of both limits differ there too, and neither may pass the bound.
-    middle = round(middle, DIGITS)
+    middle = round(middle, AGREED_DIGITS)
     middle = min(middle, bound.value) if upper else max(middle, bound.value)
     shown = f"{count:.6g}" if mean else f"{count:.0f} of {releases:.0f}"
     by = "valid releases that score as violating" if upper else (

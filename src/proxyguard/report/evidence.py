@@ -96,6 +96,8 @@ def failed_releases(name: str, failures: Sequence[Failure]) -> set[str]:
     failures
         Its draws that gave no release.
 
+    Notes
+    -----
     Of several members a release is called ``mechanism/seed``, of one by its seed alone; either
     name is in the set.
     """

@@ -28,7 +28,7 @@ from proxyguard.documents.evidence import GroupEvidence
 from proxyguard.printable import printable
 from proxyguard.report import picture as look
 from proxyguard.report.charts import (
-    WORDS,
+    DECISIONS,
     budget_pictures,
     decision_pictures,
     drawn_requirements,
@@ -55,7 +55,7 @@ MOST_COLUMNS = 40
 # Up to so many verdicts each has a card; more are counted, and listed in a table.
 CARDS = 12
 # Sections that are tables alone, in their order.
-SECTIONS = (
+TABLE_SECTIONS = (
     ("draws", "Draws"),
     ("plan", "Plan and outcome"),
     ("sequential", "The sequential path"),
@@ -77,6 +77,8 @@ def render_page(template: str, **views: object) -> str:
     views
         What the template shows, by the names that it uses.
 
+    Notes
+    -----
     The policy names the hashes of the page's own style and script: what a name or a reason could
     bring along is never run.
     """
@@ -247,7 +249,7 @@ def card_of(verdict: ReportVerdict) -> Card:
     return Card(
         name=verdict.name,
         decision=decision,
-        word=WORDS[decision],
+        word=DECISIONS[decision],
         sentence=_unbroken(verdict.sentence),
         warning=verdict.warning,
         together=_unbroken(verdict.together),
@@ -270,7 +272,7 @@ def _tally(cards: Sequence[Card]) -> list[Tally]:
     """Return how many verdicts there are of each kind, those with none among them."""
     return [
         Tally(icon=_icon(decision), word=word, count=sum(c.decision == decision for c in cards))
-        for decision, word in WORDS.items()
+        for decision, word in DECISIONS.items()
     ]
 
 
@@ -361,7 +363,7 @@ def to_html(report: Report, sources: Sources) -> str:
     evidence, budget = tables.get("evidence", []), tables.get(_BUDGET, [])
     uncertified = tables.get(_UNCERTIFIED, [])
     pickers, picks = release_lists(sources), sources.picks
-    sections = [(name, words, tables[name]) for name, words in SECTIONS if name in tables]
+    sections = [(name, words, tables[name]) for name, words in TABLE_SECTIONS if name in tables]
     budgets = _svgs(budget_pictures(sources))
     present = [
         ("verdict", "Verdict", True),
@@ -429,6 +431,8 @@ def fragment(verdicts: Sequence[ReportVerdict], tables: Sequence[ReportTable]) -
     tables
         Tables; those without rows are left out.
 
+    Notes
+    -----
     It has its style with it and no script: a notebook shows it without trusting it.
     """
     return environment().get_template("fragment.html.j2").render(

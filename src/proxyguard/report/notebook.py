@@ -22,7 +22,7 @@ from proxyguard.report.html import fragment, to_html
 from proxyguard.report.sources import sources_of, table
 
 # Sections of a report that stand in a notebook cell.
-SHOWN = ("evidence", "not certified")
+CELL_SECTIONS = ("evidence", "not certified")
 
 # What a cell is made of: verdicts, then tables.
 CellParts = tuple[Sequence[ReportVerdict], Sequence[ReportTable]]
@@ -74,7 +74,7 @@ def report_fragment(report: Report) -> str:
 
 def _of_report(report: Report) -> CellParts:
     """Return the verdicts of a report, and those of its tables that stand in a cell."""
-    tables = [shown for shown in report.tables if shown.section in SHOWN]
+    tables = [shown for shown in report.tables if shown.section in CELL_SECTIONS]
     listed = table("Not claimed", ("what",), [(line,) for line in report.not_claimed])
     return report.verdicts, [*tables, listed]
 

@@ -8,6 +8,7 @@ style; `to_figure` draws the same marks with matplotlib.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from math import ceil, floor, log10
@@ -91,7 +92,7 @@ class Stroke:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class Writing:
     """Words at a baseline."""
 
     x: float
@@ -102,7 +103,7 @@ class Text:
     size: float = 12.0
 
 
-Mark = Line | Rect | Circle | Stroke | Text
+Mark = Line | Rect | Circle | Stroke | Writing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +130,8 @@ def text_width(text: str, size: float) -> float:
     size
         Of the letters, in pixels.
 
+    Notes
+    -----
     No font is asked: readers have other ones than we do.
     """
     ems = 0.0
@@ -159,14 +162,14 @@ def shorten(text: str, width: float, size: float = 12.0) -> str:
     return plain.rstrip() + "…"
 
 
-def centred(x: float, text: str, kind: str, y: float, *, size: float = 12.0) -> Text:
+def centred(x: float, text: str, kind: str, y: float, *, size: float = 12.0) -> Writing:
     """Return a text centred on ``x``, moved so that it stays within the picture."""
     half = text_width(text, size) / 2.0
     if x - half < 0.0:
-        return Text(0.0, y, text, kind, "start", size)
+        return Writing(0.0, y, text, kind, "start", size)
     if x + half > WIDTH:
-        return Text(WIDTH, y, text, kind, "end", size)
-    return Text(x, y, text, kind, "middle", size)
+        return Writing(WIDTH, y, text, kind, "end", size)
+    return Writing(x, y, text, kind, "middle", size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +254,58 @@ def count(number: int, noun: str) -> str:
     ('1 draw', '1,000 draws')
     """
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def framed(
+    title: str, says: str, marks: Sequence[Mark], height: float, heading: str = ""
+) -> Picture:
+    """Return a picture as wide as all are, under a heading that it may have."""
+    words = shorten(heading, WIDTH, 14.0)
+    top = [Writing(0.0, 14.0, words, "strong", size=13.0)] if heading else []
+    return Picture(width=WIDTH, height=height, title=title, says=says, marks=(*top, *marks))
+
+
+def labelled(
+    y: float, label: str, words: str, *, indent: float = 0.0, kind: str = "quiet"
+) -> list[Mark]:
+    """Return a label at the left, cut short for the words that stand at the right."""
+    room = WIDTH - indent - text_width(words, 12.0) - 12.0
+    return [
+        Writing(indent, y, shorten(label, room), "label"),
+        Writing(WIDTH, y, words, kind, "end"),
+    ]
+
+
+def stack(pieces: Sequence[tuple[float, str]], whole: float) -> list[Mark]:
+    """Return pieces of a whole side by side, as parts of the picture's width."""
+    marks: list[Mark] = []
+    x = 0.0
+    for size, kind in pieces:
+        # A group without releases has no whole to be a share of.
+        width = WIDTH * size / whole if whole else 0.0
+        if width > 0:
+            gap = 1.0 if width > 3.0 else 0.0  # neighbours of one colour stay apart
+            marks.append(Rect(x, 26.0, max(width - gap, 0.5), 18.0, kind))
+        x += width
+    return marks
+
+
+def legend(rows: Sequence[tuple[str, str, str]]) -> tuple[list[Mark], float]:
+    """Return the legend of a stack, from (kind, label, words), and where it ends."""
+    marks: list[Mark] = []
+    y = 66.0
+    for kind, label, words in rows:
+        marks += [Rect(0.0, y - 9.0, 10.0, 10.0, kind), *labelled(y, label, words, indent=16.0)]
+        y += 20.0
+    return marks, y
+
+
+def thinned(points: Sequence[Point], most: int) -> tuple[Point, ...]:
+    """Return at most so many of the points, the first and the last among them."""
+    last = len(points) - 1
+    if last < most:
+        return tuple(points)
+    return tuple(points[r] for r in sorted({round(k * last / (most - 1)) for k in range(most)}))
 
 
 # The colours of each role: in light, and in dark.
@@ -355,6 +410,8 @@ def to_svg(picture: Picture) -> str:
     picture
         What is drawn; its words are the text alternative.
 
+    Notes
+    -----
     The looks come from the page's style: an element has a class and no style of its own, which the
     page's policy would refuse.
     """
@@ -390,7 +447,7 @@ def _element(mark: Mark) -> str:
         case Stroke(points, kind, closed):
             line = "L".join(f"{_n(x)} {_n(y)}" for x, y in points)
             return f'<path class="pg-{kind}" d="M{line}{"Z" if closed else ""}"/>'
-        case Text(x, y, text, kind, anchor, size):
+        case Writing(x, y, text, kind, anchor, size):
             place = f'x="{_n(x)}" y="{_n(y)}" font-size="{_n(size)}"'
             place += "" if anchor == "start" else f' text-anchor="{anchor}"'
             return f'<text class="pg-{kind}" {place}>{_words(text)}</text>'
@@ -452,7 +509,7 @@ def _draw(axes: Axes, mark: Mark, palette: dict[str, str], order: int) -> None:
     look = LOOKS[mark.kind]
     shape: Patch
     match mark:
-        case Text():
+        case Writing():
             _write(axes, mark, palette, order)
             return
         case Line(x1, y1, x2, y2):
@@ -487,7 +544,7 @@ def _stroke(
     )  # fmt: skip
 
 
-def _write(axes: Axes, mark: Text, palette: dict[str, str], order: int) -> None:
+def _write(axes: Axes, mark: Writing, palette: dict[str, str], order: int) -> None:
     """Write words at their baseline."""
     from matplotlib import patheffects
 

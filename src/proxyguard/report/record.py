@@ -43,7 +43,7 @@ from proxyguard.seal.ledger import Stage
 from proxyguard.seal.lineage import worst_met
 
 # The steps whose time is shown, in words.
-STEPS = {
+TIMED_STEPS = {
     Stage.DEVELOPED: "rules and pilots on development data",
     Stage.REGISTERED: "registering the claim",
     Stage.AMENDED: "amending it before opening",
@@ -54,7 +54,7 @@ STEPS = {
 }
 
 # Steps that are shown at either end of a long run of draws and scores.
-KEPT = 5
+KEPT_ENTRIES = 5
 
 
 def draws_of(sources: Sources) -> dict[str, Sequence[AnyDraw]]:
@@ -174,13 +174,13 @@ def times_table(ledger: Entries) -> ReportTable:
     before: datetime | None = None
     for entry in ledger:
         now = datetime.fromisoformat(entry.body.time)
-        if before is not None and entry.stage in STEPS:
+        if before is not None and entry.stage in TIMED_STEPS:
             took = (now - before).total_seconds()
             seconds[entry.stage] = seconds.get(entry.stage, 0.0) + took
         before = now
     return table(
         "Times", ("step", "at the most"),
-        [(STEPS[stage], f"{took:,.0f} s") for stage, took in seconds.items()],
+        [(TIMED_STEPS[stage], f"{took:,.0f} s") for stage, took in seconds.items()],
         "From one entry of the ledger to the next, waiting included; single draws are not "
         "timed, so that the same seeds leave the same record.",
         "draws",
@@ -446,7 +446,7 @@ def ledger_table(ledger: Entries) -> ReportTable:
     """
     # A sequential audit writes two entries a draw; thousands of them would bury the other steps.
     several = [i for i, entry in enumerate(ledger) if entry.stage in (Stage.DRAWN, Stage.SCORED)]
-    dropped = set(several[2 * KEPT : -2 * KEPT])
+    dropped = set(several[2 * KEPT_ENTRIES : -2 * KEPT_ENTRIES])
     rows = [
         (entry.stage.value, entry.body.time, _said(entry.body), entry.previous)
         for i, entry in enumerate(ledger)

@@ -260,11 +260,11 @@ SECTIONS = (
     "evidence", "picks", "not certified", "draws", "plan", "sequential", "privacy", "provenance",
 )  # fmt: skip
 
-Rows = Sequence[tuple[str, ...]]
+TableRows = Sequence[tuple[str, ...]]
 
 
 def table(
-    title: str, columns: Sequence[str], rows: Rows, note: str = "", section: str = "evidence"
+    title: str, columns: Sequence[str], rows: TableRows, note: str = "", section: str = "evidence"
 ) -> ReportTable:
     """Return rows under a heading, for one section of the page.
 
