@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from conformance.generator import GeneratorConformance, source
 from proxyguard.adapters.files import FileFolder, NamedFile, StoredPredictions, declared_files
-from proxyguard.adapters.simple import Callable, RowBootstrap
+from proxyguard.adapters.transforms import Callable, RowBootstrap
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import RegistryError, TableError
 from proxyguard.tables.files import Schema

@@ -22,7 +22,7 @@ from proxyguard.adapters.privacy import (
     privacy_of,
     shown_delta,
 )
-from proxyguard.adapters.simple import RowBootstrap
+from proxyguard.adapters.transforms import RowBootstrap
 from proxyguard.documents.canonical import canonical_bytes
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import RegistryError

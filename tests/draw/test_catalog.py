@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from proxyguard.adapters.simple import RowBootstrap
+from proxyguard.adapters.transforms import RowBootstrap
 from proxyguard.draw.catalog import (
     GENERATORS,
     PROCEDURES,
@@ -168,7 +168,7 @@ def test_a_name_of_ours_that_a_package_claims_too_is_refused(
     with pytest.raises(RegistryError, match=r"'bootstrap' is claimed by .*pg_catalog_claim:Maker"):
         load_generator("bootstrap", {})
     # By its import path each of them can still be had.
-    own = load_generator("proxyguard.adapters.simple:RowBootstrap", {})
+    own = load_generator("proxyguard.adapters.transforms:RowBootstrap", {})
     assert isinstance(own, RowBootstrap)
 
 

@@ -16,8 +16,8 @@ import pytest
 
 from proxyguard.adapters.library import best_temperature
 from proxyguard.adapters.pipelines import make_estimator
+from proxyguard.audit.folder import Store
 from proxyguard.draw.protocol import Seed, outcomes, temper
-from proxyguard.draw.store import Store
 from proxyguard.errors import ProxyGuardError, SealError, TableError
 from proxyguard.models.stored import load_model, model_bytes
 from proxyguard.registry.target import Outcome, TableReading

@@ -8,6 +8,7 @@ the signature, and the statement's subjects are the digests of what the certific
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from base64 import b64decode, b64encode
@@ -34,16 +35,18 @@ from proxyguard.documents.ledger import (
 )
 from proxyguard.documents.registry import Registry
 from proxyguard.documents.releases import ReleaseManifest
-from proxyguard.draw.store import Store
 from proxyguard.errors import DigestMismatch, RegistryError, SealError, StageError
 from proxyguard.seal.crypto import SigningKey, signed_by
 from proxyguard.seal.journal import NAME, Journal
 from proxyguard.seal.ledger import Entry, Stage
 from proxyguard.seal.storage import (
     DOCUMENT,
+    LEFTOVER,
+    OBJECT,
     FolderFiles,
     check_name,
     entries_inside,
+    is_address,
     open_inside,
 )
 
@@ -66,6 +69,54 @@ CORRECTION = "corrections/0.json"
 PENDING = "draws"
 """Where finished draws wait until all are."""
 REPORTS = ("report.md", "report.html", "report.json", "report.csv")
+
+
+class Store:
+    """Objects under ``store/``: a file's name is the digest of its bytes, so it is written once."""
+
+    def __init__(self, files: FolderFiles) -> None:
+        self._files = files
+        self._root = files.folder / "store"
+
+    def path(self, address: str) -> Path:
+        """Return where an object lies; what is no address of ours could lead anywhere."""
+        if not is_address(address):
+            raise SealError(f"{str(address)[:80]!r} is no address of a stored object")
+        return self._root / address[:2] / address
+
+    def name(self, address: str) -> str:
+        """Return the name of an object's file in the audit's folder."""
+        return self.path(address).relative_to(self._files.folder).as_posix()
+
+    def put(self, content: bytes) -> str:
+        """Keep these bytes and return their address; what is there already is left alone."""
+        address = hashlib.sha256(content).hexdigest()
+        place = self.path(address)
+        if not place.exists():
+            self._files.write(self.name(address), content, address)
+        return address
+
+    def get(self, address: str) -> bytes:
+        """Return the bytes of an address, after checking that they are still those."""
+        name = self.name(address)
+        try:
+            content = self._files.read(name, most=OBJECT)
+        except FileNotFoundError:
+            raise SealError(
+                f"the stored object {address[:16]}... is missing: {self.path(address)}"
+            ) from None
+        digest = self._files.digest_of(name, content)
+        if digest != address:
+            raise DigestMismatch(name, sealed=address, found=digest)
+        return content
+
+    def addresses(self) -> set[str]:
+        """Return the addresses of all objects."""
+        return {
+            path.name
+            for path in self._root.glob("*/*")
+            if path.is_file() and not path.name.endswith(LEFTOVER)
+        }
 
 
 class AuditFolder:

@@ -172,9 +172,9 @@ def _distributions() -> Mapping[str, list[str]]:
 
 
 GENERATORS = {
-    "bootstrap": "proxyguard.adapters.simple:RowBootstrap",
+    "bootstrap": "proxyguard.adapters.transforms:RowBootstrap",
     "files": "proxyguard.adapters.files:FileFolder",
-    "callable": "proxyguard.adapters.simple:Callable",
+    "callable": "proxyguard.adapters.transforms:Callable",
     "predictions": "proxyguard.adapters.files:StoredPredictions",
     "noise": "proxyguard.adapters.transforms:Noise",
     "coarsen": "proxyguard.adapters.transforms:Coarsen",

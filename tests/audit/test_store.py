@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxyguard.draw.store import Store
+from proxyguard.audit.folder import Store
 from proxyguard.errors import DigestMismatch, DiskError, SealError
 from proxyguard.seal.storage import FolderFiles
 
