@@ -119,6 +119,7 @@ def certify(
     >>> certificate.decision.value, round(certificate.reliability_lower, 3)
     ('validated', 0.918)
     """
+    # Everything that was asserted is read and checked before the first loss is.
     claim = mechanism_claim(choices)
     requirements = as_requirements(requirements)
     design = as_design(design)
@@ -134,6 +135,7 @@ def certify(
         with naming(name, family=isinstance(losses, Mapping)):
             arrays[name] = as_losses(one, records)
             check_records(arrays[name], design)
+    # One target for all: the claim is about the registered target, and there is one of it.
     _check_batches(arrays, claim)
     _same_sizes(arrays)
     shares = family_shares(list(arrays), claim.shares)

@@ -226,6 +226,7 @@ def decide(
     direction at its own family budget. Bounds without a p-value hold simultaneously as
     they are, at their local levels, and decide as bounds.
     """
+    # Strictly above: a bound that equals the target has not shown that more is reliable.
     lowers = [certificate.lower for certificate in certificates.values()]
     uppers = [c.upper for c in certificates.values() if c.upper is not None]
     wanted = next(iter(certificates.values())).claim.family

@@ -1,6 +1,7 @@
-"""Named releases without any mechanism (Theorem 4) and their violations.
+"""Named releases without any mechanism: from losses to verdicts in one Holm family (Theorem 4).
 
-One call from losses to verdicts on named releases (Theorem 4).
+Takes losses, or evidence that an audit wrote down, of members that may each have a target and
+requirements of their own; gives one verdict a release, and none on what made it.
 """
 
 from __future__ import annotations
@@ -30,9 +31,6 @@ from proxyguard.registry.budget import Budget
 from proxyguard.registry.design import Design, Iid, as_design
 from proxyguard.registry.numbers import as_seed
 from proxyguard.registry.requirement import Requirement, as_requirements
-
-if TYPE_CHECKING:
-    from proxyguard.documents.canonical import Plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -287,7 +285,8 @@ def certify_releases(
         with naming(name):
             losses[name] = as_losses(member.losses, member.records)
             check_records(losses[name], as_design(member.design))
-    n_releases = sum(one.shape[0] for one in losses.values())
+    # Stakes aim at Holm's first level over the whole family, so that is counted first.
+    n_releases = sum(read.shape[0] for read in losses.values())
     for name, member in members.items():
         requirements, design = as_requirements(member.requirements), as_design(member.design)
         claim.require_support(design, requirements)

@@ -1,6 +1,8 @@
-"""Draw, score, look, perhaps stop: sequential direct audits (theory section 5).
+"""Audits that go on after the target is opened: look by look, or candidate by candidate.
 
-Candidates proposed one after the other, each on a fresh batch (Proposition 19).
+`FavorableScore` scores releases on one target, `SequentialAudit` counts the scores of successive
+draws until a registered look settles it (theory section 5), and `CandidateStream` judges
+candidates from outside, each on records that no earlier one has seen (Proposition 19).
 """
 
 from __future__ import annotations
@@ -126,6 +128,7 @@ class FavorableScore:
                 "target serves the whole audit"
             )
         evidence = gather_evidence(array, self._reading, bounds_level=self._reading.level)
+        # Remembered only after the losses were read: a refused array fixes no target.
         if self._n is None or self._records.ids is None:
             self._n, self._records = n, records
         return np.asarray(evidence.release_pvalues <= self._reading.level)
@@ -321,6 +324,7 @@ class SequentialAudit(Shown):
         boundary = self.plan.boundaries[0]
         if boundary is None:
             return True
+        # Futile is what fails even if every draw to come scores; a look at hand is no later one.
         later = boundary.looks > self.draws
         best = self.favorable + (boundary.looks[later] - self.draws)
         return bool(np.all(best < boundary.counts[later]))
@@ -499,7 +503,7 @@ class CandidateStream(Shown):
             tests=self._claim.tests(self._design, self._requirements),
             level=level,
             violation_level=level,
-            seed=self._seed + number,
+            seed=self._seed + number,  # an order, and uniforms, of its own for every batch
         )
         evidence = gather_evidence(array, reading, bounds_level=level)
         pvalue = float(evidence.release_pvalues[0])

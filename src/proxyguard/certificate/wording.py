@@ -65,6 +65,7 @@ def requirements_phrase(requirements: Sequence[Requirement], *, plural: bool) ->
 def confidence(error: Fraction | float) -> str:
     """Return a level as a percentage, rounded down and never to 100 %: ``95 %`` for 1/20."""
     error = Fraction(error)
+    # As many digits as the error has, rounded down: 99.99 % must not be printed as 100 %.
     digits = 2 if error >= 1 else max(2, ceil(-log10(error)))
     return f"{_floor(100 * (1 - error), digits)} %"
 

@@ -191,6 +191,7 @@ class Block(ScoredViolations, Planned):
         none = np.zeros(targets.repetitions)
         if blocks == 0:
             return none
+        # Records that fill no whole block are left over, as the certificate leaves them.
         radius = block_radius(plan.releases, blocks, alpha=float(levels.lower.total))
         if radius >= 1.0 - target:  # no witness can reach so far
             return none

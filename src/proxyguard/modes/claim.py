@@ -260,6 +260,7 @@ class Claim(Mode, ABC):
 
         Walks the checks that certification relies on, before any loss is read.
         """
+        # All reasons at once: who mends one should not learn of the next after another run.
         reasons = _requirement_objections(design, requirements)
         # Ignoring a choice would change the claim that somebody thinks is made.
         reasons += [
@@ -302,6 +303,8 @@ class Claim(Mode, ABC):
     ) -> Levels:
         """Return the levels of one mechanism with ``share`` of the family budgets."""
         lower = self.lower_budget().scaled(share)
+        # Every part of a budget is divided alike: shares of a family sum to at most 1, so that
+        # the union bound over mechanisms holds for each part and for the whole.
         family_upper = self.upper_budget()
         upper = None if family_upper is None else family_upper.scaled(share)
         threshold, notes = self.score_threshold(lower, n_releases)
@@ -418,6 +421,7 @@ def component(kind: type[SomeClaim], **values: object) -> SomeClaim:
 
     It does not pass the door: a share of a registered level may lie below what a caller may write.
     """
+    # Not through __init__: keywords differ from mode to mode, and the door is a second step.
     made = object.__new__(kind)
     for item in fields(kind):
         object.__setattr__(made, item.name, values.get(item.name, item.default))

@@ -65,6 +65,7 @@ class ValidCount:
         Theory section 3: outside one event of probability ``alpha_Z``, for all subsets at
         once, however they were chosen.
         """
+        # A release that is named twice is one: counted twice it would make two valid ones.
         chosen = set(subset)
         unknown = chosen - set(self.releases)
         if unknown:
@@ -131,6 +132,8 @@ def capital_evalues(evidence: MechanismEvidence) -> list[float]:
         if log is None:
             raise UnsupportedDesign(_no_capital(test))
         logs.append(log[0])
+    # The least over requirements: an invalid release fails one of them, whichever it is, and
+    # only the capital against that one is bounded.
     least = np.minimum(np.min(logs, axis=0), LARGEST)
     with np.errstate(under="ignore"):
         return [float(value) for value in np.exp(least)]

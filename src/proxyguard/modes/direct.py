@@ -79,6 +79,7 @@ def threshold_ceiling(
 ) -> float:
     """Return how often an invalid release's p-value is at most a threshold, at the most."""
     counted = (ComponentTest.BINOMIAL, ComponentTest.RANDOMIZED_BINOMIAL)
+    # Only a count's p-values leave gaps below the threshold that an invalid release cannot hit.
     if any(test not in counted for test in tests):
         return threshold
     return max(
@@ -125,7 +126,7 @@ def slack_ceiling(
     """
     cutoff, v = requirement.unit_cutoff, requirement.unit_limit
     weighted = planning.weighted_strata(design)
-    if weighted is not None:
+    if weighted is not None:  # a weighted mean is that of fewer records
         return contamination.stratified_ceiling(cutoff, v, float(weighted.effective_size))
     return contamination.slack_ceiling(
         cutoff,

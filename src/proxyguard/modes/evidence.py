@@ -1,11 +1,9 @@
-"""What a mode may look at: p-values, counts and means, never a loss array.
+"""What goes into a mode and what comes out of it: statistics in, a bound and a decision out.
 
-`proxyguard.evidence` gathers it. The types here say what of it a mode reads, so that a mode
-can be written, planned and tested before there is a single loss.
-
-A bound on reliability, and the two steps that several modes build one with.
-
-The three decisions.
+`proxyguard.evidence` gathers the statistics: p-values, counts and means, never a loss array. The
+protocols here say what of them a mode reads, so that a mode can be written, planned and tested
+before there is a single loss. `ReliabilityBound` is what every mode returns, with the two steps
+that several modes build one with, and `Decision` has the three things an audit can say.
 """
 
 from __future__ import annotations
@@ -170,6 +168,7 @@ def from_count(
 
 def rescale(score_rate: float, allowance: float) -> float:
     """Return ``[(pi - c)/(1 - c)]_+``, 0 when the allowance ``c`` reaches 1."""
+    # Every favorable score may then be a false one: nothing is left to claim.
     if allowance >= 1.0:
         return 0.0
     return float(weaken_lower(max(0.0, score_rate - allowance) / (1.0 - allowance)))

@@ -44,6 +44,7 @@ def certify_hybrid(
     Paper Proposition 16: covers with probability at least ``1 - alpha_N - alpha_D``. The
     larger of two bounds at full budget would choose the mode after looking, and does not.
     """
+    # The larger may be taken because both hold at once: each has its own share of the error.
     larger = max(named, direct, key=lambda bound: bound.value)
     return ReliabilityBound(
         value=larger.value,
@@ -152,6 +153,7 @@ class Hybrid(HolmViolations, Planned):
         """Return what both components lack: the hybrid fails only where both of them do."""
         first = self.named.needs(plan, requirements, levels)
         second = self.direct.needs(plan, requirements, _direct_levels(levels))
+        # Either component may validate alone, so that one obstacle stops nothing.
         both = first.obstacles and second.obstacles
         return AuditNeeds(
             largest_threshold=second.largest_threshold,

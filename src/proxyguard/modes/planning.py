@@ -333,6 +333,7 @@ def drawn(targets: Targets, plan: AuditPlan, decide: Decider, rng: Rng) -> Array
 
     ``decide`` says whether each target validates, from how often each kind was drawn on it.
     """
+    # Kinds of release are drawn rather than releases: draws of one kind share their p-value.
     chances = targets.law.releases
     rest = max(0.0, 1.0 - float(chances.sum()))  # invalid releases that never score
     kinds = np.append(chances, rest) / (chances.sum() + rest)
@@ -416,6 +417,7 @@ def least_size(holds: Callable[[int], bool], low: int, high: int) -> int:
     n = low
     while n <= high and not holds(n):
         low, n = n, 2 * n
+    # Doubling may step over the end: the end itself is asked before nothing is said to do.
     if n > high and not holds(high):
         return high + 1
     high = min(n, high)
@@ -497,6 +499,7 @@ def decimal_down(value: float, digits: int = 4) -> str:
     >>> decimal_down(0.0157499), decimal_down(0.2)
     ('0.01574', '0.2')
     """
+    # Down: a threshold a little above the largest that validates would validate nothing.
     rounded = Context(prec=digits, rounding=ROUND_DOWN).create_decimal(repr(value))
     return f"{rounded.normalize():f}"
 

@@ -61,7 +61,7 @@ class SmoothEvidence:
 def score_by_ramp(evidence: MechanismEvidence) -> SmoothEvidence:
     """Return the ramp scores' mean and rounded count with their ceilings."""
     requirements, columns = evidence.requirements, evidence.columns
-    n = min(evidence.n_records)
+    n = min(evidence.n_records)  # the fewest: one record then moves a score the furthest
     if n == 0:
         return SmoothEvidence(
             n_releases=evidence.n_releases,
@@ -196,14 +196,15 @@ def least_rounded(
     releases: int, n: int, *, target: float, kappa: float, sensitivity: float, alpha: float
 ) -> int:
     """Return the least number of rounded ramp scores that validates, ``R + 1`` if none does."""
-    low, high = 0, releases + 1  # the p-value falls as the count grows
-    while high - low > 1:
-        middle = (low + high) // 2
+
+    def validates(count: int) -> bool:
         p = smooth_pvalue(
-            middle, releases, target=target, kappa=kappa, sensitivity=sensitivity, n_records=n
+            count, releases, target=target, kappa=kappa, sensitivity=sensitivity, n_records=n
         )
-        low, high = (low, middle) if p <= alpha else (middle, high)
-    return high
+        return p <= alpha
+
+    # The p-value falls as the count grows, so that the first count that validates is the least.
+    return planning.least_size(validates, 1, releases)
 
 
 def iid_objections(mode: str, design: Design) -> list[str]:

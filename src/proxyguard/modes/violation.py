@@ -24,12 +24,13 @@ def pooled_violations(
     pvalues: Mapping[str, Array], *, level: float
 ) -> dict[str, NDArray[np.bool_]]:
     """Return the violations that one Holm family over all releases and requirements detects."""
+    # One family over everything, not one a member: a second family would be a second budget.
     rejected = holm(np.concatenate([p.ravel() for p in pvalues.values()]), alpha=level)
-    found, place = {}, 0
-    for member, p in pvalues.items():
-        found[member] = rejected[place : place + p.size].reshape(p.shape)
-        place += p.size
-    return found
+    ends = np.cumsum([p.size for p in pvalues.values()])
+    return {
+        member: rejected[end - p.size : end].reshape(p.shape)
+        for (member, p), end in zip(pvalues.items(), ends, strict=True)
+    }
 
 
 def certify_violation(

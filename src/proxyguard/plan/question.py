@@ -1,6 +1,7 @@
-"""What a planner is asked: which claim, which sizes are open, and what they cost.
+"""What a planner is asked: which claim, which sizes are open, what they cost, and by which ways.
 
-The ways to audit that a planner compares, one mode after the other.
+A `Question` is checked when it is made; `ways` are those that its design and the declared losses
+allow, and `settings` the plans of one way at one size, both as the modes list them.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""Which audit to register: the search over ways and sizes, and what it found.
+"""Which audit to register: a law and a question in, a `Recommendation` out.
 
-A coarse search on few simulated targets picks sizes and settings; what is reported about the
-chosen plan comes from fresh targets, so that picking the luckiest of many does not flatter it.
-
-What an audit needs at the least, whatever its releases score: ours and the paper's limits.
-
-The paper's own limits (Propositions 14, 17 and 18, Theorem 15) are in `exact.planning`, ours in
-the modes. Everything here is necessary: where it fails, no outcome at all can validate.
+A coarse search on few simulated targets (`plan.search`) picks sizes and settings; what is reported
+about the chosen plan comes from fresh targets, so that picking the luckiest of many does not
+flatter it. Beside it stands what an audit needs whatever its releases score: `needs` asks the mode,
+`paper_limits` the paper's own statements (Propositions 14, 17 and 18, Theorem 15). Where a need is
+not met, no outcome at all can validate.
 """
 
 from __future__ import annotations
@@ -295,6 +293,7 @@ def _enough(
     goal, releases = question.power, option.plan.releases
     if goal is None or question.n is not None:
         return first
+    # Every correction has fresh targets of its own; they are few, so that luck picks little.
     low, high = 0, question.most_records_with(releases) + 1
     tried = first
     for _ in range(CORRECTIONS):

@@ -1,6 +1,8 @@
-"""A plan as text for people and as blocks for `audit.toml`.
+"""A plan as text for people, as blocks for `audit.toml`, and as a picture.
 
-Power over records and draws, one panel a mode: data here, drawn with the [plots] extra.
+`PlanReport` puts a recommendation, its stress test and its sequential counterpart into words and
+plain values; `plan_toml` writes what is to be registered; `surfaces` computes power over records
+and draws, one panel a mode, and `draw` makes a picture of it with the [plots] extra.
 """
 
 from __future__ import annotations

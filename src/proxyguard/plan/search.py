@@ -1,11 +1,13 @@
-"""The search over ways and sizes: what each would register, and its power on few targets.
-
-The chance that an audit validates, under a law of releases and records.
+"""The chance that an audit validates under a law, and the search over ways and sizes for it.
 
 Given the target, favorable scores of R draws are binomial, so only the target is simulated
 and the rest is a sum. Where one two-valued requirement orders all releases, the target has a
 sum of its own and nothing is simulated. Counts after Holm, and means of ramp scores, draw
 the kinds of release as well. What decides, and how, the mode of the claim says.
+
+`power` predicts one plan. `Search` asks for many, on few targets and within an effort: it tunes
+every way at a size (`tune`), leaves behind the ways that fall back, and looks for the sizes that
+reach a goal for the least or have the most power within a budget.
 """
 
 from __future__ import annotations
@@ -490,6 +492,7 @@ def tune(law: Law, question: Question, way: Way, targets: Targets, releases: int
     ]
     best = max((o.power.value for o in options), default=0.0)
     close = [o for o in options if o.power.value >= best - ALIKE]
+    # Doubt is asked only where a sum answers: simulated, it would cost as much as the search.
     if len(close) < 2 or not close[0].power.exact:
         return max(options, key=lambda o: o.power.value, default=None)
     doubt = doubted_law(law, question.target)

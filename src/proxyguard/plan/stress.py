@@ -1,6 +1,7 @@
-"""How a plan fares if the pilot was wrong: its power and its regret over misspecified laws.
+"""What a recommended plan would do in other worlds: under wrong laws, or drawn look by look.
 
-What a sequential audit would need: expected and worst number of draws.
+`stress` gives power and regret where the pilot misjudged reliability or margins; `forecast` the
+expected and the largest number of draws of a sequential audit by the same score.
 """
 
 from __future__ import annotations

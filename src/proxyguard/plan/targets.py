@@ -1,13 +1,9 @@
 """Simulated targets of one size: sample means, variances and p-values under a law.
 
 Only the target is simulated. What follows from it for R draws is computed, or drawn from the
-few kinds of release, in `plan.search`.
-
-The component tests of a two-valued loss: a p-value for every count of errors.
-
-With a loss of 0 or 1 the mean and the variance follow from the count, so that each test is a
-table, and a release passes when its count lies below a bar. Betting reads the order too, and
-the randomized binomial test is the binomial one.
+few kinds of release, in `plan.search`. With a loss of 0 or 1 the mean and the variance follow from
+the count of errors, so that each test is a table (`count_pvalues`), and a release passes when its
+count lies below a bar; betting reads the order too, and has none.
 """
 
 from __future__ import annotations
