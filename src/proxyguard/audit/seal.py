@@ -65,6 +65,8 @@ from proxyguard.tables.files import table_bytes, to_arrow
 if TYPE_CHECKING:
     import pandas as pd
 
+    from proxyguard.tables.columns import Series
+
 # Column of the sealed file: the record's row in the table it came from.
 POSITION = "__position__"
 
@@ -484,7 +486,7 @@ def _check_missing(
 NO_LABEL = ""
 
 
-def _labels(column: pd.Series) -> list[str]:
+def _labels(column: Series) -> list[str]:
     """Return strata or clusters as they are compared: by value, not by spelling."""
     return [canonical_value(as_text(label)) for label in column]
 

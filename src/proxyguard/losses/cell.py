@@ -24,7 +24,7 @@ from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest
 
 Array = NDArray[np.float64]
-Scalar = TypeVar("Scalar", bound=np.generic)
+Scalar = TypeVar("Scalar", bound="np.generic[object]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,8 @@ from proxyguard.tables.columns import as_texts
 if TYPE_CHECKING:
     import pandas as pd
 
+    from proxyguard.tables.columns import Series
+
 Array = NDArray[np.float64]
 # Queries of one workload; more are refused before anything is drawn.
 MOST = 20_000
@@ -48,7 +50,7 @@ class Coding:
         inner = (f"{a} to under {b}" for a, b in pairwise(self.ends))
         return (f"under {self.ends[0]}", *inner, f"{self.ends[-1]} and over")
 
-    def codes(self, column: pd.Series) -> NDArray[np.intp]:
+    def codes(self, column: Series) -> NDArray[np.intp]:
         """Return the number of each value's label, -1 for a missing number."""
         import pandas as pd
 
@@ -142,7 +144,7 @@ class CodedRecords:
     def __len__(self) -> int:
         return len(self._frame)
 
-    def column(self, name: str) -> pd.Series:
+    def column(self, name: str) -> Series:
         """Return a column; one that is not there is an error."""
         if name not in self._frame.columns:
             raise TableError(
@@ -176,7 +178,7 @@ class CodedRecords:
         return self._coded[name, coding]
 
 
-def _by_value(column: pd.Series) -> tuple[NDArray[np.intp], dict[str, int]]:
+def _by_value(column: Series) -> tuple[NDArray[np.intp], dict[str, int]]:
     """Return a column's values as numbers; values that read alike have one number."""
     import pandas as pd
 

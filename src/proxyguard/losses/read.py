@@ -209,7 +209,8 @@ class Moments:
             raise LossMismatch(f"means must be releases x requirements, got shape {mean.shape}")
         n = as_array(self.n)
         whole = n.dtype.kind in "iu" and n.ndim <= 1
-        if not whole or any(not 0 <= size <= EXACT for size in n.ravel().tolist()):
+        sizes = [int(size) for size in n.astype(object).ravel()] if whole else [-1]
+        if min(sizes, default=0) < 0 or max(sizes, default=0) > EXACT:
             raise LossMismatch(f"n must be whole numbers of records, got {self.n!r}")
         if n.ndim == 1 and n.shape != mean.shape[1:]:
             raise LossMismatch(f"{n.size} sample sizes for {mean.shape[1]} requirements")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +18,7 @@ from proxyguard.registry.design import Clustered, Design, Iid, Stratified, Witho
 from proxyguard.registry.numbers import canonical_label
 
 # An array of whatever type: labels are whole numbers or canonical text, losses any numbers.
-AnyArray = NDArray[np.generic]
+AnyArray: TypeAlias = "NDArray[np.generic[object]]"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -407,7 +407,7 @@ def _sum(columns: Iterable[_Column], rows: Rows, how: str) -> Lanes:
     return total
 
 
-def _column(values: pd.Series[float], name: str, secrets: _Secrets) -> _Column:
+def _column(values: pd.Series[str | float], name: str, secrets: _Secrets) -> _Column:
     import pandas as pd
 
     numeric = values.dtype.kind in "fiu" and not _beyond_doubles(values)
@@ -428,7 +428,7 @@ def _column(values: pd.Series[float], name: str, secrets: _Secrets) -> _Column:
     return _Column(name, again.reshape(-1)[codes], cells, named, room)
 
 
-def _beyond_doubles(values: pd.Series[float]) -> bool:
+def _beyond_doubles(values: pd.Series[str | float]) -> bool:
     """Return whether whole numbers are so large that doubles would merge them."""
     return values.dtype.kind in "iu" and len(values) > 0 and bool((abs(values) >= 2**53).any())
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date, time, timedelta
 from decimal import Decimal, InvalidOperation
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from proxyguard.errors import TableError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    # A column that may hold anything; what it may hold here are numbers and text.
+    Series: TypeAlias = pd.Series[str | float]
 
 # What stands in a column as it is; dates and times of day stand there as their text.
 PLAIN = (str, bool, np.bool_, int, np.integer, float, np.floating, Decimal)
@@ -66,7 +69,7 @@ def typed(frame: pd.DataFrame, kinds: Mapping[str, str], missing: Sequence[str])
     """
     import pandas as pd
 
-    columns: dict[str, pd.Series] = {}
+    columns: dict[str, Series | pd.Series[float]] = {}
     _check_names(frame)
     for name, kind in kinds.items():
         if name not in frame.columns:
@@ -148,12 +151,12 @@ def _check_names(frame: pd.DataFrame) -> None:
         raise TableError(f"the records have two columns of one name: {twice[0]!r}; rename one")
 
 
-def _is_blank(values: pd.Series, missing: Sequence[str]) -> pd.Series[bool]:
+def _is_blank(values: Series, missing: Sequence[str]) -> pd.Series[bool]:
     """Return which values of a held column are missing, or stand for a missing one."""
     return values.isin(list(missing)) | values.isna()
 
 
-def _read_numbers(values: pd.Series) -> pd.Series[float]:
+def _read_numbers(values: Series) -> pd.Series[float]:
     """Return what a held column reads as; NaN where that is no number that a double holds."""
     import pandas as pd
 
@@ -165,22 +168,23 @@ def _read_numbers(values: pd.Series) -> pd.Series[float]:
     return numbers
 
 
-def _doubles(values: pd.Series) -> pd.Series[float]:
+def _doubles(values: Series) -> pd.Series[float]:
     """Return a column of numbers as doubles; one that becomes infinite by that is refused."""
     with np.errstate(over="ignore"):  # of numbers with more digits, which are refused below
         doubles = values.astype(np.float64)
     for k in np.flatnonzero(np.isinf(doubles.to_numpy())):
-        if _is_too_large(values.iloc[k]):
-            raise _too_large(str(values.name), values.iloc[k])
+        number = values.iloc[k]
+        if not isinstance(number, str) and _is_too_large(number):
+            raise _too_large(str(values.name), number)
     return doubles
 
 
-def is_number(values: pd.Series) -> bool:
+def is_number(values: Series) -> bool:
     """Return whether a column is one of numbers by its type; text that reads as numbers is not."""
     return values.dtype.kind in "fiub"
 
 
-def held(values: pd.Series) -> pd.Series:
+def held(values: Series) -> Series:
     """Return a column as numbers, text and missing values, which is all that a column may hold.
 
     Dates and times are text. Of anything else pandas would make some number or text of its own:
@@ -193,7 +197,7 @@ def held(values: pd.Series) -> pd.Series:
 
     Returns
     -------
-    pd.Series
+    Series
         The column itself where its type says that it holds numbers or text, else objects.
 
     Raises
@@ -226,7 +230,7 @@ def held(values: pd.Series) -> pd.Series:
     return objects.map(lambda item: as_text(item) if isinstance(item, date | time) else item)
 
 
-def _is_too_large(number: float | Decimal | np.floating) -> bool:
+def _is_too_large(number: float | Decimal | np.longdouble) -> bool:
     """Return whether a number is finite and the nearest double is not."""
     try:
         return float(number) in (inf, -inf) and number not in (inf, -inf)
@@ -276,7 +280,7 @@ def as_text(item: object) -> str:
     return str(item)
 
 
-def as_texts(values: pd.Series) -> pd.Series:
+def as_texts(values: Series) -> Series:
     """Return a column as plain text objects; what is text already is not looked at one by one.
 
     Raises

@@ -41,6 +41,8 @@ from proxyguard.tables.columns import as_text, as_texts, is_number, typed
 if TYPE_CHECKING:
     import pandas as pd
 
+    from proxyguard.tables.columns import Series
+
 Positions = NDArray[np.int64]
 # Cells of a table, 400 MB as doubles: what a file of a megabyte must not exceed unseen.
 CELLS = 50_000_000
@@ -540,7 +542,7 @@ class Schema:
                 f"the release was sent as {rows:,} rows of {len(names)} columns, and {len(body):,} "
                 f"bytes came; a table here has at most {CELLS:,} cells"
             )
-        columns: dict[str, pd.Series | NDArray[np.float64]] = {}
+        columns: dict[str, Series | NDArray[np.float64]] = {}
         start = 0
         for name, size in zip(names, sizes, strict=True):
             if name in texts:
@@ -575,7 +577,7 @@ def content_digest(frame: pd.DataFrame) -> str:
     return hashlib.sha256(names.encode() + b"\x00" + rows).hexdigest()
 
 
-def _bits(values: pd.Series) -> NDArray[np.uint64]:
+def _bits(values: Series) -> NDArray[np.uint64]:
     """Return 64 bits a value: the double itself, or a digest of the text."""
     if is_number(values):
         numbers = values.to_numpy(dtype=np.float64) + 0.0  # no negative zero
