@@ -306,12 +306,16 @@ def _answer(content: bytes) -> object:
 
 
 def _verdicts(folder: AuditFolder) -> list[Path]:
-    """Return what would tell the code which answer is wanted, and the sealed target."""
+    """Return what would tell the code which answer is wanted, and the sealed target.
+
+    A generator that knew the verdict could draw what confirms it.
+    """
     names = (NAME, EVIDENCE, CERTIFICATE, *REPORTS, "target")
     return [folder / name for name in names]
 
 
 def _environment(scratch: str, folder: Path) -> dict[str, str]:
+    """Return the child's environment, in which nothing of the verifier's is left to find."""
     kept = {name: os.environ[name] for name in KEPT if name in os.environ}
     return {
         **kept,

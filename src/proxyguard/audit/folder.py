@@ -308,7 +308,14 @@ def _written(body: WritingBody, amendments: int) -> Written:
 
 
 def recorded_files(entries: Iterable[Entry[LedgerBody]]) -> dict[str, str]:
-    """Return the files that the ledger vouches for; a later step replaces an earlier one."""
+    """Return the files that the ledger vouches for; a later step replaces an earlier one.
+
+    Raises
+    ------
+    SealError
+        Where an entry lists a file that its step does not write, or leaves one out that it does:
+        an author could otherwise have the ledger vouch for a page of their own.
+    """
     files: dict[str, str] = {}
     amendments = 0
     for entry in entries:

@@ -652,6 +652,7 @@ def _standing(sources: Sources) -> Iterator[StandingVerdict]:
 
 
 def _next(folder: AuditFolder, journal: Journal, *, granted: bool) -> str:
+    """Return the command that comes next."""
     ledger = journal.ledger
     if not folder.has(DECLARATION):
         return "init"

@@ -77,7 +77,13 @@ class _Again:
 
 
 def redraw(audit: RegisteredAudit) -> None:
-    """Make ``scope.redraw`` draws again, chosen at random among all that can be repeated."""
+    """Make ``scope.redraw`` draws again, chosen at random among all that can be repeated.
+
+    Parameters
+    ----------
+    audit
+        A registered audit whose releases hold so far; what is found is added to its result.
+    """
     result, scope = audit.result, audit.scope
     repeatable: list[Repeatable] = []
     recorded = 0
@@ -108,6 +114,7 @@ def redraw(audit: RegisteredAudit) -> None:
         result.not_checked.append(
             f"redraw: {count} of the {scope.redraw} seeds that were asked for could be drawn again"
         )
+    # Of the system and of no seed: an author who knew the choice would exchange the other draws.
     for chosen in SystemRandom().sample(repeatable, count):
         check = partial(_check, audit, chosen)
         result.step(RELEASES, f"{chosen.name}: the same again", check)
@@ -167,6 +174,7 @@ def _check(audit: RegisteredAudit, chosen: Repeatable) -> None:
     made = "drawn again" if chosen.draws else "fitted again"
     words = f"{chosen.name}: {made}, it has another {' and another '.join(different)}"
     other = _other_software(audit.registry)
+    # None of these shows a lie: honest draws, too, come out otherwise, or not at all, elsewhere.
     if other or draw.status == "timeout" or again.failed is not None:
         why = other or again.failed or "the recorded draw ran out of time"
         raise UntrustedCode(f"{words}; here it could not be repeated as it was: {why}", names=())
@@ -241,6 +249,7 @@ def _made_again(audit: RegisteredAudit, chosen: Repeatable) -> _Again:
 
 
 def _differences(chosen: Repeatable, again: _Again) -> Iterator[str]:
+    """Yield what a draw has otherwise than it was recorded, apart from its model."""
     draw = chosen.record
     status = "drawn" if again.failed is None else "failed"
     if draw.status != status:
@@ -263,6 +272,7 @@ def _differences(chosen: Repeatable, again: _Again) -> Iterator[str]:
 
 
 def _near(first: str | None, second: str | None) -> bool:
+    """Return whether two recorded numbers differ by another processor's arithmetic at most."""
     if first is None or second is None:
         return first is second
     return isclose(float(first), float(second), rel_tol=CLOSE, abs_tol=CLOSE)
