@@ -15,10 +15,7 @@ Where the noise comes from
  * ``noise = "seeded"``: from the random stream of ``prepare``, to repeat a study. An audit
    records that seed, and whoever knows it can take the noise off.
 
-One private fit, kept: counts with OpenDP's noise, and whose counts they are.
-
-The noise cannot be made again from a seed, so whoever fits first keeps the noisy tables and
-everybody else reads them. Two files lie in the folder:
+A fit that is kept lies in two files of that folder (`KeptFit`):
 
  * ``tables.json``: the settings and the noisy tables, which cost epsilon once and may be shown.
  * ``source.json``: which rows were fitted, as a keyed digest with its key. It is written first.

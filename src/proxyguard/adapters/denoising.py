@@ -2,9 +2,8 @@
 
 Each draw corrupts the source, encodes it with a random tanh layer, fits a linear decoder by
 ridge regression, and decodes corrupted source rows beside fresh labels. Corruption, layer,
-decoder, labels and rows are all drawn anew from the draw's seed.
-
-The two labels of a binary outcome, for generators that treat its classes apart.
+decoder, labels and rows are all drawn anew from the draw's seed. `Labels`, the two classes of a
+binary outcome as the source writes them, serves the text generator too.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""The paper's text generator: documents of independent words, class by class.
+"""The paper's text generator and text learner, and the words that both count.
 
-The words that text is counted in: the most frequent ones, the same on every processor.
-
-The paper's text learner: word counts of a fixed vocabulary, and naive Bayes with alpha = 1.
-
-The vocabulary is learned once, from the training part. Naive Bayes needs no more than the
-counts of each class, so a release is counted class by class and never document by document.
+`UnigramText` draws documents of independent words, class by class. `count_nb` is naive Bayes with
+alpha = 1 on the counts of a vocabulary that is learned once, from the training part; it needs no
+more than the counts of each class, so a release is counted class by class and never document by
+document. The vocabulary is the most frequent words, the same on every processor.
 """
 
 from __future__ import annotations

@@ -1,18 +1,14 @@
-"""Which generators and procedures there are, by name; loaded when named, not before.
+"""Which generators and procedures there are by name, and what code a name leads to.
 
 A name is one of ours, an entry point of the group ``proxyguard.generators`` or
-``proxyguard.procedures``, or an import path ``module:attribute``. A name that two packages
-claim is refused.
+``proxyguard.procedures``, or an import path ``module:attribute``; it is loaded when named, not
+before. A name that two packages claim is refused.
 
-The text of the code that a draw runs, as digests by module.
-
-The version of an installed package stands for its modules other than the one that is named.
-Code that lies elsewhere, loose files or a checkout, may change under one version. So it is
-followed wherever its imports lead: a helper beside a generator's module changes releases as
-the module itself does.
-
-Nothing is imported to find it, not even the package that a module lies in: whoever asks for a
-digest would run what is to be digested.
+What is registered of code are digests of its text, by module. The version of an installed package
+stands for its modules other than the one that is named. Code that lies elsewhere, loose files or a
+checkout, may change under one version, so it is followed wherever its imports lead: a helper beside
+a generator's module changes releases as the module itself does. Nothing is imported to find it, not
+even the package that a module lies in: whoever asks for a digest would run what is to be digested.
 """
 
 from __future__ import annotations

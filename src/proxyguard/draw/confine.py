@@ -1,14 +1,13 @@
 """What a draw may read: interpreter, packages, the development part, scratch, what is registered.
 
-Where the kernel has Landlock it holds draws to this list. Elsewhere an audit hook refuses what
-Python itself is asked to open under the paths that hold the target, keys or scores; native code
-and other programs go around it. Which of the two held is part of every draw's record.
+Where the Linux kernel has Landlock, its allow list of files, it holds draws to this list, through
+three system calls. A process that restricts itself, and all that it starts, opens what a rule names
+and nothing else, whatever code asks: Python, native libraries, other programs. It cannot take that
+back. What is not a way to a file's content (its size, whether it exists) is not restricted.
 
-Landlock, the Linux kernel's allow list of files, through its three system calls.
-
-A process that restricts itself, and all that it starts, opens what a rule names and nothing
-else, whatever code asks: Python, native libraries, other programs. It cannot take that back.
-What is not a way to a file's content (its size, whether it exists) is not restricted.
+Elsewhere an audit hook refuses what Python itself is asked to open under the paths that hold the
+target, keys or scores; native code and other programs go around it. Which of the two held is part
+of every draw's record.
 """
 
 from __future__ import annotations

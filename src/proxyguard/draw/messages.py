@@ -524,6 +524,7 @@ _SAID: dict[str, type[Said]] = {
 }  # fmt: skip
 
 
+# Nothing here is pickled: to read a pickle is to run what whoever wrote it likes.
 def packed(said: Said, release: bytes = b"", model: bytes = b"") -> bytes:
     """Return one record with its release and its model."""
     head = {**said.model_dump(warnings=False), "sizes": (len(release), len(model))}
@@ -539,6 +540,7 @@ def send(out: IO[bytes], content: bytes) -> None:
 
 def receive(source: IO[bytes], most: int = MOST) -> bytes | None:
     """Read one message; nothing where whoever should write it has ended."""
+    # The length comes first and is bounded: a generator that writes without end fills no memory.
     head = _exactly(source, LENGTH)
     if head is None:
         return None

@@ -1,4 +1,10 @@
-"""Worker processes, one compute thread each, and what to do when one of them dies."""
+"""The command's end of drawing: processes for a step, one compute thread each, fed by threads here.
+
+A `DrawingPool` starts one process that imports once, and forks a worker for each thread of a
+drawing. A thread gives its worker jobs and seeds, reads the answers, and hands them to the one
+thread that keeps them. What is said when a process dies, hangs or answers something else stands
+here too.
+"""
 
 from __future__ import annotations
 
@@ -274,6 +280,8 @@ class _Template:
 
     def fork(self) -> _Worker:
         """Return a worker that it forks."""
+        # Pipes of its own for each worker: where it ends, by whatever hand, they end, which is all
+        # that is ever asked of a process that is no child of this one.
         requests, ask = os.pipe()
         answers, answer = os.pipe()
         said, say = os.pipe()

@@ -1,6 +1,7 @@
-"""What outsiders plug in: release generators and learning procedures.
+"""What outsiders plug in, release generators and learning procedures, and what both are asked for.
 
-From a table to features and outcomes, and from an estimator to predictions.
+Then how a table becomes features and outcomes, and how a fitted procedure predicts: drawing,
+scoring and verifying ask here, so that none of them codes a record otherwise.
 """
 
 from __future__ import annotations

@@ -1,17 +1,16 @@
-"""A process that draws: it knows the source and the seeds, and nothing of the target.
+"""The processes that draw and fit: they know the source and the seeds, and nothing of the target.
 
-Reads a job from its input, then its requests, then perhaps another job, one line each, and
-answers each with one message (`draw.answers`). A job says what its processes may read, so only
-the process that reads the input starts them. A generator runs in a fork of that process, which
-has two pipes, its requests and its answers, and in forks of that fork, which have one. Every
-draw runs in a fork of a process that has drawn nothing before, so that no draw can leave
-anything behind for the next. What draws give goes to another fork, which fits (`draw.worker`).
+One process imports what all need and forks workers (`fork_workers`). A worker reads a job from its
+pipe, then requests for its seeds, then perhaps another job, and answers each with one message
+(`draw.messages`). For each job it forks two processes. One loads the generator and gives tables; it
+has two pipes, its requests and its answers. The other fits: it gets these tables and never loads a
+generator, which could replace any function of its own process, the training of models among them.
+So a draw gives a table and what it says of its seed, and no more; which records these are, whether
+they are a release, and which model is learned from them is found out from the bytes, where none of
+its code runs.
 
-A process that fits: it gets the tables that draws made, and never loads a generator.
-
-A generator can replace any function of its own process, the training of models among them. So a
-draw gives a table and what it says of its seed, and no more; which records these are, whether
-they are a release, and which model is learned from them is found out here, from the bytes.
+Every batch of draws runs in a fork of a process that has drawn nothing before, so that no draw can
+leave anything behind for the next.
 """
 
 from __future__ import annotations
@@ -534,6 +533,7 @@ def _forked_worker(make_learner: MakeLearner, requests: int, answers: int, print
     child = os.fork()
     if child == 0:
         try:
+            # Before the session: what the template does when told to end would end its siblings.
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.setsid()
             end_with_parent(template, signal.SIGTERM)
@@ -623,6 +623,7 @@ class _JobProcesses:
 
     def prepare(self, answers: IO[bytes]) -> bool:
         """Pass on that draws are confined and that they are ready; say whether both came."""
+        # Two messages: what holds the job, told before its code runs, and that it is prepared.
         for _ in range(2):
             content = self._answer()
             if content is None:
