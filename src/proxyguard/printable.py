@@ -14,10 +14,10 @@ from unicodedata import east_asian_width
 from proxyguard.errors import MissingExtra
 from proxyguard.extras import need
 
+# What the lines of a folded line begin with, so that only our own words begin a line.
 HANG = "    "
-"""What the lines of a folded line begin with, so that only our own words begin a line."""
+# Letters of a line that are shown: a reason of a megabyte would scroll the verdict away.
 LONGEST = 4000
-"""Letters of a line that are shown: a reason of a megabyte would scroll the verdict away."""
 
 
 class Shown:

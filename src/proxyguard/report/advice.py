@@ -31,23 +31,23 @@ from proxyguard.registry.test import ComponentTest
 
 Array = NDArray[np.float64]
 
+# The power that an advised plan reaches.
 GOAL = 0.8
-"""The power that an advised plan reaches."""
 
+# Digits of a simulated power that every machine agrees on.
 DIGITS = 4
-"""Digits of a simulated power that every machine agrees on."""
 
+# Kinds of valid release: equally many each, from the least margin upwards.
 KINDS = 6
-"""Kinds of valid release: equally many each, from the least margin upwards."""
 
+# Requirements that sizes are planned with, the ones nearest to their limits.
 NEAREST = 10
-"""Requirements that sizes are planned with, the ones nearest to their limits."""
 
+# How many times the records and draws of this audit are searched, and how many at the least.
 LARGER, LEAST_RECORDS, LEAST_RELEASES = 10, 5_000, 500
-"""How many times the records and draws of this audit are searched, and how many at the least."""
 
+# Losses that one evaluation bets on, and targets on which the plan is judged: about a second.
 EFFORT, REPETITIONS = 3.5e5, 400
-"""Losses that one evaluation bets on, and targets on which the plan is judged: about a second."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -75,6 +75,7 @@ def draws_of(sources: Sources) -> dict[str, Sequence[AnyDraw]]:
     committed = [body.record for body in sources.bodies if isinstance(body, Committed)]
     if not committed:
         return {}
+    # A stream's draws are its candidates, each with a verdict of its own.
     only = sources.verdicts[0].mechanism if len(sources.verdicts) == 1 else "every candidate"
     return {only: committed}
 
@@ -128,6 +129,7 @@ def guard_table(sources: Sources) -> ReportTable:
     rows = []
     draws = draws_of(sources)
     for name in sources.in_order(draws):
+        # A table that was given ran no code here, so that nothing held it.
         made = [draw for draw in draws[name] if not isinstance(draw, GivenRelease)]
         held = Counter(draw.guard for draw in made if draw.guard)
         if held:

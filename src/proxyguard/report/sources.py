@@ -50,8 +50,8 @@ IN_MEMORY = ClaimStatusRecord(
 )  # fmt: skip
 PURPOSE_IN_MEMORY = "Certified from losses in memory."
 
+# The entries of a ledger, in order.
 Entries = Sequence[Entry[LedgerBody]]
-"""The entries of a ledger, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +152,7 @@ class Sources:
         """Return the rule that each limit of a group came from, by declared requirement."""
         if self.registry is None:
             return dict.fromkeys(self.groups[group].requirements, "as given")
+        # Groups are mechanisms, or of named releases members; one member has all mechanisms.
         members = self.registry.members
         member = members[group] if group in members else next(iter(members.values()))
         return {resolved.part.name: resolved.limit.rule for resolved in member.requirements}
@@ -382,6 +383,7 @@ def _evalue(picks: PickGroup | None, r: int) -> str | None:
     """Return the recorded e-value of a release, exactly: a whole number, or a fraction."""
     if picks is None:
         return None
+    # The unit is one over this: e-values are recorded as whole numbers of it.
     denominator = picks.unit.partition("/")[2]
     return picks.evalues[r] if denominator == "1" else f"{picks.evalues[r]}/{denominator}"
 
