@@ -5,7 +5,6 @@ Runs the demonstration's declaration in a temporary folder and prints ratios, no
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,6 +18,8 @@ from proxyguard.audit.decide import groups_of, readings_of
 from proxyguard.audit.development import load_fitted
 from proxyguard.audit.folder import RELEASES
 from proxyguard.audit.open import Opener
+from proxyguard.audit.target import OpeningSeed
+from proxyguard.documents.releases import DrawnRelease, ReleaseManifest
 from proxyguard.draw.protocol import Seed, features, outcomes, predict
 from proxyguard.tables.files import read_table_bytes
 
@@ -51,19 +52,23 @@ def plain_fits(audit: Audit) -> float:
     (member,) = registry.declaration.members
     assert member.procedure is not None
     assert member.target.predicted is not None
-    learner = Library(
-        member.procedure, member.target.predicted, registry.member("target")["features"]
-    )
-    manifest = json.loads(audit.folder.read(RELEASES))["members"]["target"]
-    draws = [d for content in manifest.values() for d in content["draws"]]
-    tables = [read_table_bytes(audit.folder.store.get(d["release"]), "release") for d in draws]
+    features_read = registry.members[member.name].features
+    learner = Library(member.procedure, member.target.predicted, features_read)
+    manifest = audit.folder.document(ReleaseManifest, RELEASES)
+    draws = [
+        draw
+        for group in manifest.members[member.name].values()
+        for draw in group.draws
+        if isinstance(draw, DrawnRelease)
+    ]
+    tables = [audit.folder.stored_table(draw.release, draw.label) for draw in draws]
     validation = read_table_bytes(
         (audit.folder / "development/0.validation.parquet").read_bytes(), "validation"
     )
     start = time.perf_counter()
     with threadpool_limits(1):
         for draw, table in zip(draws, tables, strict=True):
-            learner.fit(table, validation, Seed(draw["seed"]))
+            learner.fit(table, validation, Seed(draw.seed))
     return time.perf_counter() - start
 
 
@@ -71,28 +76,30 @@ def passes(audit: Audit) -> tuple[float, float]:
     """Return the time of the scoring pass and of plain predictions and means."""
     journal = audit.journal()
     registry = audit.folder.registry(journal)
-    manifest = json.loads(audit.folder.read(RELEASES))
+    manifest = audit.folder.document(ReleaseManifest, RELEASES)
     opener = Opener(audit.place, audit.home)
-    author = audit.home.signing_key()
     (member,) = registry.declaration.members
-    target = opener.target(journal, member, author, None)
+    target = opener.target(journal, member, None)
+    seed = OpeningSeed.of(journal, {member.name: target.nonce}).value
     groups = groups_of(registry, manifest)
-    readings = readings_of(registry, groups, target.seed())
+    readings = readings_of(registry, groups, seed)
     start = time.perf_counter()
     for group in groups:
-        scorer = opener.scorer(registry, group, target, manifest)
+        scorer = opener.scorer(registry, group, target, manifest.sources)
         scorer.score(group.name, group.draws, [readings[group.name][0]])
     scoring = time.perf_counter() - start
     outcome = member.target.predicted
     assert outcome is not None
     start = time.perf_counter()
     chunk = target.whole()
-    x = features(chunk.frame, registry.member("target")["features"])
+    x = features(chunk.frame, registry.members[member.name].features)
     y = outcomes(chunk.frame[outcome.column], outcome, "target")
     with threadpool_limits(1):
         for group in groups:
             for draw in group.draws:
-                p = predict(load_fitted(audit.folder, draw, ()), x, outcome)
+                assert isinstance(draw, DrawnRelease)
+                assert draw.model is not None
+                p = predict(load_fitted(audit.folder, draw.model, draw, ()), x, outcome)
                 np.mean((p - y) ** 2)
     return scoring, time.perf_counter() - start
 
