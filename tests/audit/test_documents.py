@@ -7,6 +7,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from proxyguard.documents.evidence import Evidence
 from proxyguard.documents.ledger import Grant, SealedHeader, SignedEntry, Stage, read_body
 from proxyguard.documents.registry import Registry
 from proxyguard.documents.releases import DrawnRelease, FailedDraw, ReleaseManifest
-from proxyguard.draw.confine import guard_here
+from proxyguard.draw.messages import Failed
 from proxyguard.seal.crypto import SigningKey
 
 At = Callable[[str], Audit]
@@ -127,11 +128,10 @@ def test_of_an_amended_audit_with_failed_dropped_and_excluded_draws(
             if seed == 107 and draw_again:
                 draw_again = False
                 raise KeyboardInterrupt
+            result = drawing.draw(seed)
             if seed == 103:
-                failed = {"seed": 103, "status": "failed", "error": "?"}
-                keep({**failed, "prepared_at_random": False, "guard": guard_here()}, b"", b"")
-            else:
-                keep(*drawing.draw(seed))
+                result = replace(result, said=Failed(seed=103, error="?"), release=b"", model=b"")
+            keep(result)
 
     monkeypatch.setattr("proxyguard.audit.draw.draw_all", draw_here)
     audit = at("registered")
