@@ -139,6 +139,8 @@ def certify(
     _check_batches(arrays, claim)
     _same_sizes(arrays)
     shares = family_shares(list(arrays), claim.shares)
+    # One seed for all members: orders and uniforms belong to places of the target, and are shared
+    # by all releases and mechanisms (theory section 1).
     audits = {}
     for name, array in arrays.items():
         with naming(name, family=isinstance(losses, Mapping)):
@@ -161,11 +163,13 @@ def certify_evidence(
     ---------
     That of the certificate which the mode names; each bound says what it rests on.
     """
+    # All members at once: where violations are pooled they are one Holm family.
     uppers = claim.upper_bounds(audits)
     certificates = {}
     for name, (evidence, levels) in audits.items():
         certificates[name] = Certificate(
             mechanism=name,
+            # Open until `decide` has seen every member: Holm compares their p-values.
             decision=Decision.UNRESOLVED,
             claim=claim,
             evidence=evidence,
@@ -265,6 +269,8 @@ def _check_batches(arrays: Mapping[str, Losses], claim: Claim) -> None:
                 f"{name!r} has separate batches of records; mode {claim.mode} scores all "
                 f"releases on one shared target, use {others} mode"
             )
+        # Moments do not say which records they are of: that these are separate samples is then what
+        # the caller vouches for.
         if claim.own_batches and isinstance(one, LossArray | LossStream):
             raise UnsupportedDesign(
                 f"{name!r} is an array of releases on one shared target, so its release p-values "
@@ -286,6 +292,7 @@ def _same_sizes(arrays: Mapping[str, Losses]) -> None:
 
 def _same_ids(family: Mapping[str, NDArray[np.generic[object]] | None]) -> None:
     """Refuse a family whose members list other records, or the same ones in another order."""
+    # Without ids nothing can be compared beyond the number of records.
     given = [(name, ids) for name, ids in family.items() if ids is not None]
     for name, ids in given[1:]:
         first, expected = given[0]

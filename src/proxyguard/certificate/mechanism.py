@@ -230,6 +230,7 @@ def decide(
     lowers = [certificate.lower for certificate in certificates.values()]
     uppers = [c.upper for c in certificates.values() if c.upper is not None]
     wanted = next(iter(certificates.values())).claim.family
+    # One claim makes all bounds of a family, so that all of them have a p-value or none has.
     by_holm = len(lowers) > 1 and wanted is Family.DECISIONS and lowers[0].outer is not None
     adjusted: list[float | None] = [None] * len(lowers)
     if by_holm:
@@ -246,6 +247,8 @@ def decide(
         notes = list(certificate.notes)
         upper = certificate.upper
         crossed = upper is not None and certificate.lower.value > upper.value
+        # Crossed bounds show that one of them is wrong, and not which. Where Holm decides the
+        # bounds are not certified, and their crossing decides nothing.
         conflict = (above[i] and below[i]) or (crossed and not by_holm)
         if conflict:
             notes.append(wording.CONFLICT)
@@ -267,6 +270,8 @@ def _holm(bounds: list[ReliabilityBound], family: Budget) -> tuple[list[bool], l
     outer = bounds[0].outer
     assert outer is not None  # the caller checked that the bounds have p-values
     pvalues = np.array([bound.pvalue for bound in bounds], dtype=np.float64)
+    # The family's level, undivided: Holm itself pays for the number of mechanisms. What was spent
+    # before there was a p-value, alpha_R or alpha_Z, was divided among them.
     rejected = holm(pvalues, alpha=float(family[outer]))
     return [bool(r) for r in rejected], [float(a) for a in holm_adjusted(pvalues)]
 

@@ -70,6 +70,7 @@ def _group(evidence: ReleaseEvidence, cutoffs: Sequence[Fraction], level: Fracti
         thresholds=tuple(str(t) for t in cutoffs),
         unit=f"1/{unit}",
         releases=evidence.releases,
+        # A multiple of every denominator: int() cuts nothing off.
         evalues=tuple(str(min(cap, int(e * unit))) for e in evalues),
     )
 

@@ -88,6 +88,7 @@ def decide_releases(
     """
     pvalues = np.concatenate([evidence.release_pvalues for evidence in family.values()])
     recognized = holm(pvalues, alpha=float(alpha.total))
+    # p <= alpha/m decides: m p <= alpha, as these are read, may differ in the last place.
     adjusted = holm_adjusted(pvalues)
     violated = _violations(family, beta)
     verdicts: list[NamedVerdict] = []

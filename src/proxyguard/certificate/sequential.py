@@ -129,6 +129,7 @@ class FavorableScore:
             )
         evidence = gather_evidence(array, self._reading, bounds_level=self._reading.level)
         # Remembered only after the losses were read: a refused array fixes no target.
+        # Ids that are first given later are kept from then on; until then there is less to compare.
         if self._n is None or self._records.ids is None:
             self._n, self._records = n, records
         return np.asarray(evidence.release_pvalues <= self._reading.level)
@@ -172,6 +173,7 @@ class SequentialAudit(Shown):
             raise RegistryError(f"a sequential audit needs a SequentialPlan, got {plan!r}")
         if score is not None and not isinstance(score, FavorableScore):
             raise RegistryError(f"score is a FavorableScore or left out, got {score!r}")
+        # A stricter score passes: kappa then overstates its false scores, which only weakens.
         if score is not None and score.threshold > plan.kappa:
             raise RegistryError(
                 f"the plan was made for a score ceiling kappa of {plan.kappa:g}, and this score "
@@ -218,11 +220,13 @@ class SequentialAudit(Shown):
             scores: NDArray[np.bool_] = np.atleast_1d(np.asarray(favorable))
         except ValueError as error:
             raise RegistryError(f"scores are booleans in one row, one a draw: {error}") from None
+        # P-values and losses are refused: read as truth values, nearly all would be favorable.
         if scores.dtype != np.bool_ or scores.ndim != 1:
             raise RegistryError(
                 f"scores are booleans in one row, one a draw, got {scores.dtype} of shape "
                 f"{scores.shape}"
             )
+        # The sharp boundary's error was computed up to the last look: a later one is not paid for.
         if self.draws + scores.size > self.plan.looks[-1]:
             raise RegistryError(
                 f"at most {self.plan.looks[-1]} draws were registered, "
@@ -275,6 +279,7 @@ class SequentialAudit(Shown):
             ladder = (self.plan.reliability_target, *self.plan.levels)
             value = 0.0
             for i, eta in enumerate(ladder):
+                # What lies above does not count even if crossed: alpha pays in this order.
                 if not self._crossed(i):
                     break
                 value = eta
@@ -285,6 +290,7 @@ class SequentialAudit(Shown):
         budget = self.plan.budget
         rates = bernoulli_lower(counts, looks, alpha=float(budget.draws))
         allowance = markov_allowance(self.plan.kappa, float(budget.target))
+        # The limits hold at all looks together, so that the largest of them does.
         return rescale(float(rates.max()), allowance)
 
     @property
@@ -318,6 +324,7 @@ class SequentialAudit(Shown):
         """Whether the audit has validated, used all draws, or become futile."""
         if self.decision is Decision.VALIDATED or self.draws >= self.plan.looks[-1]:
             return True
+        # The rescaled form has no registered counts that could be out of reach.
         return self.plan.futility and self.plan.bound is Bound.SHARP and self._futile()
 
     def _futile(self) -> bool:
@@ -335,6 +342,7 @@ class SequentialAudit(Shown):
 
     def _reached(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the looks reached and the favorable counts at them."""
+        # Registered looks alone: judging the draws between them would be looks beyond the plan.
         looks = np.array([look for look in self.plan.looks if look <= self.draws], dtype=np.int64)
         totals = np.concatenate([[0], np.cumsum(np.asarray(self._scores, dtype=np.int64))])
         return looks, totals[looks]
@@ -478,6 +486,7 @@ class CandidateStream(Shown):
             raise LossMismatch(f"a round needs Records with the ids of its batch, got {records!r}")
         values = as_array(losses)
         array = LossArray(values[None] if values.ndim == 2 else values, records)
+        # The level of a round pays for one candidate; the best of several would need more.
         if array.shape[0] != 1:
             raise LossMismatch(f"one candidate a round, got {array.shape[0]}")
         check_labels(records, self._design)
@@ -496,6 +505,7 @@ class CandidateStream(Shown):
                 "candidate"
             )
         number = len(self._rounds) + 1
+        # Levels fall so that all rounds there can be sum to alpha: no end has to be registered.
         level = spending_level(number, alpha=float(self._claim.alpha))
         reading = Reading(
             requirements=self._requirements,

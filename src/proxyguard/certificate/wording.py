@@ -156,6 +156,7 @@ def mechanism_text(certificate: Certificate) -> str:
         *_bound_lines(
             "lower bound",
             certificate.lower,
+            # Printed digits err to the weak side as well: a lower bound down, an upper one up.
             shown=floor(certificate.lower.value * 10_000) / 10_000,
             certified=certificate.certifies_bounds,
         ),
@@ -237,6 +238,7 @@ def _bound_lines(
 def _requirement_lines(certificate: Certificate) -> Iterable[str]:
     evidence = certificate.evidence
     n_bounds = 2 * evidence.n_releases * evidence.n_requirements
+    # The union bound over all that is printed as simultaneous, both sides of each.
     spent = Fraction(f"{evidence.bounds_level * n_bounds:.9g}")  # 0.05, not 0.05000000000000001
     level = confidence(min(Fraction(1), spent))
     for j, requirement in enumerate(evidence.requirements):
@@ -343,6 +345,7 @@ def sequential_sentence(audit: SequentialAudit) -> str:
     sure = f"With {confidence(plan.alpha)} confidence, at every look at once,"
     target = percent(plan.reliability_target)
     if audit.decision is Decision.VALIDATED:
+        # Crossing rejects eta <= level, so that eta lies above it; a limit may be eta itself.
         word = "more than" if plan.bound is Bound.SHARP else "at least"
         return (
             f"{sure} {word} {at_least(audit.reliability_lower)} of future releases of this "

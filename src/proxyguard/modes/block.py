@@ -72,6 +72,8 @@ def certify_block(evidence: BlockEvidence, budget: Budget) -> ReliabilityBound:
     Paper Theorem 13: with probability at least ``1 - alpha`` the bound does not exceed
     the reliability, for iid targets split by a partition that was frozen beforehand.
     """
+    # A draw moves the mean by at most 1/R and a block by at most 1/B, so that one step of bounded
+    # differences pays for releases and target together, and nothing has to be split.
     radius = block_radius(evidence.n_releases, evidence.n_blocks, alpha=float(budget.total))
     return ReliabilityBound(
         value=rescale(max(0.0, evidence.mean_witness - radius), evidence.kappa),
@@ -197,6 +199,7 @@ class Block(ScoredViolations, Planned):
             return none
         witness = block_witnesses(requirements, targets.block_means(self.size))
         kappa = block_ceiling(requirements, self.size)
+        # What `certify_block` reports, solved for the mean: (m - r - kappa)/(1 - kappa) > eta_0.
         least = target + kappa * (1.0 - target) + radius
         score = witness.mean(axis=1)  # (repetitions, A)
         return planning.drawn(

@@ -309,6 +309,7 @@ class Claim(Mode, ABC):
         upper = None if family_upper is None else family_upper.scaled(share)
         threshold, notes = self.score_threshold(lower, n_releases)
         violation = self.violation_score_threshold(upper, n_releases)
+        # Over releases, requirements and both sides: a reader looks at all these bounds at once.
         reading = self.reading_level(lower) / (2 * n_releases * n_requirements)
         return Levels(
             lower=lower,
@@ -341,6 +342,7 @@ class Claim(Mode, ABC):
         self, upper: Budget | None, threshold: Fraction, n_releases: int, n_requirements: int
     ) -> float:
         """Return the level at which the stakes of the violation direction aim."""
+        # q_r is J times the least of J p-values (theory section 4): one has to reach t/J.
         return float(threshold) / n_requirements
 
     def reading_level(self, lower: Budget) -> Fraction:

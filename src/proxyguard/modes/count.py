@@ -135,6 +135,7 @@ def capital_evalues(evidence: MechanismEvidence) -> list[float]:
     # The least over requirements: an invalid release fails one of them, whichever it is, and
     # only the capital against that one is bounded.
     least = np.minimum(np.min(logs, axis=0), LARGEST)
+    # A capital that underflows becomes 0, which is less evidence and never more.
     with np.errstate(under="ignore"):
         return [float(value) for value in np.exp(least)]
 
@@ -171,6 +172,8 @@ def certify_count_violation(
     least the reliability with probability at least ``1 - beta_Z - beta_Q``.
     """
     n_releases = len(evalues)
+    # Roles are exchanged: these e-values have mean at most 1 for valid releases, so the same m*
+    # says how many of them are valid at the most.
     valid = largest_invalid_count(evalues, alpha=budget.target)
     return ReliabilityBound(
         value=float(clopper_pearson_upper(valid, n_releases, alpha=float(budget.draws))),
@@ -193,6 +196,8 @@ def least_counted(budget: Budget, threshold: Fraction, releases: int, *, target:
         return releases + 1
     # m* <= R - valid exactly when (R - N) alpha/(alpha - t) <= R - valid + 1.
     most = (releases - valid + 1) * (alpha - threshold) / alpha
+    # `most` is an exact fraction, so that a tie falls as in the certificate. A release that does
+    # not score has e-value 0: K_LB is never above the count of those that do.
     return max(valid, releases - int(most))
 
 

@@ -95,6 +95,7 @@ def score_by_slack(evidence: MechanismEvidence, *, bound: Bound) -> DirectEviden
     never larger, for the others; Eq. (17) for strata with other weights.
     """
     columns, requirements = evidence.columns, evidence.requirements
+    # Nothing was seen of some requirement: at kappa = 1 no bound claims anything.
     if min(evidence.n_records) == 0:
         return DirectEvidence(
             favorable=0, n_releases=evidence.n_releases, kappa=1.0, score="no record counts"
@@ -103,6 +104,8 @@ def score_by_slack(evidence: MechanismEvidence, *, bound: Bound) -> DirectEviden
     return DirectEvidence(
         favorable=int(np.count_nonzero(slack_scores(requirements, means))),
         n_releases=evidence.n_releases,
+        # An invalid release fails one requirement, and nobody knows which: the largest ceiling
+        # covers it, whichever it is.
         kappa=max(
             slack_ceiling(
                 requirement,
@@ -182,6 +185,8 @@ def certify_rescaled(evidence: DirectEvidence, budget: Budget) -> ReliabilityBou
 
 
 def _parts(evidence: DirectEvidence, budget: Budget) -> tuple[float, float]:
+    # Two events: draws that flatter the score rate, given the target (alpha_Q), and a target that
+    # flatters invalid releases (alpha_Z). Their errors add up, under any dependence.
     score_rate = clopper_pearson_lower(
         evidence.favorable, evidence.n_releases, alpha=float(budget.draws)
     )
@@ -307,6 +312,8 @@ class Direct(ScoredViolations, Planned):
 
     def objections(self, design: Design, requirements: Requirements, tests: Tests) -> list[str]:
         """Return what a slack score does not cover."""
+        # A p-value holds given the size of a subgroup, so its threshold is a ceiling for every
+        # size; the ceiling of a slack changes with it.
         if self.score is Score.PVALUE:
             return []
         return slack_objections(design, requirements, random_size=self.bound is not Bound.SHARP)
@@ -330,6 +337,7 @@ class Direct(ScoredViolations, Planned):
         chosen = default_threshold(n_releases, target=self.target, alpha=float(local.total))
         if chosen is not None:
             return Fraction(chosen), ()
+        # No threshold lets so few draws validate. Any one below alpha serves, and the note says so.
         return local.total / 10, (
             f"{n_releases} release(s) cannot validate a reliability above {self.target:g} at error "
             f"{float(local.total):g}, whatever they score; an audit on a fresh target needs more",
@@ -412,6 +420,7 @@ class Direct(ScoredViolations, Planned):
             least = planning.least_releases_sharp(target=target, alpha=alpha, kappa=kappa)
         else:
             least = least_releases_direct(
+                # Rescaled, pi > eta_0 + c (1 - eta_0): the paper's need at a smaller c.
                 kappa if self.bound is Bound.PAPER else kappa * (1.0 - target),
                 target=target,
                 budget=(float(budget.draws), float(budget.target)),

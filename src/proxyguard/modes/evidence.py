@@ -157,6 +157,7 @@ def from_count(
 ) -> ReliabilityBound:
     """Turn a lower count of valid releases into a bound: the outer binomial step, Eq. (9)."""
     return ReliabilityBound(
+        # The limit rises with the count, so that valid releases which were missed only lower it.
         value=float(clopper_pearson_lower(count, n_releases, alpha=float(budget[outer]))),
         budget=budget,
         rests_on=rests_on,

@@ -116,6 +116,7 @@ class Hybrid(HolmViolations, Planned):
         component = self.direct
         budget = component.lower_budget().scaled(share)
         threshold, notes = component.score_threshold(budget, n_releases)
+        # Both components read the same p-values, one test a requirement, so stakes aim only once.
         return replace(
             made, direct=budget, threshold=threshold, betting=float(threshold), notes=notes
         )
@@ -169,6 +170,7 @@ class Hybrid(HolmViolations, Planned):
         return planning.drawn(
             targets,
             plan,
+            # Both see the same draws: adding their chances would count twice what both validate.
             lambda times: named(times) | np.asarray((times * scores).sum(axis=1) >= least),
             rng,
         )

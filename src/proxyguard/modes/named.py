@@ -45,6 +45,8 @@ def certify_named(
     release is valid; then, outside ``alpha_M``, the bound does not exceed the reliability.
     Releases may share the target in any way.
     """
+    # Counting p_r <= alpha_R instead would let invalid releases in, and on a shared target many of
+    # them at once; the binomial step that follows charges nothing for those.
     recognized = int(holm(evidence.release_pvalues, alpha=float(budget.release)).sum())
     return from_count(
         recognized,

@@ -300,11 +300,13 @@ def lower_limits(releases: int, alpha: float) -> Array:
 
 def least_recognized(releases: int, *, target: float, alpha: float) -> int:
     """Return the least count with ``CP_lower > target``, ``R + 1`` if there is none."""
+    # The right side, because a limit that equals the target does not validate.
     return int(np.searchsorted(lower_limits(releases, alpha), target, side="right"))
 
 
 def least_mean_score(releases: int, rate: float, *, alpha: float) -> float:
     """Return the least mean of R scores whose Bernoulli-KL limit exceeds ``rate``; 2 if none."""
+    # Perfect scores have the limit alpha^(1/R): a rate that is not below it is out of reach.
     if rate >= 1.0 or alpha ** (1.0 / releases) <= rate:
         return 2.0
     # The limit of a mean m exceeds the rate exactly when R d_B(m, rate) > log(1/alpha).
@@ -347,6 +349,7 @@ def most_errors_tested(plan: AuditPlan, requirement: Requirement, levels: Levels
     table = count_pvalues(test, plan.n, requirement.unit_limit, plan.digits)
     if table is None:
         return None
+    # P-values rise with the errors, which `count_pvalues` sees to; a tie passes, as in the audit.
     return int(np.searchsorted(table, float(levels.threshold), side="right")) - 1
 
 
@@ -365,6 +368,7 @@ def least_releases_sharp(*, target: float, alpha: float, kappa: float = 0.0) -> 
     """
     if kappa >= alpha:
         return None
+    # Rounded towards fewer draws: a need must not rule out a number that can validate.
     return ceil(log((alpha - kappa) / (1.0 - kappa)) / log(target) * (1.0 - GUARD))
 
 
@@ -379,6 +383,7 @@ def best_weighted_pvalue(test: ComponentTest, design: Stratified, v: float) -> f
     """Return the smallest p-value on strata with these weights: every loss at its lower bound."""
     if test is ComponentTest.HOEFFDING:
         return float(hoeffding_pvalue(0.0, float(design.effective_size), v))
+    # Beside Hoeffding only fixed stakes cover weights other than the sizes (theory section 1).
     weights = [float(design.weights[g] / design.sizes[g]) for g in design.sizes]
     omega = np.repeat(weights, list(design.sizes.values()))
     return float(betting_fixed_pvalue(np.zeros((1, omega.size)), v, omega)[0])
@@ -442,6 +447,7 @@ def records_for(requirements: Requirements, plan: AuditPlan, level: float) -> in
     if weighted is not None:
         best = max(best_weighted_pvalue(test, weighted, r.unit_limit) for test, r in pairs)
         return plan.n if best <= level else plan.n + 1
+    # A release p-value is the largest over requirements (Eq. (6)): the hardest one decides.
     return max(least_records_for(test, r.unit_limit, level=level) for test, r in pairs)
 
 

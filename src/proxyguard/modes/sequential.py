@@ -92,6 +92,7 @@ class SequentialPlan:
             raise RegistryError(
                 f"levels must increase from the target {self.reliability_target}, got {self.levels}"
             )
+        # Made for what they refuse: a part that vanishes is to be told here, not at the first look.
         sharp_budget(self.alpha)
         direct_budget(self.alpha, target_share=self.target_share)
         if self.bound is Bound.PAPER:
@@ -108,6 +109,8 @@ class SequentialPlan:
     def boundaries(self) -> tuple[Boundary | None, ...]:
         """The sharp boundary of the target and of every further level."""
         return tuple(
+            # Each level has all of alpha: they are tested upwards and a bound needs all below it,
+            # so that a false bound has crossed the least false level (theory section 5).
             sharp_boundary(self.looks, target=eta, kappa=self.kappa, alpha=float(self.alpha))
             for eta in (self.reliability_target, *self.levels)
         )

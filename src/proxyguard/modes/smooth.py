@@ -76,6 +76,7 @@ def score_by_ramp(evidence: MechanismEvidence) -> SmoothEvidence:
         n_releases=evidence.n_releases,
         n_records=n,
         mean_score=float(scores.mean()),
+        # Uniforms lie in [0, 1): strictly below, a score of 0 never counts and 1 always does.
         rounded=int(np.count_nonzero(evidence.uniforms < scores)),
         kappa=ramp_ceiling(requirements, n),
         sensitivity=ramp_sensitivity(requirements, n),
@@ -177,6 +178,8 @@ def certify_smooth_sharp(
 def _parts(
     evidence: SmoothEvidence, budget: Budget
 ) -> tuple[float, float, tuple[tuple[str, float], ...]]:
+    # Ramp scores are no counts, so that Clopper-Pearson does not cover their mean; the Bernoulli
+    # divergence bounds the mean of any scores in [0, 1].
     score_rate = float(
         kl_mean_lower(evidence.mean_score, evidence.n_releases, alpha=float(budget.draws))
     )

@@ -46,6 +46,7 @@ def certify_violation(
     """
     n_releases = violated.shape[0]
     detected = int(np.count_nonzero(violated.any(axis=1)))
+    # What was not detected counts as valid: an overlooked violation only raises the bound.
     left = n_releases - detected
     return ReliabilityBound(
         value=float(clopper_pearson_upper(left, n_releases, alpha=float(budget.mechanism))),
@@ -86,6 +87,7 @@ def certify_direct_violation(
     beta = float(budget.total)
     lower = sharp_lower(evidence.favorable, evidence.n_releases, kappa=evidence.kappa, alpha=beta)
     return ReliabilityBound(
+        # `lower` errs downwards and so 1 - `lower` upwards; the subtraction is guarded besides.
         value=float(weaken_upper(1.0 - lower)),
         budget=budget,
         rests_on="theory section 4, direct violation",
@@ -98,6 +100,7 @@ def certify_direct_violation(
             sharp_pvalue(
                 evidence.favorable,
                 evidence.n_releases,
+                # Valid and invalid change places: W shows that 1 - eta exceeds 1 - eta_0.
                 target=1.0 - reliability_target,
                 kappa=evidence.kappa,
             )
@@ -169,6 +172,7 @@ class ScoredViolations(MechanismClaim):
         """Return the registered level ``t``, or that of the default rule with roles swapped."""
         if self.violation_threshold is not None:
             return self.violation_threshold
+        # Nothing is decided without the direction; the level only says where stakes aim.
         if local is None:
             return self.alpha
         return self.default_violation_level(local, n_releases)

@@ -284,6 +284,7 @@ def estimated_law(
     requirements are independent of each other. ``deviations`` are standard deviations of a
     loss on the unit scale, one a requirement; they do not matter for two-valued losses.
     """
+    # Off the ends of the scale, where no beta law has a mean.
     values = np.clip(np.asarray(means, dtype=np.float64), 1e-6, 1.0 - 1e-6)
     losses, records = [], []
     for j, requirement in enumerate(requirements):
@@ -370,6 +371,7 @@ def assumed_law(
         raise RegistryError(f"{len(requirements)} requirements need as many deviations")
     stretch = np.array([1.0])
     if spread > 0.0:
+        # Midpoints of equal steps, so that the mean margin is the given one.
         stretch = 1.0 + spread * (2.0 * (np.arange(SPREAD) + 0.5) / SPREAD - 1.0)
     count = len(requirements)
     failing = np.arange(count) if reliability < 1.0 else np.arange(0)
@@ -382,6 +384,8 @@ def assumed_law(
                 f"{requirement.name}: a margin lies above 0 and leaves a mean above "
                 f"{requirement.low:g}, got {margin:g} below the limit {requirement.limit:g}"
             )
+        # An invalid release meets all requirements but one, so that only this one's test stands
+        # between it and a favorable score.
         bad = np.where(failing == j, limit + excess * unit, limit - unit)
         means = np.concatenate([limit - unit * stretch, bad])
         if np.any(means <= 0.0) or np.any(means >= 1.0):
@@ -409,6 +413,7 @@ def assumed_law(
 
 def _two_valued(means: Array) -> tuple[Array, Array]:
     """Return nested two-valued losses: a record that is lost at a risk is lost at larger ones."""
+    # Nested losses are what lets `exact_power` sum over targets in place of drawing them.
     risks = np.unique(means)
     chance = np.diff(risks, prepend=0.0, append=1.0)
     table = (np.arange(risks.size + 1) < np.searchsorted(risks, means)[:, None] + 1).astype(float)

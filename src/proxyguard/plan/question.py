@@ -96,6 +96,8 @@ class Question:
         for name in ("reliability_target", "alpha"):
             put(name, share(getattr(self, name), name))
         put("mechanisms", whole(self.mechanisms, "mechanisms", most=MOST_DRAWS))
+        # What one mechanism gets has to be a level too: among many it may become too small to
+        # compute with.
         share(Fraction(self.alpha) / self.mechanisms, "alpha / mechanisms")
         for name in ("n", "releases", "most_records", "most_releases"):
             most = LARGEST_TARGET if name in ("n", "most_records") else MOST_DRAWS
@@ -184,6 +186,7 @@ class Question:
             return [self.releases]
         most = self.most_releases or MOST_RELEASES
         if self.budget is not None and self.release_cost > 0.0:
+            # Beside the draws one record has to be paid for at the least.
             spent = self.record_cost * (self.n or 1)
             most = min(most, floor((self.budget - spent) / self.release_cost + 1e-9))
         least = self.least_releases
@@ -193,6 +196,7 @@ class Question:
         """Return how many records ``budget`` leaves beside so many ``releases``; 0 if none."""
         budget = self.budget if budget is None else budget
         if self.n is not None:
+            # A cost is a rounded sum: one that meets the budget as written must not miss it.
             cost = self.cost(self.n, releases)
             return self.n if budget is None or cost <= budget + 1e-9 else 0
         most = self.most_records or MOST_RECORDS

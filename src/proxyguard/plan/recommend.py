@@ -87,9 +87,12 @@ def paper_limits(
     """
     alpha = float(audit.claim.alpha) / audit.mechanisms
     target = audit.claim.target
+    # The paper's sizes are for a common margin and width: the narrowest and the widest stand for
+    # all requirements.
     margin, width = min(margins), max(r.width for r in requirements)
     least = None
     if all(r.slack is not None for r in requirements):
+        # The least divergence belongs to the largest ceiling, which is the one that is charged.
         divergence = min(-float(log_chernoff(r.unit_cutoff, 1, r.unit_limit)) for r in requirements)
         least = least_records(divergence, target=target, alpha_target=alpha / 2)
     positive = margin > 0.0
@@ -239,6 +242,8 @@ def recommend(
     best = search.pick().plan
     size = (best.n, best.releases)
     tuning = Pool(law, question, *size, seed=seed, repetitions=COARSE, effort=effort)
+    # Judged on targets that tuned nothing: on its own ones the luckiest setting looks better than
+    # it is.
     fresh = Pool(law, question, *size, seed=seed + 1, repetitions=TABLE, effort=effort)
     tuned = []
     compared = open_ways(everything if compare else search.ways, law, best.n, effort)

@@ -85,6 +85,7 @@ def conditional_power(targets: Targets, audit: AuditPlan, *, seed: int = 0) -> A
     """Return the chance of validation given each target, over the draws."""
     if targets.digits != audit.digits:
         raise ValueError(f"targets read with {targets.digits} digits, a plan with {audit.digits}")
+    # Settings of one size see the same draws, so that luck does not choose between them.
     rng = np.random.default_rng([seed, audit.n, audit.releases])
     return audit.claim.chance(targets, audit, audit.levels(targets.law.requirements), rng)
 
@@ -106,6 +107,7 @@ def exact_power(law: Law, audit: AuditPlan) -> float | None:
         return None
     if least > audit.releases:
         return 0.0
+    # Chances are differences of rounded tails, and may be a last digit below 0.
     return float(np.clip(chance @ at_least(least, audit.releases, rates), 0.0, 1.0))
 
 
@@ -228,6 +230,8 @@ class Pool:
         if way.kind not in self._aims:
             self._aims[way.kind] = way.kind.aim(self._question, self._releases)
         aim = self._aims[way.kind]
+        # An aim changes the stakes of betting and nothing else, so that all tests of moments share
+        # one set of targets.
         key = (reads, None if tuned or not reads else aim)
         if key not in self._kept:
             repetitions = self._repetitions
@@ -380,8 +384,10 @@ class Search:
             reached = self._at(n, releases).power.value
             if reached >= goal:
                 high = n
+                # Near the goal few records are left to save, and every look costs an evaluation.
                 if reached < goal + NEAR:
                     break
+            # Fewer records would hardly have more power: these draws are given up.
             elif n == most:
                 return None
             else:
@@ -456,6 +462,8 @@ def first_guess(law: Law) -> int:
         ],
         axis=1,
     )
+    # A mean of n records strays by its deviation over sqrt(n): what is needed goes with the square
+    # of deviation over margin. The search corrects the factor.
     narrow = ((law.limits - law.means) / np.maximum(spread, 1e-9))[law.valid].min()
     return int(np.clip((2.0 * STEEP / max(narrow, 1e-3)) ** 2 / 2.0, 50, 10_000))
 
@@ -465,6 +473,7 @@ def next_size(n: int, reached: float, goal: float, low: int, high: int) -> int:
 
     ``low`` fails, and ``high`` does or is one too many.
     """
+    # A power of 0 or 1 on few targets has no finite probit; clipped it is merely far away.
     here, there = special.ndtri(np.clip([reached, goal], 0.002, 0.998)) + STEEP
     # A little beyond, so that the other side is known next.
     guess = n * (there / max(here, 1.0)) ** 2 * (1.04 if reached < goal else 0.96)

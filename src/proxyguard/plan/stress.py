@@ -92,13 +92,16 @@ def stress(
     results = []
     for done, factor in enumerate(factors, start=1):
         other = law.with_margins(factor)
+        # Another margin is another table of losses: no target serves two factors.
         targets: dict[int, Targets] = {}
         for error in errors:
+            # Rounded, so that a step onto the target itself is left out whatever its last digit is.
             reliability = round(law.reliability + error, 10)
             if not question.target < reliability <= 1.0 or not np.any(other.valid):
                 continue
             truth = other.with_reliability(reliability)
             powers = [_power(truth, option, targets, repetitions, seed) for option in rivals]
+            # The first of equals, and the chosen plan is the first: a tie names no rival.
             best = int(np.argmax(powers))
             results.append(
                 Stress(
@@ -210,6 +213,8 @@ def forecast(
     claim = plan.claim
     if not claim.sequential:
         raise RegistryError("a sequential audit scores by p-values under the sharp bound")
+    # The threshold itself: `FavorableScore` has no lower ceiling, not even where p-values of counts
+    # leave a gap below it.
     kappa = float(plan.levels(law.requirements).threshold)
     boundary = sharp_boundary(
         looks, target=claim.target, kappa=kappa, alpha=float(claim.alpha) / plan.mechanisms
@@ -218,6 +223,7 @@ def forecast(
         return None
     exact = exact_score_rates(law, plan)
     rates, share = _simulated_rates(law, plan, repetitions, seed) if exact is None else exact
+    # A rate is a rounded sum of chances, and may be a last digit above 1.
     law_of_draws = stopping(boundary, np.minimum(rates, 1.0), futility=futility)
     draws: Array = law_of_draws.expected_draws
     mean = float(share @ draws)

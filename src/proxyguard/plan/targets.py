@@ -112,11 +112,13 @@ class Targets:
         pairs = zip(self.counts, self.law.losses, strict=True)
         squares = np.stack([count @ (table**2).T for count, table in pairs], axis=2)
         means = self._sample_means
+        # The difference cancels where losses hardly vary, and may be a last digit below 0.
         variances = np.maximum(0.0, squares - self.n * means**2) / max(1, self.n - 1)
         if self.digits is None:
             return variances
         rounded = round_up(variances, self.digits)
         for j, requirement in enumerate(self.law.requirements):
+            # As the audit does: rounded alone, a variance would tell more than its count.
             if requirement.two_valued:
                 count = np.rint(means[:, :, j] * self.n).astype(np.int64)
                 rounded[:, :, j] = count_variance(
@@ -133,6 +135,7 @@ class Targets:
 
     def pvalues(self, test: ComponentTest, j: int, *, level: float) -> Array:
         """Return one requirement's p-values, (repetitions, A); ``level`` is betting's aim."""
+        # No other test aims at a level, so that its p-values are computed once for all levels.
         stake = (self._aim or level) if test is ComponentTest.BETTING else 0.0
         key = (test, j, stake)
         if key not in self._kept:
@@ -293,6 +296,7 @@ def count_pvalues(test: ComponentTest, n: int, v: float, digits: int | None = No
     table = _TABLES[test](_Counts.out_of(n, digits), v)
     if digits is not None:
         return np.maximum.accumulate(round_pvalue(table, digits))
+    # `most_errors_tested` bisects this table, and a dip would lead it astray unseen.
     if np.any(np.diff(table) < 0.0):
         raise ValueError(f"{test.value} does not rise with the count for n {n}, limit {v}")
     return table
