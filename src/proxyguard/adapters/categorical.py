@@ -51,6 +51,8 @@ Array = NDArray[np.float64]
 if TYPE_CHECKING:
     import pandas as pd
 
+    from proxyguard.tables.columns import Series
+
     ReleaseValues = float | str | Array | pd.CategoricalDtype
     """What the numbers of a column's categories stand for, or what fills a blank one."""
 
@@ -526,7 +528,7 @@ def _steps(domains: Mapping[str, Sequence[str]], name: str) -> Array:
     return steps
 
 
-def _floored(column: pd.Series, steps: Array) -> NDArray[np.int64]:
+def _floored(column: Series, steps: Array) -> NDArray[np.int64]:
     """Return the number of the largest step at or below each value, the first for smaller ones."""
     values = np.asarray(column, dtype=np.float64)
     if np.isnan(values).any():
@@ -540,7 +542,7 @@ def _shares(noisy: Array, pseudocount: float) -> Array:
     return np.asarray(counts / counts.sum(axis=-1, keepdims=True))
 
 
-def _places(uniform: Array, ends: Array) -> NDArray[np.integer]:
+def _places(uniform: Array, ends: Array) -> NDArray[np.intp]:
     """Return how many of the cumulated shares lie at or below each uniform number.
 
     The last one is 1 up to rounding and left out, so that every place is a category.

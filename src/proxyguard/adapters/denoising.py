@@ -29,9 +29,9 @@ class Labels:
     """Which class every source row has, and how the source writes class 0 and class 1."""
 
     classes: NDArray[np.intp]
-    written: NDArray[np.generic]
+    written: NDArray[np.object_]
 
-    def write(self, classes: NDArray[np.generic]) -> NDArray[np.generic]:
+    def write(self, classes: NDArray[np.intp]) -> NDArray[np.object_]:
         """Return classes as the source writes them."""
         return np.asarray(self.written[classes])
 

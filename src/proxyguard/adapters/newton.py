@@ -27,6 +27,7 @@ from proxyguard.models.learned import LinearModel
 
 if TYPE_CHECKING:
     from proxyguard.draw.protocol import Inputs
+    from proxyguard.models.features import TermCounts
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int32]
@@ -229,12 +230,12 @@ class CodedDesign:
         counts = self.sums(weights)
         np.fill_diagonal(found, counts)  # two categories of one feature never meet
         found[-1], found[:, -1] = counts, counts
-        found[self._rows, self._columns] = self._pairs.T @ weights
+        found[self._rows, self._columns] = np.asarray(self._pairs.T @ weights)
         found[self._columns, self._rows] = found[self._rows, self._columns]
         return found
 
 
-def _ones_at(columns: Codes, width: int) -> csr_array:
+def _ones_at(columns: Codes, width: int) -> TermCounts:
     """Return a sparse table with ones in these columns of each row, and zeros elsewhere."""
     n, count = columns.shape
     ends = np.arange(n + 1, dtype=np.int32) * np.int32(count)

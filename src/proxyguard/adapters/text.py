@@ -27,9 +27,9 @@ from proxyguard.models.learned import BayesModel
 
 if TYPE_CHECKING:
     import pandas as pd
-    from scipy.sparse import csr_matrix
 
     from proxyguard.draw.protocol import Inputs
+    from proxyguard.models.features import TermCounts
 
 
 Array = NDArray[np.float64]
@@ -131,7 +131,7 @@ class UnigramText:
         self._tables = [
             _LookUp(self._shares(np.asarray(part.sum(axis=0)).ravel())) for part in of_class
         ]
-        self._lengths = [
+        self._lengths: list[NDArray[np.int64]] = [
             np.clip(np.asarray(part.sum(axis=1)).ravel(), self._shortest, self._longest)
             for part in of_class
         ]
@@ -197,7 +197,7 @@ def most_frequent(
     min_df: int,
     stop_words: str | None,
     lowercase: bool,
-) -> tuple[list[str], csr_matrix]:
+) -> tuple[list[str], TermCounts]:
     """Return the words in order, and how often each occurs in each text, a sparse matrix.
 
     Of words that occur equally often the first in the alphabet are kept. scikit-learn keeps
@@ -266,7 +266,7 @@ def _stretches(texts: Iterable[str]) -> Iterator[tuple[str, int]]:
     yield from zip(counts.field(0).to_pylist(), counts.field(1).to_pylist(), strict=True)
 
 
-def _only_column(x: Inputs) -> pd.Series:
+def _only_column(x: Inputs) -> pd.Series[str]:
     """Return the one text column of the features."""
     import pandas as pd
 

@@ -23,6 +23,8 @@ from proxyguard.errors import RegistryError, TableError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from proxyguard.tables.columns import Series
+
 Array = NDArray[np.float64]
 
 
@@ -311,16 +313,16 @@ class Mask(_Transform):
         return release
 
 
-def _like(column: pd.Series, values: NDArray[np.generic]) -> pd.Series:
+def _like(column: Series, values: NDArray[np.object_]) -> Series:
     """Return values as a column of the same kind; text does not become another type of text."""
     import pandas as pd
 
     return pd.Series(values, dtype=column.dtype)
 
 
-def _usual(column: pd.Series) -> float | str:
+def _usual(column: Series) -> float | str:
     """Return the median of numbers, or the most frequent text."""
     if column.dtype.kind == "f":
-        return float(column.median())
+        return float(column.astype(np.float64).median())
     counts = column.map(str).value_counts()
     return str(min(counts.index[counts == counts.max()]))

@@ -18,7 +18,7 @@ import hashlib
 import os
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, lru_cache
@@ -39,7 +39,7 @@ from proxyguard.documents.registry import Origin
 from proxyguard.errors import RegistryError, UntrustedCode
 
 if TYPE_CHECKING:
-    from proxyguard.draw.protocol import Generator
+    from proxyguard.draw.protocol import Called, Generator
 
 OURS = __name__.split(".", maxsplit=1)[0]
 
@@ -262,7 +262,7 @@ def load_ours(name: str, options: Mapping[str, object]) -> Generator:
     return _make(GENERATORS[name], name, options)
 
 
-def find_pipeline(name: str) -> Callable[..., object]:
+def find_pipeline(name: str) -> Called:
     """Return the function that makes an unfitted estimator of this name."""
     return load_callable(procedure_path(name), name)
 
@@ -332,12 +332,12 @@ def _load(path: str, name: str) -> object:
     return loaded
 
 
-def load_callable(path: str, name: str | None = None) -> Callable[..., object]:
+def load_callable(path: str, name: str | None = None) -> Called:
     """Return a class or a function that an import path names, to be called."""
     loaded = _load(path, name or path)
     if not callable(loaded):
         raise RegistryError(f"{name or path!r} leads to {loaded!r}, which cannot be called")
-    return loaded
+    return cast("Called", loaded)
 
 
 def _make(path: str, name: str, options: Mapping[str, object]) -> Generator:

@@ -7,7 +7,7 @@ scoring and verifying ask here, so that none of them codes a record otherwise.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import wraps
 from pathlib import Path
@@ -29,11 +29,12 @@ from proxyguard.tables.files import read_file
 if TYPE_CHECKING:
     import pandas as pd
 
+    from proxyguard.tables.columns import Series
     from proxyguard.tables.files import Schema
 
     Inputs = NDArray[np.float64] | pd.DataFrame
     """Features: an array where all are numbers, else a frame."""
-    Column = Sequence[object] | NDArray[np.object_] | pd.Series
+    Column = Sequence[object] | NDArray[np.object_] | Series
 
 Array = NDArray[np.float64]
 STAGES = 1000
@@ -115,16 +116,25 @@ _USES = (
 the digits of an integer and asks nothing is not noticed; it can say ``seed.take``."""
 
 
-def _noting(name: str) -> Callable[..., object]:
+class Called(Protocol):
+    """Something that is called: what it takes, its author says and no type."""
+
+    __qualname__: str
+
+    def __call__(self, *arguments: object, **options: object) -> object:
+        """Call it."""
+
+
+def _noting(name: str) -> Called:
     """Return a method of plain numbers that also notes that the seed was used."""
-    plain: Callable[..., object] = getattr(int, name)
+    plain: Called = getattr(int, name)
 
     @wraps(plain)
     def use(self: Seed, *arguments: object, **options: object) -> object:
         self.used = True
         return plain(self, *arguments, **options)
 
-    return use
+    return cast(Called, use)
 
 
 for _name in _USES:

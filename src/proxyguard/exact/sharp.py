@@ -117,7 +117,7 @@ def smooth_pvalue(
     n_records: int,
     atoms: int = 1000,
 ) -> float:
-    """Return the sharp p-value of ramp scores rounded to 0/1 (theory section 2, "Smooth, sharp").
+    """Return the sharp p-value of ramp scores rounded to 0/1 (theory section 2, "Ramp scores").
 
     ``integral of g(min(1, kappa_h + rho_h sqrt(n x/2))) e^{-x} dx``, bounded from above.
 

@@ -143,7 +143,7 @@ def certify_smooth_sharp(
 
     Guarantee
     ---------
-    Theory section 2, "Smooth, sharp": covers with probability at least ``1 - alpha`` over
+    Theory section 2, "Ramp scores": covers with probability at least ``1 - alpha`` over
     target, draws and the rounding uniforms, for iid targets.
     """
     return ReliabilityBound(
