@@ -87,12 +87,16 @@ class KeptFit:
         self, source: pd.DataFrame, counts: Counts, epsilon: Fraction
     ) -> tuple[list[Array], str]:
         """Return the noisy tables of this source, and the digest of the file they stand in."""
+        # The rows are bound before any noise is drawn: a kill in between leaves a fit that can
+        # still be made, and never tables of which nobody knows the rows.
         fit = self._bound(source)
         if not self._place.exists():
             noisy = private_counts(counts, epsilon)
             tables = dict(zip(self._columns, (t.tolist() for t in noisy), strict=True))
             content = {"format": 2, "fit": fit, "settings": self._settings, "tables": tables}
             _write_once(self._place, canonical_bytes(content))
+        # Read back also by whoever wrote: of two that fitted at once one won, and to draw from the
+        # other's tables as well would cost epsilon twice.
         content_bytes = self._place.read_bytes()
         shapes = [table.shape for table in counts]
         return self._read(content_bytes, fit, shapes), hashlib.sha256(content_bytes).hexdigest()
@@ -107,6 +111,8 @@ class KeptFit:
         """
         place = self._place.with_name(SOURCE)
         if not place.exists():
+            # To bind these tables to the rows at hand would let the fit of other rows pass for
+            # theirs.
             if self._place.exists():
                 raise TableError(
                     f"{self._place} is a private fit of which {place.name} should say on which "
@@ -166,12 +172,31 @@ def _identity(source: pd.DataFrame, key: bytes) -> str:
 def private_counts(counts: Counts, epsilon: Fraction) -> list[NDArray[np.int64]]:
     """Return counts with OpenDP's discrete Laplace noise, all tables for ``epsilon`` together.
 
+    Parameters
+    ----------
+    counts
+        Tables of one source, in each of which a row stands in one cell.
+    epsilon
+        What all of them may cost.
+
+    Returns
+    -------
+    list
+        Noisy tables of the same shapes; their counts may be below 0.
+
+    Raises
+    ------
+    RegistryError
+        If OpenDP is not installed.
+
     Guarantee
     ---------
     One row more or less changes one cell of each table by 1, so the tables laid end to end
     by ``len(counts)`` in L1. OpenDP's own map from that distance to epsilon, which rounds
     up, is at most ``epsilon``.
     """
+    # One call for all tables: the measurement's own map then speaks of them together, and nothing
+    # is composed by hand.
     measurement = laplace_measurement(len(counts), epsilon)
     flat = np.concatenate([table.ravel() for table in counts])
     noisy = np.array(measurement([int(v) for v in flat]), dtype=np.int64)
@@ -194,6 +219,8 @@ def laplace_measurement(tables: int, epsilon: Fraction) -> Measurement:
         ) from error
     dp.enable_features("contrib")
     space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
+    # The nearest double may lie below the exact scale, and would cost more than epsilon: what
+    # counts is OpenDP's map, not this division.
     scale = float(tables / epsilon)
     while True:
         measurement: Measurement = dp.m.make_laplace(*space, scale=scale)
@@ -212,6 +239,7 @@ def _write_once(place: Path, content: bytes, *, private: bool = False) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         write_flushed(part, content, private=private)
         try:
+            # A link and no rename, which would replace tables that somebody may have drawn from.
             os.link(part, place)
         except FileExistsError:
             return  # another process fitted first: its tables are the ones to read
@@ -230,7 +258,22 @@ MANY = 64
 
 
 def kept_folders(generator: str, options: Mapping[str, object], root: Path) -> list[str]:
-    """Return where a generator of this page keeps the fit that it may make only once."""
+    """Return where a generator of this page keeps the fit that it may make only once.
+
+    Parameters
+    ----------
+    generator
+        The generator by name; others than `categorical` keep nothing.
+    options
+        Its options, as declared.
+    root
+        The folder that the paths in them start from.
+
+    Returns
+    -------
+    list
+        Folders that may be changed while the generator prepares.
+    """
     folder = options.get(FOLDER)
     return [str(root / folder)] if generator == "categorical" and isinstance(folder, str) else []
 
@@ -274,6 +317,8 @@ class CategoricalSampler:
             raise RegistryError(
                 "categorical: give epsilon, or the scale of the noise, and not both"
             )
+        # An exact fraction: the certificate states it, and a rounded quotient could state less than
+        # was spent.
         self._epsilon = (
             exact(epsilon, "categorical: epsilon", above=0) if scale is None
             else len(self._domains) / exact(scale, "categorical: scale", above=0)
@@ -292,6 +337,8 @@ class CategoricalSampler:
                 f"categorical: {sorted(set(self._blank) & set(self._domains))} are both blank and "
                 "in domains"
             )
+        # This folder is opened for writing to the process that prepares: a path that leads out of
+        # the data folders would open others.
         if folder is not None and (Path(folder).is_absolute() or ".." in Path(folder).parts):
             raise RegistryError(
                 f"categorical: folder is a path inside the data folders, got {folder!r}"
@@ -422,6 +469,8 @@ class CategoricalSampler:
         if name in self._floor:
             return _floored(source[name], self._floor[name])
         domain = {value: k for k, value in enumerate(self._domains[name])}
+        # The domain is never extended by what the source has: a category that is there because one
+        # row has it gives that row away.
         other = domain.get(self._unknown, -1)
         places, distinct = pd.factorize(source[name], use_na_sentinel=False)
         numbers = np.array([domain.get(as_text(v), other) for v in distinct], dtype=np.int64)
@@ -479,6 +528,7 @@ class CategoricalSampler:
                 kind = np.float64 if isinstance(values, float) else object
                 columns[name] = pd.Series(np.full(self._rows, values, dtype=kind), dtype=kind)
             elif isinstance(values, pd.CategoricalDtype):
+                # Not validated: the codes are those of `_places`, which gives no other.
                 columns[name] = pd.Categorical.from_codes(codes[name], dtype=values, validate=False)
             else:
                 columns[name] = np.asarray(values)[codes[name]]
@@ -538,6 +588,8 @@ def _floored(column: Series, steps: Array) -> NDArray[np.int64]:
 
 def _shares(noisy: Array, pseudocount: float) -> Array:
     """Return shares within a class: clipped at 0, the pseudocount added, divided by the sum."""
+    # The pseudocount is above 0: noise may leave no count of a class above 0, and 0 / 0 is no
+    # share.
     counts = np.maximum(noisy, 0.0) + pseudocount
     return np.asarray(counts / counts.sum(axis=-1, keepdims=True))
 

@@ -37,7 +37,24 @@ class Labels:
 
 
 def read_labels(source: pd.DataFrame, column: str, positive: str | int) -> Labels:
-    """Return the labels of a source that has both classes."""
+    """Return the labels of a source that has both classes.
+
+    Parameters
+    ----------
+    source
+        The source table.
+    column
+        The outcome's column.
+    positive
+        The label that is class 1, as declared.
+
+    Raises
+    ------
+    RegistryError
+        If the source has no such column, or one class only.
+    TableError
+        If an outcome is missing, or the labels are not the positive one and one other.
+    """
     if column not in source.columns:
         raise RegistryError(f"the source has no outcome {column!r}; it has {list(source.columns)}")
     numbers = outcomes(source[column], Outcome(column=column, positive=positive), "the source")
@@ -130,6 +147,8 @@ class DenoisingAutoencoder:
         self._labels, self._header, self._inputs = labels, source.columns, len(names) + 1
         self._sizes = np.bincount(labels.classes, minlength=2)
         self._low, self._high = values.min(axis=1)[:, None], values.max(axis=1)[:, None]
+        # A constant column has no span; with 1 for it, it is scaled to 0 and decoded to its one
+        # number.
         span = np.where(self._high > self._low, self._high - self._low, 1.0)
         self._scaled = np.ascontiguousarray(((values - self._low) / span)[:, order])
         self._classes = labels.classes[order].astype(np.float64)
@@ -160,8 +179,11 @@ class DenoisingAutoencoder:
         ]
 
     def _draw_stack(self, seeds: Sequence[Seed]) -> list[pd.DataFrame]:
+        # In which order a stream is used is part of the generator: another order gives other
+        # releases for the registered seeds.
         streams = [seed.rng(STAGE) for seed in seeds]
         design = self._noisy(streams, self._train_noise, [self._scaled] * len(streams))
+        # Classes are encoded as they are: only features are corrupted.
         design[:, -2] = self._classes
         layers = self._layers(streams)
         decoders = self._fit(_encode(layers, design))
@@ -228,6 +250,7 @@ class DenoisingAutoencoder:
         decoded += self._low
         for k in self._whole:  # feature by feature: a mask would be far slower
             np.rint(decoded[:, k], out=decoded[:, k])
+        # Rounding may step over an end that is no whole number.
         np.clip(decoded, self._low, self._high, out=decoded)
 
     def _table(self, values: Array, classes: NDArray[np.intp]) -> pd.DataFrame:

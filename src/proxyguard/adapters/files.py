@@ -34,6 +34,20 @@ def declared_files(
     """Return the files that a generator of this page reads, and the folders that it lists.
 
     The files by their names, not their folder: the target may lie beside them.
+
+    Parameters
+    ----------
+    generator
+        The generator by name or import path; one of another page reads none.
+    options
+        Its options, as declared.
+    root
+        The folder that the paths in them start from.
+
+    Raises
+    ------
+    RegistryError
+        If a pattern is none for names of files in its folder.
     """
     if generator == NAMED:
         return [str(options[PATH])], []
@@ -46,6 +60,8 @@ def declared_files(
 def _matching(folder: Path, pattern: str) -> list[Path]:
     """Return what a pattern stands for in a folder, and nowhere else."""
     parts = pattern.split("/")
+    # ".." leads out of the declared folder and "**" through all beneath it, and every file that
+    # matches is opened to draws.
     if any(part in ("", ".", "..", "**") or "\0" in part for part in parts):
         raise RegistryError(
             f"the pattern {pattern[:80]!r} is none for names of files in a folder; expected is one "
@@ -58,6 +74,17 @@ class FileFolder:
     """The files of a folder, in the order of their names; seed ``first + i`` is file ``i``.
 
     That they are independent draws of one mechanism is what whoever made them says.
+
+    Parameters
+    ----------
+    folder
+        The folder, from the folder that declared paths start from.
+    pattern
+        Which names in it are releases.
+    first
+        The seed of the first file.
+    **reading
+        How the files are read, as in the declaration of a table.
     """
 
     root = Path()  # set to the folder that declared paths start from
@@ -94,6 +121,8 @@ class FileFolder:
             content = read_file(path)
         except TableError as error:
             return DeliveredFile(name=name, seed=seed, sha256=None, problem=str(error))
+        # Of the bytes that are parsed below, and not of another reading: the file may be replaced
+        # meanwhile.
         digest = hashlib.sha256(content).hexdigest()
         if schema is None:
             return DeliveredFile(name=name, seed=seed, sha256=digest)
@@ -122,6 +151,7 @@ class FileFolder:
                 f"{len(files)}; register first = {self._first} and as many draws as files"
             )
         path = files[place]
+        # Read through the seed, which notes the digest of the very bytes that become the release.
         table = self._table(path, seed.read(self._name(path), path), self._columns)
         seed.take(f"the file in {self._folder}, drawn by whoever made it")
         return table
@@ -144,6 +174,8 @@ class FileFolder:
         folder = self.root / self._folder
         if not folder.is_dir():
             raise RegistryError(f"there is no folder of releases at {folder}")
+        # By name: a folder's own order is the file system's, and a copy would give seeds other
+        # files.
         files = sorted(path for path in _matching(folder, self._pattern) if path.is_file())
         for path in files:  # its name is registered as text
             if path.name.encode("utf-8", "replace") != os.fsencode(path.name):
@@ -201,6 +233,7 @@ class StoredPredictions(FileFolder):
                 "source": self.source}  # fmt: skip
 
     def _files(self) -> list[Path]:
+        # The source's predictions are no draw: counted among them they would shift seeds.
         return [path for path in super()._files() if path.name != self.source]
 
 

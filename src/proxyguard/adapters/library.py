@@ -55,6 +55,15 @@ class Library:
     part what the fits of all releases share (a vocabulary, say) and returns the function that
     makes its estimators. Where `prepare` was not called, each fit prepares from its own table:
     so does the source's fit, whose table is the training part.
+
+    Parameters
+    ----------
+    declared
+        The declared procedure: its library, and what is chosen how.
+    outcome
+        What is predicted.
+    names
+        The columns that it is predicted from.
     """
 
     def __init__(self, declared: Procedure, outcome: Outcome, names: Sequence[str]) -> None:
@@ -105,8 +114,25 @@ class Library:
     ) -> Fitted:
         """Return the chosen pipeline, fitted on the table.
 
-        The source has the validation part of development; only a release may be declared to
-        set records of its own aside.
+        Parameters
+        ----------
+        table
+            A release, or the training part.
+        validation
+            The validation part of development, where there is one.
+        seed
+            The seed of the draw, which also notes what the fits take it for.
+        source
+            Whether the table is the training part. The source has the validation part of
+            development; only a release may be declared to set records of its own aside.
+
+        Raises
+        ------
+        DrawError
+            If the table has one class only, cannot be divided, or a pipeline cannot be made,
+            cannot be fitted or gives no probabilities.
+        TableError
+            If an outcome is not as declared, or a feature is missing.
         """
         # Here and not above: verifying a certificate needs this file and no scikit-learn.
         from proxyguard.adapters.pipelines import make_estimator
@@ -134,11 +160,13 @@ class Library:
             except (ValueError, TypeError) as error:
                 reason = str(error).splitlines()[0]
                 raise DrawError(f"pipeline {name!r} cannot be fitted: {reason}") from error
-            # Ours return a plain scikit-learn pipeline, so that storing it needs no trust in us.
+            # Ours return a model of plain numbers, which is stored and read without trust in any
+            # code; an estimator of scikit-learn fits itself.
             chosen = estimator if model is None else model
             if self._outcome.kind != "regression" and not hasattr(chosen, "predict_proba"):
                 raise DrawError(f"pipeline {name!r} gives no probabilities (predict_proba)")
             fitted.append(self._settle(name, chosen, validation))
+        # min keeps the first of equals, and the pipelines were fitted in the order of the alphabet.
         return min(fitted, key=lambda procedure: procedure.notes.get(LOSS, 0.0))
 
     def trusted(self) -> Sequence[str]:
@@ -197,11 +225,25 @@ def best_threshold(y: Array, p: Array, weight: float, count: int) -> tuple[float
     The cost is ``weight`` for a missed positive and 1 for a false alarm, divided by the
     larger of them.
 
+    Parameters
+    ----------
+    y
+        Outcomes, 0 or 1.
+    p
+        Probabilities of 1.
+    weight
+        The cost of a missed positive.
+    count
+        How many thresholds there are from 0 to 1, both among them.
+
+    Examples
+    --------
     >>> best_threshold(np.array([0.0, 1.0]), np.array([0.2, 0.6]), 5.0, 11)
     (0.30000000000000004, 0.0)
     """
     grid = np.linspace(0.0, 1.0, count)
     positive, negative = np.sort(p[y > 0.5]), np.sort(p[y < 0.5])
+    # A score at the threshold is called positive: both counts are of scores below it.
     missed = np.searchsorted(positive, grid, side="left")
     alarms = negative.size - np.searchsorted(negative, grid, side="left")
     costs = weight * missed + alarms
@@ -217,6 +259,7 @@ def best_temperature(y: Array, p: Array) -> float:
         q = np.clip(temper(p, float(np.exp(log_temperature))), 1e-12, 1.0 - 1e-12)
         return float(-np.mean(np.where(y > 0.5, np.log(q), np.log1p(-q))))
 
+    # Bounded: where scores separate the classes, the loss falls for ever as the temperature does.
     least = minimize_scalar(loss, bounds=(-4.0, 4.0), method="bounded")
     return float(np.exp(least.x))
 
@@ -224,10 +267,28 @@ def best_temperature(y: Array, p: Array) -> float:
 def split_table(
     table: pd.DataFrame, classes: Array | None, fraction: float, seed: int
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return two parts of a table, the second with this share of every class."""
+    """Return two parts of a table, the second with this share of every class.
+
+    Parameters
+    ----------
+    table
+        The table; its rows are shuffled.
+    classes
+        What is to be divided evenly; nothing where every row is alike.
+    fraction
+        The share of the second part.
+    seed
+        What the division is made from.
+
+    Raises
+    ------
+    DrawError
+        If a class has too few rows to be in both parts.
+    """
     from sklearn.model_selection import train_test_split
 
     try:
+        # scikit-learn takes 32 bits of a seed.
         first, second = train_test_split(
             table, test_size=fraction, random_state=seed % 2**32, stratify=classes
         )

@@ -82,6 +82,20 @@ def minimise(design: Design, y: Array, size: int) -> Array:
     ``y`` is 0 or 1. A Hessian serves several steps, since a step costs far less than a
     Hessian; a step that does not lower the objective is tried again with a new one, and then
     halved, which ends because the objective is convex.
+
+    Parameters
+    ----------
+    design
+        The features, a constant among them for the intercept.
+    y
+        Outcomes, 0 or 1.
+    size
+        The number of coefficients.
+
+    Raises
+    ------
+    ValueError
+        If it does not converge, or a Hessian is not positive definite: rescale the features.
     """
     w = np.zeros(size)
     value, gradient, p = _evaluate(design, y, w)
@@ -93,6 +107,7 @@ def minimise(design: Design, y: Array, size: int) -> Array:
             return w
         if factor is None:
             hessian = design.gram(p * (1.0 - p))
+            # The penalty, on the whole diagonal: liblinear penalises the intercept too.
             hessian.flat[:: size + 1] += 1.0
             factor, fresh, length = _cholesky(hessian), True, 1.0
         trial = w - length * dpotrs(factor, gradient)[0]
@@ -104,6 +119,8 @@ def minimise(design: Design, y: Array, size: int) -> Array:
         if _length(gradient) > STALE * distance:
             factor = None
         fresh, length = False, 1.0
+    # An error and no warning: coefficients short of the minimum are those of another procedure than
+    # the registered one.
     raise ValueError(
         f"the logistic regression did not converge: its gradient was to fall to {GRADIENT:g} and "
         f"is {_length(gradient):g} after {STEPS} steps; rescale the features"

@@ -119,6 +119,7 @@ def fixed_logistic(seed: Seed) -> Learned:
 
 def onehot_logistic(seed: Seed) -> Learned:
     """One column a category, standardised numbers, liblinear logistic regression with C = 1."""
+    # A release may lack a category that the target has: it then has no column, and weighs nothing.
     texts = OneHotEncoder(handle_unknown="ignore")
     return Learned(_liblinear(2000, seed), StandardScaler(), texts=texts)
 
@@ -157,6 +158,7 @@ def _liblinear(max_iter: int, seed: Seed) -> LogisticRegression:
 
 
 def _dense_onehot() -> OneHotEncoder:
+    # Histogram boosting takes no sparse table.
     return OneHotEncoder(handle_unknown="ignore", sparse_output=False)
 
 
@@ -209,6 +211,8 @@ def _encoding(steps: Pipeline, x: Inputs) -> _Encoding:
             kept = ~np.isnan(step.statistics_)
             fill = np.where(kept, step.statistics_, 0.0)
         else:
+            # The scaler stands behind the imputer, which has dropped columns: it knows the others
+            # alone.
             mean[kept], scale[kept] = step.mean_, step.scale_
     places = np.concatenate([np.arange(codes), codes + np.flatnonzero(kept)])
     return _Encoding(columns, fill, mean, scale, places.astype(np.int32))
@@ -294,10 +298,27 @@ def _tree_model(
 
 
 def make_estimator(name: str, options: Mapping[str, object], seed: Seed) -> Unfitted:
-    """Return an unfitted estimator by our name, or any scikit-learn one by import path."""
+    """Return an unfitted estimator by our name, or any scikit-learn one by import path.
+
+    Parameters
+    ----------
+    name
+        A name of ours, or an import path.
+    options
+        What an estimator by import path is made with; ours take none.
+    seed
+        What every ``random_state`` is set to, and noted as taken for this fit.
+
+    Raises
+    ------
+    RegistryError
+        If there is nothing of this name, or it cannot be loaded.
+    """
     if ":" not in name:
         return cast("Unfitted", find_pipeline(name)(seed))
     estimator = cast("BaseEstimator", load_callable(name)(**options))
+    # Of the steps inside a pipeline too: one that is left out would draw from the global state of
+    # its process, and no seed would repeat the fit.
     names = [key for key in estimator.get_params() if key.split("__")[-1] == "random_state"]
     if names:
         estimator.set_params(**dict.fromkeys(names, seed.take(f"{name.split(':')[1]} fit")))

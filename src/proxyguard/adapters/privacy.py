@@ -26,7 +26,24 @@ LEAST_DELTA = Fraction(1, 10**6)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivacyStatement:
-    """What a generator says of its privacy: one fit, and how often it fits."""
+    """What a generator says of its privacy: one fit, and how often it fits.
+
+    Attributes
+    ----------
+    epsilon, delta
+        What one fit costs.
+    unit
+        What is protected, in words: whose presence changes nothing by more than that.
+    fits
+        Whether one fit is sampled by all draws, or each draw fits anew.
+    not_covered
+        What the promise does not speak of, in words.
+
+    Raises
+    ------
+    RegistryError
+        If these are no numbers of a promise, or a fit with a delta is to be of several parts.
+    """
 
     epsilon: Fraction
     delta: Fraction
@@ -47,6 +64,8 @@ class PrivacyStatement:
                 'a privacy statement says fits = "once" or "each draw", of at least one part; got '
                 f"fits {self.fits!r}, parts {self.parts}"
             )
+        # A fit is composed from equal steps without a delta; how one would divide among them is not
+        # known here.
         if self.parts > 1 and self.delta:
             raise RegistryError("only a fit with delta 0 is divided into parts")
 
@@ -64,12 +83,20 @@ class PrivacyStatement:
 
 
 def privacy_of(generator: Generator | Mapping[str, object]) -> PrivacyStatement | None:
-    """Return what a generator, or its recorded ``describe()``, says of privacy, if it does."""
+    """Return what a generator, or its recorded ``describe()``, says of privacy, if it does.
+
+    Raises
+    ------
+    RegistryError
+        If it says something of privacy that is no statement: a number is missing, or is none.
+    """
     described = generator if isinstance(generator, Mapping) else generator.describe()
     stated = described.get("privacy")
     if stated is None:
         return None
     try:
+        # A generator of others may have written this: its form is checked, and what it promises
+        # stays the word of its author.
         if not isinstance(stated, Mapping):
             raise TypeError("expected a mapping")
         return PrivacyStatement(
@@ -139,6 +166,24 @@ def composed(
     ---------
     All fits together are ``(basic_epsilon, basic_delta)`` and ``(epsilon_upper, at_delta)``
     differentially private. dp-accounting rounds privacy losses up.
+
+    Parameters
+    ----------
+    fits
+        How many fits there are on the same rows.
+    epsilon, delta
+        What one of them costs.
+    at_delta
+        The delta at which the epsilon of all of them is wanted, at least the sum of theirs.
+    parts
+        Of how many equal steps one fit is made.
+    noise
+        What is known of a step's noise.
+
+    Raises
+    ------
+    RegistryError
+        If no epsilon holds at this delta, a number is none, or dp-accounting is not installed.
     """
     one = PrivacyStatement(epsilon=exact(epsilon, "epsilon"), delta=exact(delta, "delta"), unit="",
                            fits="each draw", parts=parts)  # fmt: skip
@@ -162,6 +207,7 @@ def composed(
         delta=one.delta,
         basic_epsilon=basic,
         basic_delta=fits * one.delta,
+        # Basic composition holds too: on a coarse grid the accountant may give more than that.
         epsilon_upper=min(upper, float(basic)),
         at_delta=limit,
         accountant=f"dp-accounting {version('dp-accounting')}, privacy loss distributions",
@@ -210,6 +256,7 @@ def cost_of(
 
     Without ``at_delta`` it is that of `shown_delta`.
     """
+    # Whatever is done with the outcome of a private fit costs nothing more (post-processing).
     if statement.fits == "once" or draws == 1:
         return None
     limit = shown_delta(statement, draws) if at_delta is None else at_delta
@@ -221,8 +268,19 @@ def cost_of(
 def privacy_lines(
     statement: PrivacyStatement, draws: int, *, at_delta: Number | None = None
 ) -> list[str]:
-    """Return the words of a certificate on what ``draws`` releases cost together."""
+    """Return the words of a certificate on what ``draws`` releases cost together.
+
+    Parameters
+    ----------
+    statement
+        What the generator says of its privacy.
+    draws
+        How many releases there are.
+    at_delta
+        The delta at which their composition is shown; that of `shown_delta` if it is left out.
+    """
     lines = [_promised(statement, draws, at_delta)]
+    # First of all lines, because it takes back what the others promise.
     if statement.seeded:
         lines.insert(
             0,
@@ -249,6 +307,7 @@ def _promised(statement: PrivacyStatement, draws: int, at_delta: Number | None) 
         f"Each of {draws} draws is a private fit of its own ({promise}; unit: {statement.unit}). "
         "To release one draw costs that. "
     )
+    # A delta of 1 promises nothing, and `composed` refuses it.
     if at_delta is None and shown_delta(statement, draws) >= 1:
         return (
             f"{words}To release all {draws} is not private in any useful sense: their deltas sum "

@@ -11,6 +11,7 @@ from proxyguard.registry.fields import number
 
 def whole(value: object, name: str, least: int = 1) -> int:
     """Return a whole number of at least ``least``."""
+    # To Python true is an int, and would be 1 row or 1 bin.
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise RegistryError(f"{name} is a whole number of at least {least}, got {value!r}")
     return value
@@ -19,7 +20,22 @@ def whole(value: object, name: str, least: int = 1) -> int:
 def exact(
     value: object, name: str, *, above: int | None = None, most: int | None = None
 ) -> Fraction:
-    """Return a number exactly as it is written; a float is what its shortest digits say."""
+    """Return a number exactly as it is written; a float is what its shortest digits say.
+
+    Parameters
+    ----------
+    value
+        The option as declared: text, a number or a fraction.
+    name
+        The option, as the error names it.
+    above, most
+        What it has to exceed, and what it may not exceed.
+
+    Raises
+    ------
+    RegistryError
+        If it is no number, or out of these limits.
+    """
     found = None
     try:
         if isinstance(value, float):  # a float of NumPy is one, and is written otherwise
@@ -49,6 +65,7 @@ def decimal(value: object, name: str, *, low: float = 0.0, high: float = math.in
             found = math.nan
     elif isinstance(value, int | float) and not isinstance(value, bool):
         found = float(value)
+    # NaN compares with nothing, so that what could not be read is refused here too.
     if not (low <= found <= high and math.isfinite(found)):
         limits = f"from {low:g} to {high:g}" if math.isfinite(high) else f"of at least {low:g}"
         raise RegistryError(f'{name} is a number {limits}, such as "0.5", got {value!r}')

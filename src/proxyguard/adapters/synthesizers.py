@@ -66,9 +66,19 @@ class Models(Protocol):
 def seeded(seed: int) -> Iterator[int]:
     """Seed the global generators, PyTorch's where it is loaded, and put them back after.
 
-    Yields the number they were seeded with: the low 32 bits, which is all that NumPy's takes.
+    Parameters
+    ----------
+    seed
+        The registered seed, of which the low 32 bits are used: NumPy's global generator takes no
+        more.
+
+    Yields
+    ------
+    int
+        The number that they were seeded with.
     """
     number = seed % 2**32
+    # Not imported for this: a package that does not use it need not have it installed.
     torch = sys.modules.get("torch")
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
     tensors = None if torch is None else torch.get_rng_state()
@@ -128,6 +138,8 @@ class _Refitted:
         """Return one release from a model fitted for it."""
         assert self._source is not None  # prepare comes first
         with seeded(seed.take(STAGE)) as number:
+            # A copy: the release is given the columns and kinds of the source below, which the
+            # package must not have changed.
             sampled = self._sample(self._source.copy(), self._rows or len(self._source), number)
         return like_source(sampled, self._source, self.where)
 
@@ -162,7 +174,22 @@ def numbers_of(source: pd.DataFrame) -> list[str]:
 
 
 def like_source(sampled: pd.DataFrame, source: pd.DataFrame, where: str) -> pd.DataFrame:
-    """Return a sample with the source's columns in their order, numbers as numbers."""
+    """Return a sample with the source's columns in their order, numbers as numbers.
+
+    Parameters
+    ----------
+    sampled
+        What a package gave.
+    source
+        The table that it was fitted to.
+    where
+        Our name for the package, as the error begins with it.
+
+    Raises
+    ------
+    DrawError
+        If there is no row, or a column is missing.
+    """
     absent = [name for name in source.columns if name not in sampled.columns]
     if absent or not len(sampled):
         raise DrawError(
@@ -308,6 +335,8 @@ class SmartNoiseModel(_Refitted):
     ) -> None:
         if model not in COUNTING:
             raise RegistryError(f"smartnoise: model is one of {list(COUNTING)}, got {model!r}")
+        # The certificate states what is declared here: a delta of a model that has none, or none of
+        # one that has, would be a false statement.
         if (delta is None) != (model in PURE):
             raise RegistryError(
                 f"smartnoise: {model!r} {'has no' if model in PURE else 'needs a'} delta, got "
@@ -365,6 +394,7 @@ class SmartNoiseModel(_Refitted):
 
     def _check(self, source: pd.DataFrame) -> None:
         numbers = numbers_of(source)
+        # A range that is read off the source is a statistic of it, given out without noise.
         if set(numbers) != set(self._bounds):
             raise RegistryError(
                 f"smartnoise: bounds gives every column of numbers its public range; the source "
@@ -379,6 +409,8 @@ class SmartNoiseModel(_Refitted):
         return {name: kinds.BinTransformer(bins=self._bins, **r) for name, r in ranges.items()}
 
     def _sample(self, source: pd.DataFrame, rows: int, number: int) -> pd.DataFrame:
+        # The seed's number is not used: noise that a recorded seed repeats could be taken off
+        # again.
         private = {} if self._model in PURE else {"delta": float(self._delta)}
         model = self._load().create(
             self._model, epsilon=float(self._epsilon), **private, **self._options

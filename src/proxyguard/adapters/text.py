@@ -159,6 +159,8 @@ class UnigramText:
         classes = np.repeat([0, 1], sizes)
         if self._flip > 0.0:
             classes = np.where(rng.random(self._rows) < self._flip, 1 - classes, classes)
+        # Documents were made class by class: in that order the rows would tell a label that was
+        # flipped.
         order = rng.permutation(self._rows)
         written = self._labels.write(classes[order])
         columns = {
@@ -184,6 +186,7 @@ class _LookUp:
 
     def __call__(self, numbers: Array) -> NDArray[np.int64]:
         """Return the word of each uniform number."""
+        # A power of two, so that the product is exact and no number falls into the next cell.
         found = self._word[(numbers * CELLS).astype(np.int64)]
         open_ = np.flatnonzero(found < 0)
         found[open_] = np.searchsorted(self._ends, numbers[open_], side="right")
@@ -248,6 +251,7 @@ class VocabularyBayes:
         """
         counts = np.zeros(len(self._numbers))
         for stretch, times in _stretches(texts):
+            # A stretch that is a term is one word, and need not be taken apart.
             place = self._numbers.get(stretch)
             if place is not None:
                 counts[place] += times
@@ -261,6 +265,7 @@ class VocabularyBayes:
 
 def _stretches(texts: Iterable[str]) -> Iterator[tuple[str, int]]:
     """Yield what stands between white space in the texts, each once, and how often."""
+    # large_string: all texts of a class together may be longer than the 2 GiB of Arrow's string.
     whole = pa.array([" ".join(texts)], type=pa.large_string())
     counts = pc.value_counts(pc.list_flatten(pc.utf8_split_whitespace(whole)))
     yield from zip(counts.field(0).to_pylist(), counts.field(1).to_pylist(), strict=True)
@@ -294,6 +299,7 @@ class CountNaiveBayes:
         except ValueError as error:  # no word is in enough documents
             raise DrawError(f"count_nb: the training part gives no vocabulary: {error}") from error
         fixed = VocabularyBayes(words, str(texts.name))
+        # The same one for all fits: a fit returns its model and leaves nothing behind in it.
         return lambda seed: fixed
 
     def __call__(self, seed: Seed) -> VocabularyBayes:

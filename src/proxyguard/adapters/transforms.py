@@ -59,6 +59,7 @@ class Callable:
     def __init__(self, function: str, **options: object) -> None:
         self._path, self._options = function, options
         self._function = load_callable(function)
+        # Registered beside this class: releases change with the text of the function.
         self.code = (function,)
         self._source: pd.DataFrame | None = None
 
@@ -76,6 +77,8 @@ class Callable:
 
         assert self._source is not None  # prepare comes first
         rng = seed.rng(f"everything that {self._path} draws")
+        # A copy: a function may change the table that it gets, and whoever draws twice in one
+        # process starts from the same source.
         table = self._function(self._source.copy(), rng, **self._options)
         if not isinstance(table, pd.DataFrame):
             raise TypeError(f"{self._path} returned a {type(table).__name__}, expected a DataFrame")
@@ -126,6 +129,7 @@ class _Transform:
                 f"{self.where}: the source has no columns {absent}; it has {list(source.columns)}"
             )
         free = [str(name) for name in source.columns if name not in self._keep]
+        # Tables are read with every number as a float; a column of another kind holds text.
         numbers = [name for name in free if source[name].dtype.kind == "f"]
         wrong = sorted(set(self._columns or ()) - set(numbers))
         if self.numbers_only and wrong:
@@ -198,6 +202,8 @@ class Noise(_Transform):
     def draw(self, seed: Seed) -> pd.DataFrame:
         """Return the source with fresh noise."""
         release = self._copy()
+        # Missing cells take a number too: the noise of a cell does not depend on which others are
+        # missing.
         values = seed.rng("noise in the numbers").standard_normal(self._values.shape)
         values *= self._scales
         values += self._values
@@ -244,6 +250,7 @@ class Coarsen(_Transform):
 
     def draw(self, seed: Seed) -> pd.DataFrame:
         """Return the coarsened source."""
+        # The record of a draw says what took the seed: of this one, that nothing is redrawn.
         seed.take("nothing: coarsening has no randomness")
         return self._copy()
 
@@ -325,4 +332,5 @@ def _usual(column: Series) -> float | str:
     if column.dtype.kind == "f":
         return float(column.astype(np.float64).median())
     counts = column.map(str).value_counts()
+    # Not the first of the counts: among equals that is a matter of the order of the rows.
     return str(min(counts.index[counts == counts.max()]))

@@ -64,6 +64,16 @@ def code_digests(module: str) -> dict[str, str]:
     """Return the digest of a module's file, and of the files that it imports and may change.
 
     A module without a file, such as one that is built into Python, has no text to register.
+
+    Parameters
+    ----------
+    module
+        The dotted name of a module; its file is read and never run.
+
+    Returns
+    -------
+    dict
+        Digests of files by module, in the order of the names.
     """
     digests: dict[str, str] = {}
     waiting = [module]
@@ -74,6 +84,8 @@ def code_digests(module: str) -> dict[str, str]:
             waiting.append(name.rpartition(".")[0])  # importing a module runs its packages first
         if spec is None or spec.origin is None or not Path(spec.origin).is_file():
             continue  # known already, or no module: a name that is imported from one
+        # The named module has its digest even where it is installed: its file can be edited in
+        # place, and the version would not tell.
         if name != module and _installed(name, spec.origin):
             continue
         content = Path(spec.origin).read_bytes()
@@ -87,6 +99,8 @@ def code_digests(module: str) -> dict[str, str]:
 def _installed(name: str, path: str) -> bool:
     """Return whether a version stands for a module: Python's, ours, or an installed package's."""
     package = name.split(".", maxsplit=1)[0]
+    # By name and before the path: ours may run from a checkout, which lies in none of these
+    # folders.
     if package == OURS or package in sys.stdlib_module_names:
         return True
     folders = {sysconfig.get_path(kind) for kind in ("purelib", "platlib", "stdlib")}
@@ -149,6 +163,8 @@ def _imports(content: bytes, package: str) -> tuple[str, ...]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()  # it cannot be loaded either, which says so itself
     names: list[str] = []
+    # Imports inside functions and under conditions too: what a draw imports late runs in it as
+    # well.
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names += [alias.name for alias in node.names]
@@ -158,6 +174,8 @@ def _imports(content: bytes, package: str) -> tuple[str, ...]:
                 whole = resolve_name(base, package) if node.level else base
             except ImportError:
                 continue  # a relative import beyond the package, which cannot be loaded either
+            # The text does not say whether a name that is imported from a package is a module of
+            # it.
             names += [whole, *(f"{whole}.{alias.name}" for alias in node.names)]
     return tuple(dict.fromkeys(names))
 
@@ -243,7 +261,16 @@ def is_random(name: str) -> bool:
 
 
 def load_generator(name: str, options: Mapping[str, object]) -> Generator:
-    """Return a generator made with its options."""
+    """Return a generator made with its options.
+
+    Raises
+    ------
+    RegistryError
+        If nothing or more than one thing has this name, if it cannot be loaded, or if it does not
+        take these options.
+    UntrustedCode
+        Within `only_our_code`, if it is code of others.
+    """
     return _make(code_path(name), name, options)
 
 
@@ -270,7 +297,21 @@ def find_pipeline(name: str) -> Called:
 def origin(name: str, kind: str = "generator", also: Sequence[str] = ()) -> Origin:
     """Return where a name comes from: path, version of its package, digests of its code.
 
-    ``also`` are import paths of further code that it calls.
+    Parameters
+    ----------
+    name
+        A name of ours, of an entry point, or an import path.
+    kind
+        "generator" or "procedure": the two have names of their own.
+    also
+        Import paths of further code that it calls.
+
+    Raises
+    ------
+    RegistryError
+        If nothing has this name, or more than one thing has.
+    UntrustedCode
+        Within `only_our_code`, if it leads to code of others.
     """
     ours = GENERATORS if kind == "generator" else PROCEDURES
     return path_origin(_find(name, ours, f"proxyguard.{kind}s"), also)
@@ -301,6 +342,8 @@ def _find(name: str, ours: Mapping[str, str], group: str) -> str:
         paths.add(ours[name])
     if ":" in name:
         paths.add(name)
+    # Any package can claim any name in its metadata: to prefer one of two would let an installation
+    # change what a declared name runs.
     if len(paths) > 1:
         raise RegistryError(f"{name!r} is claimed by {sorted(paths)}; name one by its import path")
     if not paths:
@@ -313,6 +356,8 @@ def _find(name: str, ours: Mapping[str, str], group: str) -> str:
 
 def _refuse_named(path: str) -> None:
     """Refuse code that a folder names where only ours may run."""
+    # By the whole path: proxyguard.draw.processes:os.system begins with our package as well, and
+    # leads out of it by its attributes.
     ours = path in GENERATORS.values() or path in PROCEDURES.values()
     if not ours and not _NAMED_CODE.get():
         raise UntrustedCode(
@@ -321,6 +366,7 @@ def _refuse_named(path: str) -> None:
 
 
 def _load(path: str, name: str) -> object:
+    # Before the import, which runs the module's code already.
     _refuse_named(path)
     module, _, attribute = path.partition(":")
     try:

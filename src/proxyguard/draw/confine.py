@@ -114,16 +114,21 @@ def restrict_changes(paths: Sequence[str]) -> None:
 
     Nor may it signal processes outside: it could stop the one that ends it when its time is up.
     """
+    # Layers add up: the first one has settled what may be read, so this one handles changes alone.
     rules = [Rule(path, Use.CHANGE) for path in paths]
     _restrict(rules, _ALL & ~_READ & ~Access.IOCTL_DEV, scoped=_SCOPES)
 
 
 def _restrict(rules: Sequence[Rule], handled: Access, *, scoped: int = 0) -> None:
     known = version()
+    # What a ruleset does not handle stays allowed, truncating before version 3 for one. REFER alone
+    # is refused wherever it is not allowed.
     handled &= _known_to(known)
     # Filters take effect for what starts later only if nothing that starts can gain rights.
     prctl(_PR_SET_NO_NEW_PRIVS, 1)
     attributes = struct.pack("=Q", handled)
+    # The second field is about the network, which is left alone. A kernel refuses a structure in
+    # which a field is set that it does not know.
     if known >= 6:
         attributes = struct.pack("=QQQ", handled, 0, scoped)
     ruleset = _call(_CREATE, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint32(0))
@@ -143,11 +148,13 @@ def _known_to(known: int) -> Access:
 
 def _add(ruleset: int, rule: Rule, handled: Access) -> None:
     try:
+        # O_PATH names the file and does not open it: a FIFO would wait for somebody to write.
         handle = os.open(rule.path, os.O_PATH | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return  # nothing is there, or nothing that could be read anyway
     try:
         allowed = rule.use.value & handled
+        # The kernel refuses a rule on a file that allows what is only done with folders.
         if not stat.S_ISDIR(os.fstat(handle).st_mode):
             allowed &= _ON_A_FILE
         if allowed:
@@ -318,8 +325,29 @@ class Confined:
 
 
 def confine(needs: Needs, scratch: str) -> Confined:
-    """Hold this process, and all that it starts, to what it needs; it cannot be undone."""
+    """Hold this process, and all that it starts, to what it needs; it cannot be undone.
+
+    Parameters
+    ----------
+    needs
+        What its code is run for, and what it must not see.
+    scratch
+        A folder that it may change, for everything temporary.
+
+    Returns
+    -------
+    Confined
+        What holds it, the kernel or the audit hook, and what it may read.
+
+    Raises
+    ------
+    DrawError
+        If something that is forbidden lies in what may be read, or nothing is where a pattern of
+        ``allow`` leads.
+    """
     reach = reach_of(needs, scratch)
+    # A target that lies among what draws read would be open to them, and the record would say all
+    # the same that the kernel held them.
     reach.check_apart(needs.forbidden)
     for folder in needs.keeps:
         os.makedirs(folder, exist_ok=True)  # the kernel allows nothing in what is not there
@@ -337,6 +365,8 @@ def confine_draw(confined: Confined, scratch: str) -> None:
     """Hold one draw to a scratch folder of its own, so that it leaves nothing for the next."""
     use_scratch(scratch)
     if confined.guard != HOOK:
+        # The first of these is the scratch of the whole job, in which the folders of other draws
+        # lie. What is kept is left out: draws read it and must not fit it anew.
         restrict_changes([scratch, *confined.reach.changed[1:]])
 
 
@@ -352,6 +382,13 @@ class HardLinks:
     The kernel's list is of folders: a second name of the table that lies in one of them can
     be opened by that name. A file knows how many names it has, so most often nothing is
     searched, and after one search not before a name was added or moved.
+
+    Parameters
+    ----------
+    forbidden
+        Files and folders that no draw may read.
+    allowed
+        Files and folders that draws may read.
     """
 
     def __init__(self, forbidden: Sequence[str], allowed: Sequence[str]) -> None:
@@ -368,6 +405,8 @@ class HardLinks:
                 if facts.st_nlink > 1:
                     linked[_identity(facts)] = path
                     state[_identity(facts)] = (facts.st_nlink, facts.st_ctime_ns)
+        # The count of names alone would not do: one that is removed and another that is added leave
+        # it as it was, but not the time of change.
         if not linked or state == self._searched:
             return
         for path in self._allowed:
@@ -396,9 +435,11 @@ def _identities(path: str, devices: set[int]) -> Iterator[tuple[str, tuple[int, 
         facts = os.stat(path)
         if not os.path.isdir(path):
             yield path, _identity(facts)
+        # A hard link lies on the file system of its file; no other has to be searched.
         elif facts.st_dev in devices:
             with os.scandir(path) as entries:
                 for entry in entries:
+                    # Symbolic links are not followed: the kernel judges the file that they lead to.
                     if entry.is_dir(follow_symlinks=False):
                         yield from _identities(entry.path, devices)
                     else:
@@ -406,6 +447,7 @@ def _identities(path: str, devices: set[int]) -> Iterator[tuple[str, tuple[int, 
 
 
 def _beneath(path: str, roots: Iterable[str]) -> bool:
+    # With the separator: /data/target-old does not lie beneath /data/target.
     return any(path == root or path.startswith(root.rstrip(os.sep) + os.sep) for root in roots)
 
 
@@ -436,6 +478,8 @@ def watcher(paths: Sequence[str]) -> Callable[[str, tuple[object, ...]], None]:
             known.add(_identity(os.stat(path)))
 
     def watch(event: str, arguments: tuple[object, ...]) -> None:
+        # What a program reads once it runs is not seen, only the words that it is started with: a
+        # guard rail for honest code.
         if event in _PROGRAMS:
             words = " ".join(texts_in(arguments))
             for root in roots:

@@ -52,6 +52,7 @@ def in_words(text: str, most: int = WORDS) -> str:
     A lone half of a sign (a file's name that is no UTF-8, a text made by hand) is written by
     number.
     """
+    # Cut before anything else: the words are a generator's, and may be a gigabyte.
     plain = text[:most].encode("utf-8", "backslashreplace").decode()
     if len(text) <= most and len(plain) <= most:
         return plain
@@ -62,6 +63,8 @@ def in_words(text: str, most: int = WORDS) -> str:
 class _Message(BaseModel):
     """A record with these keys, of these types, and no others."""
 
+    # Strict, or true would be read as seed 1 and "7" as seed 7: the seed that is compared with what
+    # was asked for must be the one that was written.
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
@@ -200,6 +203,7 @@ class DrawJob(FitJob):
             lists=self.lists,
             keeps=self.keeps,
             allow=self.allow,
+            # Any text among the options may be an import path, as the function of a `callable` is.
             code=(code_path(self.generator), *self.library, *texts_in(self.options)),
         )
 
@@ -397,7 +401,25 @@ class Made(_Message):
 
 
 class FittedRelease(_Message):
-    """A release, and what was chosen in fitting the procedure on it."""
+    """A release, and what was chosen in fitting the procedure on it.
+
+    Attributes
+    ----------
+    seed
+        The registered seed.
+    rows, content
+        How many records the release has, and the digest of them.
+    stages
+        What took the seed, in the draw and in the fit.
+    files
+        The files that the draw says it read, with the digests of their bytes.
+    selected
+        Which pipeline was chosen; nothing where nothing is fitted.
+    threshold, temperature
+        What was chosen with it, as text of which every digit counts.
+    predictions
+        Whether the release holds predictions that were made elsewhere.
+    """
 
     seed: int
     status: Literal["drawn"] = "drawn"
@@ -412,7 +434,19 @@ class FittedRelease(_Message):
 
 
 class Failed(_Message):
-    """A draw that gave no release."""
+    """A draw that gave no release.
+
+    Attributes
+    ----------
+    seed
+        The registered seed.
+    status
+        Whether it failed by itself, or its time was up.
+    error
+        Why, in words that reach the report.
+    files
+        The files that it read before it failed; nothing for one that could not be read.
+    """
 
     seed: int
     status: Literal["failed", "timeout"] = "failed"
@@ -501,6 +535,22 @@ def said_again(
 
     Code that a folder names ran in the child: what is not whole confirms nothing, or a model
     that was left out of the answer would be no other model.
+
+    Parameters
+    ----------
+    value
+        What the child wrote, read as JSON.
+    kind
+        What it was asked to make again.
+    what
+        The words that an error begins with.
+    seed
+        The seed that it was asked for; nothing for the source.
+
+    Raises
+    ------
+    UntrustedCode
+        If it is no whole answer, or one for another seed.
     """
     failed = isinstance(value, dict) and value.get("status") == "failed"
     try:
@@ -527,6 +577,7 @@ _SAID: dict[str, type[Said]] = {
 # Nothing here is pickled: to read a pickle is to run what whoever wrote it likes.
 def packed(said: Said, release: bytes = b"", model: bytes = b"") -> bytes:
     """Return one record with its release and its model."""
+    # No warnings: what `sources.answer` made without validation is judged by whoever reads it.
     head = {**said.model_dump(warnings=False), "sizes": (len(release), len(model))}
     return json.dumps(head).encode() + b"\n" + release + model
 
@@ -539,7 +590,13 @@ def send(out: IO[bytes], content: bytes) -> None:
 
 
 def receive(source: IO[bytes], most: int = MOST) -> bytes | None:
-    """Read one message; nothing where whoever should write it has ended."""
+    """Read one message; nothing where whoever should write it has ended.
+
+    Raises
+    ------
+    DrawError
+        If it is longer than ``most`` bytes.
+    """
     # The length comes first and is bounded: a generator that writes without end fills no memory.
     head = _exactly(source, LENGTH)
     if head is None:
@@ -554,6 +611,7 @@ def _exactly(source: IO[bytes], size: int) -> bytes | None:
     """Read so many bytes; nothing where there are fewer."""
     content = bytearray()
     while len(content) < size:
+        # Step by step: a length that somebody states must not reserve that much memory.
         part = source.read(min(size - len(content), _STEP))
         if not part:
             return None
@@ -571,6 +629,8 @@ def unpacked(content: bytes) -> Iterator[tuple[Said, bytes, bytes]]:
         said, sizes = _record(content[start:end])
         first = end + 1 + sizes[0]
         start = first + sizes[1]
+        # A slice past the end is short and no error: a release that was cut off would pass for a
+        # whole one.
         if start > len(content):
             raise _strange(f"{sizes[0]} and {sizes[1]} bytes, which did not come")
         yield said, content[end + 1 : first], content[first:start]
@@ -579,11 +639,14 @@ def unpacked(content: bytes) -> Iterator[tuple[Said, bytes, bytes]]:
 def _record(line: bytes) -> tuple[Said, tuple[int, int]]:
     try:
         fields = json.loads(line)
+    # A line of a hundred thousand open brackets is easily written; json answers it with a
+    # RecursionError.
     except (ValueError, RecursionError):
         raise _strange(f"{line[:80]!r}, which is no record") from None
     if not isinstance(fields, dict):
         raise _strange(f"{line[:80]!r}, which is no record")
     sizes = fields.pop("sizes", None)
+    # By type and not isinstance: to Python true is an int, and would be a size of 1.
     if not isinstance(sizes, list) or [type(size) for size in sizes] != [int, int]:
         raise _strange("a record without the sizes of its release and its model")
     if min(sizes) < 0:
@@ -601,6 +664,7 @@ def _record(line: bytes) -> tuple[Said, tuple[int, int]]:
 
 def _wrong(error: ValidationError) -> str:
     """Return the fields that an answer has not, or has otherwise."""
+    # Names of fields that nobody asked for are the generator's words: they are cut as those are.
     where = {".".join(str(key) for key in problem["loc"])[:80] for problem in error.errors()}
     return ", ".join(sorted(where))[:WORDS]
 
@@ -659,17 +723,20 @@ def _answers(
     for said, release, model in unpacked(content):
         if isinstance(said, Refused):
             raise DrawError(said.error)
+        # A worker says this instead of answers. After one, it is somebody else who says it.
         if isinstance(said, Killed) and waiting == set(seeds):
             yield said, b"", b""
             return
         if not isinstance(said, kind | Failed):
             raise _strange("something else than a draw", job)
+        # A second answer for one seed ends here too: of two releases somebody could choose.
         if said.seed not in waiting:
             raise _strange(f"a draw of seed {said.seed}, which was not to be drawn", job)
         waiting.remove(said.seed)
         if isinstance(said, Failed) and (release or model):
             raise _strange(f"a release of seed {said.seed}, which failed", job)
         yield said, release, model
+    # A failed draw counts as one. A seed that is left out would be a draw that vanished.
     if waiting:
         raise _strange(f"nothing of {len(waiting)} seeds, the first of them {min(waiting)}", job)
 
@@ -682,6 +749,7 @@ def _check_drawn(said: FittedRelease, job: DrawJob) -> None:
             "other are registered",
             job,
         )
+    # The file's digest is all that ties predictions to what was registered for this seed.
     if said.predictions and len(said.files) != 1:
         raise _strange(f"predictions of seed {said.seed} from no file, or from several", job)
 

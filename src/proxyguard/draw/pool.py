@@ -97,7 +97,34 @@ def draw_all(
     keep: Keep,
     check: Check,
 ) -> None:
-    """Draw every seed and hand each result to ``keep``."""
+    """Draw every seed and hand each result to ``keep``.
+
+    Parameters
+    ----------
+    job
+        What is drawn, and how its releases are fitted.
+    seeds
+        The registered seeds.
+    pool
+        Where the drawing processes come from.
+    workers
+        How many of them draw side by side.
+    timeout
+        Seconds for each draw, and once more for each fit; nothing where a draw may take for ever.
+    keep
+        Gets each result, in this thread.
+    check
+        Raises where something that the draws depend on has changed.
+
+    Raises
+    ------
+    UnansweredDraw
+        If a process was killed, ended, or stood still. That is no failed draw, and no seed may be
+        exchanged for it.
+    DrawError
+        If a process answered something else than it was asked for, or what the draws depend on
+        has changed.
+    """
     draws = Draws(job=job, seeds=seeds, keep=keep, check=check)
     draw_groups([draws], pool=pool, workers=workers, timeout=timeout)
 
@@ -156,6 +183,19 @@ def asked(
 
     The code in it may end, hang or write whatever it likes: each is an error of ours, and after
     ``limit`` seconds (``PATIENCE``) the process is ended with all that it started.
+
+    Returns
+    -------
+    Told or Loaded
+        Its answer, of the kind that was asked for.
+
+    Raises
+    ------
+    RegistryError
+        If the code says why it cannot answer.
+    DrawError
+        If the process ended, took too long, or answered something else, or could read what is
+        forbidden by a hard link.
     """
     seconds = PATIENCE if limit is None else limit
     late = threading.Event()
@@ -257,9 +297,13 @@ class _Template:
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
+        # One compute thread each: workers run side by side, and a fork takes along only the thread
+        # that forks, and every lock that another one held.
         environment = {
             **os.environ, **dict.fromkeys(THREADS, "1"), "PYTHONPATH": import_path(),
         }  # fmt: skip
+        # Closed here once the child has it: with a copy of that end this process would never see,
+        # by a broken pipe, that the template has gone.
         with theirs:
             self._process = subprocess.Popen(
                 # -P: the folder in which somebody stands is no place to import from. A numpy.py
@@ -290,6 +334,7 @@ class _Template:
         except BrokenPipeError:
             pass  # it has ended, which the missing answers will say
         finally:
+            # A copy that stays here would keep the pipes open after the worker's end.
             for number in (requests, answer, say):
                 os.close(number)
         return _Worker(
@@ -419,6 +464,7 @@ class _Drawing:
             # Here and not in the worker, where the generator's code could say otherwise.
             serving.links.check()
             group.check()
+            # The whole batch before any of it is kept: the look after it is about all of them.
             results = list(self._ask(worker, serving, seeds))
             group.check()  # a file may have changed after the look before, and was read then
             for result in results:
@@ -436,6 +482,8 @@ class _Drawing:
             raise _killed(seeds, None) from None
         with self._watched(limit) as late:
             content = receive(worker.answers)
+        # Before the missing answer: a worker that was ended for being late looks like one that was
+        # killed.
         if late.is_set():
             raise UnansweredDraw(
                 seeds[0],
@@ -470,6 +518,7 @@ class _Drawing:
 
         def end() -> None:
             late.set()
+            # First: a thread that starts its worker only now would do so from a new template.
             self.stopped.set()
             self._pool.end()
 

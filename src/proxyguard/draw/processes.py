@@ -38,6 +38,8 @@ def libc() -> ctypes.CDLL:
 
 def prctl(option: int, value: int) -> None:
     """Set one attribute of this process; raise where the kernel refuses it."""
+    # Whole words: ctypes passes a plain number as half of one, and the kernel refuses some options
+    # whose unused arguments are not 0.
     if libc().prctl(option, ctypes.c_ulong(value), *[ctypes.c_ulong(0)] * 3) != 0:
         error = ctypes.get_errno()
         raise OSError(error, f"prctl({option}, {value}): {os.strerror(error)}")
@@ -59,6 +61,8 @@ def end_with_parent(parent: int, number: signal.Signals) -> None:
     """
     if LINUX:
         prctl(_PR_SET_PDEATHSIG, number)
+    # Only after the request for the signal: in the other order a parent that dies between the two
+    # would be seen by neither.
     if os.getppid() != parent:
         os._exit(128 + signal.SIGKILL)
 
@@ -72,6 +76,8 @@ def adopt_orphans() -> None:
 def start_fork(parent: int) -> None:
     """Tie a fork to the life of its parent; what the parent does when told to end is not for it."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    # Neither of the two is inherited: the kernel clears the signal in a fork, and whoever adopts
+    # orphans does so for itself alone.
     end_with_parent(parent, signal.SIGKILL)
     adopt_orphans()
 
@@ -90,6 +96,7 @@ def children() -> set[int]:
 def _is_child(name: str) -> bool:
     try:
         with open(f"/proc/{name}/stat", "rb") as file:
+            # The command's name may hold blanks and brackets, and the process itself can choose it.
             after_command = file.read().rpartition(b")")[2].split()
     except OSError:
         return False  # it has ended
@@ -103,6 +110,7 @@ def end_children(*, but: frozenset[int] = frozenset()) -> None:
     until nothing is left; a process that starts others while it is ended is ended with them.
     """
     while rest := children() - but:
+        # All are killed before one is waited for: meanwhile the others would go on forking.
         for child in rest:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
@@ -135,6 +143,7 @@ def in_a_fork(make: Callable[[], bytes], timeout: float | None = None) -> Forked
             os.close(read)
             content = make()
             with os.fdopen(write, "wb") as out:
+                # With its length: what a kill cuts off must not pass for a short answer.
                 out.write(len(content).to_bytes(_LENGTH, "big"))
                 out.write(content)
         except MemoryError:  # whether this is raised or the kernel kills it is chance
@@ -150,6 +159,7 @@ def in_a_fork(make: Callable[[], bytes], timeout: float | None = None) -> Forked
     made, late = _collect(read, child, timeout)
     if made is not None or late:
         os.kill(child, signal.SIGKILL)
+    # What it started becomes a child of this process when it is dead, and can be ended then.
     _, status = os.waitpid(child, 0)
     end_children(but=before)  # a process that it leaves could tell the next one something
     return Forked(made, late, status)
@@ -169,6 +179,8 @@ def _collect(read: int, child: int, timeout: float | None) -> tuple[bytes | None
             if end is not None and time.monotonic() >= end:
                 return None, True
             step = LOOK if end is None else min(LOOK, max(0.0, end - time.monotonic()))
+            # Asked before the pipe is: all that a child wrote before its end is in the pipe by
+            # then.
             gone = has_ended(child)
             if closed:  # it told too little, and may go on for as long as it has time
                 if gone:

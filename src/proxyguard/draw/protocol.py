@@ -137,6 +137,7 @@ def _noting(name: str) -> Called:
     return cast(Called, use)
 
 
+# On the class: Python looks operators up there, past `__getattribute__`.
 for _name in _USES:
     setattr(Seed, _name, _noting(_name))
 
@@ -266,7 +267,22 @@ TINY = 1e-12
 
 
 def outcomes(values: Column, outcome: Outcome, where: str) -> Array:
-    """Return outcomes as numbers: 0 or 1, the number of a class, or the value itself."""
+    """Return outcomes as numbers: 0 or 1, the number of a class, or the value itself.
+
+    Parameters
+    ----------
+    values
+        The outcome's column.
+    outcome
+        How it is declared: which label is positive, which classes there are, or which range.
+    where
+        The table, as an error names it.
+
+    Raises
+    ------
+    TableError
+        If a value is missing or is not as declared; it names the first such row.
+    """
     places, texts = _distinct(values)
     if outcome.kind == "binary":
         numbers = _binary(texts, outcome, where)
@@ -295,6 +311,7 @@ def _distinct(values: Column) -> tuple[NDArray[np.intp], list[str]]:
 
 def _binary(texts: Sequence[str], outcome: Outcome, where: str) -> Array:
     positive = canonical_value(as_text(outcome.positive))
+    # A missing outcome is no third label: `outcomes` says in which row it is.
     labels = sorted(set(texts) - {""})
     if len(labels) > 2 or (len(labels) == 2 and positive not in labels):
         raise TableError(
@@ -337,7 +354,13 @@ def negative_label(values: Column, outcome: Outcome) -> str | None:
 
 
 def features(frame: pd.DataFrame, names: Sequence[str]) -> Inputs:
-    """Return the feature columns: an array where all are numbers, else a frame."""
+    """Return the feature columns: an array where all are numbers, else a frame.
+
+    Raises
+    ------
+    TableError
+        If the table lacks one of the columns.
+    """
     places = {name: k for k, name in enumerate(frame.columns.tolist())}
     missing = [name for name in names if name not in places]
     if missing:
@@ -354,19 +377,28 @@ def features(frame: pd.DataFrame, names: Sequence[str]) -> Inputs:
 def predict(fitted: Fitted, x: Inputs | Features, outcome: Outcome) -> Array:
     """Return probabilities of the positive class, of every class, or predicted numbers.
 
-    ``x`` is what `features` returned, or `Features` of it where many procedures predict the
-    same records.
+    Parameters
+    ----------
+    fitted
+        A fitted procedure; its temperature, where it has one, is applied to a binary outcome.
+    x
+        What `features` returned, or `Features` of it where many procedures predict the same
+        records.
+    outcome
+        Which of the three it is, and within which range numbers are kept.
     """
     if isinstance(x, Features) and not isinstance(fitted.estimator, Model):
         x = x.table  # what is no model of ours knows plain tables
     if outcome.kind == "regression":
         low, high = (number(end) for end in outcome.range or ("0", "1"))
+        # Within the registered range, which is what bounds the losses.
         numbers = cast("Regressor", fitted.estimator).predict(x)
         return np.clip(np.asarray(numbers, dtype=np.float64), low, high)
     estimator = cast("Classifier", fitted.estimator)
     raw = np.asarray(estimator.predict_proba(x), dtype=np.float64)
     known = [int(c) for c in estimator.classes_]
     if outcome.kind == "multiclass":
+        # A release may lack a class; a model that never saw it gives it no chance.
         full = np.zeros((raw.shape[0], len(outcome.classes or ())))
         full[:, known] = raw
         return full

@@ -155,7 +155,20 @@ def _problem(name: str) -> str | None:
 
 
 def refuse_changes(what: str, changes: Sequence[str]) -> None:
-    """Stop where something that draws depend on is no longer what was registered."""
+    """Stop where something that draws depend on is no longer what was registered.
+
+    Parameters
+    ----------
+    what
+        What depends on it, as the error names it.
+    changes
+        The differences in words; where there are none, nothing happens.
+
+    Raises
+    ------
+    DrawError
+        If there are any.
+    """
     if changes:
         more = f"; and {len(changes) - SHOWN} more" if len(changes) > SHOWN else ""
         raise DrawError(
@@ -181,6 +194,7 @@ def changed_procedure(
         return
     present = learner.describe()
     for name, before in registered.pipelines.items():
+        # One that is gone is told below: the settings list the library.
         if name in present.pipelines:
             yield from changed_origin(before, present.pipelines[name])
     yield from changed_settings(
@@ -198,6 +212,7 @@ def changed_settings(
             yield f"the setting {name!r} is gone"
         elif name not in registered:
             yield f"the setting {name!r} is new"
+        # By digest: to Python True equals 1, and another setting would pass for the registered one.
         elif digest(registered[name]) != digest(present[name]):
             yield f"{name} is {present[name]!r}, registered was {registered[name]!r}"
 
@@ -239,6 +254,8 @@ def _digest_of(path: Path) -> str:
     The weights of a model are asked for around every batch. The kernel sets the time of change,
     and no program can set it back; of a file that has just changed it says too little.
     """
+    # Before the bytes are read: of a file that is replaced meanwhile the next look sees another
+    # state, and reads it again.
     facts = path.stat()
     state = (facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
     known = _KNOWN.get(path)
@@ -257,6 +274,7 @@ def changed_files(
     """Yield in words which files of these seeds are others than were registered."""
     present = {file.seed: file for file in files}
     for before in registered:
+        # A file that stands beside the draws concerns every batch.
         if before.seed is not None and before.seed not in seeds:
             continue
         file = present.get(before.seed)

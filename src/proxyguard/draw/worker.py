@@ -98,7 +98,20 @@ MakeLearner = Callable[[FitJob], Learner | None]
 
 
 class Fitter:
-    """One procedure, ready to be fitted on releases."""
+    """One procedure, ready to be fitted on releases.
+
+    Parameters
+    ----------
+    job
+        What a release holds, and where the validation part lies.
+    learner
+        The procedure; nothing where releases are not learned from.
+
+    Raises
+    ------
+    DrawError
+        If the procedure is not what was registered.
+    """
 
     def __init__(self, job: FitJob, learner: Learner | None) -> None:
         refuse_changes("the procedure", list(changed_procedure(job.learner, learner)))
@@ -199,6 +212,7 @@ def _frames(error: BaseException) -> Iterator[tuple[FrameType, int]]:
 
 
 SHARED_MEMORY = "/dev/shm"
+# A chain of causes is made by the generator's code, and may lead back to itself.
 _CAUSES = 10
 _SHARED = ("synchronize.py", "shared_memory.py", "heap.py")
 """Modules of multiprocessing whose locks and memory lie in /dev/shm, which their errors hide."""
@@ -263,6 +277,7 @@ class Forks(NamedTuple):
         forks = [(seeds, self._fork(make, seeds, whole))]
         if len(seeds) > 1 and (forks[0][1].late or _ended_itself(forks[0][1])):
             forks = [([seed], self._fork(make, [seed], seconds)) for seed in seeds]
+        # Not a failure, which is counted: whoever can kill a process would choose which draws fail.
         for _, forked in forks:
             if forked.made is None and not forked.late and os.WIFSIGNALED(forked.status):
                 return packed(Killed(signal=os.WTERMSIG(forked.status)))
@@ -300,6 +315,8 @@ def _ended_itself(forked: Forked) -> bool:
     return forked.made is None and not forked.late and os.WIFEXITED(forked.status)
 
 
+# Never through a link: a generator could leave one that leads to the user's files, and the
+# process that tidies up after a job is not confined.
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 DEEP = 64
 """Folders within folders that are gone into; each takes a file handle and a call."""
@@ -356,6 +373,7 @@ def serve_fits(
     """
     requests, said, answers = pipes
     try:
+        # Before the procedure is loaded: to import code of others is to run it.
         confined = confine(job.fit_needs(), scratch)
         forks = Forks(confined, scratch, [pipe.fileno() for pipe in pipes], "the procedure")
         fits = _Fits(job, make_learner(job), forks)
@@ -434,7 +452,20 @@ _MOMENT = 2.0
 
 
 class Worker:
-    """One generator, ready to draw."""
+    """One generator, ready to draw.
+
+    Parameters
+    ----------
+    job
+        The generator, its options, its source, and what was registered of it.
+
+    Raises
+    ------
+    DrawError
+        If what was loaded describes itself otherwise than was registered.
+    RegistryError
+        If it cannot be loaded, or does not take its options.
+    """
 
     def __init__(self, job: DrawJob) -> None:
         self._schema = job.schema_of_releases
@@ -449,6 +480,7 @@ class Worker:
         set_root(self._generator, job.root)
         source = read_table_bytes(Path(job.source).read_bytes(), "the source")
         rng = np.random.default_rng(job.prepare_seed)
+        # Seen from the stream and not asked for: no honest generator can forget to say it.
         before = repr(rng.bit_generator.state)
         self._generator.prepare(source, rng)
         self.prepared = Prepared(
@@ -567,6 +599,7 @@ def serve(make_learner: MakeLearner, requests: IO[bytes], answers: IO[bytes]) ->
                 if job is None or not job.draw(line, answers):
                     break
                 continue
+            # The next job may be somebody else's: it meets neither processes nor files of this one.
             if job is not None:
                 job.end()
                 remove(scratch)
@@ -592,6 +625,8 @@ class _JobProcesses:
         fits, draws = os.path.join(scratch, "fits"), os.path.join(scratch, "draws")
         os.mkdir(fits, mode=0o700)
         os.mkdir(draws, mode=0o700)
+        # Each process gets the ends that it needs: a generator that could write to `tell` would
+        # answer for the process that fits.
         said, say = os.pipe()
         to_fit, ask_fit = os.pipe()
         told, tell = os.pipe()
@@ -616,6 +651,7 @@ class _JobProcesses:
 
         self._fits = None if asks else _forked(fit, (to_fit, said, tell))
         self._draws = _forked(draw, (to_draw, out))
+        # With a copy of their ends this process would never see that one of them has ended.
         for number in (said, say, to_fit, tell, to_draw):
             os.close(number)
         self._requests = [os.fdopen(ask_fit, "wb"), os.fdopen(ask_draw, "wb")]
