@@ -197,6 +197,7 @@ def run_apart(
     seconds. A record that the child finds broken raises `SealError`. Whatever the code started
     is ended before this returns, also what left its group.
     """
+    # The home stands first, where `Bench` looks for it.
     hidden = [default_home(), *secrets, *_verdicts(folder)]
     where = _Where(
         folder=str(folder.path.resolve()),
@@ -228,6 +229,7 @@ def run_apart(
             size = int.from_bytes(line.read(_LENGTH), "big")
             content = line.read(size) if size <= MOST else b""
         finally:
+            # After an answer too: the code could answer and go on.
             end_family(process)
     return _answer(content)
 
@@ -244,6 +246,7 @@ class _Line:
         self._job, self._answer = process.stdin, process.stdout
         self._timeout = timeout
         self._end = time.monotonic() + timeout
+        # A blocking write of a large chunk would wait beyond the end, in one call.
         os.set_blocking(self._job.fileno(), False)
 
     def write(self, content: bytes | memoryview, /) -> int:
@@ -294,12 +297,14 @@ class _Answered(BaseModel):
 def _answer(content: bytes) -> object:
     try:
         said = _Answered.model_validate(json.loads(content))
+    # Lists that are nested deep enough exhaust the parser, and the code may send such.
     except (ValueError, RecursionError):
         raise UntrustedCode(
             "code that the folder names ended without an answer", names=()
         ) from None
     if said.error is None:
         return said.answer
+    # Code that lies here gains nothing: it turns what was not checked into a finding.
     if said.broken:
         raise SealError(said.error)
     raise UntrustedCode(f"it could not be run here: {said.error}", names=())
@@ -321,6 +326,7 @@ def _environment(scratch: str, folder: Path) -> dict[str, str]:
         **kept,
         **dict.fromkeys(THREADS, "1"),
         **dict.fromkeys(("HOME", "TMPDIR", "XDG_DATA_HOME", "XDG_CACHE_HOME"), scratch),
+        # A module in the folder could take the name of one of ours.
         "PYTHONPATH": import_path(without=folder),
         "PYTHONSAFEPATH": "1",  # also for interpreters that the code starts itself
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -344,6 +350,7 @@ def _unreadable_memory() -> Iterator[None]:
 
 def send_target(target: OpenTarget, out: Sink) -> None:
     """Write an open target's records, chunk by chunk."""
+    # With the salt, from which the nonce follows: the seed has to come out as it did.
     head = {"rows": target.rows, "salt": target.salt.hex()}
     out.write(json.dumps(head).encode() + b"\n")
     for table in target.stored():
@@ -353,6 +360,7 @@ def send_target(target: OpenTarget, out: Sink) -> None:
         content = sink.getvalue()
         out.write(content.size.to_bytes(_LENGTH, "big"))
         out.write(memoryview(content))
+    # No chunk has length 0: this ends the member's, and the next one's head can follow.
     out.write(bytes(_LENGTH))
 
 
@@ -673,6 +681,7 @@ def main() -> None:
     The named code runs in the fork alone, so that it cannot have replaced what ends it; what it
     starts in other groups or sessions becomes a child of this process when its parent dies.
     """
+    # Not killed but told, so that it still ends what the code started.
     end_with_parent(int(sys.argv[1]), signal.SIGTERM)
     adopt_orphans()
     signal.signal(signal.SIGTERM, _end_all)
@@ -698,6 +707,7 @@ def _end_all(number: int, frame: FrameType | None) -> None:
 
 def _do_job() -> None:
     """Do one job; what the named code prints goes nowhere."""
+    # The pipe gets another number: what the code prints must not be read as an answer.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     where = _Where.model_validate_json(sys.stdin.buffer.readline())
@@ -710,6 +720,7 @@ def _do_job() -> None:
     except Exception as error:  # whatever named code raises is told, and decides nothing
         line = traceback.extract_tb(error.__traceback__)[-1]
         text = f"{type(error).__name__}: {error} ({Path(line.filename).name}, {line.lineno})"
+        # The words are the code's: of any length, and with signs that no encoding has.
         said = text[:2000].encode(errors="replace").decode()
         content = json.dumps({"error": said, "broken": isinstance(error, SealError)})
     answers.write(len(content).to_bytes(_LENGTH, "big") + content.encode())

@@ -135,6 +135,7 @@ class _Checker:
             )
             for member in declaration.members:
                 self._check_claim_before_sealing(member)
+            # To divide a table that lacks a file or a column would end in what is told already.
             for member in declaration.members if result.good else ():
                 self._check_disclosure(member)
         self._check_lineage()
@@ -192,6 +193,7 @@ class _Checker:
         for mechanism in member.mechanism:
             if mechanism.generator in (None, "losses"):
                 continue
+            # `register` refuses this; said here, it costs an edit and no sealed target.
             objection = random_objection(mechanism, mechanism.generator)
             if objection is not None:
                 self.result.problems.append(objection)
@@ -225,6 +227,7 @@ class _Checker:
                 words = f"{mechanism.name}, seed {file.seed}: {file.problem}; {counts}"
                 (result.problems if stops else result.warnings).append(words)
         problems = [file.problem for file in releases if file.seed is not None]
+        # Whatever on_failure says: `draw` stops where every draw of a mechanism failed.
         if problems and None not in problems:
             result.problems.append(f"{mechanism.name}: no file of it is a release")
         if mechanism.deterministic:
@@ -266,6 +269,7 @@ class _Checker:
         resolved = []
         for declared in member.requirement:
             limit, slack = declared.limit, declared.slack
+            # A rule or a query takes development data, which are divided when the target is sealed.
             if (
                 not isinstance(limit, str)
                 or isinstance(slack, SlackRule)
@@ -325,6 +329,7 @@ class _Checker:
             result.facts.append(f"{name}: limit {limit:g}, source {source:.4f} on validation")
             for policy, losses in policies.items():
                 loss = losses[name] - (source if requirement.form is Form.RELATIVE else 0.0)
+                # Strictly: a release is valid below its limit, and one on it is not.
                 if loss < limit:
                     result.warnings.append(
                         f"{name}: the {policy} policy, which learns nothing, has {loss:.4f} on "
@@ -376,6 +381,7 @@ class _Checker:
         try:
             requirements = [m.requirement for m in measures_of(member, resolved)]
             reasons = claim_reasons(self.declaration, member.target.sampling_design, requirements)
+            # How large it has to be is a question about a claim that is covered.
             if not reasons:
                 self._check_sizes(member, requirements, n)
         except ProxyGuardError as error:
@@ -394,6 +400,7 @@ class _Checker:
             result.warnings.append(
                 f"[plan] counts on {plan.records:,} records, the target has {n:,}"
             )
+        # Unknown sizes count as plenty: nothing is called hopeless that more records could settle.
         reasons = {
             mechanism.name: obstacles(
                 self.declaration.claim, member.target.sampling_design, requirements, n=n or MANY,

@@ -114,10 +114,14 @@ def draw(place: Workplace, home: Home, again: Sequence[Again] = ()) -> ReleaseMa
         if again and journal.ledger.has(Stage.DRAWN):
             raise StageError("drawn: the releases are frozen, and none of them is drawn again")
         if journal.ledger.has(Stage.DRAWN):
+            # A kill after the entry left these; what counts is frozen.
             shutil.rmtree(folder / PENDING, ignore_errors=True)
             return folder.document(ReleaseManifest, RELEASES)
+        # Before the first draw: releases of another development part have another source.
         folder.check_files(development_files(journal))
         manifest = draw_manifest(place, registry, journal, again)
+        # Manifest, entry, and only then the draws that waited go: after a kill at any point nothing
+        # is drawn twice.
         written = folder.put(RELEASES, manifest)
         frozen = Frozen(
             releases=written,
@@ -179,6 +183,7 @@ def _source_predictions(place: Workplace, registry: Registry) -> dict[str, str]:
                 path = place.data.find(name)
                 content = read_file(path)
                 registered = {file.name: file.sha256 for file in mechanism.files or ()}
+                # Read once: what is compared here is what is frozen below.
                 if hashlib.sha256(content).hexdigest() != registered[name]:
                     refuse_changes(member.name, [f"{name} has other bytes than were registered"])
                 frame = read_table(path, TableReading(), content)
@@ -238,11 +243,13 @@ def _named_tasks(
             mechanism=release.name,
             job=draw_job(
                 development, NAMED, named_options(path, member, release.lacks), name=release.name,
+                # With fewer columns the fit is not the registered one, and is not compared with it.
                 learner=None if release.lacks else registered.procedure, lacks=release.lacks,
             ),
             registered=registered.stand_ins[release.name],
             seeds=(seed,),
             timeout=None,
+            # A named table that cannot be read is a mistake, and not one of many draws.
             stop_on_failure=True,
             apart=frozenset((seed,)),
         )  # fmt: skip
@@ -363,14 +370,17 @@ def _draw_task(
         if isinstance(made, DrawnRelease) and made.predictions and task.job.outcome is not None:
             made = _checked_predictions(made, result.release, task.job.outcome)
         if isinstance(made, FailedDraw) and task.stop_on_failure:
+            # As one that did not answer: the folder then remembers the seed, below.
             raise UnansweredDraw(seed, f"{where}: {made.error}")
         if isinstance(made, DrawnRelease):
+            # Bytes before the record: a kill in between leaves objects that no record names.
             put_objects(folder, result)
         write_atomic(pending / f"{seed}.json", made.to_bytes())
         have[seed] = made
         place.progress(task.mechanism, len(have), len(task.seeds))
         _refuse_repeats(task, have.values())
 
+    # Before any is drawn: those that waited may be copies already.
     _refuse_repeats(task, have.values())
     try:
         draw_all(
@@ -390,6 +400,7 @@ def _draw_task(
     draws = tuple(_waiting(pending, seed) for seed in task.seeds)
     errors = [draw.error for draw in draws if isinstance(draw, FailedDraw)]
     if len(errors) == len(draws):
+        # A generator whose draws all failed is mended, and begins anew with nothing that waits.
         shutil.rmtree(pending)
         raise DrawError(
             f"{task.mechanism}: all {len(draws)} draws failed, the first with: {errors[0]}; mend "

@@ -71,6 +71,7 @@ def draw_job(
     """
     place, member = development.place, development.member
     root = root_for(place, options)
+    # By name: the target's table may lie in the same folder.
     reads, lists = declared_files(generator, options, root)
     known = (
         None
@@ -101,6 +102,7 @@ def fit_job(
     """Return what the process that fits a member's procedure is told, whatever the generator."""
     member, folder = development.member, development.place.folder
     features = () if member.procedure is None else development.features
+    # As the seal recorded it, not as a file lies there or not.
     validated = "validation" in development.sealed.development
     return FitJob(
         name=name or member.name,
@@ -125,9 +127,12 @@ def root_for(place: Workplace, options: Mapping[str, object]) -> Path:
 def forbidden_paths(place: Workplace, member: Member) -> tuple[str, ...]:
     """Return what a draw may not open: keys, ledger, scores, and every file with target rows."""
     target = member.target
+    # Ledger and evidence too: an audit that draws after its opening has scores by then, and a
+    # draw that knew them could follow them.
     paths = [place.home, str(place.folder / "target"), str(place.folder / NAME),
              str(place.folder / EVIDENCE)]  # fmt: skip
     for name in target.files:
+        # A compressed copy beside the table may have the same rows.
         paths += map(str, place.data.spellings(name))
     return tuple(paths)
 
@@ -155,11 +160,13 @@ class Descriptions:
             Its process ended, took too long, or answered something else.
         """
         generator = str(drawn.generator)
+        # Ours run here, and are asked each time: their files may have changed since.
         if is_built_in(generator):
             made = load_generator(generator, drawn.options)
             set_root(made, str(root_for(place, drawn.options)))
             return Described.by(generator, made, survey)
         job = _describe_job(place, member, drawn, survey)
+        # The whole question: other options or another survey may have another answer.
         key = line_of(job)
         if key not in self._told:
             self._told[key] = Described.told(generator, asked(job, pool=place.pool, kind=Told))

@@ -49,6 +49,8 @@ def repeats(draws: Iterable[Draw]) -> Iterator[tuple[str, int, int]]:
     for draw in draws:
         if not isinstance(draw, DrawnRelease):
             continue
+        # Content finds a table that was encoded anew, the address a copy whose recorded content is
+        # a lie, the model a copy that was changed where the procedure does not look.
         for what, key, mark in (
             ("release", "content", draw.content),
             ("release", "release", draw.release),
@@ -156,6 +158,7 @@ def check_manifest(folder: AuditFolder, registry: Registry, journal: Journal) ->
         )
     if frozen.releases != folder.sha256(RELEASES):
         raise SealError(f"{RELEASES} is not the one that was recorded")
+    # The guarantee is read from the entry: draws that it does not name would cost nothing.
     if frozen.again != manifest.again:
         raise SealError("the ledger names other draws that were made again than the releases")
     members = registry.declaration.members
@@ -172,6 +175,7 @@ def check_manifest(folder: AuditFolder, registry: Registry, journal: Journal) ->
             raise SealError(f"drawn were {sorted(drawn)}, registered {sorted(expected)}")
         for name, seeds in expected.items():
             have = [draw.seed for draw in drawn[name].draws]
+            # In order and each once: a seed that is missing or twice there is a choice among draws.
             if have != seeds:
                 raise SealError(
                     f"{name}: the draws have seeds {have[:5]}..., registered were {seeds[:5]}..."
@@ -185,6 +189,7 @@ def _check_draws(
     draws: Sequence[AnyDraw], sealed: SealedMember,
 ) -> None:  # fmt: skip
     """Read every release of a mechanism, one at a time, and compare what the bytes hold."""
+    # Named releases are no draws of one mechanism, and two of them may hold the same table.
     deterministic = {m.name: m.deterministic for m in member.mechanism}.get(name, True)
     where = f"{member.name}/{name}"
     # Addresses and models first: a plain copy is named as one before its digest is doubted.
@@ -239,6 +244,7 @@ def check_files(registry: Registry, member: Member, name: str, draws: Iterable[M
         stated = contents.get(draw.seed)
         if isinstance(draw, DrawnRelease) and stated not in (None, draw.content):
             raise SealError(f"{where}: the release is not what the registered file holds")
+        # It may have failed before there was a preparation to rest on.
         if isinstance(draw, FailedDraw) and draw.prepared_from is None:
             continue
         rests_on = draw.prepared_from or {}
@@ -259,6 +265,7 @@ def check_content(folder: AuditFolder, where: str, draw: AnyDraw, schema: Schema
     if isinstance(draw, FailedDraw):
         return
     frame = folder.stored_table(draw.release, where)
+    # From the bytes: a recorded digest could be any, and would hide a copy.
     content = schema.content(frame)
     if draw.content != content:
         raise SealError(
@@ -304,6 +311,7 @@ def stored_predictions(frame: pd.DataFrame, name: str) -> StoredPredictions:
         values = frame[classes].to_numpy(dtype=np.float64)
     positions = frame["position"].to_numpy(dtype=np.int64)
     order = np.argsort(positions, kind="stable")
+    # Which of two counts would hang on the order of the rows, and that on their author.
     if positions.size == 0 or np.any(np.diff(positions[order]) == 0):
         raise LossMismatch(f"{name}: there is no prediction, or a record has two")
     return StoredPredictions(positions[order], values[order])
@@ -317,6 +325,7 @@ def check_predictions(frame: pd.DataFrame, name: str, outcome: Outcome) -> None:
         low, high = (number(end) for end in outcome.range or ("0", "1"))
     if (values.ndim == 2) != (outcome.kind == "multiclass"):
         raise LossMismatch(f"{name}: predictions do not fit a {outcome.kind} outcome")
+    # Asked in this direction, because NaN fails every comparison.
     if not np.all((values >= low) & (values <= high)):
         raise LossMismatch(f"{name}: predictions must lie in [{low:g}, {high:g}]")
 
@@ -336,6 +345,7 @@ class Diagnostics:
         """Count some predictions."""
         known = np.isfinite(p)
         y, p = y[known], p[known]
+        # A probability of 1 belongs into the last bin.
         place = np.minimum((p * BINS).astype(np.int64), BINS - 1)
         for label in (0, 1):
             self.counts[label] += np.bincount(place[(y > 0.5) == bool(label)], minlength=BINS)

@@ -275,6 +275,7 @@ class SealedCertificate:
         """
         if not journal.ledger.has(Stage.CERTIFIED):
             raise StageError("there is no certificate yet; run proxyguard open")
+        # Before its signature: whoever exchanges the file can sign theirs with a key of their own.
         folder.check_files({CERTIFICATE: recorded_files(journal.ledger.entries)[CERTIFICATE]})
         statement, signer = open_envelope(folder.read(CERTIFICATE))
         return cls(
@@ -361,6 +362,7 @@ class SealedCertificate:
 
     def _sources(self) -> Sources:
         """Read the record again, which may no longer be what was certified."""
+        # One step: files that are exchanged while this reads would make a page of two records.
         with self.folder.step():
             return sources_of(self.folder, self.folder.journal())
 
@@ -386,6 +388,7 @@ def sources_of(folder: AuditFolder, journal: Journal) -> Sources:
     statement, signer = open_envelope(folder.read(CERTIFICATE))
     evidence = folder.document(Evidence, EVIDENCE)
     registry = folder.registry(journal)
+    # By the ledger and not by the file: advice that was laid here later is nobody's.
     advised = ADVICE in recorded_files(journal.ledger.entries)
     predicate, claim = statement.predicate, registry.declaration.claim
     return Sources(
@@ -426,8 +429,10 @@ def advice_for(
     cases = unsettled_in(registry, predicate, evidence)
     if recorded is None:
         return [advise(case) for case in cases]
+    # The sizes are the author's word; which verdicts are unresolved is not.
     if set(recorded.sizes) != {case.mechanism for case in cases}:
         raise SealError(f"{ADVICE} is about {sorted(recorded.sizes)}, and others are unresolved")
+    # Not searched for again: the report has to come out byte by byte wherever it is built.
     return [advice_words(case, recorded.sizes[case.mechanism]) for case in cases]
 
 
@@ -469,6 +474,7 @@ def unsettled_in(registry: Registry, predicate: Predicate, evidence: Evidence) -
                 n=max(column.n for column in group.columns),
                 mechanisms=len(predicate.verdicts),
                 binding="" if binding is None else binding.requirement,
+                # Of the registry, so that the same audit is asked about with the same seed anywhere.
                 seed=int(registry.digest[:8], 16),
                 sequential=declaration.claim.sequential,
                 unequal=len(shares) > 1,
@@ -512,6 +518,7 @@ def write_comparison(folders: Sequence[Path], out: Path) -> Path:
     for path in folders:
         folder = AuditFolder(path)
         sources = sources_of(folder, folder.journal())
+        # Resolved, so that "." has a name; without its path, which says where somebody keeps it.
         name = folder.path.resolve().name
         audits.append(Compared(place=name, report=build_report(sources), sources=sources))
     write_atomic(out, writers[out.suffix](compare(audits)))
@@ -520,6 +527,7 @@ def write_comparison(folders: Sequence[Path], out: Path) -> Path:
 
 def write_report(folder: AuditFolder, journal: Journal) -> list[str]:
     """Write the report beside the certificate and return the names of its files."""
+    # No entry vouches for these files, because they follow from ones that have an entry.
     for name, content in report_bytes(folder, journal).items():
         folder.write(name, content)
     return list(REPORTS)
@@ -602,6 +610,7 @@ def status_of(folder: AuditFolder) -> Status:
             deviations=tuple(entry.body.reason for entry in ledger.find(Deviated)),
             no_grant=no_grant,
         )
+        # Where these two were lost the steps are told all the same; `verify` names what is missing.
         if not ledger.has(Stage.CERTIFIED) or not (
             folder.has(CERTIFICATE) and folder.has(EVIDENCE)
         ):
@@ -610,6 +619,7 @@ def status_of(folder: AuditFolder) -> Status:
         return replace(
             status,
             verdicts=tuple(_standing(sources)),
+            # With the ledger: deviations that were recorded after the certificate are said too.
             guarantee=guarantee_of(sources.status, sources.ledger),
             attestation=sources.attestation,
         )
@@ -663,6 +673,7 @@ def _next(folder: AuditFolder, journal: Journal, *, granted: bool) -> str:
     fixed = ledger.schedule is Schedule.FIXED
     if fixed and not ledger.has(Stage.DRAWN):
         return "draw"
+    # Before open: without the steward's key there is nothing that the author could open.
     steward = ledger.sealed.steward
     if steward is not None and not granted:
         return "grant (by the steward)"
@@ -676,8 +687,10 @@ def kept_words(folder: AuditFolder) -> str:
     parts = [f"recorded and kept: {steps}" if steps else "nothing was recorded yet"]
     drawing = ledger.schedule is Schedule.FIXED and not ledger.has(Stage.DRAWN)
     if ledger.has(Stage.REGISTERED) and drawing:
+        # Without `.ended` and `.dropped`, which remember draws that were not kept.
         finished = sum(1 for _ in (folder / PENDING).glob("*/*.json"))
         parts.append(f"{finished} finished draws are kept" if finished else "no draw had finished")
+    # The entry is on the disk before any key is used: after a kill the records may have been seen.
     if ledger.has(Stage.OPENED) and not ledger.has(Stage.CERTIFIED):
         parts.append("the target counts as opened")
     return "; ".join(parts)

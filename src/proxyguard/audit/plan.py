@@ -57,6 +57,7 @@ def obstacles(
     n, releases, mechanisms
         Target records, draws of one mechanism, and mechanisms that share the error.
     """
+    # Named releases and candidates are judged one by one: no number of draws stands in their way.
     if claim.level != "mechanism" or claim.stream:
         return ()
     if isinstance(design, Clustered):
@@ -115,6 +116,7 @@ def pilot_laws(
     limits = resolve_limits(member, facts, declaration.claim, records)
     measures = measures_of(member, limits)
     _check_plannable(measures)
+    # The declaration's own list: an author loads here what their own procedure stored.
     trusted = () if member.procedure is None else member.procedure.trusted
     source = load_fitted(workplace.folder, facts.source.model, facts.source, trusted)
     roles = resolve_roles(declaration, limits, facts)
@@ -129,6 +131,7 @@ def pilot_laws(
             for _, by_name in sorted(by_seed.items())
         ]
         law = pilot_law(np.stack(releases), requirements, reliability=reliability)
+        # Twenty valid pilots of twenty do not make every release valid: the plan is then larger.
         laws[name] = law if reliability is not None else cautious(law)
     return laws
 
@@ -162,6 +165,7 @@ def _privacy_note(workplace: Workplace, member: Member, mechanism: MechanismPart
     return [
         f"If the role falls to pilot {name}: {line}"
         for name, lines in notes.items()
+        # Silence is said: beside the costs of other pilots it would look like none.
         for line in lines or ["It states no privacy."]
     ]
 
@@ -204,6 +208,7 @@ def _pilot(
     drawn_as = declaration.drawn_as(mechanism, roles.get(mechanism.role or ""))
     return Drawn(
         name=mechanism.name, generator=drawn_as.generator, draws=draws,
+        # The seed of the registered preparation: a claim is conditional on it, and so is its law.
         seeds=Seeds(first=first_seed), prepare_seed=mechanism.prepare_seed,
         options=drawn_as.options,
     )  # fmt: skip
@@ -272,6 +277,7 @@ def declared_question(workplace: Workplace, **choices: Unpack[OpenChoices]) -> Q
     if sealed or not searching:  # a sealed target has the records that it has
         sizes = {"n": _records(workplace, member)}
     if not searching:
+        # The fewest, so that the answer is on the safe side for every mechanism of the family.
         sizes = {**sizes, "releases": min(m.draws for m in member.mechanism)}
     declared: OpenChoices = {
         "reliability_target": claim.reliability_target,
@@ -305,4 +311,5 @@ def declared_records(member: Member) -> int | None:
         return target.draw.size
     if target.reserve is None:
         return None
+    # Clusters are the units of inference, however many records they have.
     return target.reserve.clusters or target.reserve.rows

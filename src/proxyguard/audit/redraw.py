@@ -42,6 +42,8 @@ CLOSE = 1e-6
 """How far predictions and thresholds may lie apart that another processor fitted again."""
 OTHERS = ("ctgan", "sdv", "smartnoise")
 """Adapters of ours to packages of others: their code is run like any that a folder names."""
+# A table that differs in one cell is another release. What a fit chooses by name is exact too;
+# thresholds and temperatures are numbers that another processor may round otherwise.
 DRAWN = ("rows", "content", "prepared_at_random")
 FITTED = ("selected",)
 NEAR = ("threshold", "temperature")
@@ -108,8 +110,10 @@ def redraw(audit: RegisteredAudit) -> None:
             # Whatever K is: every relative requirement and many limits rest on this one model.
             result.step("registry", f"refit: the source of {member.name}: the same again",
                  partial(_check_source, audit, member))  # fmt: skip
+    # Before the choice: what cannot be repeated must not use up one of the K.
     repeatable = [draw for draw in repeatable if draw.draws or draw.fits]
     count = min(scope.redraw, len(repeatable))
+    # Said, because (1 - q)^K holds for as many as were made again.
     if count == 0 or count < min(scope.redraw, recorded):
         result.not_checked.append(
             f"redraw: {count} of the {scope.redraw} seeds that were asked for could be drawn again"
@@ -122,6 +126,7 @@ def redraw(audit: RegisteredAudit) -> None:
 
 def _has_model(draw: MadeDraw, *, drawn: bool) -> bool:
     """Return whether a draw's fit can be made again: it has a model, or failed and is drawn."""
+    # A failure may have been the fit's, and without a stored release only a new draw can tell.
     return draw.model is not None if isinstance(draw, DrawnRelease) else drawn
 
 
@@ -145,6 +150,7 @@ def _not_drawn(audit: RegisteredAudit, member: Member, mechanism: str) -> str | 
     generator = registered.generator
     if generator == "losses":
         return "its losses were computed elsewhere, from no seed"
+    # Before the question whose code it is: no permission makes this noise repeatable.
     private = privacy_of(registered.describe)
     if private is not None and not private.seeded:
         return "not repeatable: its noise comes from the system and takes no seed"
@@ -167,6 +173,7 @@ def _check(audit: RegisteredAudit, chosen: Repeatable) -> None:
     again = _made_again(audit, chosen)
     draw = chosen.record
     different = list(_differences(chosen, again))
+    # Models last: to load and to ask two of them costs more than all that was compared so far.
     if not different and again.fitted is not None and isinstance(draw, DrawnRelease):
         different += _model_differences(audit, chosen.member, draw, again.fitted)
     if not different:
@@ -238,6 +245,7 @@ def _made_again(audit: RegisteredAudit, chosen: Repeatable) -> _Again:
             content=content_digest(release),
             prepared_at_random=drawn.prepared_at_random,
         )
+        # The frozen release where there is one: its model is the one that was audited.
         stored = table_bytes(release) if stored is None else stored
     if chosen.fits and stored is not None:
         fitted = refit_apart(folder, member.name, made, stored, timeout=timeout)
@@ -255,6 +263,7 @@ def _differences(chosen: Repeatable, again: _Again) -> Iterator[str]:
     if draw.status != status:
         yield f"status ({draw.status}, now {status})"
         return
+    # Failed then and now: the words of an error may differ between two machines.
     if not isinstance(draw, DrawnRelease):
         return
     for key in DRAWN if chosen.draws else ():
@@ -286,10 +295,13 @@ def _model_differences(
 ) -> Iterator[str]:
     """Compare two models by their bytes, or else by what they predict for development."""
     address = str(draw.model)
+    # Other bytes can still be the same model, rounded by another processor.
     if hashlib.sha256(again.model).hexdigest() == address:
         return
+    # The verifier's list for both: what the declaration trusts is its author's word.
     types = audit.scope.types
     development = audit.development(member)
+    # On records that lie in the folder: those of the target would take its key.
     x = features(development.training(), development.features)
     with threadpool_limits(1):
         stored = load_model(audit.folder.store.get(address), "a model", types)

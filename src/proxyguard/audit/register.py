@@ -107,6 +107,7 @@ def register(workplace: Workplace, home: Home, software: dict[str, str]) -> None
             raise StageError("registered: the target must be sealed first, run proxyguard seal")
         if journal.ledger.has(Stage.REGISTERED):
             raise StageError("registered: recorded already; change it with proxyguard amend")
+        # Asked again since the seal: other audits may have opened these records meanwhile.
         overlaps = check_lineage(folder, journal, home)
         # Facts before the claim: the ledger shows what the author knew when the claim was made.
         registry = build_registry(workplace, declaration, journal, software)
@@ -116,8 +117,11 @@ def register(workplace: Workplace, home: Home, software: dict[str, str]) -> None
             time=now(),
         )
         steps = journal.ledger.find(Developed)
+        # A kill after this entry leaves it there: the same facts are not recorded twice.
         if not steps or steps[-1].body.model_copy(update={"time": developed.time}) != developed:
             journal.record(developed, key)
+        # Files before the entry: a kill in between leaves some that nothing vouches for, and never
+        # an entry without its files.
         registered = Registered(
             declaration=registry.digest,
             path=schedule_of(declaration),
@@ -148,6 +152,7 @@ def build_registry(
         The registry that releases were drawn for, if they were.
     """
     sealed = journal.ledger.sealed
+    # Target and division are those of the seal: an edit since would be about other records.
     check_sealed_part(declaration, sealed)
     members = {}
     for member in declaration.members:
@@ -171,6 +176,7 @@ def build_registry(
         members[member.name] = RegisteredMember(
             requirements=requirements,
             mechanisms=mechanisms,
+            # What was drawn from stays registered, whatever became of the files since.
             stand_ins=stand_ins or resolve_stand_ins(development),
             losses=resolve_losses(member),
             procedure=procedure,
@@ -270,6 +276,7 @@ def write_registry(
     folder: AuditFolder, index: int, registry: Registry, text: str
 ) -> dict[str, str]:
     """Write a registry and the declaration's own text; return the files and their digests."""
+    # The text that was resolved, not the file as it may be by now.
     content = text.encode()
     return {
         registry_name(index): folder.put(registry_name(index), registry),
@@ -300,6 +307,7 @@ def _check_secondary(declaration: Declaration, measures: Sequence[Measure]) -> N
     for spec in declaration.secondary:
         for measure in measures:
             if measure.part in spec.limits:
+                # Made and thrown away: a requirement refuses a limit beyond the bounds of its loss.
                 replace(measure.requirement, limit=number(spec.limits[measure.part]))
 
 
@@ -378,6 +386,7 @@ def amend(
         check_lineage(folder, journal, home)
         drawn = before if journal.ledger.has(Stage.DRAWN) else None
         registry = build_registry(workplace, declaration, journal, software, drawn)
+        # The whole list in one order, so that one set of exclusions has one digest.
         registry = registry.model_copy(update={"excluded": _draws(set(exclude))})
         check_excluded(registry)
         # The author could look at the releases: nothing that made them may change under them.
@@ -391,6 +400,7 @@ def amend(
             supersedes=before.digest,
             reason=reason,
             void=void_exclusions(before, registry),
+            # Counted now, also those that were not kept: the author could look at them.
             pending=folder.begun_draws(),
             files=write_registry(folder, index, registry, text),
             time=now(),
@@ -470,6 +480,7 @@ def resolve_stand_ins(development: MemberDevelopment) -> dict[str, StandIn]:
     stand_ins = {}
     for release in member.release:
         path = development.place.data.find(release.file)
+        # Its bytes alone: which records they are is found out where the file is drawn.
         digest = hashlib.sha256(read_file(path)).hexdigest()
         file = ReleaseFile(name=path.name, seed=seed, sha256=digest, content=None, problem=None)
         stand_ins[release.name] = StandIn(files=(file,))
@@ -528,6 +539,7 @@ def resolve_mechanisms(
         pilot = roles.get(mechanism.role or "")
         drawn_as = declaration.drawn_as(mechanism, pilot)
         generator, options = drawn_as.generator, drawn_as.options
+        # Here too, where the generator of a role is known: `check` sees the declared ones.
         objection = random_objection(mechanism, generator)
         if objection is not None:
             raise RegistryError(objection)
@@ -551,6 +563,7 @@ def resolve_mechanisms(
             "pilot": pilot,
             **described.registered(),
         }
+        # What draws may read besides code makes them too, and must not change between two of them.
         if drawn_as.allow:
             registered |= {"allowed": allowed_files(drawn_as.allow)}
         if described.files is not None:

@@ -99,6 +99,7 @@ def divide(member: Member, data: DataFolders) -> Division:
             f"the target lacks the columns {sorted(missing)} of {member.development.table!r}"
         )
     development = source.take(np.arange(len(source)))
+    # Columns that development lacks are dropped: nothing that is learned there could use them.
     return Division(raw.take(everything)[source.columns], everything, development)
 
 
@@ -136,11 +137,14 @@ def reserve_rows(raw: RawTable, target: Target) -> Positions:
         rows = target.reserve.rows or 0
         if rows >= len(raw):
             raise TableError(f"{rows} rows are to be reserved, and {target.table!r} has {len(raw)}")
+        # In the order of the file: the order in which tests read is drawn by the seal, from entropy
+        # that nobody registers.
         return np.sort(rng.choice(len(raw), size=rows, replace=False)).astype(np.int64)
     labels = _labels_of(raw, target.design.by)
     chosen = []
     for stratum, size in target.design.sizes.items():
         inside = np.flatnonzero(labels == canonical_value(stratum))
+        # One record at least stays: development would otherwise know nothing of the stratum.
         if inside.size <= size:
             raise TableError(
                 f"stratum {stratum!r} of {target.design.by!r} is to give {size} records and has "
@@ -180,6 +184,7 @@ def block_rows(raw: RawTable, member: Member) -> tuple[Positions, Positions, Pos
 def _reserve_clusters(raw: RawTable, by: str, wanted: int, rng: np.random.Generator) -> Positions:
     """Return the rows of whole clusters: a cluster on both sides would tell its own outcome."""
     labels = _labels_of(raw, by)
+    # Sorted, so that the seed chooses the same clusters in whatever order the rows stand.
     known = np.unique(labels)
     if wanted >= known.size:
         raise TableError(f"{wanted} clusters are to be reserved, and {by!r} has {known.size}")
@@ -291,6 +296,7 @@ def fingerprint_parts(
         if chosen is not None:
             records = rest.records(at[chosen[ROW].to_numpy()])
             roles[member.name, role] = records
+            # How often values repeat by coincidence is known of one table, divided at random.
             if whole is not None:
                 expected[role] = expected_twins(whole.prints, len(target), len(records))
     return Fingerprinted(roles=roles, expected=expected)
@@ -309,6 +315,7 @@ def refuse_leaks(declaration: Declaration, overlaps: list[Overlap]) -> None:
     for overlap in overlaps:
         if not overlap.leaked:
             continue
+        # No sentence excuses these: they are the same records, not others with their values.
         if overlap.shared:
             raise TargetReused(
                 f"{overlap.shared} records of the target are also in {overlap.role} of this audit; "
@@ -383,6 +390,7 @@ def claim_status(
         evidence = "registered audit of records that were analysed before"
     if deviations:
         evidence += f"; {len(deviations)} recorded deviations"
+    # All of them: a reader who can excuse the first must see the others.
     reasons = lineage_reasons(declaration, lineage) + _forgotten(ledger)
     if granted_again is not None:
         reasons.append(granted_again)
@@ -421,12 +429,14 @@ def _late_amendments(declaration: Declaration, ledger: Ledger) -> list[str]:
         reasons.append(
             "the claim was amended after the releases were drawn, which its author could look at"
         )
+    # Draws that waited could be looked at too, though nothing was frozen.
     elif any(entry.body.pending for entry in amended):
         some = max(entry.body.pending for entry in amended)
         reasons.append(
             f"the claim was amended after {some} releases were drawn, which its author could look "
             "at"
         )
+    # What came out the same again left nothing to choose between.
     others = [
         f"{draw.mechanism}:{draw.seed}"
         for entry in drawn

@@ -56,9 +56,11 @@ def redrawn(
     """
     if member.target.losses is not None:
         return Redrawn((), (GIVEN,))
+    # A failed draw counts as the worst release and has no stages.
     good = [draw for draw in draws if isinstance(draw, DrawnRelease)]
     redraws = tuple(dict.fromkeys(stage for draw in good for stage in draw.stages))
     fixed = ["the source table"]
+    # One is enough: in doubt the claim gets the longer list of conditions.
     if any(draw.prepared_at_random for draw in good):
         fixed.append(_random_preparation(_prepare_seed(member, mechanism), registered))
     else:
@@ -106,6 +108,7 @@ class Statement:
 def stated_not_checked(registry: Registry) -> list[Statement]:
     """Return what stays the author's word when everything that `verify` checks holds."""
     declaration = registry.declaration
+    # These stand in every audit: nothing that a folder can hold would show them to a stranger.
     statements = [
         Statement("software", "which versions of Python and of the packages were used"),
         Statement("times", "every time in the ledger, which is its author's own clock"),
@@ -254,6 +257,7 @@ def doubts(
         yield Doubt(f"the seal is of an audit named {sealed.name!r}", True)
     for index, member in enumerate(registry.declaration.members):
         target = sealed.members[member.name]
+        # Development's files are named by it: exchanged, a member would rest on another's.
         if target.index != index:
             problem = f"sealed as number {target.index}, declared as {index}"
             yield Doubt(f"{member.name}: {problem}", True)
@@ -286,6 +290,7 @@ def _sealed_problems(
         return
     import pandas as pd
 
+    # Counted in the files, whose bytes the ledger vouches for: recorded numbers could be any.
     training, validation = development.training(), development.validation()
     rows = {"training": len(training)}
     if validation is not None:
@@ -313,6 +318,7 @@ def _holder_problems(file: SealedFile, steward: str | None) -> Iterator[str]:
     elif steward is None:
         if isinstance(wraps[0], PersonWrap):
             yield "the target's key is wrapped for a person, and the seal names no steward"
+    # An identity is two public keys of 64 digits, and the second is the one that receives.
     elif not isinstance(wraps[0], PersonWrap) or wraps[0].public != steward[64:]:
         yield "the target's key is not wrapped for the steward whom the seal names"
 
@@ -332,6 +338,7 @@ def _procedure_doubts(
         if stated is None:
             yield Doubt(f"{member.name}: a procedure is declared, and none registered", True)
             return
+        # By path alone: which text lay there is the author's word, and to import it would run it.
         paths = {name: origin.path for name, origin in stated.pipelines.items()}
         expected = {name: PROCEDURES.get(name, path) for name, path in paths.items()}
         if (
@@ -375,6 +382,7 @@ def _mechanism_doubts(
         described = describe(generator, options)
     if described is not None:
         yield from _described_otherwise(where, registry, registered, described)
+    # Also where nobody could be asked: these words follow from the registered description.
     yield from _privacy_doubts(where, registered, mechanism.draws)
 
 
@@ -388,6 +396,7 @@ def _described_otherwise(
         if digest(stated) != digest(said):
             words = f"{where}: {key} is registered as {stated}, and {registered.generator} says"
             yield Doubt(f"{words} {said}{other}", not other)
+    # No version excuses this: another path is other code.
     if registered.origin.path != described.origin.path:
         yield Doubt(
             f"{where}: its code is registered as {registered.origin.path}, and is "
@@ -400,6 +409,8 @@ def _other_version(
     registry: Registry, registered: DrawnMechanism, described: SelfDescription
 ) -> str:
     """Return, where other code than the registered one described itself, that it is other code."""
+    # Those of then are the author's word. A false one turns a finding into what was not checked,
+    # which the exit code says, and never into agreement.
     versions = {
         "proxyguard": (registry.software.get(PRODUCT), installed_version(PRODUCT)),
         "its package": (registered.origin.version, described.origin.version),
@@ -445,6 +456,7 @@ def _privacy_doubts(where: str, registered: DrawnMechanism, draws: int) -> Itera
 
 
 _VERSION = r"[0-9][0-9a-z]*(?:\.[0-9a-z]+)*"
+# Costs and versions where the accountant is named; every other word has to agree.
 _ACCOUNTED = re.compile(
     rf"or epsilon [0-9]+\.[0-9]+, (?=.*\(dp-accounting )|(?<=\(dp-accounting ){_VERSION}(?=[\s,)])"
 )

@@ -227,6 +227,7 @@ def verify(
 
 def _verify(folder: AuditFolder, opener: Opener | None, scope: Scope) -> Verification:
     result = Verification()
+    # The chain comes first: it vouches for every other file, and a broken one for none.
     journal = result.step(NAME, "ledger: chain and signatures", folder.journal)
     if journal is None:
         return result
@@ -238,6 +239,7 @@ def _verify(folder: AuditFolder, opener: Opener | None, scope: Scope) -> Verific
     if scope.head is not None:
         noted = partial(_find_noted, journal, scope.head)
         result.noted = result.step(NAME, "head: the noted one is in the ledger", noted)
+    # Bytes before documents: a file that was changed is told once, as that.
     recorded = partial(_check_files, result, folder, journal)
     result.step("files", "files: every recorded byte", recorded)
     documents = partial(_check_documents, result, folder, journal)
@@ -268,6 +270,7 @@ def _find_noted(journal: Journal, noted: str) -> str:
     that was noted elsewhere shows that there were more.
     """
     digests = [entry.digest for entry in journal.ledger.entries]
+    # Any entry will do, not the head alone: an honest author adds some after it was noted.
     if noted not in digests:
         raise SealError(
             f"the noted head {noted[:16]}... is none of its {len(digests)} entries: the last ones "
@@ -287,6 +290,7 @@ def refuse_unsound(folder: AuditFolder, act: str, *, besides: Sequence[str] = ()
     Asked before a key is released or used: what is looked at afterwards cannot be hidden again.
     ``besides`` are places of findings that whoever asks will mend.
     """
+    # With the plain scope: no code that the folder names runs where the key is.
     findings = [finding for finding in verify(folder).findings if finding.place not in besides]
     if findings:
         more = f", and {len(findings) - 1} more" if len(findings) > 1 else ""
@@ -299,6 +303,7 @@ def refuse_unsound(folder: AuditFolder, act: str, *, besides: Sequence[str] = ()
 def _check_files(result: Verification, folder: AuditFolder, journal: Journal) -> None:
     for listed in (problems(folder, journal), _unrecorded(folder, journal)):
         result.findings += [Finding(place=name, problem=why) for name, why in listed]
+    # A link or a device in the place of a recorded file was told as that file's problem.
     known = {finding.place for finding in result.findings}
     result.findings += [
         Finding(place=name, problem=why) for name, why in odd_entries(folder) if name not in known
@@ -329,9 +334,11 @@ def _check_documents(result: Verification, folder: AuditFolder, journal: Journal
             continue
         try:
             document = folder.document(kind, name)
+            # What is signed is a document inside a document: a sound envelope could hold anything.
             if isinstance(document, Envelope):
                 Statement.read(document.content, name)
         except SealError as error:
+            # Also where the bytes are known to be wrong: nothing may be derived from such a file.
             readable = False
             if name not in broken:
                 result.findings.append(Finding(place=name, problem=str(error)))
@@ -343,6 +350,7 @@ def _check_sealed(folder: AuditFolder, journal: Journal) -> None:
     for name, member in journal.ledger.sealed.members.items():
         file = folder.sealed_target(member)
         file.check_shape()
+        # A larger number on record would make the same means count for more than they do.
         if file.rows != member.records:
             raise SealError(
                 f"{name}: {member.records} records are recorded, the sealed file has {file.rows}"
@@ -356,6 +364,8 @@ def _unrecorded(folder: AuditFolder, journal: Journal) -> Iterator[tuple[str, st
         if others:
             yield NAME, f"is missing or empty, and {others[0].name} is here"
     certified = journal.ledger.has(Stage.CERTIFIED)
+    # `open` writes them before it records the step: a kill in between leaves them, and so does
+    # whoever cuts the last entry.
     for name in (EVIDENCE, CERTIFICATE, RECORDS):
         if folder.has(name) and not certified:
             yield (
@@ -401,6 +411,7 @@ def agree(first: object, second: object, where: str) -> None:
 
 def _differences(first: object, second: object, where: str) -> Iterator[str]:
     if isinstance(first, Mapping) and isinstance(second, Mapping):
+        # A key more is a difference too: it would be read as if it followed from the record.
         if set(first) != set(second):
             yield where
             return
@@ -413,6 +424,7 @@ def _differences(first: object, second: object, where: str) -> Iterator[str]:
         for i, (a, b) in enumerate(zip(first, second, strict=True)):
             yield from _differences(a, b, f"{where}, {i}")
     elif _is_number(first) and _is_number(second):
+        # Relative, because p-values of any smallness decide; numbers that underflow may differ.
         if not isclose(first, second, rel_tol=CLOSE, abs_tol=1e-300):
             yield where
     elif first != second:

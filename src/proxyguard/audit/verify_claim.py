@@ -117,6 +117,7 @@ def verify_claim(
     scope
         What the verifier asks for and will run.
     """
+    # First, because all that follows is compared with the registry.
     check = partial(_check_registry, folder, journal)
     registry = result.step("registry", "declaration: sealed and registered as it reads", check)
     if registry is None:
@@ -127,6 +128,7 @@ def verify_claim(
     _verify_statements(audit)
     _verify_risks(audit)
     ledger = journal.ledger
+    # What is drawn after the opening stands in the ledger itself, entry by entry.
     if ledger.has(Stage.DRAWN) and ledger.schedule is not Schedule.SEQUENTIAL:
         manifest = partial(check_manifest, folder, registry, journal)
         result.step(RELEASES, "releases: the registered seeds, each once", manifest)
@@ -166,9 +168,11 @@ def _verify_certified(
     result.step(CERTIFICATE, "certificate: signature, subjects, decided anew", certificate)
     if corrected:
         result.step(CORRECTION, "correction: decided anew", partial(_check_correction, audit))
+    # After the rest: the report is built from all of it.
     if len(result.absent) < len(REPORTS) and result.good:
         report = partial(_check_report, folder, journal)
         result.step("report", "report: built anew, byte by byte", report)
+    # Also where certificate or report were found wrong: losses are compared with evidence alone.
     if opener is not None:
         losses = partial(_check_losses, audit, opener, registry, evidence)
         result.step(EVIDENCE, "losses: computed again from the target", losses)
@@ -265,6 +269,8 @@ def _verify_risks(audit: RegisteredAudit) -> None:
         references = partial(_check_references, audit, member)
         result.step("registry", f"references: policies of {member.name} on validation", references)
         name = f"risks: the source of {member.name} on validation"
+        # The version is the author's word. A false one leaves this unchecked, which the exit code
+        # says, and never makes it hold.
         if made != here:
             result.not_checked.append(f"{name}: made with scikit-learn {made}, here is {here}")
         else:
@@ -310,6 +316,7 @@ def _check_registry(folder: AuditFolder, journal: Journal) -> Registry:
     """See that each registry follows from its declaration's text, the seal and development."""
     ledger = journal.ledger
     before: Registry | None = None
+    # Superseded ones too: releases may have been drawn for an earlier registry.
     for index, entry in enumerate(ledger.claims):
         name = registry_name(index)
         registry = folder.document(Registry, name)
@@ -317,6 +324,7 @@ def _check_registry(folder: AuditFolder, journal: Journal) -> Registry:
             raise SealError(f"{name} is not the one that was recorded")
         text = folder.text(snapshot_name(index))
         _check_resolved(folder, registry, read_declaration(text), journal, name)
+        # By their order in the ledger and not by clock, which is the author's own.
         drawn = any(e.index < entry.index for e in ledger.find(Frozen))
         if before is not None and drawn and drawn_part(registry) != drawn_part(before):
             raise SealError(f"{name} changes what the releases, drawn before it, depend on")
@@ -331,11 +339,13 @@ def _check_registry(folder: AuditFolder, journal: Journal) -> Registry:
                 raise SealError(f"{name}: the ledger names other exclusions that it made void")
             check_excluded(registry)
         before = registry
+    # The file that people read must be the one in force, not only its snapshot.
     if folder.text(DECLARATION) != text:
         raise SealError(f"{DECLARATION} is not the declaration that is in force")
     registry = folder.registry(journal)
     if schedule_of(registry.declaration) is not ledger.schedule:
         raise SealError("the ledger's path is not that of the registered claim")
+    # A claim or releases that were exchanged after the opening could be chosen by the outcome.
     for opening in ledger.find(Opened):
         if opening.body.registry != registry.digest:
             raise SealError("the target was opened for another registry")
@@ -351,6 +361,7 @@ def _check_resolved(
     sealed = journal.ledger.sealed
     if registry.declaration != declared:
         raise SealError(f"{name} is about another declaration than its text")
+    # Otherwise a claim could move to a target, or a division, that was chosen after the seal.
     if digest(declared.sealed_part()) != sealed.declaration:
         raise SealError("target or development differ from what was sealed")
     names = {m.name for m in declared.members}
@@ -378,6 +389,7 @@ def _check_resolved(
             raise SealError(f"{name} has another source procedure than development recorded")
         n = planned_records(member, target.records)
         learned = facts if isinstance(facts, Facts) else NOTHING_LEARNED
+        # Exactly, not within 1e-9: whoever may move a limit's last digit may move it past a mean.
         if resolved.requirements != resolve_limits(member, learned, declared.claim, n):
             raise SealError(f"{name}: limits do not follow from the declaration and its facts")
         drawn = ({m.name for m in member.mechanism}, {r.name for r in member.release})
@@ -408,6 +420,7 @@ def _check_mechanism(
         listed = {file.seed for file in registered.files or ()}
         if not listed >= set(mechanism.seed_list):
             raise SealError(f"{name}: {mechanism.name!r} registers no file for some of its seeds")
+    # By the rule alone: an author who picks the pilot of a role picks what the claim is about.
     if registered.pilot != roles.get(mechanism.role or ""):
         raise SealError(
             f"{name}: {mechanism.name!r} was given to pilot {registered.pilot!r} by no rule"
@@ -419,6 +432,7 @@ def _check_evidence(audit: RegisteredAudit, evidence: Evidence) -> None:
     if not isinstance(evidence, FixedEvidence):
         raise SealError("the evidence is of an audit that draws after opening, and this is none")
     for name, extra in evidence.excluded.items():
+        # Shown beside the claim, and under another label a reader would take them for part of it.
         if extra.label != EXCLUDED:
             raise SealError(f"the excluded draws of {name} are labelled {extra.label!r}")
     _check_statistics(audit, audit.registry, evidence, "the evidence")
@@ -433,6 +447,8 @@ def _check_statistics(
         raise SealError(f"{what} is about another registry or other releases")
     manifest = folder.document(ReleaseManifest, RELEASES)
     check_derived(registry, manifest, journal, evidence)
+    # Answers stand in the stored releases: a share's limit moves with its answer, so that an
+    # invented one would decide, and a failure with good statistics would count as a success.
     for group in groups_of(registry, manifest):
         check_answers(folder, group.measures, group.draws, evidence.groups[group.name])
 
@@ -448,6 +464,7 @@ def _check_diagnostics(
     if shown.label != NOT_CERTIFIED:
         raise SealError(f"the diagnostics are labelled {shown.label!r}")
     drawn = {group.name: {draw.label for draw in group.draws} for group in groups}
+    # No rounding covers an AUC, which is about the target too: under a disclosure there is none.
     unrounded = registry.declaration.digits is None
     if (shown.auc is not None, shown.source_auc is not None) != (unrounded, unrounded):
         raise SealError(f"the diagnostics {'lack' if unrounded else 'have'} AUCs")
@@ -477,12 +494,14 @@ def check_derived(
     evidence: FixedEvidence,
 ) -> None:
     """See that every derived number of the evidence follows from its statistics."""
+    # Before anything is read with it: a seed of the author's choice could be tried until it suits.
     check_seed(journal, evidence)
     groups = groups_of(registry, manifest)
     readings = readings_of(registry, groups, int(evidence.seed))
     _check_parts(registry, groups, evidence)
     sealed = journal.ledger.sealed.members
     records: dict[str, int] = {}
+    # By member, for all groups: one target has one number of records in a subgroup.
     sizes: dict[str, Sizes] = {member.name: {} for member in registry.declaration.members}
     for group in groups:
         known = sizes[group.member.name]
@@ -525,14 +544,17 @@ def _check_record(
     record: GroupEvidence, reading: Reading, level: float, releases: list[str], n: int,
     sizes: Sizes,
 ) -> None:  # fmt: skip
+    # In this order: statistics are matched to draws by position.
     if list(record.releases) != releases:
         raise SealError(
             f"the evidence is about {list(record.releases[:3])}..., not {releases[:3]}..."
         )
+    # Bounds at another level follow from the statistics just as well, and promise something else.
     if record.bounds_level != repr(level):
         raise SealError("the evidence has bounds at another level than the registered one")
     again = derived_record(read_evidence(record, reading))
     agree(record.derived.to_dict(), again.to_dict(), "derived values")
+    # What follows from statistics that no losses can have follows all the same.
     check_counts(record, reading, n, sizes)
 
 
@@ -547,6 +569,7 @@ def _check_certificate(
         raise SealError("the certificate was signed by another key than the ledger")
     predicate = predicate_of(folder, journal, registry, evidence, grant)
     expected = Statement.about(subjects_of(journal, registry, folder.sha256(EVIDENCE)), predicate)
+    # The sentences too, which are all that most readers take from it.
     agree(recorded.to_dict(), expected.to_dict(), "the certificate")
     result.attestation = predicate.attestation.words
     result.stated = [stated.about for stated in predicate.stated_not_checked]

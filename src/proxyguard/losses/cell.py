@@ -94,6 +94,7 @@ class Clusters:
             raise LossMismatch(
                 f"a cluster has {sizes.max()} records, the registered max_size is {design.max_size}"
             )
+        # By the registered size and not the largest one seen, which the records would choose.
         shares = None if design.weighting == "cluster" else sizes / (design.max_size or 1)
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
         return cls(order, starts, sizes.astype(np.float64), shares, requirement.unit_limit)
@@ -245,6 +246,7 @@ class Cell:
             self._fixed = FixedCapital(
                 columns=columns,
                 v=v,
+                # Of the design, not of the records: stakes are bounded before the first is read.
                 largest_weight=float(self._weights[-1]) if self._weights.size else 1.0,
                 stakes=reading.stakes,
             )
@@ -253,6 +255,7 @@ class Cell:
         """Add the losses of some records, releases x records, on their registered scale."""
         requirement = self._requirement
         if self._counts:
+            # Before it is rescaled: on the registered scale a loss at the bound equals it exactly.
             self._count += np.count_nonzero(tile == requirement.high, axis=1)
         if requirement.low != 0.0 or requirement.width != 1.0:
             tile = tile - requirement.low
@@ -267,7 +270,9 @@ class Cell:
             # Records of one weight are summed before they are weighted: no product is rounded.
             self._weighted.add_by_slot(tile, np.searchsorted(self._weights, weights))
         if uniforms is not None:
+            # By position: a subgroup has the uniforms of its own records, in the order of reading.
             drawn = uniforms if unit.clusters is not None else unit.select(uniforms)
+            # Strictly: a uniform of [0, 1) is below u with probability u, at 0 and at 1 too.
             self._indicators += np.count_nonzero(drawn < tile, axis=1)
         if self._betting is not None:
             for start in range(0, tile.shape[1], BETS):

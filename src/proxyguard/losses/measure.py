@@ -122,6 +122,7 @@ def decision_cost(*, false_negative: float, threshold: float) -> Loss:
         missed, alarm = (y > 0.5) & (p < threshold), (y < 0.5) & (p >= threshold)
         return missed * (false_negative / scale) + alarm * (1.0 / scale)
 
+    # Unequal costs make three values, and exact binomial tests hold for two.
     return _binary_loss("cost", costs, two_valued=false_negative == 1.0)
 
 
@@ -190,6 +191,7 @@ def _regression_loss(name: str, low: float, high: float, shape: Callable[[Array]
 
 def _scaled_log(probability: Array) -> Array:
     clipped = np.clip(probability, FLOOR, 1.0 - FLOOR)
+    # Two logarithms of one number may differ in the last place, and pass 1 by that.
     return np.clip(np.log(clipped) / log(FLOOR), 0.0, 1.0)
 
 
@@ -221,6 +223,7 @@ def _column(name: str, values: ArrayLike, low: float, high: float) -> Array:
     column = np.asarray(values, dtype=np.float64)
     if column.ndim != 1:
         raise LossMismatch(f"{name} has shape {column.shape}, expected one value a record")
+    # Negated: NaN fails both comparisons and is refused with the rest.
     wrong = np.flatnonzero(~((column >= low) & (column <= high)))
     if wrong.size:
         raise LossMismatch(
@@ -294,6 +297,7 @@ class Measure:
             raise LossMismatch(
                 f"{self.requirement.name}: a relative requirement needs the source's predictions"
             )
+        # Each at its own threshold: the choice of it is part of the procedure that is compared.
         return values - self.loss(source.threshold)(y, source.values)
 
     def of_query_values(self, values: Array, answer: float | None) -> Array:
@@ -328,10 +332,12 @@ def measure_loss(
         There is no such loss for this kind of outcome, or it lacks a number.
     """
     loss = _loss(part, outcome, choose)
+    # Bounds depend on no threshold, so that any one shows them.
     sample = loss(0.5)
     low, high = sample.low, sample.high
     if part.form == "relative":
         low, high = low - high, high - low
+    # A difference of two errors takes three values.
     two_valued = sample.two_valued and part.form == "absolute"
     return Measure(
         requirement=requirement_of(
@@ -597,6 +603,7 @@ def _from_parquet(path: Path, design_column: str | None) -> GivenLosses:
             f"{path.name} has {len(frame)} rows, expected one for each of {len(releases)} releases "
             f"and {len(records)} records"
         )
+    # As many rows as there are pairs, and no pair twice: then none is missing.
     ordered = frame.set_index(keys)
     if not ordered.index.is_unique:
         raise TableError(f"{path.name} has two rows for one release and record")

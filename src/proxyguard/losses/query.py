@@ -56,6 +56,7 @@ class Coding:
 
         if self.ends:
             values = np.asarray(column, dtype=np.float64)
+            # A number on an end is in the cell above it, as "a to under b" says.
             places = np.searchsorted([number(end) for end in self.ends], values, side="right")
             return np.where(np.isnan(values), -1, places)
         known = {canonical_value(v): k for k, (_, texts) in enumerate(self.groups) for v in texts}
@@ -96,6 +97,7 @@ class BoundedQuery:
             numbers = np.asarray(records.column(self.column), dtype=np.float64)
             if np.isnan(numbers).any():
                 raise TableError(f"{self.name}: column {self.column!r} has missing values")
+            # Part of the query: a release's answer is a mean of values that are cut alike.
             return np.clip(numbers, self.low, self.high)
         return records.inside(self.cell, self.coding).astype(np.float64)
 
@@ -231,6 +233,7 @@ def _tables(columns: Columns, cells: Mapping[int, tuple[str, ...]]) -> list[_Tab
         _numbered(dict.fromkeys(values[c] for values in cells.values()))
         for c in range(len(columns))
     )
+    # A few cells of columns with many labels would make a table far larger than they are.
     if len(cells) > 1 and prod(map(len, labels)) > len(cells):
         return [table for k, values in cells.items() for table in _tables(columns, {k: values})]
     places: NDArray[np.intp] = np.zeros(len(cells), dtype=np.intp)
@@ -300,6 +303,7 @@ def _cells(
             )
         for values in product(*(labels[c] for c in columns)):
             count += 1
+            # While they are made: all combinations of some columns are more than memory holds.
             if count > MOST:
                 raise RegistryError(f"{name}: more than {MOST} cells; register fewer marginals")
             cell = tuple(zip(columns, values, strict=True))

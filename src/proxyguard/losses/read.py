@@ -162,6 +162,7 @@ class LossStream:
                     f"declared were {self.n_releases} and {self.n_requirements}"
                 )
             seen += n
+            # At the first one too many: a stream may have no end.
             if seen > self.n_records:
                 raise LossMismatch(f"declared {self.n_records} records, the chunks have more")
             yield block
@@ -419,6 +420,7 @@ class LossReader:
         self._names = losses.releases or ()
         self._n = losses.shape[1]
         self._dense = isinstance(losses, LossArray)
+        # Shared by all releases: uniforms belong to positions of the target (theory section 1).
         self._rng = {
             j: generator(reading.seed, 1, j)
             for j, test in enumerate(reading.tests)
@@ -483,6 +485,7 @@ class LossReader:
         order = random_order(m, reading.seed) if shuffle else None
         weights, clusters = None, None
         if isinstance(reading.design, Stratified) and labels is not None:
+            # Once for a chunk: every requirement sees the same records.
             if j == 0:
                 for stratum, count in stratum_counts(labels).items():
                     self._strata[stratum] = self._strata.get(stratum, 0) + count
@@ -510,6 +513,7 @@ class LossReader:
 
     def _check(self, tile: Array, j: int, start: int, unit: Units, ids: AnyArray | None) -> None:
         requirement = self._reading.requirements[j]
+        # A NaN makes both comparisons false, and so reaches the branch that names it.
         if tile.min() >= requirement.low and tile.max() <= requirement.high:
             if not requirement.two_valued:
                 return

@@ -155,6 +155,7 @@ def same_labels(first: AnyArray | None, second: AnyArray | None) -> bool:
         return first is second
     if first.dtype.kind == second.dtype.kind:
         return np.array_equal(first, second)
+    # Numbers beside texts: both are canonical, so that equal labels have one spelling.
     return np.array_equal(first.astype(np.str_), second.astype(np.str_))
 
 
@@ -201,6 +202,7 @@ def check_strata(counts: Mapping[str, int], design: Stratified) -> None:
 
 def record_weights(design: Stratified) -> dict[str, float]:
     """Return the weight ``omega = w_g/n_g`` of a record of each stratum."""
+    # Divided as fractions and rounded once.
     return {g: float(design.weights[g] / design.sizes[g]) for g in design.sizes}
 
 
@@ -234,6 +236,7 @@ def _labels(name: str, given: object) -> AnyArray:
     if column.dtype.kind == "f":
         with np.errstate(invalid="ignore"):  # of what is no number, and is refused below
             whole = column.astype(np.int64)
+        # From 2**53 on two whole numbers can be one double, and two records one label.
         if np.array_equal(whole, column) and np.all(np.abs(column) < 2**53):
             return whole
     # A timestamp as a plain value would be a whole number, and its label another one elsewhere.
@@ -257,6 +260,7 @@ def _mask(name: object, values: object) -> NDArray[np.bool_]:
     if not isinstance(name, str) or not name:
         raise LossMismatch(f"a subgroup needs a name, got {name!r}")
     mask = _one_column(f"groups[{name!r}]", values)
+    # Numbers would be taken for positions, and choose other records.
     if mask.dtype != np.bool_:
         raise LossMismatch(f"groups[{name!r}] must be booleans, one a record")
     return np.asarray(mask, dtype=np.bool_)
