@@ -474,7 +474,7 @@ def unsettled_in(registry: Registry, predicate: Predicate, evidence: Evidence) -
                 n=max(column.n for column in group.columns),
                 mechanisms=len(predicate.verdicts),
                 binding="" if binding is None else binding.requirement,
-                # Of the registry, so that the same audit is asked about with the same seed anywhere.
+                # Of the registry, so that the same audit has the same seed wherever it is asked.
                 seed=int(registry.digest[:8], 16),
                 sequential=declaration.claim.sequential,
                 unequal=len(shares) > 1,
