@@ -4,96 +4,38 @@
 mechanism that made them; `certify_releases` validates named releases; `Audit` is the whole
 sealed audit, from a declaration to a certificate that a stranger can check.
 
-The imports below are the list of public names, each written ``name as name``; there is no other.
-numpy and scipy are enough for them. `Audit` and what it returns need the extra ``audit`` and are
-loaded when they are first named.
+The imports of ``__init__.pyi`` are the list of public names, each written ``name as name``; there
+is no other. Each is loaded when it is first named, so that a command loads what it needs. numpy and
+scipy are enough for all but `Audit` and what it returns, which need the extra ``audit``.
 """
 
 from __future__ import annotations
 
+import ast as _ast
 from importlib import import_module as _import_module
-from typing import TYPE_CHECKING
+from pathlib import Path as _Path
 
-from proxyguard.certificate.certify import certify as certify
-from proxyguard.certificate.certify import supports as supports
-from proxyguard.certificate.mechanism import Certificate as Certificate
-from proxyguard.certificate.mechanism import FamilyCertificate as FamilyCertificate
-from proxyguard.certificate.releases import NamedReleases as NamedReleases
-from proxyguard.certificate.releases import ReleaseCertificate as ReleaseCertificate
-from proxyguard.certificate.releases import certify_releases as certify_releases
-from proxyguard.certificate.sequential import CandidateStream as CandidateStream
-from proxyguard.certificate.sequential import FavorableScore as FavorableScore
-from proxyguard.certificate.sequential import SequentialAudit as SequentialAudit
-from proxyguard.errors import BrokenTable as BrokenTable
-from proxyguard.errors import BudgetOverspent as BudgetOverspent
-from proxyguard.errors import Busy as Busy
-from proxyguard.errors import DigestMismatch as DigestMismatch
-from proxyguard.errors import DiskError as DiskError
-from proxyguard.errors import DocumentError as DocumentError
-from proxyguard.errors import DrawError as DrawError
-from proxyguard.errors import KeyExists as KeyExists
-from proxyguard.errors import KeyMissing as KeyMissing
-from proxyguard.errors import LossError as LossError
-from proxyguard.errors import LossMismatch as LossMismatch
-from proxyguard.errors import LossOutOfBounds as LossOutOfBounds
-from proxyguard.errors import MissingExtra as MissingExtra
-from proxyguard.errors import ProxyGuardError as ProxyGuardError
-from proxyguard.errors import RegistryError as RegistryError
-from proxyguard.errors import SealError as SealError
-from proxyguard.errors import StageError as StageError
-from proxyguard.errors import StoodOpen as StoodOpen
-from proxyguard.errors import TableError as TableError
-from proxyguard.errors import TargetReused as TargetReused
-from proxyguard.errors import UnansweredDraw as UnansweredDraw
-from proxyguard.errors import Unprotected as Unprotected
-from proxyguard.errors import UnsupportedDesign as UnsupportedDesign
-from proxyguard.errors import UntrustedCode as UntrustedCode
-from proxyguard.errors import VoidGrant as VoidGrant
 from proxyguard.extras import need as _need
-from proxyguard.losses.read import LossArray as LossArray
-from proxyguard.losses.read import LossBatches as LossBatches
-from proxyguard.losses.read import LossStream as LossStream
-from proxyguard.losses.read import Moments as Moments
-from proxyguard.losses.records import Records as Records
-from proxyguard.modes.claim import Claim as Claim
-from proxyguard.modes.evidence import Decision as Decision
-from proxyguard.modes.sequential import SequentialPlan as SequentialPlan
-from proxyguard.plan.law import Law as Law
-from proxyguard.plan.law import assumed_law as assumed_law
-from proxyguard.plan.law import pilot_law as pilot_law
-from proxyguard.plan.question import Question as Question
-from proxyguard.plan.recommend import recommend as recommend
-from proxyguard.registry.design import Clustered as Clustered
-from proxyguard.registry.design import Iid as Iid
-from proxyguard.registry.design import Independent as Independent
-from proxyguard.registry.design import Stratified as Stratified
-from proxyguard.registry.design import WithoutReplacement as WithoutReplacement
-from proxyguard.registry.requirement import Form as Form
-from proxyguard.registry.requirement import Requirement as Requirement
-
-if TYPE_CHECKING:
-    from proxyguard.audit.audit import Audit as Audit
-    from proxyguard.audit.outcome import SealedCertificate as SealedCertificate
 
 __version__ = "0.1.0"
 
-_WITH_EXTRA = {
-    "Audit": "proxyguard.audit.audit",
-    "SealedCertificate": "proxyguard.audit.outcome",
+# Read and not written a second time: type checkers and editors read the same file.
+_WHERE = {
+    alias.name: str(node.module)
+    for node in _ast.parse(_Path(__file__).with_suffix(".pyi").read_text("utf-8")).body
+    if isinstance(node, _ast.ImportFrom)
+    for alias in node.names
 }
 
-# Computed, so that the imports stay the only list; type checkers read those.
-__all__ = sorted(
-    [name for name, kind in globals().items() if callable(kind) and name[0] != "_"]
-    + list(_WITH_EXTRA)
-)
+__all__ = sorted(_WHERE)
 
 
 def __getattr__(name: str) -> object:
-    if name not in _WITH_EXTRA:
+    if name not in _WHERE:
         raise AttributeError(f"module 'proxyguard' has no attribute {name!r}")
-    _need(f"proxyguard.{name}")
-    globals()[name] = getattr(_import_module(_WITH_EXTRA[name]), name)
+    if _WHERE[name].startswith("proxyguard.audit."):
+        _need(f"proxyguard.{name}")
+    globals()[name] = getattr(_import_module(_WHERE[name]), name)
     return globals()[name]
 
 

@@ -310,7 +310,7 @@ def test_eight_copies_of_a_random_draw_are_no_mechanism_without_randomness(
     audit = at("sealed")
     declare(audit, "draws = 8", "draws = 8\ndeterministic = true")
     with monkeypatch.context() as lie:  # the author's own package lets it be registered and drawn
-        for module in ("resolve", "manifest"):
+        for module in ("register", "manifest"):
             lie.setattr(f"proxyguard.audit.{module}.is_random", lambda _: False)
         lie.setattr("proxyguard.audit.draw.randomness", lambda *_: None)
         audit.register()

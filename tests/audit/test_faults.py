@@ -189,9 +189,9 @@ def finish(audit: Audit) -> dict[str, Any]:
 def breaking(name: str, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a system call of `storage` fail, as a broken disk does."""
 
-    def fail(*args: Any) -> Any:
+    def fail(*args: Any, **options: Any) -> Any:
         if name == "open" and not args[1] & os.O_WRONLY:
-            return os.open(*args)  # reading still works
+            return os.open(*args, **options)  # reading still works
         raise OSError(number, os.strerror(number))
 
     fake = type("os", (), {key: getattr(os, key) for key in dir(os)})
@@ -257,7 +257,7 @@ def test_a_disk_that_fills_while_evidence_is_written_opens_the_target_once(
         real(folder, name, content)
 
     with monkeypatch.context() as broken:
-        broken.setattr("proxyguard.audit.folder.write_inside", full)
+        broken.setattr("proxyguard.seal.storage.write_inside", full)
         code, said = command("open", audit)
     assert (code, "evidence.json could not be written" in said) == (show.Exit.ERROR, True)
     assert audit.journal().ledger.has(Stage.OPENED)
@@ -656,7 +656,7 @@ def test_a_lineage_store_of_another_format_is_refused(at: At, command: Command) 
     code, said = command("open", audit)
     assert (code, "has format 1" in said) == (show.Exit.ERROR, True)
     assert not audit.journal().ledger.has(Stage.OPENED)
-    say_format(lineage.FORMAT)
+    say_format(lineage.STORE_FORMAT)
     finish(audit)
 
 

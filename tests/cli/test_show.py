@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from proxyguard.audit.outcome import StandingVerdict
+from proxyguard.audit.status import StandingVerdict
 from proxyguard.cli import show
 from proxyguard.modes.evidence import Decision
 

@@ -54,10 +54,10 @@ class Figure:
 
 
 FIGURES = [
-    Figure("files", lambda c: c.files, 160, 140),
+    Figure("files", lambda c: c.files, 161, 140),
     Figure("lines of code", lambda c: c.code, 31_250, 20_000),
     Figure("docstring lines, %", lambda c: 100 * c.docstring_share, 17.9, 18),
-    Figure("comment lines, %", lambda c: 100 * c.comment_share, 1.5, 2),
+    Figure("comment lines, %", lambda c: 100 * c.comment_share, 1.9, 2),
     Figure("accesses by text in 1,000 lines", lambda c: c.keys_per_thousand, 2, 2),
     Figure("bindings that say nothing, %", lambda c: 100 * c.filler_share, 1.6, 1.6),
     Figure("uses of Any outside documents", lambda c: c.untyped, 0, 0),

@@ -31,12 +31,11 @@ from proxyguard.audit.outcome import (
     Registration,
     SealedCertificate,
     Sealing,
-    Status,
     figures_of,
-    status_of,
     write_report,
 )
 from proxyguard.audit.seal import Keeper
+from proxyguard.audit.status import Status, status_of
 from proxyguard.audit.verify import TIMEOUT, Scope, Verification, verify
 from proxyguard.documents.ledger import DesignText, GrantStatement
 from proxyguard.errors import RegistryError

@@ -16,7 +16,6 @@ from math import isclose
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard, TypeVar
 
-from proxyguard.audit.development import MemberDevelopment
 from proxyguard.audit.folder import (
     ADVICE,
     CERTIFICATE,
@@ -32,7 +31,6 @@ from proxyguard.audit.folder import (
     recorded_files,
     unknown_files,
 )
-from proxyguard.audit.stated import reading_place
 from proxyguard.documents.certificate import Advice, Correction, Envelope, Statement
 from proxyguard.documents.document import Document
 from proxyguard.documents.evidence import Evidence
@@ -53,6 +51,7 @@ from proxyguard.seal.ledger import Stage
 from proxyguard.seal.storage import is_address, ours_to_mend
 
 if TYPE_CHECKING:
+    from proxyguard.audit.development import MemberDevelopment
     from proxyguard.audit.open import Opener
     from proxyguard.documents.canonical import Plain
     from proxyguard.registry.declaration import Member
@@ -198,6 +197,10 @@ class RegisteredAudit:
     def development(self, member: Member) -> MemberDevelopment:
         """Return the development part of a member, read from the folder and nothing else."""
         sealed = self.journal.ledger.sealed.members[member.name]
+        # Loaded here: they read tables, which most of what is verified does not need.
+        from proxyguard.audit.development import MemberDevelopment
+        from proxyguard.audit.stated import reading_place
+
         return MemberDevelopment(reading_place(self.folder), member, sealed)
 
 

@@ -140,7 +140,7 @@ def _verification_lines(verified: Verification) -> Iterator[str]:
 def status(folder: show.Folder, json: show.Json = False) -> None:
     """Say where the audit stands and what comes next."""
     from proxyguard.audit.folder import AuditFolder
-    from proxyguard.audit.outcome import status_of
+    from proxyguard.audit.status import status_of
 
     standing = status_of(AuditFolder(folder))
     if json:

@@ -131,7 +131,7 @@ def _say_interrupted(interrupted: Interrupted, command: list[str]) -> None:
     """
     kept = "what was recorded is kept"
     if show.audits:
-        from proxyguard.audit.outcome import kept_words
+        from proxyguard.audit.status import kept_words
 
         try:
             kept = kept_words(show.audits[-1].folder)

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
     from proxyguard.audit.audit import Audit
     from proxyguard.audit.development import Progress
-    from proxyguard.audit.outcome import SealedCertificate, StandingVerdict, Status
+    from proxyguard.audit.outcome import SealedCertificate
+    from proxyguard.audit.status import StandingVerdict, Status
 
 
 class Exit(IntEnum):
@@ -200,7 +201,7 @@ def show_outcome(folder: Path, certificate: SealedCertificate) -> None:
         What was certified; the verdicts are told as the folder stands now.
     """
     from proxyguard.audit.folder import AuditFolder
-    from proxyguard.audit.outcome import status_of
+    from proxyguard.audit.status import status_of
 
     standing = status_of(AuditFolder(folder))
     show_verdicts(standing.verdicts)

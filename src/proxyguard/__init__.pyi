@@ -1,0 +1,62 @@
+"""The public names, and where each is defined: there is no other list."""
+
+from proxyguard.audit.audit import Audit as Audit
+from proxyguard.audit.outcome import SealedCertificate as SealedCertificate
+from proxyguard.certificate.certify import certify as certify
+from proxyguard.certificate.certify import supports as supports
+from proxyguard.certificate.mechanism import Certificate as Certificate
+from proxyguard.certificate.mechanism import FamilyCertificate as FamilyCertificate
+from proxyguard.certificate.releases import NamedReleases as NamedReleases
+from proxyguard.certificate.releases import ReleaseCertificate as ReleaseCertificate
+from proxyguard.certificate.releases import certify_releases as certify_releases
+from proxyguard.certificate.sequential import CandidateStream as CandidateStream
+from proxyguard.certificate.sequential import FavorableScore as FavorableScore
+from proxyguard.certificate.sequential import SequentialAudit as SequentialAudit
+from proxyguard.errors import BrokenTable as BrokenTable
+from proxyguard.errors import BudgetOverspent as BudgetOverspent
+from proxyguard.errors import Busy as Busy
+from proxyguard.errors import DigestMismatch as DigestMismatch
+from proxyguard.errors import DiskError as DiskError
+from proxyguard.errors import DocumentError as DocumentError
+from proxyguard.errors import DrawError as DrawError
+from proxyguard.errors import KeyExists as KeyExists
+from proxyguard.errors import KeyMissing as KeyMissing
+from proxyguard.errors import LossError as LossError
+from proxyguard.errors import LossMismatch as LossMismatch
+from proxyguard.errors import LossOutOfBounds as LossOutOfBounds
+from proxyguard.errors import MissingExtra as MissingExtra
+from proxyguard.errors import ProxyGuardError as ProxyGuardError
+from proxyguard.errors import RegistryError as RegistryError
+from proxyguard.errors import SealError as SealError
+from proxyguard.errors import StageError as StageError
+from proxyguard.errors import StoodOpen as StoodOpen
+from proxyguard.errors import TableError as TableError
+from proxyguard.errors import TargetReused as TargetReused
+from proxyguard.errors import UnansweredDraw as UnansweredDraw
+from proxyguard.errors import Unprotected as Unprotected
+from proxyguard.errors import UnsupportedDesign as UnsupportedDesign
+from proxyguard.errors import UntrustedCode as UntrustedCode
+from proxyguard.errors import VoidGrant as VoidGrant
+from proxyguard.losses.read import LossArray as LossArray
+from proxyguard.losses.read import LossBatches as LossBatches
+from proxyguard.losses.read import LossStream as LossStream
+from proxyguard.losses.read import Moments as Moments
+from proxyguard.losses.records import Records as Records
+from proxyguard.modes.claim import Claim as Claim
+from proxyguard.modes.evidence import Decision as Decision
+from proxyguard.modes.sequential import SequentialPlan as SequentialPlan
+from proxyguard.plan.law import Law as Law
+from proxyguard.plan.law import assumed_law as assumed_law
+from proxyguard.plan.law import pilot_law as pilot_law
+from proxyguard.plan.question import Question as Question
+from proxyguard.plan.recommend import recommend as recommend
+from proxyguard.registry.design import Clustered as Clustered
+from proxyguard.registry.design import Iid as Iid
+from proxyguard.registry.design import Independent as Independent
+from proxyguard.registry.design import Stratified as Stratified
+from proxyguard.registry.design import WithoutReplacement as WithoutReplacement
+from proxyguard.registry.requirement import Form as Form
+from proxyguard.registry.requirement import Requirement as Requirement
+
+__version__: str
+__all__: list[str]
