@@ -11,7 +11,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -176,6 +175,12 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, tuple[s
     return prepare
 
 
+def listen() -> None:
+    """Hear what ends a command, also where tests run in the background or without a terminal."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 @pytest.fixture
 def start(
     tmp_path: Path, prepared: Callable[[str, tuple[str, ...]], Path]
@@ -201,7 +206,7 @@ def start(
             stderr=subprocess.PIPE,
             text=True,
             # Tests that run in the background may ignore it, and would hand that on.
-            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+            preexec_fn=listen,
         )
         started.append(Running(process, mark, tmp_path / "audit"))
         return started[-1]
