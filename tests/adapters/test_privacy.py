@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
+import mpmath
 import numpy as np
 import pandas as pd
 import pytest
@@ -54,6 +55,55 @@ def test_optimal_composition_is_that_of_the_binomial_sum(
     assert delta_of_pure(fits, step, cost.epsilon_upper * (1 - 1e-4)) > limit
     assert cost.basic_epsilon == fits * Fraction(epsilon)
     assert cost.epsilon_upper <= float(cost.basic_epsilon)
+
+
+def exact_delta_of_pure(fits: int, epsilon: Fraction, total: float) -> mpmath.mpf:
+    """The sum of `delta_of_pure` with 60 digits: what no rounding may come out below."""
+    with mpmath.workdps(60):
+        step, bound = mpmath.mpf(epsilon.numerator) / epsilon.denominator, mpmath.mpf(total)
+        lie = 1 / (1 + mpmath.exp(step))
+        losses = ((i, (fits - 2 * i) * step) for i in range(fits + 1))
+        return mpmath.fsum(
+            mpmath.binomial(fits, i)
+            * lie**i
+            * (1 - lie) ** (fits - i)
+            * -mpmath.expm1(bound - loss)
+            for i, loss in losses
+            if loss > bound
+        )
+
+
+@pytest.mark.parametrize(
+    ("fits", "epsilon", "at_delta"),
+    # Where the nearest doubles gave an epsilon that does not hold, by up to 1e-5 of the delta.
+    [(2, "1", "0.1"), (10, "10", "1e-9"), (250, "1/3", "1e-6"), (1000, "1/3", "1e-9")],
+)
+def test_a_composed_epsilon_holds_to_the_last_digit(fits: int, epsilon: str, at_delta: str) -> None:
+    cost = composed(fits, epsilon, at_delta=at_delta)
+    exact = exact_delta_of_pure(fits, Fraction(epsilon), cost.epsilon_upper)
+    assert exact <= mpmath.mpf(at_delta)
+    # And a ten-thousandth less does not.
+    less = cost.epsilon_upper * (1 - 1e-4)
+    assert exact_delta_of_pure(fits, Fraction(epsilon), less) > mpmath.mpf(at_delta)
+
+
+def test_the_sum_of_costs_is_no_less_as_a_double() -> None:
+    # The double nearest to 3/10 lies below it, and at so small a delta only the sum holds.
+    cost = composed(3, "0.1", at_delta="1e-30")
+    assert Fraction(cost.epsilon_upper) >= cost.basic_epsilon == Fraction(3, 10)
+    assert cost.epsilon_upper == math.nextafter(0.3, 1.0)
+
+
+def test_costs_in_words_are_rounded_up() -> None:
+    stated = PrivacyStatement(
+        epsilon=Fraction(1, 3), delta=Fraction(1, 3 * 10**9), unit="a row", fits="each draw"
+    )
+    (line,) = privacy_lines(stated, 31)
+    assert "a private fit of its own (epsilon 0.333334, delta 3.33334e-10;" in line
+    # 31/3 = 10.33333..., 31/3 e-9.
+    assert "costs epsilon 10.3334, delta 1.03334e-08 by basic composition" in line
+    once = PrivacyStatement(epsilon=Fraction(4, 3), delta=Fraction(0), unit="a row", fits="once")
+    assert "all releases together cost the same epsilon 1.33334." in privacy_lines(once, 5)[0]
 
 
 def test_many_small_fits_cost_less_together_than_their_sum() -> None:

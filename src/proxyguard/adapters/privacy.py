@@ -7,8 +7,10 @@ together, R draws cost the composition of R fits.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 from importlib.metadata import version
 from typing import Literal
@@ -16,6 +18,7 @@ from typing import Literal
 from proxyguard.adapters.settings import exact
 from proxyguard.draw.protocol import Generator
 from proxyguard.errors import RegistryError
+from proxyguard.exact.rounding import GUARD
 
 Fits = Literal["once", "each draw"]
 Noise = Literal["any", "laplace"]
@@ -122,7 +125,7 @@ class PrivacyCost:
     """What several fits on the same rows cost together.
 
     ``basic_epsilon`` and ``basic_delta`` are sums, and hold as they are. ``epsilon_upper``
-    holds at ``at_delta``, and is never above ``basic_epsilon``.
+    holds at ``at_delta``, and is never above the double that ``basic_epsilon`` rounds up to.
     """
 
     fits: int
@@ -165,7 +168,8 @@ def composed(
     Guarantee
     ---------
     All fits together are ``(basic_epsilon, basic_delta)`` and ``(epsilon_upper, at_delta)``
-    differentially private. dp-accounting rounds privacy losses up.
+    differentially private. dp-accounting rounds privacy losses up; what doubles err by is on the
+    same side, and a delta that they cannot tell from none is answered by basic composition.
 
     Parameters
     ----------
@@ -208,7 +212,7 @@ def composed(
         basic_epsilon=basic,
         basic_delta=fits * one.delta,
         # Basic composition holds too: on a coarse grid the accountant may give more than that.
-        epsilon_upper=min(upper, float(basic)),
+        epsilon_upper=min(upper, _least_double(basic)),
         at_delta=limit,
         accountant=f"dp-accounting {version('dp-accounting')}, privacy loss distributions",
     )
@@ -222,7 +226,13 @@ def _accounted(one: PrivacyStatement, steps: int, at_delta: Fraction, noise: Noi
         raise RegistryError(
             f'composing private fits needs dp-accounting: pip install "proxyguard[dp]" ({error})'
         ) from error
-    step = float(one.epsilon / one.parts)
+    # Chances are convolved to about 1e-15, and to 1e-17 more with each step: a hundred times that
+    # is left free. A delta without that room is one of which doubles say nothing.
+    room = float(at_delta - Fraction(1000 + steps, 10**15))
+    if room <= 0.0:
+        return math.inf
+    # Steps of a little more epsilon and delta: what holds for them holds for those asked about.
+    step = _least_double(one.epsilon / one.parts)
     if noise == "laplace":
         # Losses lie anywhere in [-step, step]; each is rounded up to the grid, so that all
         # steps together are overstated by at most one part in ten thousand, or, where that
@@ -234,10 +244,16 @@ def _accounted(one: PrivacyStatement, steps: int, at_delta: Fraction, noise: Noi
     else:
         # Losses are -step or step, so this grid rounds none of them.
         law = privacy_loss_distribution.from_privacy_parameters(
-            common.DifferentialPrivacyParameters(step, float(one.delta)),
+            common.DifferentialPrivacyParameters(step, _least_double(one.delta)),
             value_discretization_interval=step,
         )
-    return float(law.self_compose(steps).get_epsilon_for_delta(float(at_delta)))
+    return float(law.self_compose(steps).get_epsilon_for_delta(room)) * (1.0 + GUARD)
+
+
+def _least_double(number: Fraction) -> float:
+    """Return the least double that is not below a number."""
+    nearest = float(number)
+    return nearest if nearest >= number else math.nextafter(nearest, math.inf)
 
 
 def shown_delta(statement: PrivacyStatement, draws: int) -> Fraction:
@@ -329,9 +345,12 @@ def _times(draws: int) -> str:
     return "once" if draws == 1 else f"{draws} times"
 
 
-def _short(value: Fraction) -> str:
-    """Return an exact number in few digits."""
-    return str(value.numerator) if value.denominator == 1 else f"{float(value):g}"
+def _short(cost: Fraction) -> str:
+    """Return an exact cost in few digits, rounded up so that it is never understated."""
+    if cost.denominator == 1:
+        return str(cost.numerator)
+    digits = Context(prec=6, rounding=ROUND_CEILING)
+    return f"{float(digits.divide(cost.numerator, cost.denominator)):g}"
 
 
 def _upward(value: float) -> str:
