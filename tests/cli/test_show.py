@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from io import BytesIO, TextIOWrapper
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from proxyguard.audit.status import StandingVerdict
-from proxyguard.cli import show
+from proxyguard.cli import main, show
 from proxyguard.modes.evidence import Decision
 
 HOSTILE = "[bold red]x[/] \x1b[2J\x1b]0;title\x07 \u202eevil\r\n[link=http://a]y"
@@ -106,3 +107,21 @@ def test_a_lost_guarantee_comes_before_the_sentence(capsys: pytest.CaptureFixtur
     assert lines[1].endswith("(no guarantee remains)")
     assert lines[2] == "    It is open."
     assert "    Each end." in lines
+
+
+@pytest.mark.parametrize("words", [[], ["--json"]])
+@pytest.mark.parametrize("good", [True, False])
+def test_a_demonstration_that_does_not_verify_ends_with_the_code_of_a_broken_audit(
+    words: list[str], good: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class Certificate:
+        def to_dict(self) -> dict[str, object]:
+            return {"verdicts": []}
+
+    ran = (tmp_path, Certificate(), good)
+    monkeypatch.setattr("proxyguard.audit.audit.run_demo", lambda *_: ran)
+    monkeypatch.setattr(show, "show_outcome", lambda *_: None)
+    monkeypatch.setattr("sys.argv", ["proxyguard", "demo", "--dir", str(tmp_path), *words])
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    assert ended.value.code == (show.Exit.DONE if good else show.Exit.BROKEN)

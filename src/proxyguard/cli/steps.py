@@ -443,5 +443,5 @@ def demo(
         f"Report:  {audited / 'report.html'}",
         f"Check:   proxyguard verify {audited}   -> {holds}",
     ])  # fmt: skip
-    if not json and not good:
+    if not good:
         raise typer.Exit(show.Exit.BROKEN)
