@@ -22,6 +22,7 @@ from proxyguard.audit.jobs import forbidden_paths
 from proxyguard.cli import main, show
 from proxyguard.documents.canonical import canonical_bytes, digest
 from proxyguard.documents.ledger import Amended, read_body
+from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.errors import (
     DiskError,
     DrawError,
@@ -97,6 +98,8 @@ class Odd:
                 raise RuntimeError("no luck today")
             if self._fault == "sleeps":
                 time.sleep(600)
+        if self._fault == "dies" and self._flag and os.path.exists(self._flag + "s"):
+            raise RuntimeError("no luck anywhere")
         if self._fault == "reads":
             with open(self._paths[int(seed) - 100], "rb") as file:
                 file.read()
@@ -499,6 +502,43 @@ def test_a_draw_that_gave_nothing_is_remembered_when_other_seeds_are_registered(
     audit.amend("other seeds")
     (amended,) = audit.journal().ledger.find(Amended)
     assert amended.body.pending == kept + 1  # which costs the guarantee, as draws that are kept do
+
+
+def remembered(audit: Audit) -> list[str]:
+    return sorted(path.name for path in (audit.folder / "draws").glob("*/*"))
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_draws_that_all_fail_forget_no_draw_that_was_dropped(
+    make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: bool
+) -> None:
+    flag = tmp_path / "flag"
+    flag.touch()
+    audit = make(odd("dies", 'on_failure = "worst_loss"', flag=flag))
+    audit.seal()
+    audit.register()
+    with pytest.raises(UnansweredDraw):
+        audit.draw()
+    assert remembered(audit) == ["100.json", "101.ended"]
+    flag = flag.rename(tmp_path / "flags")
+    real = Path.unlink
+
+    def unlink(path: Path, missing_ok: bool = False) -> None:
+        if killed and path.name == "101.json":
+            raise KeyboardInterrupt
+        real(path, missing_ok)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", unlink)
+        with pytest.raises(KeyboardInterrupt if killed else DrawError):
+            audit.draw(again=[("odd", 100)])
+    left = ["101.json", "102.json", "anew"] if killed else []
+    assert remembered(audit) == sorted(["100.dropped", "101.ended", *left])
+    flag.unlink()
+    audit.draw()
+    assert statuses(audit) == ["drawn"] * 3  # and not the failures that the kill left
+    manifest = audit.folder.document(ReleaseManifest, "releases.json")
+    assert [(again.seed, again.same) for again in manifest.again] == [(100, True)]
 
 
 def test_a_draw_that_takes_too_long_counts_as_the_worst_release(make: Make) -> None:

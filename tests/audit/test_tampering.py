@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import CERTIFICATE, EVIDENCE, REPORTS
-from proxyguard.audit.verify import Scope, Verification
+from proxyguard.audit.verify import Scope, Verification, agree
 from proxyguard.cli.main import app
 from proxyguard.errors import RegistryError, SealError
 
@@ -335,3 +335,16 @@ def test_files_are_not_ok_where_one_was_changed(at: At) -> None:
     found = audit.verify()
     assert [finding.place for finding in found.findings] == ["development/0.training.parquet"]
     assert "files: every recorded byte" not in found.checked
+
+
+@pytest.mark.parametrize(
+    ("recorded", "follows"),
+    [(True, 1), (1, True), (0.0, False), (False, 0), ("1", 1), (None, False)],
+)
+def test_a_record_agrees_only_with_what_json_writes_alike(
+    recorded: object, follows: object
+) -> None:
+    with pytest.raises(SealError, match="the record, holds, 0 does not follow"):
+        agree({"holds": [recorded]}, {"holds": [follows]}, "the record")
+    agree({"holds": [recorded]}, {"holds": (recorded,)}, "the record")
+    agree(1, 1.0, "one number, which JSON writes in one way")

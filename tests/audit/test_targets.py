@@ -17,13 +17,18 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import proxyguard as pg
+from proxyguard.audit import draw as drawing
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.home import load_key_file
 from proxyguard.audit.target import Chunk, OpenTarget
+from proxyguard.documents.document import FORMAT
+from proxyguard.documents.releases import DrawnRelease, DroppedFailure, FailedDraw, read_draw
 from proxyguard.errors import RegistryError, TableError
 from proxyguard.models.stored import load_model
+from proxyguard.registry.target import Outcome
 from proxyguard.seal.ledger import Stage
 from proxyguard.seal.sealed_file import SealedFile
+from proxyguard.tables.files import table_bytes
 
 Array = NDArray[np.float64]
 
@@ -594,6 +599,36 @@ def test_predictions_that_are_none_are_a_failed_draw_of_an_audit_that_holds(
     audit = opened_on_predictions(tmp_path, beyond)
     assert [r["status"] for r in draws_of(audit, "given")] == ["drawn", "drawn", "failed"]
     assert audit.verify().good
+
+
+def test_predictions_that_are_none_keep_what_is_known_of_their_draw() -> None:
+    frame = pd.DataFrame({"position": [0, 1], "prediction": [0.5, 1.5]})
+    drawn = DrawnRelease(
+        seed=7, status="drawn", guard="audit hook", rows=2, content="0" * 64, stages=("fit",),
+        selected=None, threshold=None, temperature=None, prepared_at_random=True, predictions=True,
+        release="1" * 64, model=None, files={"7.csv": "2" * 64}, format=FORMAT, name="seven",
+        prepared_from={"fit": "3" * 64},
+        again=(DroppedFailure(seed=7, status="timeout", error="too slow", guard="audit hook"),),
+    )  # fmt: skip
+    outcome = Outcome(column="label", positive="yes")
+    failed = drawing._checked_predictions(drawn, table_bytes(frame), outcome)
+    assert isinstance(failed, FailedDraw)
+    assert (failed.status, failed.error) == ("failed", "7.csv: predictions must lie in [0, 1]")
+    kept = {
+        "seed",
+        "guard",
+        "files",
+        "format",
+        "name",
+        "prepared_at_random",
+        "prepared_from",
+        "again",
+    }
+    assert kept | {"status", "error"} == set(FailedDraw.model_fields)
+    assert {key: getattr(failed, key) for key in kept} == {key: getattr(drawn, key) for key in kept}
+    assert read_draw(failed.to_dict(), "7.json") == failed
+    frame["prediction"] = 0.5
+    assert drawing._checked_predictions(drawn, table_bytes(frame), outcome) is drawn
 
 
 RELEASES_CLAIM = '\n[claim]\nlevel = "releases"\n'

@@ -94,6 +94,8 @@ class Task:
 
 
 _DROPPED: TypeAdapter[tuple[Dropped, ...]] = TypeAdapter(tuple[Dropped, ...])
+ANEW = "anew"
+"""The file that says that all draws of a mechanism failed and are being taken out."""
 Again = tuple[str | None, int]
 """A seed to draw again, of one mechanism or of all that have it."""
 
@@ -347,6 +349,8 @@ def _draw_task(
     folder = place.folder
     pending = pending_folder(folder, task)
     pending.mkdir(parents=True, exist_ok=True)
+    if (pending / ANEW).exists():
+        _begin_anew(pending, task.seeds)
     for seed in again & set(task.seeds):
         _drop(pending, seed)
     have = {
@@ -400,11 +404,10 @@ def _draw_task(
     draws = tuple(_waiting(pending, seed) for seed in task.seeds)
     errors = [draw.error for draw in draws if isinstance(draw, FailedDraw)]
     if len(errors) == len(draws):
-        # A generator whose draws all failed is mended, and begins anew with nothing that waits.
-        shutil.rmtree(pending)
+        _begin_anew(pending, task.seeds)
         raise DrawError(
             f"{task.mechanism}: all {len(draws)} draws failed, the first with: {errors[0]}; mend "
-            "the generator, nothing is recorded"
+            "the generator and draw again; none of them is kept"
         )
     return draws
 
@@ -507,16 +510,7 @@ def _checked_predictions(draw: DrawnRelease, release: bytes, outcome: Outcome) -
     try:
         check_predictions(read_table_bytes(release, name), name, outcome)
     except LossMismatch as error:
-        return FailedDraw(
-            format=FORMAT,
-            seed=draw.seed,
-            status="failed",
-            error=in_words(str(error)),
-            files=draw.files,
-            guard=draw.guard,
-            prepared_at_random=draw.prepared_at_random,
-            again=draw.again,
-        )
+        return draw.without_release(in_words(str(error)))
     return draw
 
 
@@ -531,6 +525,20 @@ def _drop(pending: Path, seed: int) -> None:
     content = canonical_bytes([document.to_dict() for document in dropped])
     write_atomic(pending / f"{seed}.dropped", content)
     path.unlink()
+
+
+def _begin_anew(pending: Path, seeds: Iterable[int]) -> None:
+    """Take all draws out, of which none gave a release: the generator is mended and draws anew.
+
+    What was dropped before, and which draws ended their process, stays: had it gone with these,
+    a generator that fails everywhere could have been the way to forget a release.
+    """
+    # Said first, and taken back last: after a kill in between the rest goes before anything is
+    # drawn, and no failure of the old generator is counted among draws of the mended one.
+    write_atomic(pending / ANEW, b"")
+    for seed in seeds:
+        (pending / f"{seed}.json").unlink(missing_ok=True)
+    (pending / ANEW).unlink()
 
 
 def _dropped(pending: Path, seed: int) -> tuple[Dropped, ...] | None:

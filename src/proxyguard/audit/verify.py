@@ -430,7 +430,8 @@ def _differences(first: object, second: object, where: str) -> Iterator[str]:
         # Relative, because p-values of any smallness decide; numbers that underflow may differ.
         if not isclose(first, second, rel_tol=CLOSE, abs_tol=1e-300):
             yield where
-    elif first != second:
+    # To Python True equals 1, and a record in which a yes became a number would agree.
+    elif isinstance(first, bool) is not isinstance(second, bool) or first != second:
         yield where
 
 

@@ -115,6 +115,15 @@ class DrawnRelease(DroppedRelease):
     again: tuple[Dropped, ...] | None = None
     """What the draws of this seed were that were dropped before, first to last."""
 
+    def without_release(self, error: str) -> FailedDraw:
+        """Return the draw as one that failed, because what it gave is no release."""
+        # By name, so that whatever a failure records comes along: where it was made and from what
+        # is as true as before.
+        kept = type(self).model_fields.keys() & FailedDraw.model_fields.keys()
+        return FailedDraw.model_validate(
+            {name: getattr(self, name) for name in kept} | {"status": "failed", "error": error}
+        )
+
 
 class FailedDraw(DroppedFailure):
     """A draw that gave no release, and what its seed gave before."""
