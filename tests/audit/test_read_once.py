@@ -8,12 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from proxyguard.audit.audit import Audit
+from proxyguard.audit.folder import RELEASES
 from proxyguard.documents.registry import Registry
+from proxyguard.documents.releases import DrawnRelease, ReleaseManifest
 from proxyguard.errors import SealError
 from proxyguard.seal.storage import FolderFiles
+from proxyguard.tables import files
 
 At = Callable[[str], Audit]
 
@@ -84,6 +88,36 @@ def more_than_once(
 def test_a_step_hashes_every_file_once(at: At, hashed: Counter[str], stage: str, name: str) -> None:
     audit = at(stage)
     assert more_than_once(audit, hashed, getattr(audit, name)) == {}
+
+
+@pytest.mark.parametrize("name", ["open", "verify"])
+def test_a_step_reads_the_records_of_every_release_once(
+    at: At, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    audit = at("drawn")
+    reads: Counter[str] = Counter()
+    plain = files.read_table_bytes
+
+    def counted(content: bytes, what: str) -> pd.DataFrame:
+        reads[hashlib.sha256(content).hexdigest()] += 1
+        return plain(content, what)
+
+    monkeypatch.setattr(files, "read_table_bytes", counted)
+    getattr(audit, name)()
+    members = audit.folder.document(ReleaseManifest, RELEASES).members.values()
+    draws = [draw for groups in members for group in groups.values() for draw in group.draws]
+    releases = [draw.release for draw in draws if isinstance(draw, DrawnRelease)]
+    assert [reads[release] for release in releases] == [1] * len(releases) != []
+
+
+def test_a_release_that_is_swapped_between_two_steps_is_read_again(at: At) -> None:
+    audit = at("drawn")
+    assert audit.verify().good
+    store = audit.folder.path / "store"
+    first = min(path for path in store.glob("*/*") if path.read_bytes()[:4] == b"PAR1")
+    first.chmod(0o644)
+    first.write_bytes(b"swapped")
+    assert not audit.verify().good
 
 
 def test_verify_hashes_every_file_that_the_ledger_vouches_for(at: At, hashed: Counter[str]) -> None:

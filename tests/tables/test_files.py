@@ -258,6 +258,26 @@ def test_typed_columns_stay_as_they_are_and_become_floats_or_text() -> None:
     assert found["b"].tolist() == [1.0, 0.0]
 
 
+@given(st.lists(st.floats(), min_size=1, max_size=6))
+def test_doubles_and_the_same_numbers_in_objects_are_the_same_records(values: list[float]) -> None:
+    kinds = {"b": "number", "word": "text", "a": "number"}
+    doubles = pd.DataFrame({"a": values, "b": values[::-1], "word": "x"}, index=[7] * len(values))
+    one_by_one = doubles.astype(object)
+    records = typed(doubles, kinds, [])
+    pd.testing.assert_frame_equal(records, typed(one_by_one, kinds, []))
+    assert np.array_equal(records["a"].to_numpy().view("u8"), np.array(values).view("u8"))
+    long = records.astype({"a": np.longdouble, "b": np.longdouble})
+    assert files.content_digest(records) == files.content_digest(long)
+
+
+def test_records_are_a_copy_and_none_without_columns() -> None:
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+    records = typed(frame, {"a": "number"}, [])
+    records.loc[0, "a"] = 9.0
+    assert frame["a"].tolist() == [1.0, 2.0]
+    assert typed(frame, {}, []).shape == (0, 0)
+
+
 def test_a_column_holds_text_if_one_known_value_is_no_number_or_its_role_says_so() -> None:
     frame = text_frame(
         number=["1", "NA", "2e3"], word=["1", "", "x"], role=["1", "2", "3"], blank=["", "NA", ""]

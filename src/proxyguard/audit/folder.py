@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
     from proxyguard.registry.declaration import Declaration
     from proxyguard.seal.sealed_file import SealedFile
+    from proxyguard.tables.files import Schema
 
 
 Kind = TypeVar("Kind", bound=Document)
@@ -119,6 +120,14 @@ class Store:
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredRecords:
+    """What is compared of a stored release."""
+
+    content: str  # the digest of its records, whatever their order
+    rows: int
+
+
 class AuditFolder:
     """One audit on disk."""
 
@@ -126,6 +135,7 @@ class AuditFolder:
         self.path = path
         self._files = FolderFiles(path)
         self._parsed: dict[tuple[type[Document], str], Document] = {}
+        self._digested: dict[str, tuple[Schema, StoredRecords]] = {}
         self.store = Store(self._files)
 
     def __truediv__(self, name: str) -> Path:
@@ -136,7 +146,10 @@ class AuditFolder:
         """Read, hash and parse every file once until this ends, however often it is asked for."""
         with self._files.step():
             yield
-        self._parsed.clear()
+        # A step within another leaves what was parsed to the rest of it.
+        if not self._files.in_step:
+            self._parsed.clear()
+            self._digested.clear()
 
     def declaration(self) -> Declaration:
         """Read `audit.toml` as it stands now."""
@@ -186,9 +199,23 @@ class AuditFolder:
 
     def stored_table(self, address: str, what: str) -> pd.DataFrame:
         """Return a stored table; an error names its file beside what it is."""
+        return self._table(self.store.get(address), address, what)
+
+    def _table(self, content: bytes, address: str, what: str) -> pd.DataFrame:
         from proxyguard.tables.files import read_table_bytes
 
-        return read_table_bytes(self.store.get(address), f"{what} ({self.store.name(address)})")
+        return read_table_bytes(content, f"{what} ({self.store.name(address)})")
+
+    def stored_records(self, address: str, what: str, schema: Schema) -> StoredRecords:
+        """Return which records a stored release holds, and how many; errors as `stored_table`."""
+        content = self.store.get(address)  # whether these bytes are here is asked each time
+        known = self._digested.get(address)  # by their digest: whatever is written, it is this
+        if known is not None and known[0] == schema:
+            return known[1]
+        frame = self._table(content, address, what)
+        records = StoredRecords(content=schema.content(frame), rows=len(frame))
+        self._digested[address] = schema, records
+        return records
 
     def sealed_target(self, sealed: SealedMember) -> SealedFile:
         """Return the encrypted records of a member, by what the ledger says of it."""

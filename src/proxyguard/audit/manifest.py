@@ -264,16 +264,15 @@ def check_content(folder: AuditFolder, where: str, draw: AnyDraw, schema: Schema
         )
     if isinstance(draw, FailedDraw):
         return
-    frame = folder.stored_table(draw.release, where)
     # From the bytes: a recorded digest could be any, and would hide a copy.
-    content = schema.content(frame)
-    if draw.content != content:
+    stored = folder.stored_records(draw.release, where, schema)
+    if draw.content != stored.content:
         raise SealError(
             f"{where}: the release is another than its record says: content "
-            f"{draw.content[:16]}..., the stored bytes have {content[:16]}..."
+            f"{draw.content[:16]}..., the stored bytes have {stored.content[:16]}..."
         )
-    if draw.rows != len(frame):
-        raise SealError(f"{where}: {draw.rows} rows are recorded, stored are {len(frame)}")
+    if draw.rows != stored.rows:
+        raise SealError(f"{where}: {draw.rows} rows are recorded, stored are {stored.rows}")
 
 
 Array = NDArray[np.float64]

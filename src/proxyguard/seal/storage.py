@@ -236,6 +236,11 @@ class FolderFiles:
                 self._digests.clear()
                 self._room = room
 
+    @property
+    def in_step(self) -> bool:
+        """Whether files are remembered now."""
+        return self._steps > 0
+
     def read(self, name: str, *, most: int = DOCUMENT) -> bytes:
         """Return the bytes of a plain file; a missing one is a `FileNotFoundError`."""
         if name in self._held:

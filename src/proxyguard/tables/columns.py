@@ -15,6 +15,7 @@ from math import inf
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from proxyguard.errors import TableError
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 # What stands in a column as it is; dates and times of day stand there as their text.
 PLAIN = (str, bool, np.bool_, int, np.integer, float, np.floating, Decimal)
+# The kinds of types, as numpy names them, whose columns hold numbers.
+NUMBERS = "fiub"
 # What to make of the values that no column may hold.
 CONVERT = {
     "complex": "its real and its imaginary part, two columns of numbers",
@@ -69,11 +72,16 @@ def typed(frame: pd.DataFrame, kinds: Mapping[str, str], missing: Sequence[str])
     """
     import pandas as pd
 
-    columns: dict[str, Series | pd.Series[float]] = {}
+    columns: dict[str, Series | pd.Series[float] | NDArray[np.float64]] = {}
     _check_names(frame)
+    doubles = doubles_in(frame)
+    there = set(frame.columns)
     for name, kind in kinds.items():
-        if name not in frame.columns:
+        if name not in there:
             raise TableError(f"column {name!r} is missing; the records have {list(frame.columns)}")
+        if kind == "number" and name in doubles:
+            columns[name] = doubles[name]
+            continue
         values = frame[name]
         if kind == "text":
             columns[name] = as_texts(values)
@@ -91,7 +99,22 @@ def typed(frame: pd.DataFrame, kinds: Mapping[str, str], missing: Sequence[str])
                     "list it in read.missing"
                 )
             columns[name] = numbers
-    return pd.DataFrame(columns)
+    # Without columns there are no records, however many rows the frame has.
+    return pd.DataFrame(columns, index=frame.index if columns else None)
+
+
+def doubles_in(frame: pd.DataFrame) -> dict[str, NDArray[np.float64]]:
+    """Return the columns that are doubles already, all taken out of the frame at once.
+
+    To ask a frame for one column costs more than to look at all of its values, and most tables
+    here have many columns and few records.
+    """
+    names = [
+        name
+        for name, kind in zip(frame.columns, frame.dtypes, strict=True)
+        if isinstance(kind, np.dtype) and kind == np.float64
+    ]
+    return dict(zip(names, frame[names].to_numpy(dtype=np.float64).T, strict=True))
 
 
 def kinds_of(frame: pd.DataFrame, missing: Sequence[str], text: Sequence[str]) -> dict[str, str]:
@@ -145,10 +168,10 @@ def _check_names(frame: pd.DataFrame) -> None:
             f"the columns have names of {frame.columns.nlevels} levels, such as "
             f"{frame.columns[0]!r}; give each column one name, a text"
         )
-    names = frame.columns.map(str)  # kinds are kept by the text: 1 and "1" are one name there
-    if not names.is_unique:
-        twice = names[names.duplicated()].tolist()
-        raise TableError(f"the records have two columns of one name: {twice[0]!r}; rename one")
+    names = [str(name) for name in frame.columns]  # kinds are kept by the text: 1 is "1" there
+    if len(set(names)) < len(names):
+        twice = next(name for k, name in enumerate(names) if name in names[:k])
+        raise TableError(f"the records have two columns of one name: {twice!r}; rename one")
 
 
 def _is_blank(values: Series, missing: Sequence[str]) -> pd.Series[bool]:
@@ -181,7 +204,7 @@ def _doubles(values: Series) -> pd.Series[float]:
 
 def is_number(values: Series) -> bool:
     """Return whether a column is one of numbers by its type; text that reads as numbers is not."""
-    return values.dtype.kind in "fiub"
+    return values.dtype.kind in NUMBERS
 
 
 def held(values: Series) -> Series:

@@ -36,7 +36,7 @@ from proxyguard.errors import BrokenTable, TableError
 from proxyguard.registry.numbers import canonical_value
 from proxyguard.registry.target import TableReading
 from proxyguard.seal.storage import open_plain, read_whole
-from proxyguard.tables.columns import as_text, as_texts, is_number, typed
+from proxyguard.tables.columns import NUMBERS, as_text, as_texts, doubles_in, is_number, typed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -234,8 +234,9 @@ def _arrow(content: bytes, name: str) -> pa.Table:
     pages hold is counted as they are read: their sizes are written by whoever made the file.
     """
     try:
-        with pq.ParquetFile(io.BytesIO(content)) as file:
-            rows, width = file.metadata.num_rows, file.metadata.num_columns
+        with pq.ParquetFile(pa.BufferReader(content)) as file:
+            facts = file.metadata
+            rows, width = facts.num_rows, facts.num_columns
             schema = file.schema_arrow
         _check_cells(rows, max(1, width), name)
         nested = [field.name for field in schema if pa.types.is_nested(field.type)]
@@ -247,7 +248,8 @@ def _arrow(content: bytes, name: str) -> pa.Table:
             raise TableError(f"{name} has {fixed:,} bytes, unpacked, expected at most {TEXT:,}")
         texts = [field.name for field in schema if field.type in _TEXT_TYPES]
         batches, held = [], 0
-        with pq.ParquetFile(io.BytesIO(content), read_dictionary=texts) as file:
+        coded = pq.ParquetFile(pa.BufferReader(content), metadata=facts, read_dictionary=texts)
+        with coded as file:
             schema = file.schema_arrow
             for batch in file.iter_batches(batch_size=BATCH, use_threads=False):
                 held += batch.nbytes
@@ -355,8 +357,8 @@ def to_frame(table: pa.Table, name: str = "the table") -> pd.DataFrame:
     except (pa.ArrowException, ValueError, OverflowError, LookupError) as error:
         # Bytes that are no text, a year beyond 9999, a time zone that there is not.
         raise TableError(f"{name} holds a value that cannot be read: {error}") from error
-    for column in frame.columns:
-        if not is_number(frame[column]):
+    for column, kind in zip(frame.columns, frame.dtypes, strict=True):
+        if kind.kind not in NUMBERS:
             frame[column] = as_texts(frame[column])
     return frame
 
@@ -570,19 +572,19 @@ def content_digest(frame: pd.DataFrame) -> str:
     its 64-bit row sums could only raise a false alarm.
     """
     total = np.zeros(len(frame), dtype=np.uint64)
-    for name in sorted(str(column) for column in frame.columns):
-        total = _mixed(total * _ODD + _bits(frame[name]))
-    names = "\x1f".join(sorted(str(column) for column in frame.columns))
+    doubles = doubles_in(frame)
+    names = sorted(str(column) for column in frame.columns)
+    for name in names:
+        bits = _number_bits(doubles[name]) if name in doubles else _bits(frame[name])
+        total = _mixed(total * _ODD + bits)
     rows = np.sort(total).astype("<u8").tobytes()
-    return hashlib.sha256(names.encode() + b"\x00" + rows).hexdigest()
+    return hashlib.sha256("\x1f".join(names).encode() + b"\x00" + rows).hexdigest()
 
 
 def _bits(values: Series) -> NDArray[np.uint64]:
     """Return 64 bits a value: the double itself, or a digest of the text."""
     if is_number(values):
-        numbers = values.to_numpy(dtype=np.float64) + 0.0  # no negative zero
-        numbers[np.isnan(numbers)] = np.nan  # one of the many NaNs
-        return _mixed(numbers.view(np.uint64))
+        return _number_bits(np.asarray(values.to_numpy(dtype=np.float64), dtype=np.float64))
     import pandas as pd
 
     codes, distinct = pd.factorize(as_texts(values), use_na_sentinel=False)
@@ -592,6 +594,12 @@ def _bits(values: Series) -> NDArray[np.uint64]:
         for text in distinct
     ]
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)[codes]
+
+
+def _number_bits(numbers: NDArray[np.float64]) -> NDArray[np.uint64]:
+    numbers = numbers + 0.0  # no negative zero
+    numbers[np.isnan(numbers)] = np.nan  # one of the many NaNs
+    return _mixed(numbers.view(np.uint64))
 
 
 def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
