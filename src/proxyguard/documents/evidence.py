@@ -52,6 +52,8 @@ class ColumnRecord(Document):
     """Count of each release, rounded down, of a disclosure."""
     indicators_low: Counts | None = None
     """Randomized count, rounded down, of a disclosure."""
+    answer_low: Numbers | None = None
+    """Of an exposure: the answer at the threshold, or limit, that speaks against a release."""
 
 
 class Derived(Document):

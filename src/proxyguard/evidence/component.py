@@ -69,8 +69,23 @@ def component_pvalues(
         return np.ones(column.mean.size), np.ones(column.mean.size)
     # Each release has an answer, and so a limit, of its own: the tests below have one for all.
     if requirement.indicator and test is ComponentTest.BINOMIAL:
-        return _share(column, requirement.limit, design)
-    return _PVALUES[test](column, requirement.unit_limit, design)
+        validation, violation = _share(column, requirement.limit, design)
+    else:
+        validation, violation = _PVALUES[test](column, requirement.unit_limit, design)
+    # The union bound: over the thresholds that a violation is looked for at, and over the event
+    # that a sample of members misleads (theory, *Exposure*: E2, E7).
+    error = requirement.member_error
+    return (
+        _corrected(validation, 1, error),
+        _corrected(violation, requirement.thresholds, error),
+    )
+
+
+def _corrected(pvalues: Array, tests: int, error: float) -> Array:
+    """Return p-values times a number of tests plus an error, rounded up and at most 1."""
+    if tests == 1 and error == 0.0:
+        return pvalues
+    return np.minimum(1.0, np.nextafter(pvalues * tests + error, np.inf))
 
 
 def _share(column: Column, limit: float, design: Design) -> Pair:
@@ -79,7 +94,8 @@ def _share(column: Column, limit: float, design: Design) -> Pair:
     A release is frozen before the target is read, so its answer is a constant of the test.
     Where answer and limit exceed 1 no share can, and the validation null is empty.
     """
-    if column.answer is None or column.count is None:
+    against = column.violation_answer
+    if column.answer is None or against is None or column.count is None:
         raise LossMismatch(
             "the binomial test of a share needs counts and answers, and these statistics have none"
         )
@@ -92,7 +108,7 @@ def _share(column: Column, limit: float, design: Design) -> Pair:
         column.count, n, np.clip(v - MEAN_GUARD, 0.0, 1.0), identical=identical
     )
     violation = exact_mean.binomial_pvalue(
-        n - low, n, np.clip(1.0 - v - MEAN_GUARD, 0.0, 1.0), identical=identical
+        n - low, n, np.clip(1.0 - (against + limit) - MEAN_GUARD, 0.0, 1.0), identical=identical
     )
     return np.where(v - MEAN_GUARD > 1.0, TINY, validation), violation
 

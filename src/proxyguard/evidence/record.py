@@ -271,6 +271,7 @@ def _read_column(record: ColumnRecord) -> Column:
         mean_low=_reals(record.mean_low),
         count_low=_counts(record.count_low),
         indicators_low=_counts(record.indicators_low),
+        answer_low=_reals(record.answer_low),
     )
 
 

@@ -72,7 +72,7 @@ def publish(column: Column, digits: int) -> Column:
         )
     count, count_low = _counts(column.count, column.violation_count, column.n, digits)
     if column.answer is not None and count is not None:
-        return share_column(column.n, count, column.answer, count_low)
+        return share_column(column.n, count, column.answer, count_low, column.answer_low)
     indicators, indicators_low = _counts(
         column.indicators, column.violation_indicators, column.n, digits
     )

@@ -172,6 +172,7 @@ class Column:
     block_means: Array | None = None  # (R, B)
     mean_low: Array | None = None  # (R,)
     count_low: NDArray[np.int64] | None = None  # (R,)
+    answer_low: Array | None = None  # (R,) where violation looks at another threshold, or limit
     indicators_low: NDArray[np.int64] | None = None  # (R,)
 
     @property
@@ -185,27 +186,41 @@ class Column:
         return self.count if self.count_low is None else self.count_low
 
     @property
+    def violation_answer(self) -> Array | None:
+        """The answer that speaks against a release."""
+        return self.answer if self.answer_low is None else self.answer_low
+
+    @property
     def violation_indicators(self) -> NDArray[np.int64] | None:
         """The randomized count that speaks against a release."""
         return self.indicators if self.indicators_low is None else self.indicators_low
 
 
 def share_column(
-    n: int, count: NDArray[np.int64], answer: Array, count_low: NDArray[np.int64] | None = None
+    n: int,
+    count: NDArray[np.int64],
+    answer: Array,
+    count_low: NDArray[np.int64] | None = None,
+    answer_low: Array | None = None,
 ) -> Column:
     """Return the statistics of a share, all of which follow from its counts and answers.
 
     The loss of a record is 0 or 1 less the release's answer, here on the unit scale of
-    ``[-1, 1]``.
+    ``[-1, 1]``. What speaks against a release may be another count, rounded the other way or of
+    another threshold, and another answer.
     """
+    low = count if count_low is None else count_low
+    against = answer if answer_low is None else answer_low
+    same = count_low is None and answer_low is None
     return Column(
         n=n,
         mean=_share_mean(n, count, answer),
-        variance=count_variance(n, count, count if count_low is None else count_low) / 4.0,
+        variance=count_variance(n, count, low) / 4.0,
         count=count,
         answer=answer,
-        mean_low=None if count_low is None else _share_mean(n, count_low, answer),
+        mean_low=None if same else _share_mean(n, low, against),
         count_low=count_low,
+        answer_low=answer_low,
     )
 
 

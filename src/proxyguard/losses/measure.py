@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import product
 from math import log
 from pathlib import Path
@@ -24,6 +25,13 @@ from numpy.typing import ArrayLike, NDArray
 from proxyguard.draw.catalog import load_callable
 from proxyguard.errors import LossMismatch, RegistryError, TableError
 from proxyguard.losses.query import BoundedQuery, CodedRecords
+from proxyguard.registry.exposure import (
+    THRESHOLDS,
+    ExposureKind,
+    ExposurePart,
+    ExposureQuestion,
+    ThresholdRule,
+)
 from proxyguard.registry.fields import number
 from proxyguard.registry.parts import Choose, RequirementPart
 from proxyguard.registry.requirement import Form, Requirement, check_range
@@ -269,6 +277,8 @@ class Measure:
     """The query, of a requirement about answers."""
     sign: float = 1.0
     """Of a query: target minus release, or the reverse."""
+    exposure: ExposureQuestion | None = None
+    """What is asked of an attack, of a requirement about exposure."""
     group: tuple[tuple[str, str], ...] = ()
     """Columns and values: only records that have them count."""
 
@@ -370,10 +380,60 @@ def measure_query(
     return above, below
 
 
+def measure_exposure(part: RequirementPart, attacking: ExposurePart) -> tuple[Measure, ...]:
+    """Return the requirements of an exposure, one for each of its attacks.
+
+    A release keeps the declared limit where every attack does, so that nothing is corrected for
+    their number (theory, *Exposure*: E6).
+
+    Parameters
+    ----------
+    part
+        The requirement as declared.
+    attacking
+        How attacks see a row, and their settings.
+    """
+    assert part.exposure is not None  # selected by the caller
+    assert isinstance(part.limit, str)  # checked where it is declared
+    names = part.attacks or ()
+    ceiling, sample = number(part.limit), attacking.member_sample
+    measures = []
+    for name in names:
+        question = ExposureQuestion(
+            kind=part.exposure,
+            attack=name,
+            settings=attacking.settings(name),
+            ceiling=ceiling,
+            rule=part.threshold if isinstance(part.threshold, ThresholdRule) else None,
+            fpr=None if part.fpr is None else number(part.fpr),
+        )
+        requirement = requirement_of(
+            part,
+            -1.0 if question.kind.is_difference else 0.0,
+            1.0,
+            # Of all thresholds that find so many members, the one with fewest false alarms must
+            # still give more of them than allowed: the share that is not flagged stays below.
+            limit=str(1 - Fraction(part.fpr)) if part.fpr is not None else part.limit,
+            slack=None,
+            name=part.name if len(names) == 1 else f"{part.name}: {name}",
+            two_valued=question.kind is ExposureKind.TPR,
+            indicator=question.kind.is_difference,
+            thresholds=THRESHOLDS if question.kind is ExposureKind.EVERYWHERE else 1,
+            member_error=0.0 if sample is None else number(sample.error),
+        )
+        measures.append(
+            Measure(
+                requirement=requirement, part=part.name, exposure=question,
+                group=tuple((part.group or {}).items()),
+            )
+        )  # fmt: skip
+    return tuple(measures)
+
+
 def requirement_of(
     part: RequirementPart, low: float, high: float, *, limit: str, slack: str | None,
     name: str | None = None, form: Form | None = None, two_valued: bool = False,
-    indicator: bool = False,
+    indicator: bool = False, thresholds: int = 1, member_error: float = 0.0,
 ) -> Requirement:  # fmt: skip
     """Return a declared requirement with its bounds and with what its rules resolved to."""
     return Requirement(
@@ -384,6 +444,8 @@ def requirement_of(
         form=form or Form(part.form),
         two_valued=two_valued,
         indicator=indicator,
+        thresholds=thresholds,
+        member_error=member_error,
         slack=None if slack is None else number(slack),
         ramp=None if part.ramp is None else number(part.ramp),
         group=None if part.group is None else group_name(part.group),
@@ -467,7 +529,7 @@ def _threshold(
     part: RequirementPart, chosen: float | None, choose: Choose | None, default: float | None
 ) -> float:
     """Return the declared threshold, or else the procedure's own, or else the default."""
-    if part.threshold is not None:
+    if isinstance(part.threshold, str):
         return number(part.threshold)
     if choose is not None and chosen is not None:
         return chosen

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pydantic import Field, JsonValue, ValidationError, model_validator
 
 from proxyguard.errors import RegistryError
+from proxyguard.registry.exposure import ExposureKind, ExposurePart, ThresholdRule
 from proxyguard.registry.fields import FORMAT, DeclarationPart, Format, Name, Text
 from proxyguard.registry.numbers import alike_names
 from proxyguard.registry.parts import (
@@ -54,6 +55,8 @@ class Member(DeclarationPart):
     """The mechanisms."""
     release: tuple[ReleasePart, ...] = ()
     """The named releases."""
+    exposure: ExposurePart | None = None
+    """How attacks see a row."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Member:
@@ -94,6 +97,7 @@ class Member(DeclarationPart):
                 )
         self._check_procedure()
         self._check_blocks()
+        self._check_exposure()
         needed = {str(self.target.outcome), str(self.target.design_column)}
         needed = needed.union(*(r.release_columns for r in self.requirement))
         for release in self.release:
@@ -116,6 +120,74 @@ class Member(DeclarationPart):
                     f"development.blocks name the strata {sorted(what)}, the design "
                     f"{sorted(design.sizes)}"
                 )
+
+    @property
+    def exposures(self) -> tuple[RequirementPart, ...]:
+        """The requirements about exposure."""
+        return tuple(r for r in self.requirement if r.exposure is not None)
+
+    @property
+    def attacking(self) -> ExposurePart:
+        """How attacks see a row, as declared or as it is without a word."""
+        return self.exposure or ExposurePart()
+
+    def _check_exposure(self) -> None:
+        exposures, development = self.exposures, self.development
+        if not exposures:
+            if self.exposure is not None or development.members is not None:
+                raise ValueError(
+                    "[exposure] and development.members are for requirements about exposure, and "
+                    "there is none"
+                )
+            return
+        if self.target.losses is not None:
+            raise ValueError("losses computed elsewhere say nothing of rows: no exposure from them")
+        if development.reference is None:
+            raise ValueError(
+                "attacks compare with rows that nothing was trained on: give development.members, "
+                "development.reference and development.split_seed"
+            )
+        if self.target.reserve is None and self.attacking.same_law is None:
+            raise ValueError(
+                "members and target must have one law, or a shift between the tables would count "
+                "as exposure; the target has a table of its own: say in exposure.same_law why "
+                "they do, or reserve the target from the table of the members"
+            )
+        named = {name for r in exposures for name in r.attacks or ()}
+        idle = sorted(set(self.attacking.attack) - named)
+        if idle:
+            raise ValueError(f"exposure.attack has {idle}, which no requirement names")
+        for r in exposures:
+            self._check_attacks(r)
+
+    def _check_attacks(self, part: RequirementPart) -> None:
+        assert part.exposure is not None  # selected by the caller
+        wanted = {
+            ExposureKind.ATTRIBUTE: "attribute", ExposureKind.LINKABILITY: "linkability"
+        }.get(part.exposure, "membership")  # fmt: skip
+        for name in part.attacks or ():
+            try:
+                settings = self.attacking.settings(name)
+            except ValidationError as error:
+                raise ValueError(f"{part.name!r}: {error.errors()[0]['msg']}") from None
+            if settings.asks != wanted:
+                raise ValueError(
+                    f"{part.name!r} is about {part.exposure.value}, and the attack {name!r} is of "
+                    f"{settings.asks}"
+                )
+        rule, sample = part.threshold, self.attacking.member_sample
+        if isinstance(rule, ThresholdRule) and rule.of == "calibration":
+            if self.development.calibration is None:
+                raise ValueError(
+                    f"{part.name!r} takes its threshold from calibration rows: give "
+                    "development.calibration"
+                )
+        elif sample is not None and not part.exposure.counts_success:
+            # The sample's limits are for one threshold that does not depend on it.
+            raise ValueError(
+                f"{part.name!r}: members are sampled only where success is counted, or at a "
+                "threshold from calibration rows; leave exposure.member_sample out"
+            )
 
     @property
     def _generators(self) -> set[str | None]:
@@ -189,6 +261,8 @@ class Declaration(DeclarationPart):
     """The mechanisms."""
     release: tuple[ReleasePart, ...] = ()
     """The named releases."""
+    exposure: ExposurePart | None = None
+    """How attacks see a row."""
     candidate: tuple[Candidate, ...] = ()
     """Stand-ins with a source and a target of their own."""
     secondary: tuple[Secondary, ...] = ()
@@ -221,7 +295,7 @@ class Declaration(DeclarationPart):
         given = [
             name
             for name in ("target", "development", "procedure", "requirement", "mechanism",
-                         "release", "pilot", "roles", "secondary")
+                         "release", "pilot", "roles", "secondary", "exposure")
             if getattr(self, name)
         ]  # fmt: skip
         if self.candidate and given:
@@ -324,6 +398,7 @@ class Declaration(DeclarationPart):
                 requirement=self.requirement,
                 mechanism=self.mechanism,
                 release=self.release,
+                exposure=self.exposure,
             ),
         )
 
@@ -341,7 +416,9 @@ class Declaration(DeclarationPart):
         """Return the declaration as plain values, defaults included, ready to be sealed."""
         # A part added to the format appears where it is declared, so that a registry without
         # it keeps its bytes.
-        absent = {name for name in ("picks", "disclosure") if getattr(self, name) is None}
+        absent = {
+            name for name in ("picks", "disclosure", "exposure") if getattr(self, name) is None
+        }
         return self.model_dump(mode="json", exclude=absent)
 
     @property

@@ -26,6 +26,7 @@ from proxyguard.modes.catalog import DEFAULT, NO_MECHANISM, mode_class, mode_nam
 from proxyguard.modes.claim import Claim, Mode
 from proxyguard.registry.budget import family_shares
 from proxyguard.registry.design import Clustered, Design
+from proxyguard.registry.exposure import ExposureKind, ThresholdRule
 from proxyguard.registry.fields import (
     DecimalText,
     DeclarationPart,
@@ -75,11 +76,42 @@ class Development(DeclarationPart):
     """The part that chooses models and thresholds."""
     blocks: Blocks | None = None
     """The rows of every stratum, of a stratified target."""
+    members: Share | None = None
+    """Share of the development rows that train, where others are held out for attacks."""
+    reference: Share | None = None
+    """Share that attacks compare with; nothing is trained on it."""
+    calibration: Share | None = None
+    """Share that thresholds of attacks are taken from; nothing is trained on it."""
+    split_seed: SeedNumber | None = None
+    """Seed of the division into members, reference and calibration."""
 
     @model_validator(mode="after")
     def _divided_once(self) -> Development:
         if self.blocks is not None and (self.validation is not None or self.table is not None):
             raise ValueError("blocks divide the target's own table: leave table and validation out")
+        return self
+
+    @model_validator(mode="after")
+    def _held_out(self) -> Development:
+        held = (self.members, self.reference, self.split_seed)
+        if any(key is not None for key in (*held, self.calibration)) and None in held:
+            raise ValueError(
+                "members, reference and split_seed go together, with calibration where a "
+                "threshold is taken from it"
+            )
+        if self.members is None:
+            return self
+        if self.blocks is not None:
+            raise ValueError("blocks say already which rows train: leave members out")
+        chosen = None if self.validation is None else self.validation.fraction
+        shares = [text for text in (*held[:2], self.calibration, chosen) if isinstance(text, str)]
+        total = sum(map(Fraction, shares))
+        # Said in full, so that nobody finds out later which rows were left over.
+        if total != 1:
+            raise ValueError(
+                f"members, reference, calibration and validation.fraction are shares of all "
+                f"development rows and sum to 1; {' + '.join(shares)} is {float(total):g}"
+            )
         return self
 
     @property
@@ -176,8 +208,8 @@ class RequirementPart(DeclarationPart):
     """Its name."""
     loss: Name | None = None
     """The loss: one of ours, or an import path."""
-    form: Literal["relative", "absolute", "query"]
-    """Relative to the source, absolute, or about a query."""
+    form: Literal["relative", "absolute", "query", "exposure"]
+    """Relative to the source, absolute, about a query, or about exposure (left out there)."""
     limit: DecimalText | SourceRule | PilotRule
     """The limit, or the rule that gives it."""
     slack: DecimalText | SlackRule | None = None
@@ -188,8 +220,14 @@ class RequirementPart(DeclarationPart):
     """Columns and values: only records that have them count."""
     query: Query | None = None
     """What is asked of a released table."""
-    threshold: DecimalText | None = None
-    """Of a decision; left out, the procedure's own."""
+    exposure: ExposureKind | None = None
+    """What is required of the scores of attacks."""
+    attacks: tuple[Name, ...] | None = Field(default=None, min_length=1)
+    """Of an exposure: the attacks, all of which must stay below the limit."""
+    fpr: Share | None = None
+    """Of ``tpr at fpr``: the share of false alarms."""
+    threshold: DecimalText | ThresholdRule | None = None
+    """Of a decision; left out, the procedure's own. Of an advantage: who is flagged."""
     false_negative: DecimalText | None = None
     """Of a cost; left out, the procedure's own."""
     quantile: Share | None = None
@@ -201,8 +239,47 @@ class RequirementPart(DeclarationPart):
     two_valued: bool = False
     """Whether the loss is one of its bounds."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _form_of_exposure(cls, given: object) -> object:
+        # An exposure has one form: writing it twice would say nothing.
+        if isinstance(given, dict) and "exposure" in given and "form" not in given:
+            return {**given, "form": "exposure"}
+        return given
+
+    @model_validator(mode="after")
+    def _exposure(self) -> RequirementPart:
+        about = self.form == "exposure"
+        if about != (self.exposure is not None) or about != (self.attacks is not None):
+            raise ValueError("an exposure names its attacks, and no other requirement has any")
+        if not about:
+            if self.fpr is not None or isinstance(self.threshold, ThresholdRule):
+                raise ValueError("fpr and a threshold by quantile are of exposures")
+            return self
+        if not isinstance(self.limit, str):
+            raise ValueError("the limit of an exposure is a number")
+        if not 0 < Fraction(self.limit) < 1:
+            raise ValueError(f"the limit of an exposure is between 0 and 1, got {self.limit}")
+        if self.slack is not None or self.ramp is not None:
+            raise ValueError("an exposure has no slack and no ramp: its releases score by p-value")
+        if (self.exposure is ExposureKind.ADVANTAGE) != isinstance(self.threshold, ThresholdRule):
+            raise ValueError(
+                'exposure = "advantage", and nothing else, has threshold = { quantile = "0.95" }: '
+                "from which score on a row is flagged"
+            )
+        if (self.exposure is ExposureKind.TPR) != (self.fpr is not None):
+            raise ValueError('exposure = "tpr at fpr", and nothing else, has fpr')
+        names = self.attacks or ()
+        if len(set(names)) < len(names):
+            raise ValueError(f"attacks are named once each, got {list(names)}")
+        return self
+
     @model_validator(mode="after")
     def _one_subject(self) -> RequirementPart:
+        if self.form == "exposure":
+            if self.loss is not None or self.query is not None or self.low is not None:
+                raise ValueError("an exposure has attacks, and neither loss nor query")
+            return self._group_named()
         if (self.form == "query") != (self.query is not None) or (self.form == "query") == (
             self.loss is not None
         ):
@@ -216,6 +293,9 @@ class RequirementPart(DeclarationPart):
             raise ValueError("a loss by import path, module:function, declares low and high")
         if isinstance(self.limit, PilotRule) and not isinstance(self.slack, str):
             raise ValueError("a limit from pilots is a cutoff plus a slack: give the slack")
+        return self._group_named()
+
+    def _group_named(self) -> RequirementPart:
         if self.group is not None and not self.group:
             raise ValueError("a group is of records with some value, and none is named")
         return self

@@ -69,11 +69,14 @@ class Form(Enum):
         The loss stands alone.
     QUERY
         One side of ``|answer of the release - answer of the target| < limit``.
+    EXPOSURE
+        What an attack on the release finds among members, and not among others.
     """
 
     RELATIVE = "relative"  # paired with the source procedure, Eq. (1)
     ABSOLUTE = "absolute"
     QUERY = "query"  # one side of |answer of the release - answer of the target| < limit
+    EXPOSURE = "exposure"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +107,10 @@ class Requirement:
         ``h_j``: the width over which a smooth score falls from 1 to 0 below the cutoff.
     group
         Only records of this subgroup count, see `Records`.
+    thresholds
+        ``m``: a violation is looked for at so many thresholds, and its p-value multiplied by it.
+    member_error
+        ``alpha_1``: the error of a sample of members, which is added to every p-value.
 
     Raises
     ------
@@ -129,6 +136,8 @@ class Requirement:
     slack: float | None = None  # s_j
     ramp: float | None = None  # h_j
     group: str | None = None  # only records of this subgroup count
+    thresholds: int = 1  # m, over which a violation is corrected
+    member_error: float = 0.0  # alpha_1, of a sample of members
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -148,6 +157,17 @@ class Requirement:
                 )
         if self.group is not None and (not isinstance(self.group, str) or not self.group):
             raise RegistryError(f"{self.name}: group is the name of a subgroup, got {self.group!r}")
+        if isinstance(self.thresholds, bool) or not (
+            isinstance(self.thresholds, int) and self.thresholds >= 1
+        ):
+            raise RegistryError(
+                f"{self.name}: thresholds is a whole number from 1 on, got {self.thresholds!r}"
+            )
+        object.__setattr__(self, "member_error", float(self._number("member_error")))
+        if not 0.0 <= self.member_error < 1.0:
+            raise RegistryError(
+                f"{self.name}: member_error is at least 0 and below 1, got {self.member_error!r}"
+            )
         if not -inf < self.low < self.limit < self.high < inf:
             raise RegistryError(
                 f"{self.name}: need finite low < limit < high, got "
