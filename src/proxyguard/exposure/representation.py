@@ -93,10 +93,14 @@ class NumberColumn:
 
     def encoded(self, frame: pd.DataFrame) -> Array:
         """Return the numbers in scales from their mean, nothing missing and nothing infinite."""
+        return self.in_units(frame, self.scale)
+
+    def in_units(self, frame: pd.DataFrame, unit: float) -> Array:
+        """Return the numbers in these units from their mean, missing ones filled in."""
         numbers = self.read(frame)
         filled = np.where(np.isnan(numbers), self.fill, numbers)
         with np.errstate(over="ignore"):
-            return np.clip((filled - self.center) / self.scale, -FARTHEST, FARTHEST)
+            return np.clip((filled - self.center) / unit, -FARTHEST, FARTHEST)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,19 +121,42 @@ class TextColumn:
         return cls(name, categories[0] if categories else "", categories)
 
     def read(self, frame: pd.DataFrame) -> NDArray[np.object_]:
-        """Return the texts of these rows, a missing one filled in.
+        """Return the texts of these rows; a missing one is empty.
 
         Raises
         ------
         TableError
             The column is missing, or holds what no column may hold.
         """
-        texts = as_texts(_column(frame, self.name)).to_numpy(dtype=object)
+        return as_texts(_column(frame, self.name)).to_numpy(dtype=object)
+
+    def filled(self, frame: pd.DataFrame) -> NDArray[np.object_]:
+        """Return the texts of these rows, a missing one filled in."""
+        texts = self.read(frame)
         return np.where(texts == "", self.fill, texts)
 
     def codes(self, frame: pd.DataFrame) -> NDArray[np.intp]:
         """Return the number of each row's category, -1 for an unknown one."""
-        return coded(self.read(frame), {text: k for k, text in enumerate(self.categories)})
+        return coded(self.filled(frame), {text: k for k, text in enumerate(self.categories)})
+
+
+def fit_column(reference: pd.DataFrame, name: str) -> NumberColumn | TextColumn:
+    """Return what reference rows say of one column.
+
+    Raises
+    ------
+    TableError
+        The column is missing, or holds what no column may hold.
+    """
+    column = _column(reference, name)
+    if is_number(column):
+        return NumberColumn.fit(name, np.asarray(column, dtype=np.float64))
+    numbers, texts = _as_numbers(column), as_texts(column)
+    if numbers is not None:
+        return NumberColumn.fit(name, numbers)
+    if _is_dated(texts):
+        return NumberColumn.fit(name, _days(texts), dated=True)
+    return TextColumn.fit(name, texts)
 
 
 def coded(texts: NDArray[np.object_], numbers: dict[str, int]) -> NDArray[np.intp]:
@@ -195,18 +222,11 @@ class Representation:
         numbers: list[NumberColumn] = []
         texts: list[TextColumn] = []
         for name in map(str, reference.columns) if columns is None else columns:
-            column = _column(reference, name)
-            if is_number(column):
-                numbers.append(NumberColumn.fit(name, np.asarray(column, dtype=np.float64)))
-                continue
-            as_text = as_texts(column)
-            read = _as_numbers(column)
-            if read is not None:
-                numbers.append(NumberColumn.fit(name, read))
-            elif _is_dated(as_text):
-                numbers.append(NumberColumn.fit(name, _days(as_text), dated=True))
+            column = fit_column(reference, name)
+            if isinstance(column, NumberColumn):
+                numbers.append(column)
             else:
-                texts.append(TextColumn.fit(name, as_text))
+                texts.append(column)
         plain = cls(tuple(numbers), tuple(texts))
         if plain.width == 0:
             raise UnsupportedDesign(
@@ -214,6 +234,11 @@ class Representation:
                 "which rows could be near each other; name other columns"
             )
         return plain if components is None else plain._projected(reference, components)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that are read."""
+        return (*(column.name for column in self.numbers), *(text.name for text in self.texts))
 
     @property
     def width(self) -> int:

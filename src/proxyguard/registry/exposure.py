@@ -102,7 +102,7 @@ class AttackPart(DeclarationPart):
     known: tuple[Name, ...] | None = None
     """Of attribute inference: the columns that the attacker knows; left out, all others."""
     tolerance: DecimalText | None = None
-    """Of attribute inference: how far from the truth a guessed number may be, at most."""
+    """Of attribute inference: how far off a guessed number may be, as a share of the guess."""
     sides: tuple[tuple[Name, ...], tuple[Name, ...]] | None = None
     """Of linkability: the columns of the two halves."""
     options: dict[Name, JsonValue] = Field(default_factory=dict)
