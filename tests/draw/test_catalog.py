@@ -12,10 +12,12 @@ import pytest
 from proxyguard.adapters.transforms import RowBootstrap
 from proxyguard.draw.catalog import (
     GENERATORS,
+    LEAVE_NOTHING,
     PROCEDURES,
     _distributions,
     code_digests,
     find_pipeline,
+    leaves_nothing,
     load_callable,
     load_generator,
     origin,
@@ -206,6 +208,24 @@ def test_the_installed_packages_are_read_once(
         found = origin("sklearn.linear_model:Ridge", "procedure")
         assert found.version == metadata.version("scikit-learn")
     assert len(calls) == 1
+
+
+@pytest.mark.usefixtures("distributions_anew")
+def test_our_own_version_is_known_without_a_look_at_all_packages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused() -> dict[str, list[str]]:
+        raise AssertionError("every drawing process would read the metadata of all packages")
+
+    monkeypatch.setattr("proxyguard.draw.catalog.packages_distributions", refused)
+    assert origin("bootstrap").version == metadata.version("proxyguard")
+
+
+def test_draws_of_code_that_is_not_plainly_ours_leave_something() -> None:
+    assert {name for name in GENERATORS if leaves_nothing(name)} == LEAVE_NOTHING
+    assert leaves_nothing(GENERATORS["bootstrap"])
+    assert not leaves_nothing("proxyguard.adapters.transforms:RowBootstrap.draw")
+    assert not leaves_nothing("sklearn.linear_model:Ridge")
 
 
 def test_the_origin_of_a_name_tells_the_version_of_its_package() -> None:

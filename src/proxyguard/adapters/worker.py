@@ -7,6 +7,7 @@ once for all of them, and nobody else's code.
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 
@@ -14,7 +15,8 @@ import pandas  # noqa: F401 - so that every fork has it already, and none import
 import pyarrow.parquet  # noqa: F401 - likewise: tables come and go as Parquet
 import sklearn.model_selection  # noqa: F401 - likewise: a procedure may divide a release
 
-import proxyguard.adapters.pipelines  # noqa: F401 - likewise: every fit by scikit-learn
+import proxyguard.adapters.pipelines  # likewise: every fit by scikit-learn
+import proxyguard.adapters.transforms  # noqa: F401 - likewise: the generators that most name
 from proxyguard.adapters.library import Library
 from proxyguard.draw.catalog import is_ours
 from proxyguard.draw.messages import FitJob
@@ -38,4 +40,6 @@ def make_learner(job: FitJob) -> Learner | None:
 
 
 if __name__ == "__main__":
+    # What is imported stays: a fork that looked through it for garbage would copy all of it.
+    gc.freeze()
     fork_workers(int(sys.argv[1]), make_learner)

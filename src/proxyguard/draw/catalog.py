@@ -47,8 +47,9 @@ OURS = __name__.split(".", maxsplit=1)[0]
 def package_version(module: str) -> str:
     """Return the version of the distribution that a module belongs to."""
     package = module.split(".", maxsplit=1)[0]
+    # Ours is known: to look for it reads the metadata of all packages, in every drawing process.
     # A package that is installed from its checkout lists no files of its own.
-    names = _distributions().get(package) or [package]
+    names = [OURS] if package == OURS else _distributions().get(package) or [package]
     return installed_version(names[0]) or "not packaged"
 
 
@@ -204,6 +205,9 @@ SEEDED = frozenset(
     {"bootstrap", "noise", "mask", "categorical", "denoising", "text", "ctgan", "sdv", "smartnoise"}
 )
 """Generators of ours that are random: nobody can declare them to be without randomness."""
+LEAVE_NOTHING = frozenset({"bootstrap", "noise", "coarsen", "mask"})
+"""Generators of ours whose draws change nothing in their process: each is a function of source and
+seed, in numpy and pandas alone, with no library in between that has a state of its own."""
 PROCEDURES = {
     "logistic": "proxyguard.adapters.pipelines:logistic",
     "forest": "proxyguard.adapters.pipelines:forest",
@@ -253,6 +257,11 @@ def is_built_in(name: str) -> bool:
     """Return whether a generator, by name or import path, runs code of this package alone."""
     own = {path for known, path in GENERATORS.items() if known != "callable"}
     return code_path(name) in own
+
+
+def leaves_nothing(name: str) -> bool:
+    """Return whether a generator is one of ours whose draws leave nothing for those after them."""
+    return code_path(name) in {GENERATORS[plain] for plain in LEAVE_NOTHING}
 
 
 def is_random(name: str) -> bool:
