@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -373,6 +374,22 @@ def test_every_score_is_a_number(
             assert scores.shape == (len(frame),)
 
 
+def test_a_density_of_categories_is_not_one_of_the_noise() -> None:
+    # Their coordinates sum to one, so that one direction holds nothing but the noise.
+    def made(n: int, seed: int) -> pd.DataFrame:
+        rng = np.random.default_rng(seed)
+        letters = np.array(list("abc"), dtype=object)[rng.integers(0, 3, n)]
+        return pd.DataFrame({"x": rng.normal(size=n), "t": pd.Series(letters, dtype=object)})
+
+    table, frame = Table(made), made(50, 9)
+    rows = Rows(frame, table.representation)
+    for kind in ("density", "domias"):
+        one, two = (
+            table.suite({"it": AttackPart(kind=kind)}, seed).scores(rows) for seed in (1, 2)
+        )
+        np.testing.assert_allclose(one["it"], two["it"], atol=0.01)
+
+
 def test_signs_of_components_change_no_distance() -> None:
     table, _, frame = FITTED[1]
     fitted = table.representation
@@ -471,3 +488,16 @@ def test_the_nearest_are_the_nearest(dimension: int, count: int) -> None:
             assert (
                 list(indices[k]) == list(np.argsort(np.round(expected, 9), kind="stable"))[:count]
             )
+
+
+def test_memory_does_not_grow_with_the_scored_rows() -> None:
+    table = Table(numbers, sizes=(2000, 1000, 500))
+    suite = table.suite({kind: SUITE[kind] for kind in ("dcr", "density", "domias", "gen-lra")})
+    rows = Rows(numbers(8000, 7), table.representation)
+    rows.array  # noqa: B018  # encoded before, so that attacks alone are measured
+    tracemalloc.start()
+    suite.scores(rows)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    # All distances at once would be 8,000 x 2,000 doubles, 128 MB.
+    assert peak < 30e6

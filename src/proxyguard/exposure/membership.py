@@ -37,8 +37,11 @@ Array = NDArray[np.float64]
 _STREAM = 0x6578706F
 RELEASE, REFERENCE, FOREST = range(3)
 TREES, LEAF = 100, 5
-NARROWEST = 1e-9
-"""Deviation that points of a density have at least in every direction, with no jitter too."""
+NARROWEST = 1e-3
+"""Deviation that points of a density have at least in every direction.
+
+The categories of a column sum to one, and a column may be constant: in such a direction points
+deviate by the noise alone, which would then decide every density."""
 
 
 class Ground:
@@ -113,9 +116,7 @@ class Ground:
         if jitter not in self._densities:
             points = self.jittered(self.release, jitter, RELEASE)
             factor = scott(len(points), self.dimension)
-            self._densities[jitter] = Density(
-                points, factor, Whitening.of(points, max(jitter, NARROWEST))
-            )
+            self._densities[jitter] = Density(points, factor, Whitening.of(points, NARROWEST))
         return self._densities[jitter]
 
     def reference_density(self, jitter: float) -> Density:
@@ -124,7 +125,7 @@ class Ground:
         def make() -> Density:
             points = self.jittered(self.reference, jitter, REFERENCE)
             factor = scott(len(points), self.dimension)
-            return Density(points, factor, Whitening.of(points, max(jitter, NARROWEST)))
+            return Density(points, factor, Whitening.of(points, NARROWEST))
 
         return self.reference.keep(("scott", jitter, self.seed), make, Density)
 
@@ -297,7 +298,7 @@ class GenLraRefit:
         self.neighbors = count
         points = ground.jittered(reference, jitter, REFERENCE)
         size, dimension = points.shape
-        self._whitening = Whitening.of(points, max(jitter, NARROWEST))
+        self._whitening = Whitening.of(points, NARROWEST)
         self._reference = self._whitening.of_rows(points)
         self._release = self._whitening.of_rows(ground.release.array)
         density = Density(points, silverman(size, dimension), self._whitening)
