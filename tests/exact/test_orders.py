@@ -1,6 +1,6 @@
 """Orders that hold on any input: limits and p-values agree, and no bound falls below a weaker one.
 
-These are the statements of theory section 6 that concern numbers alone.
+These are statements about numbers alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Two verdicts on a Monte Carlo error rate, and the laws that several theorems share.
 
 A guarantee holds when the one-sided 99.9 % Clopper-Pearson lower limit of its error rate does
-not exceed the budget (theory section 6). A twin drops one named term of the procedure, and the
+not exceed the budget. A twin drops one named term of the procedure, and the
 same limit must exceed the budget: it shows that the first check could have failed.
 """
 

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from proxyguard.errors import LossMismatch
 from proxyguard.exact import mean as exact_mean
 from proxyguard.exact.rounding import (
-    MEAN_GUARD,
-    TINY,
     at_most,
     pvalue_from_log,
     round_down,
@@ -73,7 +71,7 @@ def component_pvalues(
     else:
         validation, violation = _PVALUES[test](column, requirement.unit_limit, design)
     # The union bound: over the thresholds that a violation is looked for at, and over the event
-    # that a sample of members misleads (theory, *Exposure*: E2, E7).
+    # that a sample of members misleads (theory section 6, E2 and E7).
     error = requirement.member_error
     return (
         _corrected(validation, 1, error),
@@ -99,18 +97,14 @@ def _share(column: Column, limit: float, design: Design) -> Pair:
         raise LossMismatch(
             "the binomial test of a share needs counts and answers, and these statistics have none"
         )
-    # The limit is a sum in doubles: each direction takes it a guard to the side on which its null
-    # is larger, so that its p-value only grows.
+    # The limit is a sum in doubles, which `share_pvalue` takes a guard to its weaker side.
     v, n = column.answer + limit, column.n
     identical = design.sampling is Sampling.IID
     low = column.count if column.violation_count is None else column.violation_count
-    validation = exact_mean.binomial_pvalue(
-        column.count, n, np.clip(v - MEAN_GUARD, 0.0, 1.0), identical=identical
+    return (
+        exact_mean.share_pvalue(column.count, n, v, identical=identical),
+        exact_mean.share_pvalue(n - low, n, 1.0 - (against + limit), identical=identical),
     )
-    violation = exact_mean.binomial_pvalue(
-        n - low, n, np.clip(1.0 - (against + limit) - MEAN_GUARD, 0.0, 1.0), identical=identical
-    )
-    return np.where(v - MEAN_GUARD > 1.0, TINY, validation), violation
 
 
 def _empirical_bernstein(column: Column, v: float, design: Design) -> Pair:

@@ -20,6 +20,7 @@ from proxyguard.exact.binomial import clopper_pearson_upper, lower_tail, lower_t
 from proxyguard.exact.roots import bracket_switch
 from proxyguard.exact.rounding import (
     MEAN_GUARD,
+    TINY,
     pvalue_from_log,
     weaken_lower,
     weaken_upper,
@@ -206,6 +207,21 @@ def binomial_pvalue(
     if identical:
         return pvalue
     return np.where((count + 1.0) / n > v, 1.0, pvalue)
+
+
+def share_pvalue(count: ArrayLike, n: ArrayLike, v: ArrayLike, *, identical: bool = True) -> Array:
+    """Return `binomial_pvalue` for a limit ``v`` that is itself a sum or difference of doubles.
+
+    The limit is taken a guard lower, where the null is larger. Above 1 no share can reach it: the
+    null is empty and the p-value the least there is.
+
+    Guarantee
+    ---------
+    As `binomial_pvalue`, for any ``v`` that errs by less than `MEAN_GUARD`.
+    """
+    safe = np.asarray(v, dtype=np.float64) - MEAN_GUARD
+    pvalue = binomial_pvalue(count, n, np.clip(safe, 0.0, 1.0), identical=identical)
+    return np.where(safe > 1.0, TINY, pvalue)
 
 
 def binomial_upper(
