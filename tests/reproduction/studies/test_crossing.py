@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from proxyguard.exact.binomial import clopper_pearson_lower
+from proxyguard.modes.catalog import planned_modes
+from reproduction.studies import labels_needed, worst_case
 from reproduction.studies.catalog import STUDIES
 from reproduction.studies.count_tests import COUNT_TESTS, count_pvalues
-from reproduction.studies.crossing import cross_table, crossed_power, with_tests
+from reproduction.studies.crossing import MODES, SHARP, cross_table, crossed_power, with_tests
 from reproduction.studies.document import is_error
 from reproduction.studies.rows import Row
 from reproduction.studies.run import run_study
@@ -71,6 +73,13 @@ def test_only_cells_with_every_method_are_averaged() -> None:
     table = cross_table(STUDIES["shared-target"], rows, is_error)
     assert "| named | 20.0 ± 1.0 % | 10.0 ± 1.0 % |" in table
     assert "the one cell" in table
+
+
+def test_the_modes_that_are_crossed_are_those_of_the_product_that_test() -> None:
+    tested = [kind.mode for kind in planned_modes() if kind.tested]
+    assert sorted("direct" if mode == SHARP else mode for mode in MODES) == sorted(tested)
+    assert worst_case.MODES is MODES
+    assert set(labels_needed.FLAGS) == set(MODES) - {"hybrid"}
 
 
 def test_a_study_without_crossing_has_no_table() -> None:

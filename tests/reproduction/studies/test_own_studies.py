@@ -146,7 +146,7 @@ def test_the_exact_power_is_that_of_simulated_audits(method: str, n: int) -> Non
     if method == "direct":
         flags = labels_needed.direct_flags(drawn, n)
     else:
-        flags = labels_needed.MODES[mode](np.sort(drawn.pvalues(test, n, 0.01), axis=1))
+        flags = labels_needed.FLAGS[mode](np.sort(drawn.pvalues(test, n, 0.01), axis=1))
     hits = max(int(one.sum()) for one in flags)
     assert binomtest(hits, trials, labels_needed.exact_power(method, n)).pvalue > 1e-3
 

@@ -7,11 +7,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from proxyguard.modes.catalog import planned_modes
+from proxyguard.modes.direct import Direct
+from proxyguard.modes.named import Named
+from proxyguard.registry.test import Bound
 from reproduction.studies.count_tests import COUNT_TESTS
 from reproduction.studies.rows import Row
 from reproduction.studies.study import Study
 
-MODES = ("named", "count", "sharp", "hybrid")
+SHARP = Bound.SHARP.value
+MODES = tuple(
+    SHARP if kind is Direct else kind.mode
+    for kind in sorted(planned_modes(), key=lambda kind: kind is not Named)  # the paper's first
+    if kind.tested
+)
+"""The modes whose releases pass by a test, as methods call them: the direct one by its bound."""
 ALL_TESTS = (*COUNT_TESTS, "randomized binomial", "betting")
 POWERS = ("power", "validated")
 

@@ -19,13 +19,15 @@ from proxyguard import RegistryError
 from proxyguard.exact.binomial import upper_tail
 from proxyguard.exact.contamination import chernoff_ceiling
 from proxyguard.exact.sharp import critical_count, largest_threshold
-from proxyguard.modes.count import least_counted
+from proxyguard.modes.count import Count, least_counted
 from proxyguard.modes.direct import least_favorable
+from proxyguard.modes.named import Named
 from proxyguard.modes.planning import least_recognized
 from proxyguard.registry.budget import direct_budget
 from proxyguard.registry.test import Bound
 from reproduction.studies.count_tests import count_pvalues
 from reproduction.studies.counts import Array
+from reproduction.studies.crossing import SHARP
 from reproduction.studies.loss_families import (
     BERNOULLI,
     BERNOULLI_LIMIT,
@@ -128,11 +130,12 @@ def count_flags(ordered: Array) -> list[Flags]:
     return [ordered[:, k - 1] <= t for k, t in count_settings(TARGET, ALPHA)]
 
 
-MODES: dict[str, Callable[[Array], list[Flags]]] = {
-    "named": named_flags,
-    "count": count_flags,
-    "sharp": sharp_flags,
+FLAGS: dict[str, Callable[[Array], list[Flags]]] = {
+    Named.mode: named_flags,
+    Count.mode: count_flags,
+    SHARP: sharp_flags,
 }
+"""The modes of one rule; what each of them decides by itself is all that a hybrid could be."""
 
 
 def crossed(method: str) -> tuple[str, str]:
@@ -144,7 +147,7 @@ def crossed(method: str) -> tuple[str, str]:
 def evaluate(drawn: Drawn, ordered: Ordered, method: str, n: int) -> Flags:
     """Return which repetitions a method validates, tuned on a third of them that is left out."""
     mode, test = crossed(method)
-    flags = direct_flags(drawn, n) if mode == "direct" else MODES[mode](ordered(test, n))
+    flags = direct_flags(drawn, n) if mode == "direct" else FLAGS[mode](ordered(test, n))
     pilot = len(flags[0]) // 3
     best = max(flags, key=lambda one: float(one[:pilot].mean()))
     return best[pilot:]
@@ -290,7 +293,7 @@ METHODS = {
     **{
         f"{mode}, {test}": Status.OURS
         for test in TESTS
-        for mode in MODES
+        for mode in FLAGS
         if (mode, test) != ("named", BERNSTEIN)
     },
 }

@@ -21,8 +21,8 @@ from proxyguard.exact.sequential import Boundary, sharp_boundary, stopping
 from proxyguard.exact.sharp import critical_count
 from proxyguard.modes.count import LARGEST
 from proxyguard.registry.budget import direct_budget, named_budget
-from reproduction.studies.count_tests import COUNT_TESTS
 from reproduction.studies.counts import Array, sharp_threshold
+from reproduction.studies.crossing import ALL_TESTS, MODES
 from reproduction.studies.passing import COUNT_THRESHOLD, count_validates
 from reproduction.studies.sequential_draws import SPLIT, least_rescaled
 from reproduction.studies.study import Cell, Metrics, Outcome, Status, Study, Wanted, grid, tally
@@ -46,7 +46,6 @@ from reproduction.studies.worst_rules import (
 RELIABILITY = TARGET  # of the law that is drawn
 SEQUENTIAL_THRESHOLD = 0.01
 COLLECTIVE_REPETITIONS = 30  # of each block: one batch of records a release
-MODES = ("named", "sharp", "count", "hybrid")
 
 
 def metric_of(method: str) -> str:
@@ -269,11 +268,7 @@ def _pairs(audit: Audit, trials: int, chance: float) -> tuple[Integers, Integers
     return valid, other, laws[0][valid] * laws[1][other]
 
 
-_CROSSED = {
-    f"{mode}, {test}": Status.OURS
-    for mode in MODES
-    for test in (*COUNT_TESTS, "randomized binomial", "betting")
-}
+_CROSSED = {f"{mode}, {test}": Status.OURS for mode in MODES for test in ALL_TESTS}
 WORST_CASE = Study(
     name="worst-case",
     own=True,
