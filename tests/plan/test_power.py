@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
@@ -394,11 +394,18 @@ def test_the_least_favorable_count_is_where_each_bound_exceeds_the_target(
 
 
 @settings(max_examples=150)
-@given(st.integers(1, 90), targets_, shares, st.sampled_from(["0.0001", "0.004", "0.02", "0.05"]))
+@given(
+    st.integers(1, 90),
+    targets_,
+    shares,
+    st.sampled_from(["0.0001", "0.004", "0.02", "0.05", "alpha_Z"]),
+)
+@example(90, 0.8, "0.5", "alpha_Z")  # where nothing but all releases validate
 def test_the_least_counted_is_where_the_evalue_count_exceeds_the_target(
     releases: int, target: float, share: str, threshold: str
 ) -> None:
-    budget, t = direct_budget("0.05", target_share=share), Fraction(threshold)
+    budget = direct_budget("0.05", target_share=share)
+    t = budget["alpha_Z"] if threshold == "alpha_Z" else Fraction(threshold)
 
     def value(count: int) -> ReliabilityBound:
         evalues = [1 / t] * count + [Fraction(0)] * (releases - count)

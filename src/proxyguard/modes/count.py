@@ -192,7 +192,9 @@ def least_counted(budget: Budget, threshold: Fraction, releases: int, *, target:
     """
     alpha = budget.target
     valid = planning.least_recognized(releases, target=target, alpha=float(budget.draws))
-    if threshold >= alpha or valid > releases:
+    # Scores of less than 1/alpha_Z show nothing, even if every release has one. At 1/alpha_Z
+    # itself all of them do, and `most` is 0.
+    if threshold > alpha or valid > releases:
         return releases + 1
     # m* <= R - valid exactly when (R - N) alpha/(alpha - t) <= R - valid + 1.
     most = (releases - valid + 1) * (alpha - threshold) / alpha
@@ -310,7 +312,7 @@ class Count(ScoredViolations, Planned):
             )
         t = float(levels.threshold)
         if count > releases and not obstacles:
-            obstacles.append(f"the threshold {t:.3g} is not below alpha_Z, so no count follows")
+            obstacles.append(f"the threshold {t:.3g} is above alpha_Z, so no count follows")
         records = planning.records_for(requirements, plan, t)
         obstacles += planning.few_records(plan.n, records, f"the threshold {t:.2g}")
         return AuditNeeds(
