@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from proxyguard.draw.protocol import DeliveredFile, Seed
+from proxyguard.draw.messages import DeliveredFile
+from proxyguard.draw.protocol import Seed
 from proxyguard.errors import RegistryError, TableError
 from proxyguard.registry.target import TableReading
 from proxyguard.tables.files import RawTable, Schema, is_prediction, read_file, read_table

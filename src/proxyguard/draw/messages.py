@@ -28,7 +28,7 @@ from pydantic import (
 )
 
 from proxyguard.documents.document import NumberText
-from proxyguard.documents.registry import Origin, RegisteredProcedure
+from proxyguard.documents.registry import Origin, RegisteredProcedure, ReleaseFile
 from proxyguard.draw.catalog import code_path
 from proxyguard.draw.confine import Needs, is_guard, texts_in
 from proxyguard.draw.protocol import STAGES
@@ -329,8 +329,8 @@ class Ready(_Message):
     prepared: Prepared
 
 
-class Surveyed(_Message):
-    """A file that a generator says its draws read.
+class DeliveredFile(_Message):
+    """A file that a draw reads, as it is now: what a generator that is asked says of it.
 
     Attributes
     ----------
@@ -352,6 +352,10 @@ class Surveyed(_Message):
     content: Sha256 | None = None
     problem: Words | None = None
 
+    def registered(self) -> ReleaseFile:
+        """Return it as it is registered."""
+        return ReleaseFile(**dict(self))
+
 
 class Told(_Message):
     """What a generator says of itself, asked where it does not draw."""
@@ -360,7 +364,7 @@ class Told(_Message):
     describe: dict[str, object]
     batch: Annotated[int, Field(ge=1)]
     code: list[Words]
-    files: list[Surveyed] | None
+    files: list[DeliveredFile] | None
 
 
 class Loaded(_Message):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.documents.registry import RegisteredProcedure, ReleaseFile
+from proxyguard.documents.registry import RegisteredProcedure
 from proxyguard.errors import DrawError, TableError
 from proxyguard.models.features import Features
 from proxyguard.models.stored import Model
@@ -29,6 +29,7 @@ from proxyguard.tables.files import read_file
 if TYPE_CHECKING:
     import pandas as pd
 
+    from proxyguard.draw.messages import DeliveredFile
     from proxyguard.tables.columns import Series
     from proxyguard.tables.files import Schema
 
@@ -151,7 +152,7 @@ class Generator(Protocol):
 
     - ``draw_many(seeds)``, which returns one release a seed, each as ``draw`` would;
     - ``code``, import paths of further code that its draws run, registered beside its own;
-    - ``survey(seeds, schema)``, which returns the files that its draws read (`ReleaseFile`);
+    - ``survey(seeds, schema)``, which returns the files that its draws read (`DeliveredFile`);
     - ``prepared_from``, after ``prepare`` the digests of the files that all draws rest on.
     """
 
@@ -179,35 +180,6 @@ class ReadsFiles(Protocol):
 
     def survey(self, seeds: Sequence[int], schema: Schema | None) -> Sequence[DeliveredFile]:
         """Return the files of these seeds as they are now; without a schema, digests alone."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveredFile:
-    """A file that a draw reads, as it is now.
-
-    Attributes
-    ----------
-    name
-        Its name, with the folder that the declaration names.
-    seed
-        The draw that it is; nothing for one that stands beside the draws.
-    sha256
-        Digest of its bytes; nothing where it could not be read.
-    content
-        Digest of its records; nothing where it is no release.
-    problem
-        Why it is no release.
-    """
-
-    name: str
-    seed: int | None
-    sha256: str | None
-    content: str | None = None
-    problem: str | None = None
-
-    def registered(self) -> ReleaseFile:
-        """Return it as it is registered."""
-        return ReleaseFile(**asdict(self))
 
 
 class Classifier(Protocol):

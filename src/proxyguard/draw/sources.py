@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from proxyguard.documents.canonical import canonical_bytes, digest
@@ -24,8 +24,8 @@ from proxyguard.documents.registry import Origin, RegisteredProcedure, ReleaseFi
 from proxyguard.documents.releases import FailedDraw, MadeDraw
 from proxyguard.draw.catalog import load_callable, load_generator, origin
 from proxyguard.draw.confine import allowed_paths
-from proxyguard.draw.messages import AskJob, Loaded, LoadJob, Survey, Surveyed, Told
-from proxyguard.draw.protocol import DeliveredFile, Generator, Learner
+from proxyguard.draw.messages import AskJob, DeliveredFile, Loaded, LoadJob, Survey, Told
+from proxyguard.draw.protocol import Generator, Learner
 from proxyguard.errors import DrawError, ProxyGuardError, RegistryError, SealError, TableError
 from proxyguard.seal.storage import sha256_plain
 from proxyguard.tables.files import read_file
@@ -106,7 +106,7 @@ class Described:
             describe=said.describe,
             batch=said.batch,
             code=tuple(said.code),
-            files=None if files is None else tuple(DeliveredFile(**dict(file)) for file in files),
+            files=None if files is None else tuple(files),
         )
 
     def origin(self) -> Origin:
@@ -133,7 +133,7 @@ def answer(job: AskJob) -> Told | Loaded:
         describe=dict(described.describe),
         batch=described.batch,
         code=list(described.code),
-        files=None if files is None else [Surveyed.model_construct(**asdict(f)) for f in files],
+        files=None if files is None else list(files),
     )
 
 
