@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from fractions import Fraction
 from itertools import product
@@ -25,11 +25,14 @@ from proxyguard.modes.direct import largest_useful_threshold
 from proxyguard.modes.planning import (
     AuditPlan,
     best_pvalue,
+    best_weighted_pvalue,
     least_records_for,
     least_releases_sharp,
 )
+from proxyguard.plan.law import assumed_law
 from proxyguard.plan.recommend import needs, paper_limits
-from proxyguard.registry.design import Design, Iid, Stratified, WithoutReplacement
+from proxyguard.plan.targets import Targets
+from proxyguard.registry.design import Design, Iid, Sampling, Stratified, WithoutReplacement
 from proxyguard.registry.test import ComponentTest
 
 TESTS = tuple(ComponentTest)
@@ -352,3 +355,27 @@ def test_a_count_without_one_threshold_is_not_called_hopeless(
     assert found.decision is pg.Decision.VALIDATED
     plan = plan_of(n, 60, **{**wanted, "reliability_target": "0.8"})
     assert not needs([requirement], plan).obstacles
+
+
+class Unknown:
+    """A test that is in no table."""
+
+    value, least_records, samplings, bets = "unknown", 1, frozenset(Sampling), False
+
+
+def test_a_test_without_a_pvalue_is_refused_and_not_taken_for_betting() -> None:
+    unknown: Any = Unknown()
+    strata = Stratified(sizes={"a": 20, "b": 10}, weights={"a": "1/2", "b": "1/2"})
+    law = assumed_law([requirement_of(None, 0.2)], margins=[0.1], reliability=0.9, spread=0.3)
+    targets = Targets(law, 30, repetitions=3, seed=1)
+    asked: list[Callable[[], object]] = [
+        lambda: best_pvalue(unknown, 30, 0.5, level=0.05),
+        lambda: best_weighted_pvalue(unknown, strata, 0.5),
+        lambda: targets.pvalues(unknown, 0, level=0.05),
+    ]
+    for ask in asked:
+        with pytest.raises(ValueError, match="has no p-value"):
+            ask()
+    # One that is known has none on strata with weights that it does not cover.
+    with pytest.raises(ValueError, match="chernoff does not cover strata with weights"):
+        best_weighted_pvalue(ComponentTest.CHERNOFF, strata, 0.5)

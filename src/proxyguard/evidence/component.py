@@ -8,28 +8,23 @@ validation up, the mean for violation down (`evidence.releases`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from proxyguard.errors import LossMismatch
 from proxyguard.exact import mean as exact_mean
 from proxyguard.exact.rounding import (
     at_most,
-    pvalue_from_log,
     round_down,
     round_up,
 )
 from proxyguard.losses.cell import Column
 from proxyguard.registry.design import Design, Sampling, Stratified
 from proxyguard.registry.requirement import Requirement
-from proxyguard.registry.test import ComponentTest
+from proxyguard.registry.test import Array, ComponentTest, Integers, Statistics, pvalues
 
-Array = NDArray[np.float64]
 Pair = tuple[Array, Array]  # validation, violation
-Size = TypeVar("Size", int, float)  # an effective size need not be whole
 
 
 def component_pvalues(
@@ -63,13 +58,14 @@ def component_pvalues(
     Each is super-uniform under its null on the designs that `ComponentTest.samplings`
     names (theory section 1). A requirement on which no record counts has p-value 1.
     """
-    if column.n < test.least_records:
-        return np.ones(column.mean.size), np.ones(column.mean.size)
     # Each release has an answer, and so a limit, of its own: the tests below have one for all.
-    if requirement.indicator and test is ComponentTest.BINOMIAL:
+    if requirement.indicator and test is ComponentTest.BINOMIAL and column.n:
         validation, violation = _share(column, requirement.limit, design)
     else:
-        validation, violation = _PVALUES[test](column, requirement.unit_limit, design)
+        validation, violation = (
+            pvalues(test, _Side(column, requirement.unit_limit, design, violation=against))
+            for against in (False, True)
+        )
     # The union bound: over the thresholds that a violation is looked for at, and over the event
     # that a sample of members misleads (theory section 6, E2 and E7).
     error = requirement.member_error
@@ -79,11 +75,11 @@ def component_pvalues(
     )
 
 
-def _corrected(pvalues: Array, tests: int, error: float) -> Array:
+def _corrected(single: Array, tests: int, error: float) -> Array:
     """Return p-values times a number of tests plus an error, rounded up and at most 1."""
     if tests == 1 and error == 0.0:
-        return pvalues
-    return np.minimum(1.0, np.nextafter(pvalues * tests + error, np.inf))
+        return single
+    return np.minimum(1.0, np.nextafter(single * tests + error, np.inf))
 
 
 def _share(column: Column, limit: float, design: Design) -> Pair:
@@ -107,85 +103,55 @@ def _share(column: Column, limit: float, design: Design) -> Pair:
     )
 
 
-def _empirical_bernstein(column: Column, v: float, design: Design) -> Pair:
-    if column.variance is None:
-        raise LossMismatch("empirical_bernstein needs variances, and the moments have none")
-    variance, n = column.variance, column.n
-    return (
-        exact_mean.empirical_bernstein_pvalue(column.mean, variance, n, v),
-        exact_mean.empirical_bernstein_pvalue(1.0 - column.violation_mean, variance, n, 1.0 - v),
-    )
+class _Side(Statistics):
+    """The statistics of a column for validation; for violation, those of the losses reflected."""
 
+    def __init__(self, column: Column, v: float, design: Design, *, violation: bool) -> None:
+        super().__init__(column.n, 1.0 - v if violation else v)
+        self._column, self._design, self._violation = column, design, violation
 
-def _hoeffding(column: Column, v: float, design: Design) -> Pair:
-    return _both_ways(exact_mean.hoeffding_pvalue, column, effective_size(column, design), v)
+    @property
+    def identical(self) -> bool:
+        return self._design.sampling is Sampling.IID
 
+    @property
+    def effective_size(self) -> float:
+        return effective_size(self._column, self._design)
 
-def _chernoff(column: Column, v: float, design: Design) -> Pair:
-    return _both_ways(exact_mean.chernoff_pvalue, column, column.n, v)
+    @property
+    def mean(self) -> Array:
+        # Each way the mean of its weaker side: rounded up, or rounded down and reflected.
+        return 1.0 - self._column.violation_mean if self._violation else self._column.mean
 
+    @property
+    def variance(self) -> Array:
+        variance = self._column.variance
+        return super().variance if variance is None else variance
 
-def _bentkus(column: Column, v: float, design: Design) -> Pair:
-    return _both_ways(exact_mean.bentkus_pvalue, column, column.n, v)
+    @property
+    def count(self) -> Integers:
+        counted = self._counted(self._column.count, self._column.violation_count)
+        return super().count if counted is None else counted
 
+    @property
+    def indicators(self) -> Integers:
+        counted = self._counted(self._column.indicators, self._column.violation_indicators)
+        return super().indicators if counted is None else counted
 
-def _both_ways(
-    pvalue: Callable[[Array, Size, float], Array], column: Column, n: Size, v: float
-) -> Pair:
-    """Return the p-values of a mean and of the mean reflected at 1/2, each on its weaker side."""
-    return pvalue(column.mean, n, v), pvalue(1.0 - column.violation_mean, n, 1.0 - v)
+    def _counted(self, high: Integers | None, low: Integers | None) -> Integers | None:
+        if not self._violation:
+            return high
+        return None if low is None else self.n - low
 
+    @property
+    def log_peak(self) -> Array:
+        logs = self._column.log_peak
+        return super().log_peak if logs is None else np.asarray(logs[int(self._violation)])
 
-def _binomial(column: Column, v: float, design: Design) -> Pair:
-    return _counted(column.count, column.violation_count, column.n, v, design)
-
-
-def _randomized_binomial(column: Column, v: float, design: Design) -> Pair:
-    return _counted(column.indicators, column.violation_indicators, column.n, v, design)
-
-
-def _counted(
-    count: NDArray[np.int64] | None,
-    low: NDArray[np.int64] | None,
-    n: int,
-    v: float,
-    design: Design,
-) -> Pair:
-    if count is None or low is None:
-        raise LossMismatch("a binomial test needs counts, and these statistics have none")
-    identical = design.sampling is Sampling.IID
-    return (
-        exact_mean.binomial_pvalue(count, n, v, identical=identical),
-        exact_mean.binomial_pvalue(n - low, n, 1.0 - v, identical=identical),
-    )
-
-
-def _betting(column: Column, v: float, design: Design) -> Pair:
-    return _from_log_capital(column.log_peak)
-
-
-def _betting_fixed(column: Column, v: float, design: Design) -> Pair:
-    return _from_log_capital(column.log_evalue)
-
-
-def _from_log_capital(log_capital: Array | None) -> Pair:
-    if log_capital is None:
-        raise LossMismatch("a betting test needs single records, and these statistics have none")
-    # One over the capital: by Ville's inequality of its peak, by Markov's of an e-value.
-    validation, violation = pvalue_from_log(-log_capital)
-    return validation, violation
-
-
-_PVALUES: dict[ComponentTest, Callable[[Column, float, Design], Pair]] = {
-    ComponentTest.EMPIRICAL_BERNSTEIN: _empirical_bernstein,
-    ComponentTest.HOEFFDING: _hoeffding,
-    ComponentTest.CHERNOFF: _chernoff,
-    ComponentTest.BENTKUS: _bentkus,
-    ComponentTest.BINOMIAL: _binomial,
-    ComponentTest.RANDOMIZED_BINOMIAL: _randomized_binomial,
-    ComponentTest.BETTING: _betting,
-    ComponentTest.BETTING_FIXED: _betting_fixed,
-}
+    @property
+    def log_evalue(self) -> Array:
+        logs = self._column.log_evalue
+        return super().log_evalue if logs is None else np.asarray(logs[int(self._violation)])
 
 
 def effective_size(column: Column, design: Design) -> float:

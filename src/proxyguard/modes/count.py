@@ -236,8 +236,7 @@ class Count(ScoredViolations, Planned):
 
     def objections(self, design: Design, requirements: Requirements, tests: Tests) -> list[str]:
         """Return which tests have no capital, where that is what is counted with."""
-        bets = (ComponentTest.BETTING, ComponentTest.BETTING_FIXED)
-        return [_no_capital(test) for test in tests if self.capital and test not in bets]
+        return [_no_capital(test) for test in tests if self.capital and not test.bets]
 
     def lower_budget(self) -> Budget:
         """Return ``alpha_Q + alpha_Z = alpha``."""

@@ -21,28 +21,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.errors import RegistryError
-from proxyguard.exact.betting import betting_fixed_pvalue, betting_pvalue
+from proxyguard.exact.betting import BettingCapital, FixedCapital
 from proxyguard.exact.binomial import clopper_pearson_lower, upper_tail
-from proxyguard.exact.mean import (
-    bentkus_pvalue,
-    binomial_pvalue,
-    chernoff_pvalue,
-    empirical_bernstein_pvalue,
-    hoeffding_pvalue,
-    log_chernoff,
-)
+from proxyguard.exact.mean import log_chernoff
 from proxyguard.exact.roots import bracket_switch
 from proxyguard.exact.rounding import GUARD
 from proxyguard.exact.sharp import critical_count, default_threshold, largest_threshold
 from proxyguard.modes.claim import Claim, Levels, MechanismClaim
 from proxyguard.plan.law import Law
 from proxyguard.plan.targets import Targets, count_pvalues
-from proxyguard.registry.design import Design, Iid, Stratified
+from proxyguard.registry.design import Design, Iid, Sampling, Stratified
 from proxyguard.registry.numbers import Level
 from proxyguard.registry.requirement import Requirement
-from proxyguard.registry.test import ComponentTest, Requirements
+from proxyguard.registry.test import (
+    Array,
+    ComponentTest,
+    Integers,
+    Requirements,
+    Statistics,
+    pvalues,
+)
 
-Array = NDArray[np.float64]
 Rng = np.random.Generator
 Choice = Fraction | int | Enum
 Decider = Callable[[NDArray[np.int64]], NDArray[np.bool_]]
@@ -379,34 +378,66 @@ def oracle_releases(*, target: float, alpha: float) -> int:
     return least
 
 
+class _Best(Statistics):
+    """Every loss at its lower bound, for one release."""
+
+    def __init__(
+        self, n: int, v: float, *, level: float = 1.0, strata: Stratified | None = None
+    ) -> None:
+        super().__init__(n, v)
+        self._level, self._strata = level, strata
+
+    @property
+    def effective_size(self) -> float:
+        return float(self.n if self._strata is None else self._strata.effective_size)
+
+    @property
+    def mean(self) -> Array:
+        return np.zeros(1)
+
+    @property
+    def variance(self) -> Array:
+        return np.zeros(1)
+
+    @property
+    def count(self) -> Integers:
+        return np.zeros(1, dtype=np.int64)
+
+    @property
+    def indicators(self) -> Integers:
+        return self.count
+
+    @property
+    def log_peak(self) -> Array:
+        capital = BettingCapital(
+            columns=1, n=self.n, v=self.v, level=self._level, violation_level=self._level
+        )
+        capital.update(np.zeros((1, self.n)))
+        return np.asarray(capital.log_peak()[0])
+
+    @property
+    def log_evalue(self) -> Array:
+        omega = np.full(self.n, 1.0 / self.n)
+        if self._strata is not None:
+            sizes = self._strata.sizes
+            weights = [float(self._strata.weights[g] / sizes[g]) for g in sizes]
+            omega = np.repeat(weights, list(sizes.values()))
+        capital = FixedCapital(columns=1, v=self.v, largest_weight=float(omega.max()))
+        capital.update(np.zeros((1, self.n)), omega)
+        return np.asarray(capital.log_evalue()[0])
+
+
 def best_weighted_pvalue(test: ComponentTest, design: Stratified, v: float) -> float:
     """Return the smallest p-value on strata with these weights: every loss at its lower bound."""
-    if test is ComponentTest.HOEFFDING:
-        return float(hoeffding_pvalue(0.0, float(design.effective_size), v))
-    # Beside Hoeffding only fixed stakes cover weights other than the sizes (theory section 1).
-    weights = [float(design.weights[g] / design.sizes[g]) for g in design.sizes]
-    omega = np.repeat(weights, list(design.sizes.values()))
-    return float(betting_fixed_pvalue(np.zeros((1, omega.size)), v, omega)[0])
+    # A test of unweighted records has a p-value here too, and it is none (theory section 1).
+    if Sampling.WEIGHTED not in test.samplings:
+        raise ValueError(f"{test.value} does not cover strata with weights of their own")
+    return float(pvalues(test, _Best(sum(design.sizes.values()), v, strata=design))[0])
 
 
 def best_pvalue(test: ComponentTest, n: int, v: float, *, level: float) -> float:
     """Return the smallest p-value that ``n`` records can give: every loss at its lower bound."""
-    if n < test.least_records:
-        return 1.0
-    if test is ComponentTest.EMPIRICAL_BERNSTEIN:
-        return float(empirical_bernstein_pvalue(0.0, 0.0, n, v))
-    if test is ComponentTest.HOEFFDING:
-        return float(hoeffding_pvalue(0.0, n, v))
-    if test is ComponentTest.CHERNOFF:
-        return float(chernoff_pvalue(0.0, n, v))
-    if test is ComponentTest.BENTKUS:
-        return float(bentkus_pvalue(0.0, n, v))
-    if test in (ComponentTest.BINOMIAL, ComponentTest.RANDOMIZED_BINOMIAL):
-        return float(binomial_pvalue(0, n, v))
-    best = np.zeros((1, n))
-    if test is ComponentTest.BETTING_FIXED:
-        return float(betting_fixed_pvalue(best, v)[0])
-    return float(betting_pvalue(best, v, level=level)[0])
+    return float(pvalues(test, _Best(n, v, level=level))[0])
 
 
 def least_records_for(test: ComponentTest, v: float, *, level: float, most: int = 10**6) -> int:

@@ -8,28 +8,17 @@ count lies below a bar; betting reads the order too, and has none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
 from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.exact import mean as exact_mean
 from proxyguard.exact.betting import STAKES, BettingCapital
-from proxyguard.exact.binomial import lower_tail
 from proxyguard.exact.contamination import most_at_cutoff, slack_score
-from proxyguard.exact.mean import (
-    bentkus_pvalue,
-    binomial_pvalue,
-    chernoff_pvalue,
-    empirical_bernstein_pvalue,
-    hoeffding_pvalue,
-)
 from proxyguard.exact.rounding import (
     count_variance,
-    pvalue_from_log,
     round_count_down,
     round_count_up,
     round_down,
@@ -39,9 +28,8 @@ from proxyguard.exact.rounding import (
 from proxyguard.exact.special import special
 from proxyguard.plan.law import Law
 from proxyguard.registry.requirement import Requirement
-from proxyguard.registry.test import ComponentTest
+from proxyguard.registry.test import Array, ComponentTest, Integers, Statistics, pvalues
 
-Array = NDArray[np.float64]
 Places = NDArray[np.intp]
 
 TILE = 2_000_000
@@ -92,7 +80,8 @@ class Targets:
             yield start, rng.permuted(sorted_places.reshape(len(counts), self.n), axis=1)
 
     @cached_property
-    def _sample_means(self) -> Array:
+    def sample_means(self) -> Array:
+        """The sample means, (repetitions, A, J), as they are."""
         pairs = zip(self.counts, self.law.losses, strict=True)
         means = np.stack([count @ table.T / self.n for count, table in pairs], axis=2)
         return np.clip(means, 0.0, 1.0)
@@ -100,7 +89,7 @@ class Targets:
     @cached_property
     def means(self) -> Array:
         """The sample means, (repetitions, A, J), as they decide."""
-        return self._published(self._sample_means)
+        return self._published(self.sample_means)
 
     def _published(self, means: Array) -> Array:
         """Return means as they decide: rounded up where a disclosure is registered."""
@@ -111,7 +100,7 @@ class Targets:
         """The Bessel variances, (repetitions, A, J), as they decide."""
         pairs = zip(self.counts, self.law.losses, strict=True)
         squares = np.stack([count @ (table**2).T for count, table in pairs], axis=2)
-        means = self._sample_means
+        means = self.sample_means
         # The difference cancels where losses hardly vary, and may be a last digit below 0.
         variances = np.maximum(0.0, squares - self.n * means**2) / max(1, self.n - 1)
         if self.digits is None:
@@ -139,8 +128,10 @@ class Targets:
         stake = (self._aim or level) if test is ComponentTest.BETTING else 0.0
         key = (test, j, stake)
         if key not in self._kept:
-            pvalues = self._pvalues(test, j, stake)
-            self._kept[key] = pvalues if self.digits is None else round_pvalue(pvalues, self.digits)
+            computed = pvalues(test, _Simulated(self, j, stake))
+            self._kept[key] = (
+                computed if self.digits is None else round_pvalue(computed, self.digits)
+            )
         return self._kept[key]
 
     def requiring(self, requirements: Sequence[Requirement]) -> Targets:
@@ -153,45 +144,25 @@ class Targets:
         other.law = law
         return other
 
-    def _pvalues(self, test: ComponentTest, j: int, level: float) -> Array:
-        n, v = self.n, self.law.requirements[j].unit_limit
-        mean = self.means[:, :, j]
-        if n < test.least_records:
-            return np.ones(mean.shape)
-        if test is ComponentTest.EMPIRICAL_BERNSTEIN:
-            return empirical_bernstein_pvalue(mean, self.variances[:, :, j], n, v)
-        if test is ComponentTest.HOEFFDING:
-            return hoeffding_pvalue(mean, n, v)
-        if test is ComponentTest.CHERNOFF:
-            return chernoff_pvalue(mean, n, v)
-        if test is ComponentTest.BENTKUS:
-            return bentkus_pvalue(mean, n, v)
-        if test is ComponentTest.BINOMIAL:
-            return binomial_pvalue(self._counted(self._sample_means[:, :, j] * n), n, v)
-        if test is ComponentTest.BETTING_FIXED:
-            return self._fixed(j, v)
-        if test is ComponentTest.RANDOMIZED_BINOMIAL:
-            return binomial_pvalue(self._counted(self._randomized(j)), n, v)
-        return self._betting(j, v, level)
-
-    def _counted(self, counts: Array) -> NDArray[np.int64]:
+    def counted(self, counts: Array) -> Integers:
         """Return counts as they decide."""
         whole = np.rint(counts).astype(np.int64)
         return whole if self.digits is None else round_count_up(whole, self.n, self.digits)
 
-    def _pvalue_of_capital(self, logs: Array) -> Array:
-        """Return the p-value of log capitals, rounded down where a disclosure is registered."""
-        return pvalue_from_log(-(logs if self.digits is None else round_down(logs, self.digits)))
+    def _capital(self, logs: Array) -> Array:
+        """Return log capitals as they decide: rounded down where a disclosure is registered."""
+        return logs if self.digits is None else round_down(logs, self.digits)
 
-    def _fixed(self, j: int, v: float) -> Array:
-        """Fixed stakes: the capital is a product over records, so counts of kinds suffice."""
+    def fixed(self, j: int, v: float) -> Array:
+        """Return log capitals of fixed stakes: products over records, so counts suffice."""
         table, count = self.law.losses[j], self.counts[j]
         gains = [np.log1p(f * (v - table) / (1.0 - v)) for f in STAKES]  # (A, m) each
         logs = np.stack([count @ gain.T for gain in gains], axis=2)
         average = special.logsumexp(logs, axis=2) - np.log(len(STAKES))
-        return self._pvalue_of_capital(np.maximum(0.0, average))
+        return self._capital(np.maximum(0.0, average))
 
-    def _randomized(self, j: int) -> Array:
+    def randomized(self, j: int) -> Array:
+        """Return how many records of each target lie below their own uniform number."""
         table = self.law.losses[j]
         counts = np.empty((self.repetitions, len(table)))
         for start, places in self._tiles(j):
@@ -202,9 +173,10 @@ class Targets:
                 counts[rows, a] = np.count_nonzero(uniforms < losses[places], axis=1)
         return counts
 
-    def _betting(self, j: int, v: float, level: float) -> Array:
+    def peaks(self, j: int, v: float, level: float) -> Array:
+        """Return the largest log capitals of bets that aim at a level."""
         table = self.law.losses[j]
-        pvalues = np.empty((self.repetitions, len(table)))
+        logs = np.empty((self.repetitions, len(table)))
         for start, places in self._tiles(j):
             rows = slice(start, start + len(places))
             for a, losses in enumerate(table):
@@ -212,8 +184,8 @@ class Targets:
                     columns=len(places), n=self.n, v=v, level=level, violation_level=level
                 )
                 capital.update(losses[places])
-                pvalues[rows, a] = self._pvalue_of_capital(capital.log_peak()[0])
-        return pvalues
+                logs[rows, a] = capital.log_peak()[0]
+        return self._capital(logs)
 
     def block_means(self, size: int) -> Array:
         """Return means over blocks of records, (repetitions, blocks, A, J)."""
@@ -242,45 +214,66 @@ def _tally(places: Places, kinds: int) -> Array:
     return np.bincount(flat.ravel(), minlength=rows * kinds).reshape(rows, kinds).astype(float)
 
 
-@dataclass(frozen=True, slots=True)
-class _Counts:
-    """The statistics of every count of errors out of ``n``, as they decide."""
+class _Simulated(Statistics):
+    """The statistics of one requirement on simulated targets."""
 
-    n: int
-    count: NDArray[np.int64]
-    low: NDArray[np.int64]  # the count that is rounded down
-    mean: Array
+    def __init__(self, targets: Targets, j: int, level: float) -> None:
+        super().__init__(targets.n, targets.law.requirements[j].unit_limit)
+        self._targets, self._j, self._level = targets, j, level
 
-    @classmethod
-    def out_of(cls, n: int, digits: int | None) -> _Counts:
-        """Return the statistics of counts 0 to n, rounded where a disclosure is registered."""
-        count = low = np.arange(n + 1)
-        mean = count / n
-        if digits is not None:
-            count, low = round_count_up(count, n, digits), round_count_down(count, n, digits)
-            mean = np.minimum(1.0, round_up(mean, digits))
-        return cls(n, count, low, mean)
+    @property
+    def mean(self) -> Array:
+        return np.asarray(self._targets.means[:, :, self._j])
 
     @property
     def variance(self) -> Array:
-        """The Bessel variance of losses of 0 and 1; the largest one where counts are rounded."""
-        return count_variance(self.n, self.count, self.low)
+        return np.asarray(self._targets.variances[:, :, self._j])
+
+    @property
+    def count(self) -> Integers:
+        return self._targets.counted(self._targets.sample_means[:, :, self._j] * self.n)
+
+    @property
+    def indicators(self) -> Integers:
+        return self._targets.counted(self._targets.randomized(self._j))
+
+    @property
+    def log_peak(self) -> Array:
+        return self._targets.peaks(self._j, self.v, self._level)
+
+    @property
+    def log_evalue(self) -> Array:
+        return self._targets.fixed(self._j, self.v)
 
 
-def _binomial(of: _Counts, v: float) -> Array:
-    return lower_tail(of.count, of.n, v)
+class _EveryCount(Statistics):
+    """The statistics of every count of errors from 0 to ``n``, rounded by a disclosure's digits."""
 
+    def __init__(self, n: int, v: float, digits: int | None) -> None:
+        super().__init__(n, v)
+        self._digits = digits
+        self._high = self._low = np.arange(n + 1)
+        if digits is not None:
+            self._low = round_count_down(self._high, n, digits)
+            self._high = round_count_up(self._high, n, digits)
 
-_TABLES: Mapping[ComponentTest, Callable[[_Counts, float], Array]] = {
-    ComponentTest.BINOMIAL: _binomial,
-    ComponentTest.RANDOMIZED_BINOMIAL: _binomial,
-    ComponentTest.BENTKUS: lambda of, v: exact_mean.bentkus_pvalue(of.mean, of.n, v),
-    ComponentTest.CHERNOFF: lambda of, v: exact_mean.chernoff_pvalue(of.mean, of.n, v),
-    ComponentTest.EMPIRICAL_BERNSTEIN: lambda of, v: exact_mean.empirical_bernstein_pvalue(
-        of.mean, of.variance, of.n, v
-    ),
-    ComponentTest.HOEFFDING: lambda of, v: exact_mean.hoeffding_pvalue(of.mean, of.n, v),
-}
+    @property
+    def mean(self) -> Array:
+        mean = np.arange(self.n + 1) / self.n
+        return mean if self._digits is None else np.minimum(1.0, round_up(mean, self._digits))
+
+    @property
+    def variance(self) -> Array:
+        # Of losses of 0 and 1; the largest one where counts are rounded.
+        return count_variance(self.n, self._high, self._low)
+
+    @property
+    def count(self) -> Integers:
+        return self._high
+
+    @property
+    def indicators(self) -> Integers:
+        return self._high
 
 
 @cache
@@ -291,9 +284,9 @@ def count_pvalues(test: ComponentTest, n: int, v: float, digits: int | None = No
     count whose share lies on the grid may then have a smaller variance than the count before it;
     its p-value is held up to that one's, so that no power is promised that is not there.
     """
-    if test not in _TABLES or n < test.least_records:
+    if test.bets or n < test.least_records:
         return None
-    table = _TABLES[test](_Counts.out_of(n, digits), v)
+    table = pvalues(test, _EveryCount(n, v, digits))
     if digits is not None:
         return np.maximum.accumulate(round_pvalue(table, digits))
     # `most_errors_tested` bisects this table, and a dip would lead it astray unseen.
@@ -306,5 +299,5 @@ def most_accepted(cutoff: float, n: int, digits: int | None) -> int:
     """Return the largest count whose mean, as it decides, keeps its cutoff; -1 if none does."""
     if digits is None:
         return most_at_cutoff(cutoff, n)
-    kept = slack_score(_Counts.out_of(n, digits).mean[:, None], np.array([cutoff]))
+    kept = slack_score(_EveryCount(n, cutoff, digits).mean[:, None], np.array([cutoff]))
     return int(np.count_nonzero(kept)) - 1

@@ -1,20 +1,25 @@
-"""The component tests by name, and the scores of releases.
+"""The component tests by name, their p-values, and the scores of releases.
 
 `ComponentTest` says which designs and losses each test covers. A name never changes its meaning; a
-different test is a new name. Then come the slack, ramp and block scores of registered requirements
-and what an invalid release can reach of them, and the words of a claim that several modes share:
-bound, score, family.
+different test is a new name. `pvalues` is the one way from the statistics of a sample to a test's
+p-values, for audits and plans alike. Then come the slack, ramp and block scores of registered
+requirements and what an invalid release can reach of them, and the words of a claim that several
+modes share: bound, score, family.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from proxyguard.errors import LossMismatch
 from proxyguard.exact import contamination
+from proxyguard.exact import mean as exact_mean
+from proxyguard.exact.rounding import pvalue_from_log
 from proxyguard.registry.design import Clustered, Design, Sampling
 from proxyguard.registry.requirement import Requirement
 
@@ -48,11 +53,12 @@ class ComponentTest(Enum):
     @property
     def needs_records(self) -> bool:
         """Whether moments do not suffice."""
-        return self in (
-            ComponentTest.BETTING,
-            ComponentTest.BETTING_FIXED,
-            ComponentTest.RANDOMIZED_BINOMIAL,
-        )
+        return self.bets or self is ComponentTest.RANDOMIZED_BINOMIAL
+
+    @property
+    def bets(self) -> bool:
+        """Whether its p-value is one over a capital that bets on the records make."""
+        return self in (ComponentTest.BETTING, ComponentTest.BETTING_FIXED)
 
     @property
     def least_records(self) -> int:
@@ -93,6 +99,103 @@ _SAMPLINGS = {
 }
 
 
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+class Statistics:
+    """What tests of ``mean >= v`` read of ``n`` records, on the unit scale, as it decides.
+
+    Whoever has statistics overrides what there is of them: a test asks for its own alone, so that
+    nothing is computed for another, and one that asks for what there is not is refused.
+    """
+
+    def __init__(self, n: int, v: float) -> None:
+        self.n, self.v = n, v
+
+    @property
+    def identical(self) -> bool:
+        """Whether the records are identically distributed."""
+        return True
+
+    @property
+    def effective_size(self) -> float:
+        """The number of records that Hoeffding's exponent sees."""
+        return float(self.n)
+
+    @property
+    def mean(self) -> Array:
+        """The means, which have the shape of the p-values."""
+        raise NotImplementedError
+
+    @property
+    def variance(self) -> Array:
+        """The Bessel variances."""
+        _lacking("empirical_bernstein needs variances, and the moments have none")
+
+    @property
+    def count(self) -> Integers:
+        """How many losses of 0 or 1 are 1."""
+        _lacking("a binomial test needs counts, and these statistics have none")
+
+    @property
+    def indicators(self) -> Integers:
+        """How many records lie below their own uniform number."""
+        _lacking("a binomial test needs counts, and these statistics have none")
+
+    @property
+    def log_peak(self) -> Array:
+        """The largest log capital of bets that follow the records."""
+        _lacking("a betting test needs single records, and these statistics have none")
+
+    @property
+    def log_evalue(self) -> Array:
+        """The log capital of fixed stakes."""
+        _lacking("a betting test needs single records, and these statistics have none")
+
+
+def _lacking(words: str) -> NoReturn:
+    raise LossMismatch(words)
+
+
+_PVALUES: dict[ComponentTest, Callable[[Statistics], Array]] = {
+    ComponentTest.EMPIRICAL_BERNSTEIN: lambda of: exact_mean.empirical_bernstein_pvalue(
+        of.mean, of.variance, of.n, of.v
+    ),
+    ComponentTest.HOEFFDING: lambda of: exact_mean.hoeffding_pvalue(
+        of.mean, of.effective_size, of.v
+    ),
+    ComponentTest.CHERNOFF: lambda of: exact_mean.chernoff_pvalue(of.mean, of.n, of.v),
+    ComponentTest.BENTKUS: lambda of: exact_mean.bentkus_pvalue(of.mean, of.n, of.v),
+    ComponentTest.BINOMIAL: lambda of: exact_mean.binomial_pvalue(
+        of.count, of.n, of.v, identical=of.identical
+    ),
+    ComponentTest.RANDOMIZED_BINOMIAL: lambda of: exact_mean.binomial_pvalue(
+        of.indicators, of.n, of.v, identical=of.identical
+    ),
+    # One over the capital: by Ville's inequality of its peak, by Markov's of an e-value.
+    ComponentTest.BETTING: lambda of: pvalue_from_log(-of.log_peak),
+    ComponentTest.BETTING_FIXED: lambda of: pvalue_from_log(-of.log_evalue),
+}
+
+
+def pvalues(test: ComponentTest, statistics: Statistics) -> Array:
+    """Return the p-values of ``mean >= v`` by a test; 1 of fewer records than it needs.
+
+    Raises
+    ------
+    ValueError
+        If the test has no p-value here: that of another would be taken for it.
+    LossMismatch
+        If it needs statistics that there are none of.
+    """
+    if test not in _PVALUES:
+        raise ValueError(f"{test} has no p-value: a test is put into the table of registry/test.py")
+    if statistics.n < test.least_records:
+        return np.ones(np.shape(statistics.mean))
+    return _PVALUES[test](statistics)
+
+
 def default_test(design: Design, requirement: Requirement) -> ComponentTest:
     """Return the default test: it follows from what was declared, never from the values.
 
@@ -109,7 +212,6 @@ def default_test(design: Design, requirement: Requirement) -> ComponentTest:
     return ComponentTest.BETTING if design.sampling is Sampling.IID else ComponentTest.BENTKUS
 
 
-Array = NDArray[np.float64]
 Requirements = Sequence[Requirement]
 
 
