@@ -178,4 +178,4 @@ def test_code_of_losses_that_nothing_names_is_found(at: At, forge: Any) -> None:
     origin = {"path": "regulator:approved", "version": "1", "code": {}}
     losses = {"regulator:approved": origin}
     forge.registry(audit, lambda value: value["members"]["target"]["losses"].update(losses))
-    assert "the code of other losses than are named" in forge.found_by(audit)
+    assert "the code of other losses or attacks than are named" in forge.found_by(audit)

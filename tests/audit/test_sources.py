@@ -542,7 +542,7 @@ def test_a_loss_whose_code_changed_is_found_before_the_target_is_opened(
     )
     audit.draw()
     (code / "pg_own.py").write_text((code / "pg_own.py").read_text() + "\n# another text\n")
-    with pytest.raises(DrawError, match=r"the loss pg_own:brier: .*text of module pg_own"):
+    with pytest.raises(DrawError, match=r"the code of pg_own:brier: .*text of module pg_own"):
         audit.open()
     assert not audit.journal().ledger.has(Stage.OPENED)
 

@@ -60,7 +60,7 @@ def test_an_exposure_needs_no_form_and_is_one_requirement_for_each_attack() -> N
     (member,) = declared(SPLIT, EVERYWHERE).members
     (part,) = member.exposures
     assert part.form == "exposure"
-    measures = measure_exposure(part, member.attacking)
+    measures = measure_exposure(part, member.attacking, Iid())
     assert [m.requirement.name for m in measures] == ["told apart: dcr", "told apart: domias"]
     for measure in measures:
         assert measure.requirement.form is Form.EXPOSURE
@@ -74,7 +74,7 @@ def test_the_share_that_is_found_at_few_false_alarms_becomes_a_limit_on_what_is_
 ):
     text = requirement(exposure='"tpr at fpr"', attacks='["dcr"]', fpr='"0.01"', limit='"0.10"')
     (member,) = declared(SPLIT, text).members
-    (measure,) = measure_exposure(member.exposures[0], member.attacking)
+    (measure,) = measure_exposure(member.exposures[0], member.attacking, Iid())
     assert measure.requirement.limit == 0.99
     assert measure.requirement.two_valued
     assert measure.exposure is not None
@@ -84,7 +84,7 @@ def test_the_share_that_is_found_at_few_false_alarms_becomes_a_limit_on_what_is_
 def test_a_membership_auc_is_a_mean_between_0_and_1() -> None:
     text = requirement(exposure='"membership auc"', attacks='["density"]', limit='"0.55"')
     (member,) = declared(SPLIT, text).members
-    (measure,) = measure_exposure(member.exposures[0], member.attacking)
+    (measure,) = measure_exposure(member.exposures[0], member.attacking, Iid())
     assert (measure.requirement.low, measure.requirement.high) == (0.0, 1.0)
     assert default_test(Iid(), measure.requirement) is ComponentTest.BETTING
 

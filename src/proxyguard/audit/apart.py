@@ -413,7 +413,7 @@ class Bench:
             for member in self.registry.declaration.members
             for name in (
                 *(member.procedure.library if member.procedure else ()),
-                *(requirement.loss or "" for requirement in member.requirement),
+                *member.measuring_code,
                 *(mechanism.generator or "" for mechanism in member.mechanism),
             )
         ]

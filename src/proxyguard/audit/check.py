@@ -169,7 +169,7 @@ class _Checker:
     def _check_procedure(self, member: Member) -> None:
         """Load what the declaration names, so that a misspelt name is heard before sealing."""
         names = [] if member.procedure is None else list(member.procedure.library)
-        losses = [name for r in member.requirement if (name := r.loss) and ":" in name]
+        losses = list(member.measuring_code)
         paths = []
         for name in [*names, *losses]:
             with self._noting():

@@ -488,16 +488,17 @@ def resolve_stand_ins(development: MemberDevelopment) -> dict[str, StandIn]:
 
 
 def resolve_losses(member: Member) -> dict[str, Origin]:
-    """Return the code of the losses that are named by import path."""
-    paths = {name for r in member.requirement if (name := r.loss) and ":" in name}
-    return {path: path_origin(path) for path in sorted(paths)}
+    """Return the code of the losses and attacks that are named by import path."""
+    return {path: path_origin(path) for path in member.measuring_code}
 
 
 def refuse_changed_losses(registry: Registry) -> None:
-    """Stop where a loss that is named by import path is not the code that was registered."""
+    """Stop where a loss or attack by import path is not the code that was registered."""
     for member in registry.declaration.members:
         for path, registered in registry.members[member.name].losses.items():
-            refuse_changes(f"the loss {path}", list(changed_origin(registered, path_origin(path))))
+            refuse_changes(
+                f"the code of {path}", list(changed_origin(registered, path_origin(path)))
+            )
 
 
 def random_objection(mechanism: MechanismPart, generator: str | None) -> str | None:

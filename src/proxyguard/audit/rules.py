@@ -17,6 +17,7 @@ from proxyguard.errors import RegistryError
 from proxyguard.losses.measure import (
     Measure,
     given_bounds,
+    measure_exposure,
     measure_loss,
     measure_query,
     requirement_of,
@@ -200,7 +201,9 @@ def measures_of(member: Member, resolved: Sequence[ResolvedRequirement]) -> list
     for requirement in resolved:
         declared, limit = requirement.part, requirement.limit.value
         slack = None if requirement.slack is None else requirement.slack.value
-        if declared.query is not None:
+        if declared.exposure is not None:
+            measures += measure_exposure(declared, member.attacking, member.target.sampling_design)
+        elif declared.query is not None:
             coding = codings(declared.query)
             for query in requirement.queries:
                 bounded = BoundedQuery.of(query, coding)

@@ -395,9 +395,10 @@ def _check_resolved(
         drawn = ({m.name for m in member.mechanism}, {r.name for r in member.release})
         if (set(resolved.mechanisms), set(resolved.stand_ins)) != drawn:
             raise SealError(f"{name}: {member.name} has other mechanisms or releases than declared")
-        named = {asked.loss for asked in member.requirement if asked.loss and ":" in asked.loss}
-        if set(resolved.losses) != named:
-            raise SealError(f"{name}: {member.name} has the code of other losses than are named")
+        if set(resolved.losses) != set(member.measuring_code):
+            raise SealError(
+                f"{name}: {member.name} has the code of other losses or attacks than are named"
+            )
         roles = resolve_roles(declared, resolved.requirements, learned)
         for mechanism in member.mechanism:
             _check_mechanism(resolved.mechanisms[mechanism.name], mechanism, declared, roles, name)

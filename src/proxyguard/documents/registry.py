@@ -229,7 +229,7 @@ class RegisteredMember(Document):
     stand_ins: dict[str, StandIn]
     """The named releases and their files."""
     losses: dict[str, Origin]
-    """The code of losses named by import path."""
+    """The code of losses and attacks named by import path."""
     procedure: RegisteredProcedure | None
     """The learning procedure, if any."""
     features: tuple[str, ...]

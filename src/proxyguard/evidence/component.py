@@ -192,6 +192,8 @@ def requirement_bounds(
     lows, highs, names = [], [], []
     for column, requirement in zip(columns, requirements, strict=True):
         limits = _limits if column.size_share is None else _ratio_limits
+        if requirement.two_directions:
+            limits = _tested_limits
         upper, lower, name = limits(column, requirement, design, delta)
         low = 1.0 - lower
         if digits is not None:
@@ -235,6 +237,20 @@ def _ratio_limits(
     # A share that may be 0 says nothing: the quotient is then huge, and 1 is the upper limit.
     upper = np.minimum(1.0, mass_high / np.maximum(share_low, 1e-300))
     return upper, 1.0 - mass_low / share_high, "chernoff, ratio"
+
+
+def _tested_limits(
+    column: Column, requirement: Requirement, design: Design, delta: float
+) -> tuple[Array, Array, str]:
+    """Return the limit that is tested where the test holds at ``delta``, and else the whole range.
+
+    The counts are of a threshold that the target chose, or of a share that was estimated: a limit
+    of the mean there would be none of what is claimed. The test is.
+    """
+    validation, violation = component_pvalues(column, requirement, ComponentTest.BINOMIAL, design)
+    v = requirement.unit_limit
+    upper = np.where(validation <= delta, v, 1.0)
+    return upper, np.where(violation <= delta, 1.0 - v, 1.0), "binomial, at the limit"
 
 
 def _limits(

@@ -27,6 +27,7 @@ from proxyguard.evidence.releases import ReleaseEvidence, evidence_of, is_publis
 from proxyguard.exact.rounding import GUARD
 from proxyguard.losses.cell import Column, Reading, share_column
 from proxyguard.registry.design import Clustered, Sampling, Stratified
+from proxyguard.registry.requirement import Form, Requirement
 
 _COUNTS = ("count", "indicators", "count_low", "indicators_low")
 
@@ -90,9 +91,10 @@ def read_evidence(record: GroupEvidence, reading: Reading) -> ReleaseEvidence:
         raise SealError(f"the evidence has {len(record.columns)} columns for {len(names)} of them")
     columns = tuple(_read_column(column) for column in record.columns)
     # Before anything is computed: numpy would repeat a single number for all releases.
-    for name, column in zip(names, columns, strict=True):
-        _check_shapes(column, name, len(record.releases))
-        _check_rounding(column, name, reading.digits)
+    for requirement, column in zip(reading.requirements, columns, strict=True):
+        _check_shapes(column, requirement.name, len(record.releases))
+        _check_directions(column, requirement)
+        _check_rounding(column, requirement, reading.digits)
     return evidence_of(
         columns,
         reading,
@@ -113,10 +115,31 @@ def _check_shapes(column: Column, name: str, releases: int) -> None:
             raise SealError(f"{name}: {field.name} is not of {releases} releases")
 
 
-def _check_rounding(column: Column, name: str, digits: int | None) -> None:
+def _check_directions(column: Column, requirement: Requirement) -> None:
+    """Raise where one direction has an answer of its own, and the requirement does not ask so.
+
+    Only at several thresholds, or with a sample of members, do the two directions look at two
+    numbers: elsewhere a second answer would be one that nobody compares.
+    """
+    if column.answer is None:
+        if column.answer_low is not None:
+            raise SealError(f"{requirement.name}: an answer of one direction alone is on record")
+        return
+    if (column.answer_low is not None) != requirement.two_directions:
+        raise SealError(
+            f"{requirement.name}: answers of {'one' if column.answer_low is None else 'both'} "
+            "directions are on record, and the requirement asks otherwise"
+        )
+
+
+def _check_rounding(column: Column, requirement: Requirement, digits: int | None) -> None:
     """Raise where statistics are finer than registered, or rounded though nothing says so."""
+    name = requirement.name
     if digits is None:
-        rounded = (column.mean_low, column.count_low, column.indicators_low)
+        rounded: tuple[object, ...] = (column.mean_low, column.count_low, column.indicators_low)
+        if column.answer_low is not None:
+            # Each direction has a mean of its own, and its own count at thresholds of its own.
+            rounded = (column.count_low if requirement.thresholds == 1 else None,)
         if any(statistic is not None for statistic in rounded):
             raise SealError(f"{name}: the evidence is rounded, and no disclosure is registered")
     elif not is_published(column, digits):
@@ -170,7 +193,7 @@ def check_counts(
                 f"{requirement.name}: {counted} records were counted, and there are {n_records}"
             )
         if column.answer is not None:
-            _check_share(_read_column(column), requirement.name)
+            _check_share(_read_column(column), requirement)
         _check_ranges(_read_column(column), reading, j, len(record.releases))
 
 
@@ -226,20 +249,24 @@ def _largest_capital(column: Column, reading: Reading, j: int) -> NDArray[np.flo
     return np.asarray(n * sums * np.array(rates)[:, None] + GUARD * (n + 1))
 
 
-def _check_share(column: Column, name: str) -> None:
+def _check_share(column: Column, requirement: Requirement) -> None:
     """Raise unless counts, answers, means and variances of a share go together."""
-    count, answer = column.count, column.answer
+    count, answer, name = column.count, column.answer, requirement.name
     if count is None or answer is None or column.variance is None:
         raise SealError(f"{name}: a share has counts, answers and variances, and some are missing")
-    if np.any((count < 0) | (count > column.n)) or not np.all((answer >= 0.0) & (answer <= 1.0)):
+    answers = (answer,) if column.answer_low is None else (answer, column.answer_low)
+    inside = all(np.all((each >= 0.0) & (each <= 1.0)) for each in answers)
+    if np.any((count < 0) | (count > column.n)) or not inside:
         raise SealError(f"{name}: counts or answers of the share are beyond what there can be")
-    # A draw without answers counts all records; the others see one target, and so one count.
-    drawn = (answer > 0.0) | (count < column.n)
-    for counts in (count, count if column.count_low is None else column.count_low):
-        several = np.unique(counts[drawn])
-        if several.size > 1:
-            raise SealError(f"{name}: the same target has {several} records in a cell")
-    again = share_column(column.n, count, answer, column.count_low)
+    if requirement.form is not Form.EXPOSURE:
+        # A draw without answers counts all records; the others see one target, and so one count.
+        # An attack on another release flags other records.
+        drawn = (answer > 0.0) | (count < column.n)
+        for counts in (count, count if column.count_low is None else column.count_low):
+            several = np.unique(counts[drawn])
+            if several.size > 1:
+                raise SealError(f"{name}: the same target has {several} records in a cell")
+    again = share_column(column.n, count, answer, column.count_low, column.answer_low)
     for what in ("mean", "variance", "mean_low"):
         recorded, expected = getattr(column, what), getattr(again, what)
         if (recorded is None) != (expected is None) or (

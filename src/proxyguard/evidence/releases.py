@@ -112,6 +112,8 @@ def is_published(column: Column, digits: int) -> bool:
     """
     if _differ(column, publish(column, digits)):
         return False
+    if column.answer_low is not None:
+        return True  # the two directions look at two thresholds, or limits of a share
     step = 1.5 * 10.0**-digits  # neighbouring multiples are one step apart, others two
     apart = column.mean - column.violation_mean
     counts = (
@@ -323,7 +325,7 @@ def _alike(columns: tuple[Column, ...], reading: Reading) -> list[list[int]]:
         zip(columns, reading.requirements, reading.tests, strict=True)
     ):
         missing = tuple(getattr(column, field.name) is None for field in fields(Column))
-        losses = (r.low, r.high, r.limit, r.two_valued, r.indicator)
+        losses = (r.low, r.high, r.limit, r.two_valued, r.indicator, r.thresholds, r.member_error)
         key = (column.n, column.size_share, missing, test, losses)
         alike.setdefault(key, []).append(j)
     return list(alike.values())

@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from proxyguard.draw.catalog import load_callable
 from proxyguard.errors import LossMismatch, RegistryError, TableError
 from proxyguard.losses.query import BoundedQuery, CodedRecords
+from proxyguard.registry.design import Design, Iid
 from proxyguard.registry.exposure import (
     THRESHOLDS,
     ExposureKind,
@@ -380,7 +381,13 @@ def measure_query(
     return above, below
 
 
-def measure_exposure(part: RequirementPart, attacking: ExposurePart) -> tuple[Measure, ...]:
+# What records are called that equal no member's in every column.
+NONMEMBERS = "records that equal no member's"
+
+
+def measure_exposure(
+    part: RequirementPart, attacking: ExposurePart, design: Design
+) -> tuple[Measure, ...]:
     """Return the requirements of an exposure, one for each of its attacks.
 
     A release keeps the declared limit where every attack does, so that nothing is corrected for
@@ -392,6 +399,9 @@ def measure_exposure(part: RequirementPart, attacking: ExposurePart) -> tuple[Me
         The requirement as declared.
     attacking
         How attacks see a row, and their settings.
+    design
+        How the target was sampled. Of iid records those that equal a member's are left out, as
+        those outside a group are; on other designs there must be none (`audit.register`).
     """
     assert part.exposure is not None  # selected by the caller
     assert isinstance(part.limit, str)  # checked where it is declared
@@ -420,6 +430,9 @@ def measure_exposure(part: RequirementPart, attacking: ExposurePart) -> tuple[Me
             indicator=question.kind.is_difference,
             thresholds=THRESHOLDS if question.kind is ExposureKind.EVERYWHERE else 1,
             member_error=0.0 if sample is None else number(sample.error),
+            group=nonmembers_name(part.group) if isinstance(design, Iid) else None,
+            promise=question.promise,
+            attack=name,
         )
         measures.append(
             Measure(
@@ -434,8 +447,11 @@ def requirement_of(
     part: RequirementPart, low: float, high: float, *, limit: str, slack: str | None,
     name: str | None = None, form: Form | None = None, two_valued: bool = False,
     indicator: bool = False, thresholds: int = 1, member_error: float = 0.0,
+    group: str | None = None, promise: str | None = None, attack: str | None = None,
 ) -> Requirement:  # fmt: skip
     """Return a declared requirement with its bounds and with what its rules resolved to."""
+    if group is None and part.group is not None:
+        group = group_name(part.group)
     return Requirement(
         name=name or part.name,
         low=low,
@@ -448,8 +464,15 @@ def requirement_of(
         member_error=member_error,
         slack=None if slack is None else number(slack),
         ramp=None if part.ramp is None else number(part.ramp),
-        group=None if part.group is None else group_name(part.group),
+        group=group,
+        promise=promise,
+        attack=attack,
     )
+
+
+def nonmembers_name(group: Mapping[str, str] | None) -> str:
+    """Return what the records are called that equal no member's, of all or of a subgroup."""
+    return NONMEMBERS if group is None else f"{NONMEMBERS}, of {group_name(group)}"
 
 
 def group_name(group: Mapping[str, str]) -> str:

@@ -127,6 +127,15 @@ class Member(DeclarationPart):
         return tuple(r for r in self.requirement if r.exposure is not None)
 
     @property
+    def measuring_code(self) -> tuple[str, ...]:
+        """The losses and attacks that are named by import path, sorted."""
+        losses = {r.loss for r in self.requirement if r.loss is not None}
+        attacks = {
+            self.attacking.settings(name).kind for r in self.exposures for name in r.attacks or ()
+        }
+        return tuple(sorted(name for name in losses | attacks if ":" in name))
+
+    @property
     def attacking(self) -> ExposurePart:
         """How attacks see a row, as declared or as it is without a word."""
         return self.exposure or ExposurePart()

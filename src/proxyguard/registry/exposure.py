@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from fractions import Fraction
 from typing import Literal
 
 from pydantic import Field, JsonValue, model_validator
@@ -203,3 +204,46 @@ class ExposureQuestion:
     ceiling: float
     rule: ThresholdRule | None = None
     fpr: float | None = None
+
+    @property
+    def promise(self) -> str:
+        """What is promised where the limit is kept, with ``{attacks}`` for who attacks."""
+        points = f"{_plain(100 * _written(self.ceiling))} points"
+        share = f"{_plain(100 * _written(self.ceiling))} %"
+        match self.kind:
+            case ExposureKind.ADVANTAGE:
+                return (
+                    f"{{attacks}}, at a registered threshold, flag members less than {points} "
+                    "more often than others"
+                )
+            case ExposureKind.EVERYWHERE:
+                return f"no threshold of {{attacks}} tells members from others by {points} or more"
+            case ExposureKind.TPR:
+                alarms = f"{_plain(100 * _written(self.fpr or 0.0))} %"
+                return (
+                    f"no threshold of {{attacks}} finds {share} of the members with false "
+                    f"alarms on at most {alarms} of others"
+                )
+            case ExposureKind.AUC:
+                return (
+                    f"{{attacks}} rank a member above another record in less than {share} of pairs"
+                )
+            case ExposureKind.ATTRIBUTE:
+                return (
+                    f"{{attacks}} guess {self.settings.secret!r} for members less than "
+                    f"{points} more often than for others"
+                )
+            case ExposureKind.LINKABILITY:
+                return (
+                    f"{{attacks}} link two halves of a row for members less than {points} "
+                    "more often than for others"
+                )
+
+
+def _written(number: float) -> Fraction:
+    return Fraction(repr(number))
+
+
+def _plain(number: Fraction) -> str:
+    """Return a number as a person writes it: 10 and 2.5, neither 10.0 nor 2.5000000001."""
+    return f"{float(number):.10g}"

@@ -111,6 +111,9 @@ class Requirement:
         ``m``: a violation is looked for at so many thresholds, and its p-value multiplied by it.
     member_error
         ``alpha_1``: the error of a sample of members, which is added to every p-value.
+    promise, attack
+        Of an exposure: what it promises in words, with ``{attacks}`` for who attacks, and the
+        attack.
 
     Raises
     ------
@@ -138,6 +141,8 @@ class Requirement:
     group: str | None = None  # only records of this subgroup count
     thresholds: int = 1  # m, over which a violation is corrected
     member_error: float = 0.0  # alpha_1, of a sample of members
+    promise: str | None = None  # of an exposure, in words, with {attacks} in it
+    attack: str | None = None  # of an exposure: by which attack
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -155,8 +160,14 @@ class Requirement:
                 raise RegistryError(
                     f"{self.name}: {name} is True or False, got {getattr(self, name)!r}"
                 )
-        if self.group is not None and (not isinstance(self.group, str) or not self.group):
-            raise RegistryError(f"{self.name}: group is the name of a subgroup, got {self.group!r}")
+        for name, what in (
+            ("group", "the name of a subgroup"),
+            ("promise", "a promise in words"),
+            ("attack", "the name of an attack"),
+        ):
+            given = getattr(self, name)
+            if given is not None and (not isinstance(given, str) or not given):
+                raise RegistryError(f"{self.name}: {name} is {what}, got {given!r}")
         if isinstance(self.thresholds, bool) or not (
             isinstance(self.thresholds, int) and self.thresholds >= 1
         ):
@@ -247,6 +258,11 @@ class Requirement:
     def width(self) -> float:
         """The range ``b_j - a_j``."""
         return self.high - self.low
+
+    @property
+    def two_directions(self) -> bool:
+        """Whether validation and violation look at two thresholds, or at two limits of a share."""
+        return self.thresholds > 1 or self.member_error > 0.0
 
     @property
     def unit_limit(self) -> float:

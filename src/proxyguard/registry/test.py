@@ -83,6 +83,11 @@ class ComponentTest(Enum):
             )
         if self is ComponentTest.BINOMIAL and isinstance(design, Clustered):
             objections.append("binomial needs single records; a cluster mean is not two-valued")
+        if self is not ComponentTest.BINOMIAL and requirement.two_directions:
+            objections.append(
+                f"{requirement.name!r} looks at two numbers, one for validation and one for "
+                f"violation, which are counted: it takes the binomial test, not {self.value}"
+            )
         return objections
 
 
