@@ -39,10 +39,10 @@ from proxyguard.models.stored import load_model, skops_bytes
 
 DUMPABLE = """\
 import sys
-from proxyguard.audit.apart import _unreadable_memory
+from proxyguard.draw.child import unreadable_memory
 from proxyguard.draw.processes import prctl, prctl_value
 prctl(4, int(sys.argv[1]))
-with _unreadable_memory():
+with unreadable_memory():
     within = prctl_value(3)
 print(within, prctl_value(3))
 """

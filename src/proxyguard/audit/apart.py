@@ -14,20 +14,16 @@ from __future__ import annotations
 import base64
 import json
 import os
-import select
-import signal
 import subprocess
 import sys
-import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import FrameType
-from typing import IO, Annotated, ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import IO, Annotated, ClassVar, Generic, Literal, TypeVar
 
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
@@ -63,6 +59,7 @@ from proxyguard.documents.evidence import Evidence
 from proxyguard.documents.ledger import DesignText, SealedMember
 from proxyguard.documents.registry import Registry
 from proxyguard.draw.catalog import load_generator
+from proxyguard.draw.child import Line, Sink, environment, unreadable_memory, watched
 from proxyguard.draw.confine import Needs, confine
 from proxyguard.draw.messages import (
     DrawJob,
@@ -73,16 +70,8 @@ from proxyguard.draw.messages import (
     SourceAgain,
     said_again,
 )
-from proxyguard.draw.pool import THREADS, import_path
 from proxyguard.draw.processes import (
-    LINUX,
-    adopt_orphans,
-    end_children,
     end_family,
-    end_with_parent,
-    leave_only,
-    prctl,
-    prctl_value,
 )
 from proxyguard.draw.protocol import Seed
 from proxyguard.draw.worker import Fitter, Worker
@@ -91,19 +80,9 @@ from proxyguard.models.stored import model_bytes
 from proxyguard.registry.declaration import Member
 from proxyguard.seal.journal import NAME, Journal
 
-KEPT = ("PATH", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "TZ", "LD_LIBRARY_PATH")
-"""What the child keeps of the environment: nothing that could hold a secret or lead to one."""
 MOST = 1 << 28
 """Bytes that the child may answer; statistics are far fewer."""
-_GET_DUMPABLE, _DUMPABLE = 3, 4  # PR_GET_DUMPABLE, PR_SET_DUMPABLE
 _LENGTH = 8
-
-
-class Sink(Protocol):
-    """What records are sent through."""
-
-    def write(self, content: bytes | memoryview, /) -> int:
-        """Write all of it."""
 
 
 Answer = TypeVar("Answer")
@@ -205,7 +184,7 @@ def run_apart(
     )
     with (
         TemporaryDirectory(prefix="proxyguard-") as scratch,
-        _unreadable_memory(),
+        unreadable_memory(),
         subprocess.Popen(
             # -P: neither the folder nor the scratch folder is a place to import from.
             [sys.executable, "-P", "-m", "proxyguard.audit.apart", str(os.getpid())],
@@ -213,12 +192,12 @@ def run_apart(
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,  # it could write escapes to the verifier's terminal
             cwd=scratch,
-            env=_environment(scratch, folder.path),
+            env=environment(scratch, without=folder.path),
             start_new_session=True,
             bufsize=0,
         ) as process,
     ):
-        line = _Line(process, timeout)
+        line = Line(process, timeout)
         try:
             with suppress(BrokenPipeError):  # it ended early, which the missing answer says
                 for message in (where, job):
@@ -232,58 +211,6 @@ def run_apart(
             # After an answer too: the code could answer and go on.
             end_family(process)
     return _answer(content)
-
-
-class _Line:
-    """The two pipes to the child, which has until a time to take its job and answer.
-
-    Code that neither reads nor answers would otherwise hold the verifier at either end of it.
-    """
-
-    def __init__(self, process: subprocess.Popen[bytes], timeout: float) -> None:
-        assert process.stdin is not None  # both are pipes
-        assert process.stdout is not None
-        self._job, self._answer = process.stdin, process.stdout
-        self._timeout = timeout
-        self._end = time.monotonic() + timeout
-        # A blocking write of a large chunk would wait beyond the end, in one call.
-        os.set_blocking(self._job.fileno(), False)
-
-    def write(self, content: bytes | memoryview, /) -> int:
-        """Write all of it, as fast as it is taken."""
-        rest = memoryview(content).cast("B")
-        size = len(rest)
-        while rest:
-            self._wait(self._job, select.POLLOUT)
-            with suppress(BlockingIOError):  # room for some bytes, and not for as many as these
-                rest = rest[os.write(self._job.fileno(), rest) :]
-        return size
-
-    def close(self) -> None:
-        """Say that the job is complete."""
-        self._job.close()
-
-    def read(self, size: int) -> bytes:
-        """Return so many bytes, or fewer where the answers end."""
-        content = bytearray()
-        while len(content) < size:
-            self._wait(self._answer, select.POLLIN)
-            more = os.read(self._answer.fileno(), min(size - len(content), 1 << 20))
-            if not more:
-                break
-            content += more
-        return bytes(content)
-
-    def _wait(self, pipe: IO[bytes], event: int) -> None:
-        poll = select.poll()
-        poll.register(pipe, event)
-        left = self._end - time.monotonic()
-        if left <= 0.0 or not poll.poll(left * 1000.0):
-            raise UntrustedCode(
-                f"code that the folder names did not answer within {self._timeout:g} seconds and "
-                "was ended; give it more time with --timeout SECONDS",
-                names=(),
-            )
 
 
 class _Answered(BaseModel):
@@ -317,35 +244,6 @@ def _verdicts(folder: AuditFolder) -> list[Path]:
     """
     names = (NAME, EVIDENCE, CERTIFICATE, *REPORTS, "target")
     return [folder / name for name in names]
-
-
-def _environment(scratch: str, folder: Path) -> dict[str, str]:
-    """Return the child's environment, in which nothing of the verifier's is left to find."""
-    kept = {name: os.environ[name] for name in KEPT if name in os.environ}
-    return {
-        **kept,
-        **dict.fromkeys(THREADS, "1"),
-        **dict.fromkeys(("HOME", "TMPDIR", "XDG_DATA_HOME", "XDG_CACHE_HOME"), scratch),
-        # A module in the folder could take the name of one of ours.
-        "PYTHONPATH": import_path(without=folder),
-        "PYTHONSAFEPATH": "1",  # also for interpreters that the code starts itself
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-
-
-@contextmanager
-def _unreadable_memory() -> Iterator[None]:
-    """Keep processes of the same user from reading this one's memory, where the keys are."""
-    if not LINUX:
-        yield
-        return
-    before = prctl_value(_GET_DUMPABLE)
-    prctl(_DUMPABLE, 0)
-    try:
-        yield
-    finally:
-        if before == 1:  # whoever had made it unreadable wants it so, and 2 cannot be set
-            prctl(_DUMPABLE, before)
 
 
 def send_target(target: OpenTarget, out: Sink) -> None:
@@ -676,33 +574,8 @@ def source_risks(
 
 
 def main() -> None:
-    """Let a fork do one job, and end all that it started when it ends or this is told to.
-
-    The named code runs in the fork alone, so that it cannot have replaced what ends it; what it
-    starts in other groups or sessions becomes a child of this process when its parent dies.
-    """
-    # Not killed but told, so that it still ends what the code started.
-    end_with_parent(int(sys.argv[1]), signal.SIGTERM)
-    adopt_orphans()
-    signal.signal(signal.SIGTERM, _end_all)
-    watch = os.getpid()
-    worker = os.fork()
-    if worker == 0:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        end_with_parent(watch, signal.SIGKILL)
-        try:
-            _do_job()
-        finally:
-            os._exit(1)  # a fork must not run on as its parent
-    leave_only((2,))  # the pipes are the fork's: the answers end when it and its family have
-    os.waitpid(worker, 0)
-    _end_all(signal.SIGTERM, None)
-
-
-def _end_all(number: int, frame: FrameType | None) -> None:
-    """End everything that was started from here, and then this process."""
-    end_children()
-    os._exit(128 + number)
+    """Let a fork do one job, in which the named code runs."""
+    watched(int(sys.argv[1]), _do_job)
 
 
 def _do_job() -> None:
