@@ -20,7 +20,8 @@ help: ## list the targets
 demo: .venv/.core ## run the demonstration audit
 	@.venv/bin/proxyguard demo --dir demo-audit
 
-pytest = $(PINS) .venv/bin/python -m pytest --numprocesses auto --dist loadfile
+# Compiled files are kept, whatever the environment says: tests start a hundred processes.
+pytest = $(PINS) PYTHONDONTWRITEBYTECODE= .venv/bin/python -m pytest --numprocesses auto --dist loadfile
 
 test: .venv/.dev ## run the tests and the docstring examples, long ones reduced; ARGS="-k name" selects
 	@$(pytest) $(ARGS)

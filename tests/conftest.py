@@ -159,6 +159,17 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def no_flush() -> Iterator[None]:
+    """Let nothing wait for the disk: no power is cut here, and what is written is read again.
+
+    That files are flushed, and when, is counted where that is the rule that is tested.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda handle: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def repeatable_session() -> Iterator[None]:
     """Salts and keys of what many tests share come from a fixed sequence too."""
     with pytest.MonkeyPatch.context() as patch:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 
 from conformance.draws import ask_here
 from conformance.draws import draw_here as draw_in_this_process
+from conformance.warm import started_by
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.decide import groups_of, predicate_of, readings_of, subjects_of
 from proxyguard.audit.folder import (
@@ -102,12 +104,31 @@ def audit_in(root: Path, **options: object) -> Audit:
     return Audit(root / "audit", home=root / "home", data=[root / "data"], workers=1, **options)
 
 
+STARTERS = ("proxyguard.draw.pool", "proxyguard.audit.apart")
+"""Modules that start processes."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def starts_warm() -> Iterator[None]:
+    """Let audits start their processes from one that has imported already."""
+    with started_by(*STARTERS):
+        yield
+
+
+@pytest.fixture
+def starts_cold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start them as the product does."""
+    for module in STARTERS:
+        monkeypatch.setattr(f"{module}.subprocess", subprocess)
+
+
 @pytest.fixture(scope="session")
 def stages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One copy of the small audit after each step."""
     root = tmp_path_factory.mktemp("stages")
     write_table(root / "work" / "data" / "table.csv")
-    return staged(root)
+    with started_by(*STARTERS):
+        return staged(root)
 
 
 def put_target_apart(audit: Audit, design: str = "") -> None:
@@ -142,7 +163,8 @@ def stages_apart(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One copy after each step of the small audit whose target is a file of its own."""
     root = tmp_path_factory.mktemp("stages_apart")
     write_table(root / "work" / "data" / "table.csv")
-    return staged(root, then=put_target_apart)
+    with started_by(*STARTERS):
+        return staged(root, then=put_target_apart)
 
 
 def staged(root: Path, then: Callable[[Audit], None] = lambda _: None) -> Path:

@@ -19,6 +19,7 @@ from threading import Barrier
 
 import pytest
 
+from conformance.warm import Popen
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.home import Home
 from proxyguard.cli import main, show
@@ -74,7 +75,7 @@ MOMENTS: dict[str, Callable[[Audit], bool]] = {
 def killed_at(moment: str, audit: Audit) -> bool:
     """Run an audit and kill it at this moment; return whether it was still at work then."""
     # A group of its own, so that the drawing processes die at the same instant.
-    with subprocess.Popen(
+    with Popen(
         command("run", audit),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -145,9 +146,7 @@ def test_an_audit_goes_on_after_kill_9(
 def at_once(verb: str, audit: Audit) -> list[tuple[int, str]]:
     """Run a verb in two processes at once; return their codes and what they complained of."""
     started = [
-        subprocess.Popen(
-            command(verb, audit), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-        )
+        Popen(command(verb, audit), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
     found = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from conformance import warm
 from proxyguard.audit import home as home_module
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.home import Home, examine, load_key_file
@@ -193,10 +193,8 @@ def test_the_command_line_says_in_one_line_what_stood_open(tmp_path: Path) -> No
     home = Home(tmp_path / "home")
     home.make_signing_key()
     home.root.chmod(0o755)
-    done = subprocess.run(
-        [sys.executable, "-m", "proxyguard.cli.main", "doctor", "--home", str(home.root)],
-        capture_output=True, text=True,
-    )  # fmt: skip
+    command = [sys.executable, "-m", "proxyguard.cli.main", "doctor", "--home", str(home.root)]
+    done = warm.run(command)
     assert done.returncode == 0
     assert done.stderr.splitlines() == [
         f"proxyguard: {home.root} was open to other users of this machine (mode 755) and is closed "

@@ -537,6 +537,7 @@ def test_what_named_code_leaves_behind_is_ended_when_it_has_answered(
     assert is_gone(lingering.accept()[0])
 
 
+@pytest.mark.usefixtures("starts_cold")
 def test_named_code_that_takes_no_records_is_ended_too(at: Callable[[str], Audit]) -> None:
     """A pipe holds some 64 KiB: whoever sends more waits for somebody who reads."""
     sent = 0
@@ -553,6 +554,7 @@ def test_named_code_that_takes_no_records_is_ended_too(at: Callable[[str], Audit
     assert sent < 1 << 24
 
 
+@pytest.mark.usefixtures("starts_cold")
 def test_a_part_that_runs_out_of_time_is_not_checked(certify: Certified) -> None:
     root = certify("loss")
     found = audit_in(root).verify(run_named_code=True, timeout=0.2)

@@ -518,6 +518,7 @@ def test_a_kill_anywhere_in_draw_keeps_that_preparation_was_random(
     assert PREPARED in (audit.folder / "report.md").read_text()
 
 
+@pytest.mark.usefixtures("starts_cold")
 def test_processes_draw_the_same_bytes_as_this_one(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from conformance import warm
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import CERTIFICATE, EVIDENCE, REPORTS
 from proxyguard.audit.verify import Scope, Verification, agree
@@ -224,10 +225,8 @@ def test_changed_development_is_not_drawn_from(at: At) -> None:
 def run_verify(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     source = Path(__file__).parents[2] / "src"
     environment = {**os.environ, "PYTHONPATH": str(source), "PROXYGUARD_HOME": "/nonexistent"}
-    return subprocess.run(
-        [sys.executable, "-m", "proxyguard.cli.main", "verify", str(folder), *options],
-        capture_output=True, text=True, env=environment, check=False,
-    )  # fmt: skip
+    command = [sys.executable, "-m", "proxyguard.cli.main", "verify", str(folder), *options]
+    return warm.run(command, env=environment)
 
 
 def test_the_command_line_verifies_a_whole_folder(at: At) -> None:

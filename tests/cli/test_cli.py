@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import proxyguard as pg
+from conformance import warm
 from proxyguard.cli import show
 
 ROOT = Path(pg.__file__).parent.parent
@@ -87,10 +88,8 @@ def environment(home: Path) -> dict[str, str]:
 
 def proxyguard(root: Path, *arguments: str) -> Done:
     """Run one command in ``root``, where ``data`` and ``home`` lie."""
-    return subprocess.run(
-        [sys.executable, "-m", "proxyguard.cli.main", *arguments],
-        cwd=root, env=environment(root / "home"), capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    command = [sys.executable, "-m", "proxyguard.cli.main", *arguments]
+    return warm.run(command, cwd=root, env=environment(root / "home"))
 
 
 def assert_one_message(done: Done, code: int, words: str) -> None:

@@ -22,6 +22,8 @@ from proxyguard.registry.parts import Procedure
 from proxyguard.registry.target import Outcome
 from proxyguard.tables.files import Schema, read_table_bytes, table_bytes
 
+pytestmark = pytest.mark.usefixtures("starts_warm")
+
 MODULE = """
 import multiprocessing
 import os
@@ -314,10 +316,10 @@ def test_a_generator_that_ends_while_it_is_prepared_is_named_and_holds_nothing_u
 def test_a_fit_ends_when_the_time_of_its_draw_is_up(root: Path) -> None:
     library = {"library": ["pg_rows:Slow"], "trusted": ["pg_rows.Slow"]}
     procedure = Procedure.model_validate(library)
-    said = drawn(root, job(root, "Rows", procedure=procedure), seeds=(4,), timeout=2.0)[
+    said = drawn(root, job(root, "Rows", procedure=procedure), seeds=(4,), timeout=1.0)[
         "Rows", 4
     ].said
-    assert said == Failed(seed=4, status="timeout", error="more than 2 s")
+    assert said == Failed(seed=4, status="timeout", error="more than 1 s")
 
 
 @pytest.mark.parametrize("where", ["the draw", "the fit"])
@@ -345,16 +347,16 @@ def test_want_of_memory_in_a_fit_of_ours_is_no_failure_of_the_mechanism() -> Non
 
 
 def test_a_seed_at_which_a_batch_hangs_is_late_alone(kept: Kept, root: Path) -> None:
-    batch = drawn(root, job(root, "Many", "hangs", many=2), seeds=(4, 5), timeout=3.0)
-    assert batch["hangs", 5].said == Failed(seed=5, status="timeout", error="more than 3 s")
+    batch = drawn(root, job(root, "Many", "hangs", many=2), seeds=(4, 5), timeout=1.5)
+    assert batch["hangs", 5].said == Failed(seed=5, status="timeout", error="more than 1.5 s")
     assert batch["hangs", 4] == kept["Rows", 4]
 
 
 def test_a_release_at_which_a_batch_of_fits_hangs_is_late_alone(root: Path) -> None:
     library = {"library": ["pg_rows:SometimesSlow"], "trusted": ["pg_rows.SometimesSlow"]}
     procedure = Procedure.model_validate(library)
-    batch = drawn(root, job(root, "Uneven", procedure=procedure, many=2), seeds=(4, 5), timeout=3.0)
-    assert error_of(batch["Uneven", 5]) == "more than 3 s"
+    batch = drawn(root, job(root, "Uneven", procedure=procedure, many=2), seeds=(4, 5), timeout=1.5)
+    assert error_of(batch["Uneven", 5]) == "more than 1.5 s"
     assert "it was fitted" in error_of(batch["Uneven", 4])
 
 

@@ -24,6 +24,8 @@ from proxyguard.draw.pool import DrawingPool, Draws, draw_groups
 from proxyguard.errors import DrawError
 from proxyguard.tables.files import read_table_bytes, table_bytes
 
+pytestmark = pytest.mark.usefixtures("starts_warm")
+
 MODULE = """
 import fcntl
 import json
@@ -241,7 +243,7 @@ def test_a_draw_cannot_stop_the_process_that_ends_it(root: Path) -> None:
 def test_a_generator_that_stops_its_own_process_is_ended_when_its_time_is_up(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "GRACE", 3.0)
+    monkeypatch.setattr(pool, "GRACE", 1.0)
     with pytest.raises(DrawError, match="neither answered nor ended"):
         draw(job(root, "Stopper", beforehand=True), seeds=tuple(range(5, 5000)), timeout=0.5)
 

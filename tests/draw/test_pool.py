@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,8 @@ from proxyguard.draw.messages import DrawJob, DrawResult
 from proxyguard.draw.pool import DrawingPool, Draws, draw_groups
 from proxyguard.errors import DrawError
 from proxyguard.tables.files import read_table_bytes, table_bytes
+
+pytestmark = pytest.mark.usefixtures("starts_warm")
 
 MODULE = """
 import os
@@ -54,9 +55,9 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     source = pd.DataFrame({"x": [float(i) for i in range(30)]})
     (tmp_path / "source").write_bytes(table_bytes(source))
     found: list[Any] = []
-    real = subprocess.Popen
+    real = pool.subprocess.Popen
 
-    class Noted(real):  # type: ignore[type-arg,misc,valid-type]
+    class Noted(real):  # type: ignore[name-defined,misc]
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)
             found.append(self)
