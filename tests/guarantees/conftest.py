@@ -8,6 +8,7 @@ same limit must exceed the budget: it shows that the first check could have fail
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,20 @@ from scipy import optimize, stats
 def _lower_limit(errors: int, trials: int) -> float:
     # scipy's quantile, not the package's own limit.
     return float(stats.beta.ppf(0.001, errors, trials - errors + 1)) if errors else 0.0
+
+
+@pytest.fixture(scope="session")
+def repeat(effort: Any) -> Callable[..., int]:
+    """How often something is done that a whole run does so often: a quarter where it is reduced.
+
+    Both verdicts allow for the number of repetitions: fewer see larger faults alone, and a twin
+    whose fault is a small one keeps a larger share of them.
+    """
+
+    def times(whole: int, share: int = 4) -> int:
+        return effort.times(whole=whole, reduced=whole // share)
+
+    return times
 
 
 @pytest.fixture(scope="session")

@@ -43,8 +43,8 @@ def count_of(pvalues: np.ndarray, thresholds: tuple[str, ...]) -> ValidCount:
     [(("0.04",), 1), (("0.01",), 3), (("0.01",), 1), (("0.001", "0.01", "0.03"), 2)],
     ids=str,
 )
-def test_count_and_bound(thresholds, groups, within_budget):
-    trials, n_releases = 2000, 48
+def test_count_and_bound(thresholds, groups, within_budget, repeat):
+    trials, n_releases = repeat(2000), 48
     rng = np.random.default_rng(301)
     overcounted = overstated = 0
     for _ in range(trials):
@@ -84,8 +84,8 @@ def subsets(valid: np.ndarray, favorable: np.ndarray, rng: np.random.Generator) 
 
 
 @pytest.mark.parametrize(("t", "groups"), [("0.04", 1), ("0.01", 1), ("0.01", 4)])
-def test_any_subset_chosen_after_looking(t, groups, within_budget):
-    trials, n_releases = 1000, 40
+def test_any_subset_chosen_after_looking(t, groups, within_budget, repeat):
+    trials, n_releases = repeat(1000), 40
     rng = np.random.default_rng(303)
     errors = 0
     for _ in range(trials):

@@ -28,8 +28,8 @@ def worst(worst_share, n_releases: int, kappa: float, alpha: float) -> float:
 
 
 @pytest.mark.parametrize(("n_releases", "kappa"), [(250, 0.004), (1000, 0.003)])
-def test_sharp_decisions_by_holm(n_releases, kappa, worst_share, within_budget):
-    trials = 5000
+def test_sharp_decisions_by_holm(n_releases, kappa, worst_share, within_budget, repeat):
+    trials = repeat(5000)
     b = worst(worst_share, n_releases, kappa, ALPHA / H)
     rng = np.random.default_rng(1)
     counts = favorable(rng, trials, n_releases, np.full(H, TARGET), kappa, b)
@@ -39,8 +39,8 @@ def test_sharp_decisions_by_holm(n_releases, kappa, worst_share, within_budget):
     assert errors > 0.4 * ALPHA * trials
 
 
-def test_twin_each_mechanism_at_full_alpha(worst_share, beyond_doubt):
-    trials, n_releases, kappa = 2000, 250, 0.004
+def test_twin_each_mechanism_at_full_alpha(worst_share, beyond_doubt, repeat):
+    trials, n_releases, kappa = repeat(2000), 250, 0.004
     b = worst(worst_share, n_releases, kappa, ALPHA)
     rng = np.random.default_rng(2)
     counts = favorable(rng, trials, n_releases, np.full(H, TARGET), kappa, b)
@@ -80,9 +80,9 @@ def losses(rng: np.random.Generator, n_releases: int, etas: np.ndarray) -> dict[
 @pytest.mark.parametrize(
     ("mode", "trials"), [("named", 250), ("direct", 60), ("count", 100), ("hybrid", 50)]
 )
-def test_certify_decisions(mode, trials, within_budget):
+def test_certify_decisions(mode, trials, within_budget, repeat):
     rng = np.random.default_rng(4)
-    errors = 0
+    trials, errors = repeat(trials), 0
     for trial in range(trials):
         family = pg.certify(
             losses(rng, 60, np.full(3, TARGET)), [ERROR], mode=mode, family="decisions",
@@ -92,10 +92,10 @@ def test_certify_decisions(mode, trials, within_budget):
     assert within_budget(errors, trials, ALPHA)
 
 
-def test_twin_certify_each_mechanism_by_itself(beyond_doubt):
+def test_twin_certify_each_mechanism_by_itself(beyond_doubt, repeat):
     # Eight mechanisms, each certified at .05 as if it were alone.
     rng = np.random.default_rng(5)
-    trials = 250
+    trials = repeat(250)
     errors = 0
     for trial in range(trials):
         one = losses(rng, 48, np.full(8, TARGET))
@@ -110,10 +110,10 @@ def test_twin_certify_each_mechanism_by_itself(beyond_doubt):
 
 
 @pytest.mark.parametrize(("mode", "trials"), [("named", 200), ("direct", 50)])
-def test_certify_simultaneous_bounds_in_both_directions(mode, trials, within_budget):
+def test_certify_simultaneous_bounds_in_both_directions(mode, trials, within_budget, repeat):
     etas = np.array([0.3, 0.6, 0.9])
     rng = np.random.default_rng(6)
-    above = below = 0
+    trials, above, below = repeat(trials), 0, 0
     for trial in range(trials):
         family = pg.certify(
             losses(rng, 60, etas), [ERROR], mode=mode, family="bounds",

@@ -49,31 +49,36 @@ def misled(found: list[tuple[np.ndarray, np.ndarray]], picks: Picks, **wrong: An
 
 
 @pytest.mark.parametrize("name", BUDGETS)
-def test_every_choice_in_every_mechanism_at_once(name: str, within_budget: Any) -> None:
+def test_every_choice_in_every_mechanism_at_once(
+    name: str, within_budget: Any, repeat: Any
+) -> None:
+    trials = repeat(TRIALS)
     rng = np.random.default_rng(611)
-    errors = sum(misled(simulate(rng), BUDGETS[name]) for _ in range(TRIALS))
-    assert within_budget(errors, TRIALS, ALPHA)
+    errors = sum(misled(simulate(rng), BUDGETS[name]) for _ in range(trials))
+    assert within_budget(errors, trials, ALPHA)
     if name == "at the boundary":
-        assert errors > 0.8 * ALPHA * TRIALS  # 1 - (1 - .2/3)^3 = .187 by independence
+        assert errors > 0.8 * ALPHA * trials  # 1 - (1 - .2/3)^3 = .187 by independence
 
 
-def test_twin_every_mechanism_at_the_whole_budget(beyond_doubt: Any) -> None:
+def test_twin_every_mechanism_at_the_whole_budget(beyond_doubt: Any, repeat: Any) -> None:
     # The local share dropped: each mechanism at .2 instead of .2/3, 1 - .8^3 = .488 in all.
+    trials = repeat(TRIALS)
     rng = np.random.default_rng(612)
     whole = Picks(alpha="0.2", thresholds=("0.2",))
     errors = 0
-    for _ in range(TRIALS):
+    for _ in range(trials):
         errors += any(misled([one], whole) for one in simulate(rng))
-    assert beyond_doubt(errors, TRIALS, ALPHA)
+    assert beyond_doubt(errors, trials, ALPHA)
 
 
-def test_twin_without_the_releases_outside(beyond_doubt: Any) -> None:
+def test_twin_without_the_releases_outside(beyond_doubt: Any, repeat: Any) -> None:
     # The outside sum dropped: the chosen ones judged as if there were no others. Single
     # releases with p-values of their own then mislead as often as the luckiest of them does.
+    trials = repeat(TRIALS)
     rng = np.random.default_rng(613)
     alpha = Fraction(1, 5)
     with_outside = without = 0
-    for _ in range(TRIALS):
+    for _ in range(trials):
         pvalues = rng.random(RELEASES)  # all invalid
         record = picks_record(
             Picks(alpha="0.2", thresholds=("0.1", "0.01")), {"0": evidence(pvalues)},
@@ -84,5 +89,5 @@ def test_twin_without_the_releases_outside(beyond_doubt: Any) -> None:
         with_outside += count.of([best]) > 0
         own = count.evalues[int(best)]
         without += 1 - largest_invalid_count([own], alpha=alpha) > 0
-    assert beyond_doubt(without, TRIALS, ALPHA)
-    assert with_outside <= ALPHA * TRIALS
+    assert beyond_doubt(without, trials, ALPHA)
+    assert with_outside <= ALPHA * trials

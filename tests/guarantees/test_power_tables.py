@@ -226,9 +226,9 @@ PAPER_TABLE = {0.80: (0.2, 0.0, 0.0), 0.90: (4.2, 56.4, 2.4), 0.95: (5.6, 64.2, 
 
 
 @pytest.mark.parametrize(("cell", "printed"), PRIMARY_TABLE, ids=str)
-def test_primary_study(cell, printed, two_sample):
+def test_primary_study(cell, printed, two_sample, repeat):
     n_releases, n, eta, t = cell
-    trials = 200
+    trials = repeat(200)
     needed = int(critical_count(n_releases, target=0.8, kappa=t, alpha=0.05))
     rng = np.random.default_rng(9931049)
     found = [decisions(draw(rng, n_releases, n, eta), n, t, needed) for _ in range(trials)]
@@ -284,8 +284,8 @@ def test_primary_study_through_certify():
         (0.95, 99.1, 98.6, 89.2, 80.1, 100.0),
     ],
 )
-def test_confirmation(eta, sharp, count, direct, named, oracle, two_sample):
-    trials, size = 500, 1000
+def test_confirmation(eta, sharp, count, direct, named, oracle, two_sample, repeat):
+    trials, size = repeat(500), 1000
     rng = np.random.default_rng(7296103)
     table = binomial_pvalue(np.arange(size + 1), size, 0.2)
     needed = int(critical_count(size, target=0.8, kappa=0.01, alpha=0.05))
@@ -348,8 +348,8 @@ SPLIT, WHOLE = direct_budget("0.05"), sharp_budget("0.05")
         (0.99, 0.8645, 1.0, None),
     ],
 )
-def test_smooth_study(eta, paper, rescaled, sharp, two_sample):
-    trials, n_releases, n = 250, 500, 200
+def test_smooth_study(eta, paper, rescaled, sharp, two_sample, repeat):
+    trials, n_releases, n = repeat(250), 500, 200
     kappa = ramp_ceiling(0.75, 0.6, 0.8, n)
     sensitivity = ramp_sensitivity(np.array([0.6]), n)
     rng = np.random.default_rng(8172699)

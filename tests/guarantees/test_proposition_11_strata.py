@@ -56,16 +56,18 @@ def errors_of(trials: int, rare: float, weight: float, seed: int, **choices: obj
     ],
     ids=["named hoeffding", "named betting", "rescaled slack", "sharp hoeffding", "sharp betting"],
 )
-def test_unequal_weights(choices, rare, within_budget):
-    errors = errors_of(50, rare, 0.5, 1101, design=UNEQUAL, **choices)
-    assert within_budget(errors, 50, ALPHA)
+def test_unequal_weights(choices, rare, within_budget, repeat):
+    trials = repeat(50)
+    errors = errors_of(trials, rare, 0.5, 1101, design=UNEQUAL, **choices)
+    assert within_budget(errors, trials, ALPHA)
 
 
 @pytest.mark.parametrize("rare", [0.1, 0.9])
 @pytest.mark.parametrize("test", ["chernoff", "bentkus", "randomized_binomial"])
-def test_proportional_weights(test, rare, within_budget):
-    errors = errors_of(80, rare, 0.05, 1102, design=PROPORTIONAL, mode="direct", test=test)
-    assert within_budget(errors, 80, ALPHA)
+def test_proportional_weights(test, rare, within_budget, repeat):
+    trials = repeat(80)
+    errors = errors_of(trials, rare, 0.05, 1102, design=PROPORTIONAL, mode="direct", test=test)
+    assert within_budget(errors, trials, ALPHA)
 
 
 def test_without_replacement_from_each_stratum(within_budget):

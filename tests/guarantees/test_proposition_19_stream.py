@@ -62,8 +62,9 @@ def search(seed: int, trials: int, reuse: bool) -> int:
     return errors
 
 
-def test_a_stream_that_looks_back(within_budget):
-    assert within_budget(search(1903, 300, reuse=False), 300, ALPHA)
+def test_a_stream_that_looks_back(within_budget, repeat):
+    trials = repeat(300)
+    assert within_budget(search(1903, trials, reuse=False), trials, ALPHA)
 
 
 def test_twin_records_that_come_back(beyond_doubt):

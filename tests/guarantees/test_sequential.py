@@ -98,13 +98,13 @@ def test_twin_without_the_allowance(beyond_doubt):
 
 
 @pytest.mark.parametrize("bound", [Bound.SHARP, Bound.RESCALED])
-def test_an_audit_of_losses(bound, one_record_losses, within_budget):
+def test_an_audit_of_losses(bound, one_record_losses, within_budget, repeat):
     plan = pg.SequentialPlan(
         looks=(40, 80, 120, 160, 200), reliability_target=TARGET, kappa=KAPPA, bound=bound,
         levels=(0.85, 0.9),
     )  # fmt: skip
     rng = np.random.default_rng(507)
-    trials = 600 if bound is Bound.SHARP else 40
+    trials = repeat(600 if bound is Bound.SHARP else 40)
     # Limit .9901 on one record: p = .0099 without an error, 1 with one.
     error = pg.Requirement(name="error", low=0, high=1, limit=0.9901, two_valued=True)
     errors = 0

@@ -58,8 +58,8 @@ def test_twin_without_kappa(n_releases, kappa, worst_share, beyond_doubt):
     assert beyond_doubt(int(np.sum(counts >= oracle)), trials, ALPHA)
 
 
-def test_certify_under_the_worst_law(one_record_losses, worst_share, within_budget):
-    trials, n_releases, kappa = 450, 107, 0.01
+def test_certify_under_the_worst_law(one_record_losses, worst_share, within_budget, repeat):
+    trials, n_releases, kappa = repeat(450), 107, 0.01
     critical = int(critical_count(n_releases, target=TARGET, kappa=kappa, alpha=ALPHA))
     b, _ = worst_share(critical, n_releases, TARGET, kappa)
     # One record, F(0) = 1 - .99 = kappa: a release scores when it does not err.
@@ -78,9 +78,9 @@ def test_certify_under_the_worst_law(one_record_losses, worst_share, within_budg
 
 
 @pytest.mark.parametrize("test", ["binomial", "bentkus", "betting", "randomized_binomial"])
-def test_certify_with_releases_at_their_limits(test, within_budget):
+def test_certify_with_releases_at_their_limits(test, within_budget, repeat):
     # Ten groups of releases, each with its own errors on the shared records.
-    trials, n_releases, n = 120, 100, 120
+    trials, n_releases, n = repeat(120), 100, 120
     error = pg.Requirement(name="error", low=0, high=1, limit=0.2, two_valued=test == "binomial")
     rng = np.random.default_rng(204)
     errors = 0

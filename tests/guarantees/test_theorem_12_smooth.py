@@ -60,8 +60,9 @@ DESIGNS = {
 
 
 @pytest.mark.parametrize("name", DESIGNS)
-def test_reliability_at_the_target(name, within_budget):
-    design, trials = DESIGNS[name]
+def test_reliability_at_the_target(name, within_budget, repeat):
+    design, whole = DESIGNS[name]
+    trials = repeat(whole)
     n, limit, slack, ramp = design[1:]
     rng = np.random.default_rng(1201)
     ceilings = {
@@ -95,13 +96,13 @@ def test_twin_without_radius_and_ceiling(form, beyond_doubt):
 
 
 @pytest.mark.parametrize("bound", ["paper", "rescaled", "sharp"])
-def test_certify_on_losses(bound, within_budget):
+def test_certify_on_losses(bound, within_budget, repeat):
     # Studies B14 at the target: every invalid release has risk .8, every valid one .1.
     loss = pg.Requirement(
         name="loss", low=0, high=1, limit=0.8, slack=0.05, ramp=0.6, two_valued=True
     )
     rng = np.random.default_rng(1203)
-    trials = 60
+    trials = repeat(60)
     errors = 0
     for trial in range(trials):
         risk = np.where(rng.random(300) < TARGET, 0.1, 0.8)

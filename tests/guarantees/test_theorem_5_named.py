@@ -60,10 +60,10 @@ def test_no_invalid_release_is_recognized(within_budget):
     assert within_budget(errors, trials, ALPHA_R)
 
 
-def test_twin_without_the_inner_correction(within_budget, beyond_doubt):
+def test_twin_without_the_inner_correction(within_budget, beyond_doubt, repeat):
     # With 3,000 releases, 15 of 600 invalid ones pass an uncorrected .025, most of the
     # standard deviation 21.9 of the number of valid releases.
-    trials, n_releases = 2000, 3000
+    trials, n_releases = repeat(2000, share=2), 3000
     rng = np.random.default_rng(503)
     _, pvalues = simulate(rng, trials, n_releases, 2000)
     corrected = np.array([holm(row, alpha=ALPHA_R).sum() for row in pvalues])
@@ -80,9 +80,9 @@ def test_twin_without_the_outer_correction(beyond_doubt):
 
 
 @pytest.mark.parametrize("shared", [True, False], ids=["comonotone", "independent"])
-def test_certify_named_on_losses(shared, within_budget):
+def test_certify_named_on_losses(shared, within_budget, repeat):
     rng = np.random.default_rng(505)
-    trials, n_releases, n = 400, 48, 120
+    trials, n_releases, n = repeat(400), 48, 120
     errors = 0
     for trial in range(trials):
         risk = np.where(rng.random(n_releases) < TARGET, 0.0, 0.1)

@@ -59,9 +59,9 @@ def batches(uniforms: np.ndarray, risk: np.ndarray) -> pg.LossBatches:
 
 
 @pytest.mark.parametrize("combination", COUNTS)
-def test_certify_on_separate_batches(combination, within_budget):
+def test_certify_on_separate_batches(combination, within_budget, repeat):
     rng = np.random.default_rng(903)
-    trials, n_releases = 120, 17
+    trials, n_releases = repeat(120), 17
     errors = 0
     for trial in range(trials):
         risk = np.where(rng.random(n_releases) < TARGET, 0.0, 0.3)
@@ -74,6 +74,7 @@ def test_certify_on_separate_batches(combination, within_budget):
     assert within_budget(errors, trials, ALPHA)
 
 
+@pytest.mark.whole
 def test_twin_fisher_on_one_shared_target(beyond_doubt):
     # One uniform a record drives every release; the p-values of invalid ones are equal, and
     # Fisher adds up the same evidence again and again. Without record ids nothing shows that
@@ -89,6 +90,10 @@ def test_twin_fisher_on_one_shared_target(beyond_doubt):
         )  # fmt: skip
         errors += found.decision is pg.Decision.VALIDATED
     assert beyond_doubt(errors, trials, ALPHA)
+
+
+def test_one_shared_target_is_refused_where_it_can_be_seen():
+    n = 100
     shared = pg.LossArray(np.zeros((1, n, 1)), pg.Records(ids=np.arange(n)))
     with pytest.raises(pg.LossMismatch, match="is in batch 0 and in batch 1"):
         pg.LossBatches([shared, shared])
