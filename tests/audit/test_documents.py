@@ -236,7 +236,7 @@ def test_of_the_demonstration(tmp_path: Path) -> None:
     data = tmp_path / "data"
     write_digits(data)
     audit = Audit(tmp_path / "audit", home=tmp_path / "home", data=[data], workers=1)
-    audit.init(demo_declaration().replace("draws = 40", "draws = 6"))
+    audit.init(demo_declaration().replace("draws = 30", "draws = 6"))
     audit.run()
     assert {"advice.json", "report.json"} <= documents_in(audit.folder.path)
 

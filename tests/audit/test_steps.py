@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -62,3 +64,23 @@ def test_the_report_says_what_held_the_draws(at: At) -> None:
     report = (at("certified").folder / "report.md").read_text()
     assert "What held the draws" in report
     assert f"8 by {guard_here()}" in report
+
+
+def test_a_process_that_was_started_before_it_was_needed_makes_the_draws_and_ends(
+    at: At, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+    start = subprocess.Popen
+
+    def noted(*words: Any, **options: Any) -> subprocess.Popen[bytes]:
+        started.append(start(*words, **options))
+        return started[-1]
+
+    monkeypatch.setattr("proxyguard.draw.pool.subprocess.Popen", noted)
+    audit = at("registered")
+    with audit._drawing_soon():
+        (early,) = started
+        assert audit.draw().mechanisms
+    assert started == [early]
+    assert early.returncode == 0
+    assert audit.place.pool is not audit.place.pool  # a later step starts its own

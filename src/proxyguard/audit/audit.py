@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,6 +39,7 @@ from proxyguard.audit.seal import Keeper
 from proxyguard.audit.status import Status, status_of
 from proxyguard.audit.verify import TIMEOUT, Scope, Verification, verify
 from proxyguard.documents.ledger import DesignText, GrantStatement
+from proxyguard.draw.pool import DrawingPool
 from proxyguard.errors import RegistryError
 from proxyguard.modes.count import ValidCount
 from proxyguard.registry.numbers import callback, listed, path, whole
@@ -102,6 +104,7 @@ class Audit:
         if progress is not None:
             callback(progress, "progress")
         self._progress: Progress = progress or (lambda what, done, total: None)
+        self._pool: DrawingPool | None = None
 
     @property
     def place(self) -> Workplace:
@@ -112,7 +115,19 @@ class Audit:
             home=str(self.home.root),
             workers=self._workers,
             progress=self._progress,
+            pool=self._pool or DrawingPool(),
         )
+
+    @contextmanager
+    def _drawing_soon(self) -> Iterator[None]:
+        """Let the process that draws are forked from import while the steps before them run."""
+        with DrawingPool() as pool:
+            pool.open()
+            self._pool = pool
+            try:
+                yield
+            finally:
+                self._pool = None
 
     def init(self, declaration: str | None = None) -> Path:
         """Make the folder with a declaration to fill in, and the signing key if there is none.
@@ -576,20 +591,24 @@ def run_demo(
     if place != folder:
         speak(f"{folder} has an audit already; this one starts afresh in {place}")
     data = place / "data"
-    write_digits(data)
     audit = Audit(place / "audit", home=place / "home", data=[data], progress=progress)
-    speak("init      a declaration and a signing key")
-    audit.init(demo_declaration())
-    for problem in audit.check().problems:
-        speak(f"problem: {problem}")
-    speak("seal      900 of 1,797 records are set aside and encrypted, before any label is read")
-    audit.seal()
-    for warning in audit.check().warnings:
-        speak(f"warning   {warning}")
-    speak("register  limits are resolved on development data, and the claim is frozen")
-    audit.register()
-    speak("draw      3 x 40 releases, a classifier is trained on each, all are frozen")
-    audit.draw()
+    with audit._drawing_soon():
+        write_digits(data)
+        speak("init      a declaration and a signing key")
+        audit.init(demo_declaration())
+        checked = audit.check()
+        for problem in checked.problems:
+            speak(f"problem: {problem}")
+        speak(
+            "seal      900 of 1,797 records are set aside and encrypted, before any label is read"
+        )
+        audit.seal()
+        for warning in checked.warnings:
+            speak(f"warning   {warning}")
+        speak("register  limits are resolved on development data, and the claim is frozen")
+        audit.register()
+        speak("draw      3 x 30 releases, a classifier is trained on each, all are frozen")
+        audit.draw()
     speak("open      the target is opened once, every release is scored, the certificate is signed")
     certificate = audit.open()
     assert certificate is not None  # a fixed audit certifies when it is opened
