@@ -28,10 +28,10 @@ from proxyguard.documents.registry import (
     PilotFacts,
     SourceModel,
 )
-from proxyguard.documents.releases import DrawnRelease
+from proxyguard.documents.releases import Draw, DrawnRelease
 from proxyguard.draw.messages import DrawJob, DrawResult, Failed, FittedRelease
 from proxyguard.draw.pool import Check, DrawingPool, Draws, Keep, draw_groups
-from proxyguard.draw.protocol import Fitted, Seed, features, outcomes, predict
+from proxyguard.draw.protocol import Fitted, Seed, features, members_in, outcomes, predict
 from proxyguard.draw.sources import (
     allowed_files,
     changed_settings,
@@ -90,7 +90,7 @@ class Workplace:
 
 
 def development_file(index: int, role: DevelopmentRole) -> str:
-    """Return the file of a member's training or validation part."""
+    """Return the file of one part of a member's development rows."""
     return f"development/{index}.{role}.parquet"
 
 
@@ -137,6 +137,37 @@ class MemberDevelopment:
         if "validation" not in self.sealed.development:
             return None
         return self._read(self.validation_name)
+
+    def members(self) -> pd.DataFrame:
+        """Return the rows that some draw may have been trained on, all of which are members."""
+        return self.training()
+
+    def members_of(self, draw: Draw) -> pd.DataFrame:
+        """Return the rows that a draw was trained on: all, or those that its generator named."""
+        members = self.members()
+        if not isinstance(draw, DrawnRelease) or draw.members is None:
+            return members
+        bits = self.place.folder.store.get(draw.members)
+        try:
+            mask = members_in(bits, len(members))
+        except DrawError as error:
+            raise SealError(f"{draw.label}: {error}") from None
+        return members[mask].reset_index(drop=True)
+
+    def reference(self) -> pd.DataFrame:
+        """Return the rows that attacks compare with; nothing was trained on them."""
+        return self._read(self._held("reference"))
+
+    def calibration(self) -> pd.DataFrame | None:
+        """Return the rows that thresholds of attacks are taken from, where some were set aside."""
+        if "calibration" not in self.sealed.development:
+            return None
+        return self._read(self._held("calibration"))
+
+    def _held(self, role: DevelopmentRole) -> str:
+        if role not in self.sealed.development:
+            raise SealError(f"{self.member.name}: the seal set no {role} rows aside")
+        return development_file(self.sealed.index, role)
 
     def _read(self, name: str) -> pd.DataFrame:
         frame = read_table_bytes(self.place.folder.read(name, most=OBJECT), name)

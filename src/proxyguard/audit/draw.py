@@ -44,7 +44,7 @@ from proxyguard.documents.releases import (
     read_draw,
 )
 from proxyguard.draw.catalog import is_built_in
-from proxyguard.draw.messages import DrawJob, DrawResult, Failed, Survey, in_words
+from proxyguard.draw.messages import DrawJob, DrawResult, Failed, FittedRelease, Survey, in_words
 from proxyguard.draw.pool import Check, draw_all
 from proxyguard.draw.sources import (
     allowed_files,
@@ -445,15 +445,18 @@ def made_draw(
         prepared_at_random=prepared.prepared_at_random, prepared_from=rests_on,
         release=hashlib.sha256(result.release).hexdigest(),
         model=hashlib.sha256(result.model).hexdigest() if result.model else None,
+        members=hashlib.sha256(said.member_bits).hexdigest() if said.members else None,
         format=format, again=again,
     )  # fmt: skip
 
 
 def put_objects(folder: AuditFolder, result: DrawResult) -> None:
-    """Store a release and its model."""
+    """Store a release, its model, and which rows it was trained on where it named some."""
     folder.store.put(result.release)
     if result.model:
         folder.store.put(result.model)
+    if isinstance(result.said, FittedRelease) and result.said.members is not None:
+        folder.store.put(result.said.member_bits)
 
 
 def _waiting(pending: Path, seed: int) -> MadeDraw:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 
 from proxyguard.documents.certificate import Envelope, Signature, Statement
 from proxyguard.documents.document import Document
@@ -25,6 +25,7 @@ from proxyguard.documents.ledger import (
     Certified,
     Committed,
     Developed,
+    DevelopmentRole,
     Frozen,
     LedgerBody,
     Opened,
@@ -308,9 +309,10 @@ class Written:
         return None
 
 
-_DEVELOPMENT = re.compile(
-    r"target/[0-9]+\.sealed|development/[0-9]+\.(training|validation)\.parquet"
+_SEALED = (
+    rf"target/[0-9]+\.sealed|development/[0-9]+\.({'|'.join(get_args(DevelopmentRole))})\.parquet"
 )
+_DEVELOPMENT = re.compile(_SEALED)
 
 
 def _written(body: WritingBody, amendments: int) -> Written:
@@ -423,7 +425,7 @@ def odd_entries(folder: AuditFolder) -> Iterator[tuple[str, str]]:
 
 _UNFINISHED = re.compile(
     r"store/[0-9a-f]{2}/[0-9a-f]{64}|draws/[0-9a-f]{64}/[0-9]+\.(json|dropped|ended)|registry/[0-9]+\.(json|toml)"
-    r"|development/[0-9]+\.(training|validation)\.parquet|target/[0-9]+\.sealed|releases\.json"
+    rf"|{_SEALED}|releases\.json"
 )
 """What a step writes before its entry vouches for it, by name: a page among them is none."""
 

@@ -107,6 +107,7 @@ def fit_job(
     return FitJob(
         name=name or member.name,
         source=str(folder / development.training_name),
+        source_rows=development.sealed.development["training"],
         validation=str(folder / development.validation_name) if validated else None,
         kinds={column: kind for column, kind in development.kinds.items() if column not in lacks},
         missing=tuple(member.target.read.missing),

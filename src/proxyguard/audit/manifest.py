@@ -30,8 +30,9 @@ from proxyguard.documents.releases import (
 )
 from proxyguard.draw.catalog import is_random
 from proxyguard.draw.confine import is_guard
+from proxyguard.draw.protocol import members_in
 from proxyguard.draw.sources import changed_reading
-from proxyguard.errors import LossMismatch, SealError
+from proxyguard.errors import DrawError, LossMismatch, SealError
 from proxyguard.registry.declaration import Member
 from proxyguard.registry.fields import number
 from proxyguard.registry.target import Outcome
@@ -41,6 +42,10 @@ from proxyguard.tables.files import Schema
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+# Generators whose releases were made elsewhere: nothing here knows what those were trained on.
+DELIVERED = ("files", "predictions")
 
 
 def repeats(draws: Iterable[Draw]) -> Iterator[tuple[str, int, int]]:
@@ -205,6 +210,9 @@ def _check_draws(
             # The seed names it; another name would be printed beside its statistics.
             raise SealError(f"{where}, seed {draw.seed}: it is named {draw.name!r} besides")
         check_content(folder, f"{name}, seed {draw.seed}", draw, schema)
+        mechanism = registry.members[member.name].drawn(name)
+        generated = mechanism is not None and mechanism.generator not in DELIVERED
+        check_members(folder, f"{name}, seed {draw.seed}", draw, sealed, generated=generated)
     made = [draw for draw in draws if not isinstance(draw, GivenRelease)]
     check_files(registry, member, name, made)
     mechanism = registry.members[member.name].drawn(name)
@@ -273,6 +281,35 @@ def check_content(folder: AuditFolder, where: str, draw: AnyDraw, schema: Schema
         )
     if draw.rows != stored.rows:
         raise SealError(f"{where}: {draw.rows} rows are recorded, stored are {stored.rows}")
+
+
+def check_members(
+    folder: AuditFolder, where: str, draw: AnyDraw, sealed: SealedMember, *, generated: bool
+) -> None:
+    """See that the members of a draw are rows of the training part, and named by a generator.
+
+    Parameters
+    ----------
+    folder
+        The audit's folder, whose store has the bits.
+    where
+        The draw, as an error names it.
+    draw
+        Its record.
+    sealed
+        What the ledger says of the training part.
+    generated
+        Whether a generator made it. A table that exists already says nothing of its members: all
+        rows are, and whoever named few of them would choose what it is judged by.
+    """
+    if not isinstance(draw, DrawnRelease) or draw.members is None:
+        return
+    if not generated:
+        raise SealError(f"{where}: members are recorded of a table that no generator made")
+    try:
+        members_in(folder.store.get(draw.members), sealed.development["training"])
+    except DrawError as error:
+        raise SealError(f"{where}: {error}") from None
 
 
 Array = NDArray[np.float64]

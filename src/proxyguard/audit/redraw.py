@@ -44,7 +44,7 @@ OTHERS = ("ctgan", "sdv", "smartnoise")
 """Adapters of ours to packages of others: their code is run like any that a folder names."""
 # A table that differs in one cell is another release. What a fit chooses by name is exact too;
 # thresholds and temperatures are numbers that another processor may round otherwise.
-DRAWN = ("rows", "content", "prepared_at_random")
+DRAWN = ("rows", "content", "members", "prepared_at_random")
 FITTED = ("selected",)
 NEAR = ("threshold", "temperature")
 
@@ -73,6 +73,7 @@ class _Again:
     stages: Sequence[str] = ()
     rows: int | None = None
     content: str | None = None
+    members: str | None = None
     prepared_at_random: bool | None = None
     fitted: FittedAgain | None = None
     failed: str | None = None
@@ -243,6 +244,7 @@ def _made_again(audit: RegisteredAudit, chosen: Repeatable) -> _Again:
             stages=drawn.stages,
             rows=len(release),
             content=content_digest(release),
+            members=drawn.members and hashlib.sha256(bytes.fromhex(drawn.members)).hexdigest(),
             prepared_at_random=drawn.prepared_at_random,
         )
         # The frozen release where there is one: its model is the one that was audited.

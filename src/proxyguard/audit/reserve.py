@@ -1,7 +1,7 @@
 """Which rows are the target, which are development, and where the target's records were before.
 
 `divide` takes the rows of target and development by position, `split_development` divides the
-latter into training and validation, and `fingerprint_parts` says whose records are whose. Whether
+latter by what its rows are for, and `fingerprint_parts` says whose records are whose. Whether
 the target's records were seen before, by another audit or by this one's development part, is
 asked by check, seal, register, amend and open alike (`check_lineage`): a leak into the development
 part stops each of them, and earlier use costs the guarantee. `claim_status` is what a certificate
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +24,7 @@ from proxyguard.audit.home import DataFolders, Home
 from proxyguard.documents.certificate import ClaimStatusRecord
 from proxyguard.documents.ledger import (
     Amended,
+    DevelopmentRole,
     Deviated,
     Frozen,
     Opened,
@@ -34,6 +36,7 @@ from proxyguard.draw.protocol import outcomes
 from proxyguard.errors import TableError, TargetReused
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.fields import number
+from proxyguard.registry.parts import Development
 from proxyguard.registry.target import ClusteredDesign, StratifiedDesign, Target
 from proxyguard.seal.fingerprint import RecordSet, TablePrints, canonical_value, expected_twins
 from proxyguard.seal.journal import Journal
@@ -111,6 +114,8 @@ def check_columns(member: Member, columns: list[str]) -> None:
         named |= set(requirement.group or ())
         if requirement.query is not None:
             named |= requirement.query.columns
+        for attack in requirement.attacks or ():
+            named |= member.attacking.settings(attack).columns
     missing = sorted(str(name) for name in named - {None} if name not in columns)
     if missing:
         raise TableError(
@@ -193,8 +198,8 @@ def _reserve_clusters(raw: RawTable, by: str, wanted: int, rng: np.random.Genera
 
 def split_development(
     member: Member, development: pd.DataFrame
-) -> tuple[pd.DataFrame, pd.DataFrame | None]:
-    """Return the training and the validation part, by the registered seed.
+) -> dict[DevelopmentRole, pd.DataFrame]:
+    """Return the parts of development by what they are for, by the registered seeds.
 
     Parameters
     ----------
@@ -205,9 +210,57 @@ def split_development(
 
     Returns
     -------
-    tuple
-        Training, and validation where some rows are set aside for it.
+    dict
+        Training first, and then whatever rows are set aside for.
+
+    Raises
+    ------
+    TableError
+        There are too few rows for every part to have some.
     """
+    training, validation = _choosing_apart(member, development)
+    parts: dict[DevelopmentRole, pd.DataFrame] = {"training": training}
+    if validation is not None:
+        parts["validation"] = validation
+    held = held_out_sizes(member.development, len(development))
+    if not held:
+        return parts
+    wanted, left = sum(held.values()), len(training)
+    if min(held.values()) == 0 or wanted >= left:
+        raise TableError(
+            f"{len(development)} development rows are too few for the shares of [development]: "
+            f"{', '.join(f'{size} {role}' for role, size in held.items())} and {left - wanted} "
+            "members; every part needs some"
+        )
+    # At random and not by outcome: members are to be like the target, which is sampled so.
+    order = np.random.default_rng(member.development.split_seed).permutation(left)
+    taken = 0
+    for role, size in held.items():
+        parts[role] = _rows_at(training, order[taken : taken + size])
+        taken += size
+    parts["training"] = _rows_at(training, order[taken:])
+    return parts
+
+
+def held_out_sizes(declared: Development, rows: int) -> dict[DevelopmentRole, int]:
+    """Return how many of so many development rows attacks compare with, rounded down, by role."""
+    shares: dict[DevelopmentRole, str | None] = {
+        "reference": declared.reference,
+        "calibration": declared.calibration,
+    }
+    return {
+        role: int(Fraction(share) * rows) for role, share in shares.items() if share is not None
+    }
+
+
+def _rows_at(table: pd.DataFrame, places: Positions) -> pd.DataFrame:
+    return table.iloc[np.sort(places)].reset_index(drop=True)
+
+
+def _choosing_apart(
+    member: Member, development: pd.DataFrame
+) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+    """Return development without and with the rows that choose, where some are set aside."""
     blocks, validation = member.development.blocks, member.development.validation
     if blocks is not None:
         end = sum(blocks.training.values())
@@ -251,7 +304,7 @@ class Fingerprinted:
     """A member's sets of records, as the lineage store keeps and compares them."""
 
     roles: dict[tuple[str, str], RecordSet] = field(default_factory=dict)
-    """By member and role: target, training, validation."""
+    """By member and role: target, and the parts of development."""
     expected: dict[str, float] = field(default_factory=dict)
     """Value twins of the target that coincidence explains, by role, within its own table."""
 
@@ -282,7 +335,6 @@ def fingerprint_parts(
     for column in (member.target.outcome, member.target.design_column):
         if column is not None:
             rows[column] = development[column].to_numpy()
-    training, validation = split_development(member, rows)
     if division.rest is not None and division.whole is not None:
         # In the order of the file: which of two equal records is which must not depend on roles.
         whole = rest = table(division.whole)
@@ -291,14 +343,13 @@ def fingerprint_parts(
         whole, rest = None, table(tagged)
         target, at = table(division.target).records(), np.arange(len(tagged))
     roles = {(member.name, "target"): target}
-    expected = {}
-    for role, chosen in (("training", training), ("validation", validation)):
-        if chosen is not None:
-            records = rest.records(at[chosen[ROW].to_numpy()])
-            roles[member.name, role] = records
-            # How often values repeat by coincidence is known of one table, divided at random.
-            if whole is not None:
-                expected[role] = expected_twins(whole.prints, len(target), len(records))
+    expected: dict[str, float] = {}
+    for role, chosen in split_development(member, rows).items():
+        records = rest.records(at[chosen[ROW].to_numpy()])
+        roles[member.name, role] = records
+        # How often values repeat by coincidence is known of one table, divided at random.
+        if whole is not None:
+            expected[role] = expected_twins(whole.prints, len(target), len(records))
     return Fingerprinted(roles=roles, expected=expected)
 
 

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from proxyguard.audit.development import development_file
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.home import DataFolders, Home
+from proxyguard.audit.members import MemberCounts, copies_of_members
 from proxyguard.audit.outcome import Sealing
 from proxyguard.audit.reserve import (
     Division,
@@ -221,8 +222,12 @@ class PreparedMember:
     """What each column holds, as the development part tells."""
     development: pd.DataFrame | None = None
     """The development part by these kinds."""
+    parts: dict[DevelopmentRole, pd.DataFrame] = field(default_factory=dict)
+    """The development part, divided by what its rows are for."""
     prints: Fingerprinted = field(default_factory=Fingerprinted)
     """Which records have which role."""
+    counts: MemberCounts | None = None
+    """Members and nonmembers, where a requirement is about exposure."""
 
 
 def prepare_member(
@@ -250,13 +255,45 @@ def prepare_member(
     kinds = kinds_of_member(member, division.development)
     development = typed(division.development, kinds, member.target.read.missing)
     check_target(member, division.target, kinds, development)
+    parts = split_development(member, development)
     return PreparedMember(
         member=member,
         division=division,
         kinds=kinds,
         development=development,
+        parts=parts,
         prints=fingerprint_parts(member, division, development, table),
+        counts=_count_members(member, division.target, kinds, parts),
     )
+
+
+def _count_members(
+    member: Member, records: pd.DataFrame, kinds: Mapping[str, str],
+    parts: Mapping[DevelopmentRole, pd.DataFrame],
+) -> MemberCounts | None:  # fmt: skip
+    """Count members and nonmembers, and see that attacks can be judged by them."""
+    if not member.exposures:
+        return None
+    _check_attacks(member, kinds)
+    members = parts["training"]
+    # By the types of development, as opening reads them: "NA" and "" may both be missing.
+    copies = copies_of_members(typed(records, dict(kinds), member.target.read.missing), members)
+    rows = {role: len(part) for role, part in parts.items()}
+    counts = MemberCounts.of(member, rows, len(records), int(copies.sum()), members)
+    counts.require(members)
+    return counts
+
+
+def _check_attacks(member: Member, kinds: Mapping[str, str]) -> None:
+    """See that a guess is within a tolerance only where it is a number."""
+    for part in member.exposures:
+        for name in part.attacks or ():
+            settings = member.attacking.settings(name)
+            if settings.tolerance is not None and kinds.get(str(settings.secret)) != "number":
+                raise TableError(
+                    f"{part.name}: {name!r} takes guesses of {settings.secret!r} within a "
+                    "tolerance, and that column holds no numbers; leave tolerance out"
+                )
 
 
 def all_roles(ready: Sequence[PreparedMember]) -> dict[tuple[str, str], RecordSet]:
@@ -304,16 +341,11 @@ def seal_member(
     records = division.target.iloc[order].reset_index(drop=True)
     records[POSITION] = division.positions[order]
     sealed = seal_table(to_arrow(records), [holder])
-    training, validation = split_development(member, development)
+    parts, counts = ready.parts, ready.counts
     files = {(name := _target_file(index)): folder.write(name, sealed.content)}
-    roles: dict[DevelopmentRole, pd.DataFrame | None] = {
-        "training": training,
-        "validation": validation,
-    }
-    for role, rows in roles.items():
-        if rows is not None:
-            name = development_file(index, role)
-            files[name] = folder.write(name, table_bytes(rows))
+    for role, rows in parts.items():
+        name = development_file(index, role)
+        files[name] = folder.write(name, table_bytes(rows))
     return SealedTarget(
         sealed=SealedMember(
             index=index,
@@ -323,12 +355,16 @@ def seal_member(
             kinds=tuple(ready.kinds.items()),  # in the order of the table
             negative=negative_of(member.target, development),
             estimand=member.target.estimand,
-            development={role: len(rows) for role, rows in roles.items() if rows is not None},
+            development={role: len(rows) for role, rows in parts.items()},
             expected_twins={role: f"{twins:.1f}" for role, twins in ready.prints.expected.items()},
+            copies=None if counts is None else counts.copies,
         ),
         files=files,
-        means=count_requirements(member, ready.kinds, training),
-        warnings=group_warnings(member, division.target),
+        means=count_requirements(member, ready.kinds, parts["training"]),
+        warnings=[
+            *group_warnings(member, division.target),
+            *([] if counts is None else counts.warnings()),
+        ],
     )
 
 

@@ -33,7 +33,14 @@ from proxyguard.audit.draw import (
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.grant import release_set
 from proxyguard.audit.jobs import draw_job
-from proxyguard.audit.manifest import check_content, check_declared, check_files, repeats, schema_of
+from proxyguard.audit.manifest import (
+    check_content,
+    check_declared,
+    check_files,
+    check_members,
+    repeats,
+    schema_of,
+)
 from proxyguard.audit.rules import measures_of, planned_records
 from proxyguard.audit.score import Scorer, check_answers
 from proxyguard.audit.target import (
@@ -532,6 +539,7 @@ def committed_records(folder: AuditFolder, registry: Registry, journal: Journal)
         if draw.digest != entry.body.release:
             raise SealError(f"{draw.label}: the committed digest is of another release")
         check_content(folder, draw.label, draw, schema)
+        check_members(folder, draw.label, draw, sealed, generated=bool(member.mechanism))
         records.append(draw)
     return records
 

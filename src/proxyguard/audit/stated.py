@@ -17,9 +17,10 @@ from proxyguard.audit.development import MemberDevelopment, Workplace
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.home import DataFolders
 from proxyguard.audit.register import describe_mechanism
+from proxyguard.audit.reserve import held_out_sizes
 from proxyguard.audit.seal import negative_of
 from proxyguard.documents.canonical import digest
-from proxyguard.documents.ledger import PersonWrap, Sealed, SealedMember
+from proxyguard.documents.ledger import DevelopmentRole, PersonWrap, Sealed, SealedMember
 from proxyguard.documents.registry import (
     DrawnMechanism,
     GivenMechanism,
@@ -149,6 +150,13 @@ def _about_draws(declaration: Declaration) -> Iterator[Statement]:
         "that training and validation are the rows beside the target, divided as declared: limits "
         "that follow from validation losses follow from this division",
     )
+    if any(member.exposures for member in declaration.members):
+        yield Statement(
+            "members",
+            "that the rows which attacks compare with are others than the members, as declared; "
+            "that a draw was trained on all members or on those that its generator named; and how "
+            "many target records have the values of a member, until verify --with-target",
+        )
     if declaration.claim.after_opening:
         yield Statement(
             "scores",
@@ -291,19 +299,36 @@ def _sealed_problems(
     import pandas as pd
 
     # Counted in the files, whose bytes the ledger vouches for: recorded numbers could be any.
-    training, validation = development.training(), development.validation()
-    rows = {"training": len(training)}
+    training = development.training()
+    parts: dict[DevelopmentRole, pd.DataFrame] = {"training": training}
+    validation, attacked = development.validation(), member.development.reference is not None
     if validation is not None:
-        rows["validation"] = len(validation)
+        parts["validation"] = validation
+    if attacked is not ("reference" in sealed.development):
+        yield "rows that attacks compare with are declared or recorded, and not both"
+        return
+    if attacked:
+        parts["reference"] = development.reference()
+        calibration = development.calibration()
+        if calibration is not None:
+            parts["calibration"] = calibration
+    rows = {role: len(part) for role, part in parts.items()}
     if (validation is not None) is not member.development.chooses or sealed.development != rows:
         yield f"development has {rows} rows, recorded are {sealed.development}"
+    # The shares are registered: fewer reference rows than that make weaker attacks.
+    held = held_out_sizes(member.development, sum(rows.values()))
+    chosen = {role: size for role, size in rows.items() if role in ("reference", "calibration")}
+    if held != chosen:
+        yield f"attacks compare with {chosen} rows, and the declared shares are {held}"
+    if (sealed.copies is not None) is not attacked:
+        yield "copies of members are counted where a requirement is about exposure, and only there"
     kinds = tuple(
         (str(name), "number" if training[name].dtype.kind == "f" else "text")
         for name in training.columns
     )
     if sealed.kinds != kinds:
         yield f"the columns are recorded as {sealed.kinds}, development has {kinds}"
-    elif sealed.negative != negative_of(member.target, pd.concat([training, validation])):
+    elif sealed.negative != negative_of(member.target, pd.concat(parts.values())):
         yield f"{sealed.negative!r} is recorded as the other label, development has another"
 
 

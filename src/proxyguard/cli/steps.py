@@ -92,6 +92,11 @@ def _sealing_lines(sealing: Sealing) -> Iterator[str]:
     for name, member in sealing.record.members.items():
         yield f"{name}: {member.records:,} records sealed; development {member.development}"
         yield f"    Means are over {member.estimand}."
+        if member.copies is not None:
+            yield (
+                f"    {member.copies:,} of these records have the values of a member: exposure is "
+                f"about the other {member.records - member.copies:,}."
+            )
         yield f"    Commitment {member.commitment}"
     yield f"Lineage: {lineage_words(sealing.record.lineage)}."
     yield from (f"warning: {line}" for line in sealing.warnings)

@@ -29,7 +29,8 @@ from proxyguard.documents.registry import ExcludedDraw, MemberFacts
 from proxyguard.documents.releases import MadeDraw, RepeatedDraw
 from proxyguard.modes.evidence import Decision
 
-DevelopmentRole = Literal["training", "validation"]
+# What rows beside the target are for: members train, and attacks compare with the last two.
+DevelopmentRole = Literal["training", "validation", "reference", "calibration"]
 # A sampling design as a declaration writes it: a name, or a table.
 DesignText = str | dict[str, JsonValue]
 # A sentence: a reason of blanks is none.
@@ -154,6 +155,8 @@ class SealedMember(Document):
     """Records of the development part, by role."""
     expected_twins: dict[str, OneDecimal]
     """Twins that coincidence explains, by role."""
+    copies: Count | None = None
+    """Records with the values of a training row, which no exposure is about; where one is asked."""
     releases: tuple[str, ...] | None = None
     """Of given losses: the releases of their file."""
     requirements: tuple[str, ...] | None = None
@@ -179,6 +182,8 @@ class SealedMember(Document):
     def _whole(self) -> SealedMember:
         if (self.releases is None) != (self.requirements is None):
             raise ValueError("given losses have names of releases and of requirements")
+        if self.copies is not None and self.copies > self.records:
+            raise ValueError(f"{self.copies} of {self.records} records are copies")
         return self
 
 

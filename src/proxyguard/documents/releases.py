@@ -72,6 +72,8 @@ class DroppedRelease(_Made):
     """Where the release lies in the store."""
     model: Digest | None
     """Where the fitted procedure lies in the store."""
+    members: Digest | None = None
+    """Where the store says which rows of the source it was trained on; nothing means all."""
 
     @property
     def failed(self) -> bool:
@@ -81,7 +83,8 @@ class DroppedRelease(_Made):
     @property
     def objects(self) -> tuple[str, ...]:
         """What the store holds of it."""
-        return (self.release,) if self.model is None else (self.release, self.model)
+        stored = (self.release, self.model, self.members)
+        return tuple(address for address in stored if address is not None)
 
 
 class DroppedFailure(_Made):
@@ -165,7 +168,7 @@ def read_draw(plain: object, name: str) -> MadeDraw:
 # Guard and format are not in it: where a draw was made says nothing of what came out.
 _OUTCOME = (
     "status", "content", "rows", "model", "selected", "threshold", "temperature", "stages", "files",
-    "prepared_at_random", "prepared_from",
+    "prepared_at_random", "prepared_from", "members",
 )  # fmt: skip
 
 

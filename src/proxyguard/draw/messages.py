@@ -31,7 +31,7 @@ from proxyguard.documents.document import NumberText
 from proxyguard.documents.registry import Origin, RegisteredProcedure, ReleaseFile
 from proxyguard.draw.catalog import code_path
 from proxyguard.draw.confine import Needs, is_guard, texts_in
-from proxyguard.draw.protocol import STAGES
+from proxyguard.draw.protocol import STAGES, members_in
 from proxyguard.errors import DrawError, RegistryError, UntrustedCode
 from proxyguard.registry.parts import Procedure
 from proxyguard.registry.target import Outcome
@@ -106,6 +106,8 @@ class FitJob(Job):
     ----------
     source, validation
         The files of the training part and, where there is one, of the validation part.
+    source_rows
+        How many rows the training part has, of which a draw may name its members.
     kinds, missing
         The columns of a release with what each holds, and texts that stand for a missing number.
     procedure, outcome, features
@@ -117,6 +119,7 @@ class FitJob(Job):
     """
 
     source: str
+    source_rows: int = 0
     validation: str | None = None
     kinds: dict[str, str]
     missing: tuple[str, ...] = ()
@@ -307,6 +310,10 @@ ReadFiles = dict[Words, Sha256 | None]
 """The files that a draw read, with the digest of their bytes; nothing where reading failed."""
 
 
+Bits = Annotated[str, Field(pattern=r"^([0-9a-f]{2})+$")]
+"""Which rows of the source a draw was trained on, one bit a row, in hexadecimal digits."""
+
+
 class Held(_Message):
     """What holds a job, told before any code of its generator runs."""
 
@@ -402,6 +409,7 @@ class Made(_Message):
     status: Literal["made"] = "made"
     stages: Stages
     files: ReadFiles = Field(default_factory=dict)
+    members: Bits | None = None  # of the rows of its source; all if nothing is said
 
 
 class FittedRelease(_Message):
@@ -423,6 +431,8 @@ class FittedRelease(_Message):
         What was chosen with it, as text of which every digit counts.
     predictions
         Whether the release holds predictions that were made elsewhere.
+    members
+        Which rows of the source the draw says it was trained on; nothing where all are.
     """
 
     seed: int
@@ -435,6 +445,12 @@ class FittedRelease(_Message):
     threshold: str | None
     temperature: str | None
     predictions: bool = False
+    members: Bits | None = None
+
+    @property
+    def member_bits(self) -> bytes:
+        """The bits that name its members; none where all rows are."""
+        return bytes.fromhex(self.members or "")
 
 
 class Failed(_Message):
@@ -746,7 +762,7 @@ def _answers(
 
 
 def _check_drawn(said: FittedRelease, job: DrawJob) -> None:
-    """Refuse predictions where records are to be drawn, and records where predictions are."""
+    """Refuse predictions where records are to be drawn, and the reverse; and strange members."""
     if said.predictions != job.predictions:
         raise _strange(
             f"{'predictions' if said.predictions else 'records'} of seed {said.seed}, where the "
@@ -756,6 +772,11 @@ def _check_drawn(said: FittedRelease, job: DrawJob) -> None:
     # The file's digest is all that ties predictions to what was registered for this seed.
     if said.predictions and len(said.files) != 1:
         raise _strange(f"predictions of seed {said.seed} from no file, or from several", job)
+    if said.members is not None:
+        try:
+            members_in(said.member_bits, job.source_rows)
+        except DrawError as error:
+            raise _strange(f"of seed {said.seed} that {error}", job) from None
 
 
 def _strange(what: str, job: Job | None = None) -> DrawError:

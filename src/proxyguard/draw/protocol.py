@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.documents.registry import RegisteredProcedure
 from proxyguard.errors import DrawError, TableError
@@ -55,12 +55,14 @@ class Seed(int):
     taken: list[str]
     files: dict[str, str | None]
     used: bool
+    members: NDArray[np.int64] | None
 
     def __new__(cls, value: int) -> Seed:
         seed = super().__new__(cls, value)
         seed.taken = []
         seed.files = {}
         seed.used = False
+        seed.members = None
         return seed
 
     def __getattribute__(self, name: str) -> object:
@@ -101,8 +103,66 @@ class Seed(int):
         """Return a random stream for a stage that is redrawn."""
         return np.random.default_rng(self.take(stage))
 
+    def trained_on(self, rows: ArrayLike) -> None:
+        """Say which rows of the source this draw is trained on, by position from 0.
 
-_RECORDED = frozenset({"taken", "files", "used"})
+        They are the draw's members, whom a release could give away; where nothing is said, all
+        rows are. Said more than once, they are all that were named.
+        """
+        named = np.asarray(rows)
+        if named.ndim != 1 or named.dtype.kind not in "iu" or not named.size or named.min() < 0:
+            raise DrawError(
+                "seed.trained_on takes the positions of rows of the source, whole numbers from 0 "
+                f"on and at least one, and got {rows!r:.200}"
+            )
+        before = () if self.members is None else self.members
+        self.members = np.union1d(before, named).astype(np.int64)
+
+
+def member_bits(seed: Seed, rows: int) -> bytes:
+    """Return the members of a draw, one bit for each row of a source of so many; empty for all.
+
+    Raises
+    ------
+    DrawError
+        If it names rows that the source does not have.
+    """
+    if seed.members is None:
+        return b""
+    last = int(seed.members[-1])
+    if last >= rows:
+        raise DrawError(
+            f"seed.trained_on names row {last}, and the source has {rows} rows, from 0 to "
+            f"{rows - 1}"
+        )
+    # One set has one form: to name every row is to name none.
+    if seed.members.size == rows:
+        return b""
+    mask = np.zeros(rows, dtype=bool)
+    mask[seed.members] = True
+    return np.packbits(mask).tobytes()
+
+
+def members_in(bits: bytes, rows: int) -> NDArray[np.bool_]:
+    """Return which of so many rows of the source are members, by the bits that say so.
+
+    Raises
+    ------
+    DrawError
+        If they are not one bit a row, or no row or all rows are named, which has another form.
+    """
+    mask = np.unpackbits(np.frombuffer(bits, dtype=np.uint8)).astype(bool)
+    if mask.size != -(-rows // 8) * 8 or mask[rows:].any():
+        raise DrawError(
+            f"its members are named by {len(bits)} bytes, and the source has {rows} rows"
+        )
+    members = int(mask.sum())
+    if members in (0, rows):
+        raise DrawError(f"it names {members} of the {rows} rows of the source as its members")
+    return mask[:rows]
+
+
+_RECORDED = frozenset({"taken", "files", "used", "members", "trained_on"})
 _USES = (
     "__int__", "__index__", "__float__", "__bool__", "__hash__", "__repr__", "__str__",
     "__format__", "__getnewargs__", "__abs__", "__neg__", "__pos__", "__invert__", "__trunc__",
@@ -148,7 +208,8 @@ class Generator(Protocol):
     """One release mechanism (paper Definition 3).
 
     Everything random that the claim should cover is redrawn inside ``draw``; what
-    ``prepare`` does is done once and conditioned upon. A generator may also have
+    ``prepare`` does is done once and conditioned upon. A draw that is trained on some rows of
+    the source alone says so by ``seed.trained_on(rows)``. A generator may also have
 
     - ``draw_many(seeds)``, which returns one release a seed, each as ``draw`` would;
     - ``code``, import paths of further code that its draws run, registered beside its own;

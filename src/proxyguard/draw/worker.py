@@ -76,7 +76,7 @@ from proxyguard.draw.processes import (
     leave_pipes,
     start_fork,
 )
-from proxyguard.draw.protocol import DrawsMany, Learner, Seed
+from proxyguard.draw.protocol import DrawsMany, Learner, Seed, member_bits
 from proxyguard.draw.sources import (
     Described,
     answer,
@@ -149,6 +149,7 @@ class Fitter:
             threshold=None if fitted is None else _text(fitted.threshold),
             temperature=None if fitted is None else _text(fitted.temperature),
             predictions=self._schema.predictions,
+            members=made.members,
         )
         model = b"" if fitted is None else model_bytes(fitted.estimator)
         return Answer(said, table_bytes(release), model)
@@ -479,6 +480,7 @@ class Worker:
             refuse_changes(job.generator, list(changes))
         set_root(self._generator, job.root)
         source = read_table_bytes(Path(job.source).read_bytes(), "the source")
+        self._source_rows = len(source)
         rng = np.random.default_rng(job.prepare_seed)
         # Seen from the stream and not asked for: no honest generator can forget to say it.
         before = repr(rng.bit_generator.state)
@@ -524,7 +526,12 @@ class Worker:
             )
         if not seed.taken:
             seed.taken.append("the release" if seed.used else NO_SEED)
-        made = Made(seed=int(seed), stages=list(seed.taken), files=dict(seed.files))
+        made = Made(
+            seed=int(seed),
+            stages=list(seed.taken),
+            files=dict(seed.files),
+            members=member_bits(seed, self._source_rows).hex() or None,
+        )
         return made, self._schema.sent(cast("pd.DataFrame", table))
 
 

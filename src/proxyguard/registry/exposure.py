@@ -147,6 +147,12 @@ class AttackPart(DeclarationPart):
         return "linkability" if self.kind in LINKABILITY else None
 
     @property
+    def columns(self) -> frozenset[str]:
+        """The columns that it names."""
+        sides = (name for side in self.sides or () for name in side)
+        return frozenset({*(self.known or ()), *sides} | ({self.secret} if self.secret else set()))
+
+    @property
     def k(self) -> int:
         """The neighbours it looks at."""
         return self.neighbors or NEIGHBORS.get(self.kind, 1)

@@ -1,0 +1,233 @@
+"""Whom a release could give away: members, the rows that attacks compare with, and copies.
+
+Members are the rows that draws were trained on, nonmembers the target's records. A target record
+with the values of a member belongs to neither: nobody could tell the two apart, and a release that
+gives the member away would give it away too. `copies_of_members` finds these, `MemberCounts` says
+how many rows there will be of each kind, what stands in the way of an exposure, and which limits
+finite members alone would break.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from math import ceil, sqrt
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from proxyguard.documents.ledger import DevelopmentRole
+from proxyguard.errors import TableError
+from proxyguard.losses.measure import group_name
+from proxyguard.losses.query import CodedRecords
+from proxyguard.registry.declaration import Member
+from proxyguard.registry.design import Iid
+from proxyguard.registry.exposure import ExposureKind, ThresholdRule
+from proxyguard.registry.fields import number
+from proxyguard.registry.parts import RequirementPart
+from proxyguard.registry.target import StratifiedDesign
+from proxyguard.seal.fingerprint import canonical_value, fingerprints
+from proxyguard.seal.storage import random_bytes
+from proxyguard.tables.columns import as_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class MemberRows:
+    """The values of all members, to find records that have those of one of them.
+
+    Parameters
+    ----------
+    members
+        The rows that some draw was trained on.
+    """
+
+    def __init__(self, members: pd.DataFrame) -> None:
+        self._columns = list(members.columns)
+        # A key of this one comparison: nothing of it is kept.
+        self._key = random_bytes(32)
+        self._prints = np.unique(fingerprints(members, self._key))
+
+    def copies(self, records: pd.DataFrame) -> NDArray[np.bool_]:
+        """Return which records have the values of a member in every column of the members."""
+        return np.isin(fingerprints(records[self._columns], self._key), self._prints)
+
+
+def copies_of_members(records: pd.DataFrame, members: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return which records have the values of a member in all columns, however they are written.
+
+    Parameters
+    ----------
+    records
+        Records with at least the columns of the members.
+    members
+        The rows that some draw was trained on.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> members = pd.DataFrame({"age": [40.0, 51.0], "job": ["clerk", "smith"]})
+    >>> records = pd.DataFrame({"job": ["smith", "smith"], "age": ["51.0", "40"]})
+    >>> copies_of_members(records, members).tolist()
+    [True, False]
+    """
+    return MemberRows(members).copies(records)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberCounts:
+    """How many members and nonmembers an audit of exposure has."""
+
+    member: Member
+    rows: Mapping[DevelopmentRole, int]
+    """Rows of development, by role."""
+    records: int
+    """Records of the target."""
+    copies: int
+    """Those that have the values of a member."""
+    inside: Mapping[str, int] = field(default_factory=dict)
+    """Members in the group of each requirement that has one, by requirement."""
+
+    @classmethod
+    def of(
+        cls, member: Member, rows: Mapping[DevelopmentRole, int], records: int, copies: int,
+        members: pd.DataFrame,
+    ) -> MemberCounts:  # fmt: skip
+        """Count the members of every group that an exposure is about."""
+        coded = CodedRecords(members)
+        inside = {
+            part.name: int(coded.inside(part.group.items()).sum())
+            for part in member.exposures
+            if part.group is not None
+        }
+        return cls(member=member, rows=rows, records=records, copies=copies, inside=inside)
+
+    def require(self, members: pd.DataFrame) -> None:
+        """Raise where attacks would have no members, or too few others, to be judged by.
+
+        Raises
+        ------
+        TableError
+            Fewer than half of the target are no copies, or some are where none may be left out; or
+            a group or a stratum has no member.
+        """
+        left = self.records - self.copies
+        if 2 * left < self.records:
+            raise TableError(
+                f"{self.member.name}: {self.copies:,} of {self.records:,} target records have the "
+                "values of a member, so that fewer than half are left to be told from members; "
+                "leave out the requirements about exposure, or seal records with columns that "
+                "tell them apart"
+            )
+        # A record less changes the sizes of strata, and the pool that a sample is from.
+        if self.copies and not isinstance(self.member.target.sampling_design, Iid):
+            raise TableError(
+                f"{self.member.name}: {self.copies:,} target records have the values of a member "
+                "and would be left out, which is covered for iid records alone; take them out of "
+                "the target, or register it as iid"
+            )
+        empty = [name for name, size in self.inside.items() if size == 0]
+        if empty:
+            raise TableError(
+                f"{self.member.name}: no member is in the group of {empty}, so that there is "
+                "nobody to be given away; name a group that development has"
+            )
+        design = self.member.target.design
+        if isinstance(design, StratifiedDesign):
+            there = {canonical_value(as_text(label)) for label in members[design.by].unique()}
+            lacking = sorted(g for g in design.sizes if canonical_value(g) not in there)
+            # What members are flagged is the registered mixture of what each stratum's are.
+            if lacking:
+                raise TableError(
+                    f"{self.member.name}: the strata {lacking} of {design.by!r} have no member, "
+                    "and members count with the weights of their strata; enlarge "
+                    "development.members, or leave the strata out of the target"
+                )
+
+    def words(self) -> str:
+        """Say how many rows there are of each kind."""
+        held = [f"{self.rows['reference']:,} reference rows"]
+        if "calibration" in self.rows:
+            held.append(f"{self.rows['calibration']:,} calibration rows")
+        return (
+            f"{self.member.name}: exposure is about {self.rows['training']:,} members, with "
+            f"{' and '.join(held)}, and {self.records - self.copies:,} nonmembers: of "
+            f"{self.records:,} target records {self.copies:,} have the values of a member and are "
+            "left out"
+        )
+
+    def warnings(self) -> list[str]:
+        """Return which limits lie below what finite members alone produce, and by how much."""
+        return [warning for part in self.member.exposures for warning in self._too_low(part)]
+
+    def _too_low(self, part: RequirementPart) -> Iterator[str]:
+        members = self.inside.get(part.name, self.rows["training"])
+        chance = by_chance(part, members)
+        limit = number(str(part.limit))
+        if limit > chance.expected:
+            return
+        group = "" if part.group is None else f" with {group_name(part.group)}"
+        most = "up to" if part.exposure is not None and part.exposure.counts_success else "about"
+        remedy = "raise the limit"
+        enough = chance.enough(limit)
+        if enough is not None:
+            remedy += f", or train on at least {enough:,} members"
+        yield (
+            f"{part.name}: {members:,} members{group} are themselves a sample, so that releases "
+            f"that give nothing away often reach {most} {chance.expected:.3g}, and the limit is "
+            f"{part.limit}; {remedy}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chance:
+    """What an attack shows of a release that gives nothing away, because members are a sample.
+
+    Attributes
+    ----------
+    base
+        What it shows on average.
+    spread
+        How far from that it often is with one member; with ``N`` it is ``spread/sqrt(N)``.
+    members
+        How many members there are.
+    """
+
+    base: float
+    spread: float
+    members: int
+
+    @property
+    def expected(self) -> float:
+        """What is often reached."""
+        return self.base + self.spread / sqrt(self.members)
+
+    def enough(self, limit: float) -> int | None:
+        """Return how many members bring it below a limit; nothing where no number does."""
+        return ceil((self.spread / (limit - self.base)) ** 2) + 1 if limit > self.base else None
+
+
+# One-sided Kolmogorov distance of a sample from its own law: exp(-2 x^2) is 0.2 at x = 0.9.
+_EVERYWHERE = 0.9
+
+
+def by_chance(part: RequirementPart, members: int) -> Chance:
+    """Return what an exposure is where a release gives nothing away, in about one of six cases.
+
+    Members are as many draws of the law that others come from: the share of them that is flagged
+    has standard deviation ``sqrt(phi(1 - phi)/N)``, the mean rank of their scores
+    ``1/sqrt(12 N)``.
+    """
+    base, flagged = 0.0, 0.5  # whose standard deviation is largest, where nothing is known of it
+    if isinstance(part.threshold, ThresholdRule):
+        flagged = 1.0 - number(part.threshold.quantile)
+    if part.fpr is not None:
+        base = flagged = number(part.fpr)
+    spread = sqrt(flagged * (1.0 - flagged))
+    if part.exposure is ExposureKind.EVERYWHERE:
+        spread = _EVERYWHERE
+    elif part.exposure is ExposureKind.AUC:
+        base, spread = 0.5, sqrt(1.0 / 12.0)
+    return Chance(base=base, spread=spread, members=members)

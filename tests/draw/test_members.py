@@ -1,0 +1,132 @@
+"""A draw says which rows it was trained on, and nothing else is taken for that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from proxyguard.draw.confine import Confined, Reach
+from proxyguard.draw.messages import (
+    DrawJob,
+    Failed,
+    FittedRelease,
+    Killed,
+    drawn_answers,
+    packed,
+)
+from proxyguard.draw.protocol import Seed, member_bits, members_in
+from proxyguard.draw.worker import Forks, Worker, _Fits, tables
+from proxyguard.errors import DrawError
+from proxyguard.tables.files import table_bytes
+
+MODULE = """
+class Half:
+    def __init__(self, named=None):
+        self.named = named
+    def describe(self):
+        return {}
+    def prepare(self, source, rng):
+        self.source = source
+    def draw(self, seed):
+        chosen = seed.rng("rows").permutation(len(self.source))[:9]
+        seed.trained_on(chosen if self.named is None else self.named)
+        return self.source.iloc[chosen]
+"""
+ROWS = 30
+
+
+def job_of(folder: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> DrawJob:
+    (folder / "pg_half.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(folder)
+    frame = pd.DataFrame({"x": [float(i) for i in range(ROWS)]})
+    (folder / "source").write_bytes(table_bytes(frame))
+    return DrawJob(
+        name="half",
+        generator="pg_half:Half",
+        options=options,
+        kinds={"x": "number"},
+        source=str(folder / "source"),
+        source_rows=ROWS,
+        root=str(folder),
+    )
+
+
+def said_of(job: DrawJob, seeds: list[int]) -> list[FittedRelease | Failed]:
+    forks = Forks(Confined(guard="none", reach=Reach(read=(), listed=(), changed=())), "", (), "")
+    content = _Fits(job, None, forks).answer(tables(Worker(job), seeds), seeds, None)
+    answers = drawn_answers(content, job, seeds)
+    return [answer.said for answer in answers if not isinstance(answer, Killed)]
+
+
+def test_each_draw_names_the_rows_that_it_was_trained_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = said_of(job_of(tmp_path, monkeypatch), [5, 6])
+    for said, seed in ((first, 5), (second, 6)):
+        assert isinstance(said, FittedRelease)
+        chosen = np.random.default_rng(seed).permutation(ROWS)[:9]
+        assert np.flatnonzero(members_in(said.member_bits, ROWS)).tolist() == sorted(chosen)
+
+
+@pytest.mark.parametrize(
+    ("named", "words"),
+    [
+        ([3, ROWS], "names row 30, and the source has 30 rows"),
+        ([-1], "whole numbers from 0 on"),
+        ([0.5], "whole numbers from 0 on"),
+        ([True, False], "whole numbers from 0 on"),
+        ([[1, 2]], "whole numbers from 0 on"),
+        ([], "at least one"),
+    ],
+)
+def test_rows_that_are_none_of_the_source_fail_the_draw(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: list[Any], words: str
+) -> None:
+    (said,) = said_of(job_of(tmp_path, monkeypatch, named=named), [5])
+    assert isinstance(said, Failed)
+    assert words in said.error
+
+
+def test_to_name_rows_is_no_use_of_the_seed() -> None:
+    seed = Seed(5)
+    seed.trained_on([1, 2])
+    assert not seed.used
+    assert seed.taken == []
+
+
+def test_rows_that_are_named_twice_are_one_set_and_all_of_them_are_none() -> None:
+    seed = Seed(5)
+    assert member_bits(seed, 3) == b""
+    seed.trained_on([2, 0])
+    seed.trained_on([2])
+    assert members_in(member_bits(seed, 3), 3).tolist() == [True, False, True]
+    seed.trained_on([1])
+    assert member_bits(seed, 3) == b""
+
+
+@pytest.mark.parametrize(
+    ("members", "words"),
+    [
+        ("00000000", "names 0 of the 30 rows"),
+        ("fffffffc", "names 30 of the 30 rows"),
+        ("ff", "named by 1 bytes"),
+        ("ff000001", "named by 4 bytes"),
+        ("ff00000000", "named by 5 bytes"),
+    ],
+)
+def test_members_that_no_generator_can_name_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, members: str, words: str
+) -> None:
+    job = job_of(tmp_path, monkeypatch)
+    (said,) = said_of(job, [5])
+    forged = said.model_copy(update={"members": members})
+    with pytest.raises(DrawError, match=words):
+        list(drawn_answers(packed(forged, b"x", b""), job, [5]))
+    # Where nobody said how many rows there are, none can be named.
+    unknown = job.model_copy(update={"source_rows": 0})
+    with pytest.raises(DrawError, match="the source has 0 rows"):
+        list(drawn_answers(packed(said, b"x", b""), unknown, [5]))
