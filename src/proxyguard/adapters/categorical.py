@@ -42,11 +42,10 @@ from proxyguard.adapters.settings import exact
 from proxyguard.documents.canonical import canonical_bytes
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import DiskError, RegistryError, TableError
+from proxyguard.exact.rounding import Array
 from proxyguard.seal.fingerprint import fingerprints, identify
 from proxyguard.seal.storage import write_flushed
 from proxyguard.tables.columns import as_text
-
-Array = NDArray[np.float64]
 
 if TYPE_CHECKING:
     import pandas as pd

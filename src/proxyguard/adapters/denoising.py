@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from proxyguard.adapters.settings import decimal, positive_decimal, whole
 from proxyguard.draw.protocol import Seed, outcomes
 from proxyguard.errors import RegistryError
+from proxyguard.exact.rounding import Array
 from proxyguard.registry.target import Outcome
 
 if TYPE_CHECKING:
@@ -69,7 +70,6 @@ def read_labels(source: pd.DataFrame, column: str, positive: str | int) -> Label
     return Labels(classes, written)
 
 
-Array = NDArray[np.float64]
 Rounding = Literal["integer columns", "published", "none"]
 
 STAGE = "corruption, hidden layer, decoder, labels and rows"

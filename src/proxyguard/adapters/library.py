@@ -7,12 +7,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, cast, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from proxyguard.documents.registry import RegisteredProcedure
 from proxyguard.draw.catalog import find_pipeline, load_callable, origin
 from proxyguard.draw.protocol import Fitted, Seed, features, outcomes, predict, temper
 from proxyguard.errors import DrawError
+from proxyguard.exact.rounding import Array
 from proxyguard.registry.fields import number
 from proxyguard.registry.parts import Procedure
 from proxyguard.registry.target import Outcome
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from proxyguard.draw.protocol import Inputs
 
-Array = NDArray[np.float64]
 LOSS = "loss"
 """The note by which a pipeline is chosen: its validation loss."""
 

@@ -22,6 +22,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.sparse import csr_array
 
 from proxyguard.draw.protocol import Seed
+from proxyguard.exact.rounding import Array
 from proxyguard.models.features import FeatureColumns
 from proxyguard.models.learned import LinearModel
 
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
     from proxyguard.draw.protocol import Inputs
     from proxyguard.models.features import TermCounts
 
-Array = NDArray[np.float64]
-Codes = NDArray[np.int32]
+CodeMatrix = NDArray[np.int32]
 
 GRADIENT = 1e-9
 """The penalty makes the objective 1-strongly convex, so a gradient of this length means
@@ -42,7 +42,7 @@ ROUNDING = 1e-13
 """Close to the minimum the objective may rise by this share of itself, from rounding alone."""
 
 
-class Design(Protocol):
+class DesignMatrix(Protocol):
     """The features of the records, one row a coefficient, as the solver uses them."""
 
     def scores(self, coefficients: Array) -> Array:
@@ -76,7 +76,7 @@ class DenseDesign:
         return self._scaled @ self._scaled.T  # one operand twice: BLAS does half the work
 
 
-def minimise(design: Design, y: Array, size: int) -> Array:
+def minimise(design: DesignMatrix, y: Array, size: int) -> Array:
     """Return the coefficients that minimise liblinear's objective with C = 1.
 
     ``y`` is 0 or 1. A Hessian serves several steps, since a step costs far less than a
@@ -142,7 +142,7 @@ def _cholesky(hessian: Array) -> Array:
     return np.asarray(factor)
 
 
-def _evaluate(design: Design, y: Array, w: Array) -> tuple[float, Array, Array]:
+def _evaluate(design: DesignMatrix, y: Array, w: Array) -> tuple[float, Array, Array]:
     """Return the objective, its gradient, and the probabilities."""
     z = design.scores(w)
     small = np.abs(z)
@@ -207,7 +207,7 @@ class CodedDesign:
     holds weighted counts of pairs of codes.
     """
 
-    def __init__(self, codes: Codes, sizes: Sequence[int]) -> None:
+    def __init__(self, codes: CodeMatrix, sizes: Sequence[int]) -> None:
         widths = np.array(sizes, dtype=np.int32)
         starts = np.cumsum(widths, dtype=np.int32) - widths
         self._width = int(widths.sum())
@@ -252,7 +252,7 @@ class CodedDesign:
         return found
 
 
-def _ones_at(columns: Codes, width: int) -> TermCounts:
+def _ones_at(columns: CodeMatrix, width: int) -> TermCounts:
     """Return a sparse table with ones in these columns of each row, and zeros elsewhere."""
     n, count = columns.shape
     ends = np.arange(n + 1, dtype=np.int32) * np.int32(count)
@@ -277,7 +277,7 @@ def _model(columns: FeatureColumns, w: Array, mean: Array, scale: Array) -> Line
     return LinearModel(columns, fill, mean, scale, w[None, :-1].copy(), w[-1:].copy(), classes)
 
 
-def _encoded(table: Inputs) -> tuple[Codes, tuple[tuple[str, ...], ...]]:
+def _encoded(table: Inputs) -> tuple[CodeMatrix, tuple[tuple[str, ...], ...]]:
     """Return the code of every value, and the categories of each feature in order."""
     import pandas as pd
 

@@ -24,6 +24,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from proxyguard.draw.catalog import find_pipeline, load_callable
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import DrawError
+from proxyguard.exact.rounding import Array
 from proxyguard.models.features import FeatureColumns
 from proxyguard.models.learned import LinearModel, Sum, TreeModel
 from proxyguard.models.stored import Model
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from proxyguard.adapters.library import Unfitted
     from proxyguard.draw.protocol import Inputs
 
-Array = NDArray[np.float64]
 COMPARED = 64
 """Rows of the table on which a model is compared with the pipeline that it was read from."""
 CLOSE = 1e-12

@@ -21,8 +21,8 @@ from proxyguard.errors import RegistryError
 from proxyguard.exact.rounding import GUARD
 
 Fits = Literal["once", "each draw"]
-Noise = Literal["any", "laplace"]
-Number = str | float | Fraction
+NoiseLaw = Literal["any", "laplace"]
+WrittenNumber = str | float | Fraction
 LEAST_DELTA = Fraction(1, 10**6)
 """The delta at which costs are shown, unless the fits need more."""
 
@@ -151,12 +151,12 @@ class PrivacyCost:
 
 def composed(
     fits: int,
-    epsilon: Number,
-    delta: Number = "0",
+    epsilon: WrittenNumber,
+    delta: WrittenNumber = "0",
     *,
-    at_delta: Number = "1e-6",
+    at_delta: WrittenNumber = "1e-6",
     parts: int = 1,
-    noise: Noise = "any",
+    noise: NoiseLaw = "any",
 ) -> PrivacyCost:
     """Return the cost of ``fits`` fits of ``epsilon`` and ``delta`` each, at ``at_delta``.
 
@@ -218,7 +218,7 @@ def composed(
     )
 
 
-def _accounted(one: PrivacyStatement, steps: int, at_delta: Fraction, noise: Noise) -> float:
+def _accounted(one: PrivacyStatement, steps: int, at_delta: Fraction, noise: NoiseLaw) -> float:
     """Return the epsilon at which all steps together have ``at_delta``, by dp-accounting."""
     try:
         from dp_accounting.pld import common, privacy_loss_distribution
@@ -266,7 +266,7 @@ def shown_delta(statement: PrivacyStatement, draws: int) -> Fraction:
 
 
 def cost_of(
-    statement: PrivacyStatement, draws: int, *, at_delta: Number | None = None
+    statement: PrivacyStatement, draws: int, *, at_delta: WrittenNumber | None = None
 ) -> PrivacyCost | None:
     """Return the composition of ``draws`` refits; nothing where there is one fit to pay for.
 
@@ -282,7 +282,7 @@ def cost_of(
 
 
 def privacy_lines(
-    statement: PrivacyStatement, draws: int, *, at_delta: Number | None = None
+    statement: PrivacyStatement, draws: int, *, at_delta: WrittenNumber | None = None
 ) -> list[str]:
     """Return the words of a certificate on what ``draws`` releases cost together.
 
@@ -306,7 +306,7 @@ def privacy_lines(
     return lines + [f"Not covered: {one}." for one in statement.not_covered]
 
 
-def _promised(statement: PrivacyStatement, draws: int, at_delta: Number | None) -> str:
+def _promised(statement: PrivacyStatement, draws: int, at_delta: WrittenNumber | None) -> str:
     """Return what one release costs, and all of them."""
     promise = f"epsilon {_short(statement.epsilon)}"
     if statement.delta:

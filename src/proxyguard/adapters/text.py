@@ -22,6 +22,7 @@ from proxyguard.adapters.denoising import Labels, read_labels
 from proxyguard.adapters.settings import decimal, positive_decimal, whole
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import DrawError, RegistryError
+from proxyguard.exact.rounding import Array
 from proxyguard.models.features import words_of
 from proxyguard.models.learned import BayesModel
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from proxyguard.models.features import TermCounts
 
 
-Array = NDArray[np.float64]
 STAGE = "lengths, words, labels and order of the documents"
 CELLS = 1 << 15
 """How finely [0, 1) is divided where a uniform number is looked up."""

@@ -19,13 +19,12 @@ from proxyguard.adapters.settings import exact
 from proxyguard.draw.catalog import load_callable
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import RegistryError, TableError
+from proxyguard.exact.rounding import Array
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from proxyguard.tables.columns import Series
-
-Array = NDArray[np.float64]
 
 
 class RowBootstrap:

@@ -59,7 +59,7 @@ from proxyguard.documents.evidence import Evidence
 from proxyguard.documents.ledger import DesignText, SealedMember
 from proxyguard.documents.registry import Registry
 from proxyguard.draw.catalog import load_generator
-from proxyguard.draw.child import Line, Sink, environment, unreadable_memory, watched
+from proxyguard.draw.child import ChildLine, Sink, environment, unreadable_memory, watched
 from proxyguard.draw.confine import Needs, confine
 from proxyguard.draw.messages import (
     DrawJob,
@@ -85,7 +85,7 @@ MOST = 1 << 28
 _LENGTH = 8
 
 
-Answer = TypeVar("Answer")
+Answered = TypeVar("Answered")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +98,12 @@ class Work:
 
 def ask(
     folder: AuditFolder,
-    job: Job[Answer],
+    job: ApartJob[Answered],
     *,
     timeout: float,
     secrets: Sequence[Path] = (),
     send: Callable[[Sink], None] = lambda out: None,
-) -> Answer:
+) -> Answered:
     """Let code that the folder names do a job, in a process without keys.
 
     Parameters
@@ -163,7 +163,7 @@ def refit_apart(
 
 def run_apart(
     folder: AuditFolder,
-    job: Job[Answer],
+    job: ApartJob[Answered],
     secrets: Sequence[Path],
     send: Callable[[Sink], None] = lambda out: None,
     *,
@@ -197,7 +197,7 @@ def run_apart(
             bufsize=0,
         ) as process,
     ):
-        line = Line(process, timeout)
+        line = ChildLine(process, timeout)
         try:
             with suppress(BrokenPipeError):  # it ended early, which the missing answer says
                 for message in (where, job):
@@ -327,7 +327,7 @@ STORED = ("store", RELEASES)
 """What would tell a generator what it is expected to draw, and a procedure which model to give."""
 
 
-class Job(BaseModel, Generic[Answer]):
+class ApartJob(BaseModel, Generic[Answered]):
     """One thing that named code is asked for: a message to the child, and how it is done there."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -343,12 +343,12 @@ class Job(BaseModel, Generic[Answer]):
         """Return, in the child and confined, the answer as JSON has it."""
         raise NotImplementedError
 
-    def read(self, answer: object) -> Answer:
+    def read(self, answer: object) -> Answered:
         """Return, in the parent, what the child answered; what is none is `UntrustedCode`."""
         raise NotImplementedError
 
 
-class Rescore(Job[Evidence]):
+class Rescore(ApartJob[Evidence]):
     """Compute the evidence again from the target, whose records the parent sends."""
 
     task: Literal["evidence"] = "evidence"
@@ -373,7 +373,7 @@ class Rescore(Job[Evidence]):
         return Evidence.of(answer, "the evidence that was computed again")
 
 
-class Risks(Job[dict[str, float]]):
+class Risks(ApartJob[dict[str, float]]):
     """Compute the validation risks of a member's source."""
 
     task: Literal["risks"] = "risks"
@@ -388,7 +388,7 @@ class Risks(Job[dict[str, float]]):
         return _said(TypeAdapter(dict[str, float]), answer, f"the risks of {self.member}")
 
 
-class References(Job[dict[str, dict[str, float]]]):
+class References(ApartJob[dict[str, dict[str, float]]]):
     """Compute the losses of a member's reference policies."""
 
     task: Literal["references"] = "references"
@@ -405,7 +405,7 @@ class References(Job[dict[str, dict[str, float]]]):
         return _said(kind, answer, f"the reference policies of {self.member}")
 
 
-class Describe(Job[SelfDescription]):
+class Describe(ApartJob[SelfDescription]):
     """Ask a generator that is not ours to describe itself."""
 
     task: Literal["describe"] = "describe"
@@ -421,7 +421,7 @@ class Describe(Job[SelfDescription]):
         return _said(TypeAdapter(SelfDescription), answer, f"{self.generator}, describing itself")
 
 
-class Redraw(Job[MadeAgain | NotAgain]):
+class Redraw(ApartJob[MadeAgain | NotAgain]):
     """Draw one registered seed again."""
 
     task: Literal["redraw"] = "redraw"
@@ -469,7 +469,7 @@ class Redraw(Job[MadeAgain | NotAgain]):
         return said_again(answer, MadeAgain, what, self.seed)
 
 
-class Refit(Job[FittedAgain | NotAgain]):
+class Refit(ApartJob[FittedAgain | NotAgain]):
     """Fit a member's procedure again on a release, whose bytes the parent sends.
 
     The generator is not loaded in this child, which could replace the fit by another.
@@ -505,7 +505,7 @@ class Refit(Job[FittedAgain | NotAgain]):
         )
 
 
-class RefitSource(Job[SourceAgain | NotAgain]):
+class RefitSource(ApartJob[SourceAgain | NotAgain]):
     """Fit a member's procedure again on the training part."""
 
     task: Literal["source"] = "source"
@@ -528,8 +528,8 @@ class RefitSource(Job[SourceAgain | NotAgain]):
         return said_again(answer, SourceAgain, f"the source of {self.member}, to be fitted again")
 
 
-AnyJob = Rescore | Risks | References | Describe | Redraw | Refit | RefitSource
-_JOBS: TypeAdapter[AnyJob] = TypeAdapter(Annotated[AnyJob, Field(discriminator="task")])
+AnyApartJob = Rescore | Risks | References | Describe | Redraw | Refit | RefitSource
+_JOBS: TypeAdapter[AnyApartJob] = TypeAdapter(Annotated[AnyApartJob, Field(discriminator="task")])
 
 
 class _Where(BaseModel):
@@ -543,7 +543,7 @@ def _failure(error: Exception) -> dict[str, str]:
     return {"status": "failed", "error": f"{type(error).__name__}: {error}"}
 
 
-def _said(kind: TypeAdapter[Answer], answer: object, what: str) -> Answer:
+def _said(kind: TypeAdapter[Answered], answer: object, what: str) -> Answered:
     """Return an answer of a type; another one says nothing about the record."""
     try:
         return kind.validate_python(answer)

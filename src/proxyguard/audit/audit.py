@@ -13,7 +13,7 @@ from proxyguard.audit import grant as granting
 from proxyguard.audit import register as registering
 from proxyguard.audit import seal as sealing
 from proxyguard.audit.check import Check, check, template
-from proxyguard.audit.development import Progress, Workplace
+from proxyguard.audit.development import Workplace
 from proxyguard.audit.folder import DECLARATION, REPORTS, AuditFolder
 from proxyguard.audit.home import (
     DataFolders,
@@ -49,6 +49,8 @@ from proxyguard.seal.storage import exclusive, write_atomic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from proxyguard.plan.search import Progress
 
 
 class Audit:

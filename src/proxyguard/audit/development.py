@@ -8,7 +8,7 @@ model is written, to the store.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,7 @@ from proxyguard.documents.registry import (
 )
 from proxyguard.documents.releases import Draw, DrawnRelease
 from proxyguard.draw.messages import DrawJob, DrawResult, Failed, FittedRelease
-from proxyguard.draw.pool import Check, DrawingPool, Draws, Keep, draw_groups
+from proxyguard.draw.pool import BatchCheck, DrawingPool, Draws, Keep, draw_groups
 from proxyguard.draw.protocol import Fitted, Seed, features, members_in, outcomes, predict
 from proxyguard.draw.sources import (
     allowed_files,
@@ -38,6 +38,7 @@ from proxyguard.draw.sources import (
     refuse_changes,
 )
 from proxyguard.errors import DrawError, RegistryError, SealError
+from proxyguard.exact.rounding import Array
 from proxyguard.losses.measure import Measure, Predicted
 from proxyguard.losses.query import CodedRecords
 from proxyguard.models.stored import load_model, model_bytes
@@ -55,10 +56,7 @@ from proxyguard.tables.files import read_table_bytes
 if TYPE_CHECKING:
     import pandas as pd
 
-Array = NDArray[np.float64]
-
-
-Progress = Callable[[str, int, int], None]
+    from proxyguard.plan.search import Progress
 
 
 # Losses of pilot draws by pilot, seed and requirement: one for each record that counts.
@@ -454,7 +452,7 @@ def pilot_losses(
     return by_pilot
 
 
-def _same_allowed(pilot: Drawn) -> Check:
+def _same_allowed(pilot: Drawn) -> BatchCheck:
     """Return a check that the files which a pilot may read stay what they are now."""
     began = allowed_files(pilot.allow)
 

@@ -45,7 +45,7 @@ from proxyguard.documents.releases import (
 )
 from proxyguard.draw.catalog import is_built_in
 from proxyguard.draw.messages import DrawJob, DrawResult, Failed, FittedRelease, Survey, in_words
-from proxyguard.draw.pool import Check, draw_all
+from proxyguard.draw.pool import BatchCheck, draw_all
 from proxyguard.draw.sources import (
     allowed_files,
     changed_file,
@@ -333,7 +333,7 @@ def changes_of(place: Workplace, registry: Registry, task: Task, seeds: Sequence
     return changes
 
 
-def check_while_drawing(place: Workplace, registry: Registry, task: Task) -> Check:
+def check_while_drawing(place: Workplace, registry: Registry, task: Task) -> BatchCheck:
     """Return what the pool asks around every batch of a task's draws."""
 
     def check() -> None:

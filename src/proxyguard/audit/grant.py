@@ -30,7 +30,7 @@ from proxyguard.seal.crypto import Person, Recipient, SigningKey, signed_by
 from proxyguard.seal.fingerprint import RecordSet
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Schedule, Stage
-from proxyguard.seal.lineage import LineageStore, Request, met_words
+from proxyguard.seal.lineage import GrantRequest, LineageStore, met_words
 from proxyguard.seal.storage import OBJECT, exclusive, now, write_atomic
 from proxyguard.tables.columns import typed
 from proxyguard.tables.files import read_table_bytes, to_frame
@@ -108,7 +108,7 @@ def grant(
             for name, member in sealed.members.items()
         }
         registry = folder.registry(journal)
-        request = Request(
+        request = GrantRequest(
             name=sealed.name,
             targets=tuple(m.commitment for m in sealed.members.values()),
             registry=registry.digest,

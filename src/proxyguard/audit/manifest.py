@@ -33,6 +33,7 @@ from proxyguard.draw.confine import is_guard
 from proxyguard.draw.protocol import members_in
 from proxyguard.draw.sources import changed_reading
 from proxyguard.errors import DrawError, LossMismatch, SealError
+from proxyguard.exact.rounding import Array
 from proxyguard.registry.declaration import Member
 from proxyguard.registry.fields import number
 from proxyguard.registry.target import Outcome
@@ -312,14 +313,12 @@ def check_members(
         raise SealError(f"{where}: {error}") from None
 
 
-Array = NDArray[np.float64]
-
 BINS = 1 << 14
 """Bins of the probability histograms behind the AUC diagnostic."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StoredPredictions:
+class PredictionsByRecord:
     """Predictions made elsewhere, sorted by record position."""
 
     positions: NDArray[np.int64]
@@ -334,7 +333,7 @@ class StoredPredictions:
         return found
 
 
-def stored_predictions(frame: pd.DataFrame, name: str) -> StoredPredictions:
+def stored_predictions(frame: pd.DataFrame, name: str) -> PredictionsByRecord:
     """Return stored predictions by record position; every position once."""
     values: Array
     if "prediction" in frame.columns:
@@ -350,7 +349,7 @@ def stored_predictions(frame: pd.DataFrame, name: str) -> StoredPredictions:
     # Which of two counts would hang on the order of the rows, and that on their author.
     if positions.size == 0 or np.any(np.diff(positions[order]) == 0):
         raise LossMismatch(f"{name}: there is no prediction, or a record has two")
-    return StoredPredictions(positions[order], values[order])
+    return PredictionsByRecord(positions[order], values[order])
 
 
 def check_predictions(frame: pd.DataFrame, name: str, outcome: Outcome) -> None:
@@ -367,13 +366,13 @@ def check_predictions(frame: pd.DataFrame, name: str, outcome: Outcome) -> None:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Diagnostics:
+class ProbabilityHistograms:
     """Histograms of predicted probabilities by outcome, for the AUC, which never decides."""
 
     counts: NDArray[np.int64]  # (2, BINS)
 
     @classmethod
-    def empty(cls) -> Diagnostics:
+    def empty(cls) -> ProbabilityHistograms:
         """Return histograms of nothing."""
         return cls(counts=np.zeros((2, BINS), dtype=np.int64))
 

@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from proxyguard.audit.development import load_fitted
 from proxyguard.audit.folder import AuditFolder
-from proxyguard.audit.manifest import Diagnostics, StoredPredictions, stored_predictions
+from proxyguard.audit.manifest import PredictionsByRecord, ProbabilityHistograms, stored_predictions
 from proxyguard.audit.target import Chunk, TargetRecords
 from proxyguard.audit.verify import CLOSE
 from proxyguard.documents.evidence import ColumnRecord, GroupEvidence
@@ -29,6 +29,7 @@ from proxyguard.documents.registry import SourceModel
 from proxyguard.documents.releases import AnyDraw, DrawnRelease, GivenRelease
 from proxyguard.draw.protocol import Fitted, features, predict
 from proxyguard.errors import LossMismatch, SealError
+from proxyguard.exact.rounding import Array
 from proxyguard.losses.cell import Column, Reading, join_columns, share_column
 from proxyguard.losses.measure import Measure, Predicted
 from proxyguard.losses.query import BoundedQuery, CodedRecords, Workload
@@ -43,7 +44,6 @@ from proxyguard.registry.target import Outcome
 if TYPE_CHECKING:
     import pandas as pd
 
-Array = NDArray[np.float64]
 # Bytes of stored models that are held in memory at once.
 HELD = 1 << 28
 # Losses computed at once: 32 MB of doubles.
@@ -240,7 +240,7 @@ class Release:
     draw: AnyDraw
     fitted: Fitted | None = None
     answers: dict[str, float | None] = field(default_factory=dict)
-    table: StoredPredictions | None = None
+    table: PredictionsByRecord | None = None
     lacks: tuple[str, ...] = ()
 
     @property
@@ -280,16 +280,16 @@ class Scored:
 class _Tally:
     """What is noted beside the losses while records go by; it decides nothing."""
 
-    auc: dict[str, Diagnostics]  # by release
-    source: Diagnostics
+    auc: dict[str, ProbabilityHistograms]  # by release
+    source: ProbabilityHistograms
     unscored: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, releases: Sequence[Release]) -> _Tally:
         """Return one of releases of which no record was seen yet."""
         return cls(
-            auc={release.name: Diagnostics.empty() for release in releases},
-            source=Diagnostics.empty(),
+            auc={release.name: ProbabilityHistograms.empty() for release in releases},
+            source=ProbabilityHistograms.empty(),
         )
 
 
@@ -440,7 +440,7 @@ class Scorer:
             if draw.predictions:
                 release.table = stored_predictions(frame, release.name)
 
-    def _source(self) -> Fitted | StoredPredictions | None:
+    def _source(self) -> Fitted | PredictionsByRecord | None:
         if self.source is None:
             return None
         if isinstance(self.source, str):
@@ -451,7 +451,7 @@ class Scorer:
     def _pass(
         self,
         group: Sequence[Release],
-        source: Fitted | StoredPredictions | None,
+        source: Fitted | PredictionsByRecord | None,
         readings: Sequence[Reading],
         tally: _Tally,
     ) -> list[tuple[Column, ...]]:
@@ -489,7 +489,7 @@ class Scorer:
         self,
         chunk: Chunk,
         group: Sequence[Release],
-        source: Fitted | StoredPredictions | None,
+        source: Fitted | PredictionsByRecord | None,
         tally: _Tally,
     ) -> Array:
         """Return the losses of a group on some records, (R, m, J)."""
@@ -540,16 +540,16 @@ class Scorer:
 
     def _predicted(
         self,
-        predictor: Fitted | StoredPredictions | None,
+        predictor: Fitted | PredictionsByRecord | None,
         x: Features | None,
         chunk: Chunk,
-        seen: Diagnostics,
+        seen: ProbabilityHistograms,
     ) -> Predicted | None:
         """Return predictions, NaN for records that the procedure cannot predict; note them."""
         outcome = self._outcome
         if predictor is None or outcome is None:
             return None
-        if isinstance(predictor, StoredPredictions):
+        if isinstance(predictor, PredictionsByRecord):
             predicted = Predicted(values=predictor.at(chunk.positions))
         elif x is None:
             return None  # queries alone are asked, and no loss

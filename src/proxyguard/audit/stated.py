@@ -95,7 +95,7 @@ def _random_preparation(seed: int, registered: DrawnMechanism | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class Unchecked:
     """Something that its author says and nothing in the folder shows."""
 
     about: str
@@ -106,21 +106,21 @@ class Statement:
         return {"about": self.about, "words": self.words}
 
 
-def stated_not_checked(registry: Registry) -> list[Statement]:
+def stated_not_checked(registry: Registry) -> list[Unchecked]:
     """Return what stays the author's word when everything that `verify` checks holds."""
     declaration = registry.declaration
     # These stand in every audit: nothing that a folder can hold would show them to a stranger.
     statements = [
-        Statement("software", "which versions of Python and of the packages were used"),
-        Statement("times", "every time in the ledger, which is its author's own clock"),
-        Statement(
+        Unchecked("software", "which versions of Python and of the packages were used"),
+        Unchecked("times", "every time in the ledger, which is its author's own clock"),
+        Unchecked(
             "target",
             "that its records were sampled as declared, and that nobody had seen them before "
             "beyond what target.prior_use says",
         ),
-        Statement("lineage", "what the author's own lineage store knew of these records"),
-        Statement("deviations", "that all that was not done as registered is recorded as one"),
-        Statement(
+        Unchecked("lineage", "what the author's own lineage store knew of these records"),
+        Unchecked("deviations", "that all that was not done as registered is recorded as one"),
+        Unchecked(
             "statistics",
             "the statistics of the losses on the target, until somebody who has its key runs "
             "verify --with-target",
@@ -128,58 +128,58 @@ def stated_not_checked(registry: Registry) -> list[Statement]:
     ]
     if declaration.claim.level == "mechanism":
         words = "the sizes that are suggested where a verdict is unresolved"
-        statements.append(Statement("advice", words))
+        statements.append(Unchecked("advice", words))
     if any(member.target.losses is None for member in declaration.members):
         statements += _about_draws(declaration)
     if declaration.pilot:
         statements.append(
-            Statement("pilots", "the validation losses of pilots, by which roles are given")
+            Unchecked("pilots", "the validation losses of pilots, by which roles are given")
         )
     for member in declaration.members:
         for mechanism in member.mechanism:
             statements += _about_mechanism(mechanism, registry.members[member.name])
         if member.release:
             names = ", ".join(release.name for release in member.release)
-            statements.append(Statement(names, "who made these tables, and from what"))
+            statements.append(Unchecked(names, "who made these tables, and from what"))
     return statements
 
 
-def _about_draws(declaration: Declaration) -> Iterator[Statement]:
-    yield Statement(
+def _about_draws(declaration: Declaration) -> Iterator[Unchecked]:
+    yield Unchecked(
         "development",
         "that training and validation are the rows beside the target, divided as declared: limits "
         "that follow from validation losses follow from this division",
     )
     if any(member.exposures for member in declaration.members):
-        yield Statement(
+        yield Unchecked(
             "members",
             "that the rows which attacks compare with are others than the members, as declared; "
             "that a draw was trained on all members or on those that its generator named; and how "
             "many target records have the values of a member, until verify --with-target",
         )
     if declaration.claim.after_opening:
-        yield Statement(
+        yield Unchecked(
             "scores",
             "that no draw was cut from the ledger after its score and another one made in its "
             "place: only a head that was noted after every score shows that, with a steward too",
         )
     if declaration.claim.stream:
-        yield Statement("candidates", "which table each name stands for, and who made it")
-    yield Statement("seeds", "that none was chosen for what it gave on development data")
-    yield Statement(
+        yield Unchecked("candidates", "which table each name stands for, and who made it")
+    yield Unchecked("seeds", "that none was chosen for what it gave on development data")
+    yield Unchecked(
         "draws",
         "that each stored release is what its registered seed gives, which stages took that seed, "
         "whether the preparation was random and from which files it was made, what held the draw, "
         "and why one failed; verify --redraw K draws some of them again",
     )
-    yield Statement(
+    yield Unchecked(
         "draws not kept",
         "that the ledger counts every draw that waited when the claim was amended, and that the "
         "releases name every draw that was dropped and made again, as it was: both decide the "
         "guarantee, and a folder from which such draws are gone looks as if there had been none",
     )
     if any(member.procedure is not None for member in declaration.members):
-        yield Statement(
+        yield Unchecked(
             "models",
             "that the source's model was fitted to the training part and every other one to its "
             "release, and its threshold chosen, as the procedure says; verify --redraw K fits the "
@@ -187,32 +187,32 @@ def _about_draws(declaration: Declaration) -> Iterator[Statement]:
         )
 
 
-def _about_mechanism(mechanism: MechanismPart, resolved: RegisteredMember) -> Iterator[Statement]:
+def _about_mechanism(mechanism: MechanismPart, resolved: RegisteredMember) -> Iterator[Unchecked]:
     registered = resolved.mechanisms[mechanism.name]
     generator = registered.generator
     states_privacy = isinstance(registered, DrawnMechanism) and registered.privacy is not None
     if mechanism.deterministic:
-        yield Statement(
+        yield Unchecked(
             f"{mechanism.name} without randomness",
             "that it has no randomness, so that equal releases are what it gives and not copies of "
             "one draw: it is declared with deterministic = true",
         )
     if generator == "losses":
-        yield Statement(
+        yield Unchecked(
             mechanism.name, "everything about its losses, which were computed elsewhere"
         )
     elif generator in ("files", "predictions"):
-        yield Statement(
+        yield Unchecked(
             mechanism.name, "that the delivered files are independent draws of one mechanism"
         )
     elif not is_ours(generator):
         private = ", among them those on privacy" if states_privacy else ""
-        yield Statement(
+        yield Unchecked(
             mechanism.name,
             f"the settings by which {generator} describes itself{private}, and what its code does",
         )
     elif states_privacy:
-        yield Statement(mechanism.name, "that its noise was drawn as it describes")
+        yield Unchecked(mechanism.name, "that its noise was drawn as it describes")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from proxyguard.documents.evidence import Evidence
 from proxyguard.documents.ledger import SealedMember
 from proxyguard.draw.protocol import outcomes
 from proxyguard.errors import LossMismatch, SealError
+from proxyguard.exact.rounding import Array
 from proxyguard.losses.measure import group_name
 from proxyguard.losses.query import CodedRecords
 from proxyguard.losses.records import Records
@@ -32,8 +33,6 @@ from proxyguard.tables.files import to_frame
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -96,7 +96,7 @@ from proxyguard.seal.ledger import Schedule, Stage
 if TYPE_CHECKING:
     from proxyguard.audit.open import Opener
 
-Again = TypeVar("Again")
+Recomputed = TypeVar("Recomputed")
 
 LEARNERS = "scikit-learn"
 
@@ -211,8 +211,8 @@ def _check_losses(
 
 
 def _ours_or_apart(
-    audit: RegisteredAudit, *, here: Callable[[], Again], apart: Callable[[], Again]
-) -> Again:
+    audit: RegisteredAudit, *, here: Callable[[], Recomputed], apart: Callable[[], Recomputed]
+) -> Recomputed:
     """Return what our own code finds; what needs other code is run apart, if that was asked for."""
     try:
         return here()  # `verify` lets nothing but our own code run in this process

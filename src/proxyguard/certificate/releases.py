@@ -38,9 +38,6 @@ if TYPE_CHECKING:
     from proxyguard.documents.canonical import Plain
 
 
-Array = NDArray[np.float64]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedVerdict:
     """The decision on one named release, with its Holm-adjusted p-values for reading."""

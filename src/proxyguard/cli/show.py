@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from proxyguard.audit.audit import Audit
-    from proxyguard.audit.development import Progress
     from proxyguard.audit.outcome import SealedCertificate
     from proxyguard.audit.status import StandingVerdict, Status
+    from proxyguard.plan.search import Progress
 
 
 class Exit(IntEnum):

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
 from proxyguard.documents.document import (
-    Count,
+    Amount,
     Digest,
     Document,
     Format,
@@ -107,9 +107,9 @@ class MechanismVerdict(_Verdict):
     """Which bound is used, where the mode has several."""
     tests: dict[str, str]
     """The test of each requirement."""
-    n_releases: Count
+    n_releases: Amount
     """Releases."""
-    n_records: dict[str, Count]
+    n_records: dict[str, Amount]
     """Records, by requirement."""
     lower: BoundRecord
     """The lower bound."""
@@ -164,13 +164,13 @@ class SequentialVerdict(_Verdict):
     """The reliability that must be exceeded."""
     reliability_lower: float | None
     """Certified lower bound."""
-    draws: Count
+    draws: Amount
     """Draws that were made."""
-    favorable: Count
+    favorable: Amount
     """Draws with a favorable score."""
     finished: bool
     """Whether no further draw could change the decision."""
-    largest_number_of_draws: Count
+    largest_number_of_draws: Amount
     """Draws that were registered."""
     kappa: float
     """The threshold of the score."""
@@ -189,7 +189,7 @@ class SequentialVerdict(_Verdict):
 class RoundVerdict(_OfReleases, _Verdict):
     """What is decided about one candidate of a stream."""
 
-    round: Count
+    round: Amount
     """Number of the round."""
     level: NumberText
     """The error level of the round."""
@@ -272,15 +272,15 @@ class PicksRecord(Document):
 class DrawCountsRecord(Document):
     """What became of the draws of a mechanism."""
 
-    registered: Count
+    registered: Amount
     """Draws that were registered."""
-    delivered: Count
+    delivered: Amount
     """Draws that gave a release."""
-    failed: Count
+    failed: Amount
     """Draws that gave none."""
-    excluded: Count
+    excluded: Amount
     """Draws that an amendment left out."""
-    used: Count
+    used: Amount
     """Draws that the claim counts, failed ones among them."""
 
 
@@ -372,7 +372,7 @@ class Stated(Document):
 class DisclosureRecord(Document):
     """How finely statistics were given away."""
 
-    digits: Count
+    digits: Amount
     """Digits that every statistic is rounded to."""
     words: str
     """The same, in words."""
@@ -546,17 +546,17 @@ class Correction(Decisions):
 class AdvisedSizes(Document):
     """An audit that would probably validate."""
 
-    n: Count
+    n: Amount
     """Target records, or clusters."""
-    R: Count
+    R: Amount
     """Draws."""
     power: Probability
     """The chance of validation, simulated."""
     power_error: Probability
     """Monte Carlo error of that chance."""
-    targets: Count
+    targets: Amount
     """Targets that it was simulated on; 0: it is a sum, and nothing was simulated."""
-    requirements: Count
+    requirements: Amount
     """Requirements that it was planned with, the nearest to their limits."""
     mode: str
     """The mode that it would register."""
@@ -652,21 +652,21 @@ class ReportAdvice(Document):
     """The requirement that most releases are held up by."""
     reliability: float
     """The share of valid releases that is planned with."""
-    n_here: Count
+    n_here: Amount
     """Records of this audit."""
-    R_here: Count
+    R_here: Amount
     """Draws of this audit."""
-    n: Count | None
+    n: Amount | None
     """Records that are advised."""
-    R: Count | None
+    R: Amount | None
     """Draws that are advised."""
     power: float | None
     """The chance of validation, simulated."""
     power_error: float | None
     """Monte Carlo error of that chance."""
-    targets: Count | None
+    targets: Amount | None
     """Targets that it was simulated on; 0: it is a sum, and nothing was simulated."""
-    requirements: Count | None
+    requirements: Amount | None
     """Requirements that it was planned with, the nearest to their limits."""
     mode: str | None
     """The mode that it would register."""
@@ -687,9 +687,9 @@ class ReportBinding(Document):
     """The mechanism."""
     requirement: str
     """The requirement that binds most releases."""
-    counts: tuple[tuple[str, Count], ...]
+    counts: tuple[tuple[str, Amount], ...]
     """Releases, by requirement."""
-    releases: Count
+    releases: Amount
     """All releases."""
 
 

@@ -59,7 +59,7 @@ Identity = Annotated[str, Field(pattern="^[0-9a-f]{128}$")]
 # Bytes, in hexadecimal digits.
 Hex = Annotated[str, Field(pattern="^([0-9a-f]{2})+$")]
 # A number of records, draws or files, no greater than there can be.
-Count = Annotated[int, Field(ge=0, le=MOST_RECORDS)]
+Amount = Annotated[int, Field(ge=0, le=MOST_RECORDS)]
 # A whole number that counts nothing, such as a seed.
 Whole = Annotated[int, Field(ge=0)]
 # A number as text, so that it is sealed as it was written.

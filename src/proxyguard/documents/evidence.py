@@ -11,30 +11,30 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from proxyguard.documents.document import Count, Digest, Document, Format, Hex, NumberText
+from proxyguard.documents.document import Amount, Digest, Document, Format, Hex, NumberText
 
 # A number; infinities, which JSON lacks, are texts.
 JsonNumber = Annotated[float, Field(allow_inf_nan=False)] | Literal["inf", "-inf"]
 Numbers = tuple[JsonNumber, ...]
 Matrix = tuple[tuple[JsonNumber, ...], ...]
-Counts = tuple[Count, ...]
+Amounts = tuple[Amount, ...]
 LabelText = Annotated[str, Field(min_length=1)]
 
 
 class ColumnRecord(Document):
     """The statistics of one requirement over all releases, on the unit scale."""
 
-    n: Count
+    n: Amount
     """Records, or clusters, that count for the requirement."""
     mean: Numbers
     """Mean of each release, rounded up where it is rounded."""
     variance: Numbers | None = None
     """Variance of each release."""
-    count: Counts | None = None
+    count: Amounts | None = None
     """Losses of each release at the upper bound, if two-valued."""
     answer: Numbers | None = None
     """Of a share: what each release answers."""
-    indicators: Counts | None = None
+    indicators: Amounts | None = None
     """Of the randomized binomial test: its count for each release."""
     size_share: float | None = None
     """Mean size of the clusters, as a share of the largest."""
@@ -48,9 +48,9 @@ class ColumnRecord(Document):
     """Of the block bound: the means of the blocks of each release."""
     mean_low: Numbers | None = None
     """Mean of each release, rounded down, of a disclosure."""
-    count_low: Counts | None = None
+    count_low: Amounts | None = None
     """Count of each release, rounded down, of a disclosure."""
-    indicators_low: Counts | None = None
+    indicators_low: Amounts | None = None
     """Randomized count, rounded down, of a disclosure."""
     answer_low: Numbers | None = None
     """Of an exposure: the answer at the threshold, or limit, that speaks against a release."""

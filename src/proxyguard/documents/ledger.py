@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 from pydantic import Field, JsonValue, model_validator
 
 from proxyguard.documents.document import (
-    Count,
+    Amount,
     Digest,
     Document,
     Files,
@@ -89,11 +89,11 @@ class Overlap(Document):
     """What the other records were: target, training, validation."""
     same_table: bool
     """Whether both come from the same table."""
-    records: Count
+    records: Amount
     """Records of the other set."""
-    shared: Count
+    shared: Amount
     """The very records of this target among them."""
-    twins: Count
+    twins: Amount
     """Records of this target with the values of one of them."""
     expected_twins: OneDecimal
     """About how many coincidence explains."""
@@ -137,9 +137,9 @@ class Overlap(Document):
 class SealedMember(Document):
     """One sealed target, and the development part beside it."""
 
-    index: Count
+    index: Amount
     """Number of the target, which names its files."""
-    records: Count
+    records: Amount
     """Records that were sealed."""
     commitment: Digest
     """Digest of salt and records, which binds both."""
@@ -151,11 +151,11 @@ class SealedMember(Document):
     """The other label of a binary outcome."""
     estimand: str
     """What means are means over, in words."""
-    development: dict[DevelopmentRole, Count]
+    development: dict[DevelopmentRole, Amount]
     """Records of the development part, by role."""
     expected_twins: dict[str, OneDecimal]
     """Twins that coincidence explains, by role."""
-    copies: Count | None = None
+    copies: Amount | None = None
     """Records with the values of a training row, which no exposure is about; where one is asked."""
     releases: tuple[str, ...] | None = None
     """Of given losses: the releases of their file."""
@@ -255,7 +255,7 @@ class Amended(WritingBody):
     """Why."""
     void: tuple[ExcludedDraw, ...]
     """Exclusions of earlier amendments that this one does not repeat."""
-    pending: Count
+    pending: Amount
     """Draws that waited then, and could be looked at."""
 
 
@@ -413,7 +413,7 @@ class LedgerEntry(Document):
 
     format: Format
     """The format of this document."""
-    index: Count
+    index: Amount
     """Number of the entry, from 0."""
     stage: Stage
     """The step."""
@@ -452,11 +452,11 @@ class PassphraseWrap(Document):
     """That its holder remembers words."""
     salt: Hex
     """Salt of scrypt."""
-    n: Count
+    n: Amount
     """Cost of scrypt."""
-    r: Count
+    r: Amount
     """Block size of scrypt."""
-    p: Count
+    p: Amount
     """Parallelism of scrypt."""
     nonce: Hex
     """Nonce of the encryption of the key."""

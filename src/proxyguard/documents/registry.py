@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, JsonValue, PlainSerializer, Tag
 
-from proxyguard.documents.document import Count, Digest, Document, Format, NumberText, Whole
+from proxyguard.documents.document import Amount, Digest, Document, Format, NumberText, Whole
 from proxyguard.registry.declaration import Declaration
 from proxyguard.registry.parts import Procedure, RequirementPart
 
@@ -167,7 +167,7 @@ class DrawnMechanism(Document):
     """What the generator says of itself."""
     origin: Origin
     """The generator's code."""
-    batch: Count
+    batch: Amount
     """How many seeds are drawn at once."""
     allowed: dict[str, Digest] | None = None
     """Digests of the files that its draws may read besides code."""

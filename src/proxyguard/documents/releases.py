@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from proxyguard.documents.document import Count, Digest, Document, Format, NumberText
+from proxyguard.documents.document import Amount, Digest, Document, Format, NumberText
 from proxyguard.registry.fields import SeedNumber
 
 
@@ -52,7 +52,7 @@ class DroppedRelease(_Made):
 
     status: Literal["drawn"]
     """That it gave a release."""
-    rows: Count
+    rows: Amount
     """Records of the release."""
     content: Digest
     """Digest of what the release holds, in any encoding."""
@@ -142,7 +142,7 @@ class GivenRelease(Draw):
     """That its losses were given."""
     name: str
     """Its name in the file of losses."""
-    column: Count
+    column: Amount
     """Its place among the releases of that file."""
 
 

@@ -42,7 +42,7 @@ class Sink(Protocol):
         """Write all of it."""
 
 
-class Line:
+class ChildLine:
     """The two pipes to the child, which has until a time to take its job and answer.
 
     Code that neither reads nor answers would otherwise hold the verifier at either end of it.

@@ -545,12 +545,12 @@ class NotAgain(_Message):
     error: Words
 
 
-Again = TypeVar("Again", MadeAgain, FittedAgain, SourceAgain)
+Repeated = TypeVar("Repeated", MadeAgain, FittedAgain, SourceAgain)
 
 
 def said_again(
-    value: object, kind: type[Again], what: str, seed: int | None = None
-) -> Again | NotAgain:
+    value: object, kind: type[Repeated], what: str, seed: int | None = None
+) -> Repeated | NotAgain:
     """Return what a child says that made something again, of this seed where there is one.
 
     Code that a folder names ran in the child: what is not whole confirms nothing, or a model

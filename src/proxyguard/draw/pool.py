@@ -66,7 +66,7 @@ ENDS_WITHIN = 20.0
 SHOWN_WITHIN = 2.0
 """Seconds in which the last of it is shown; where nothing ends descendants, one may hold it."""
 Keep = Callable[[DrawResult], None]
-Check = Callable[[], None]
+BatchCheck = Callable[[], None]
 """Raises where something that draws depend on has changed."""
 
 
@@ -81,7 +81,7 @@ class Draws:
     job: DrawJob
     seeds: Sequence[int]
     keep: Keep
-    check: Check = nothing_registered
+    check: BatchCheck = nothing_registered
 
 
 _Batch = tuple[Draws, tuple[int, ...]]
@@ -95,7 +95,7 @@ def draw_all(
     workers: int,
     timeout: float | None,
     keep: Keep,
-    check: Check,
+    check: BatchCheck,
 ) -> None:
     """Draw every seed and hand each result to ``keep``.
 
@@ -173,12 +173,12 @@ def draw_groups(
                 thread.join()
 
 
-Asked = TypeVar("Asked", Told, Loaded)
+Reply = TypeVar("Reply", Told, Loaded)
 
 
 def asked(
-    job: AskJob, *, pool: DrawingPool, kind: type[Asked], limit: float | None = None
-) -> Asked:
+    job: AskJob, *, pool: DrawingPool, kind: type[Reply], limit: float | None = None
+) -> Reply:
     """Return what a process says that is held as draws are, and is asked one thing.
 
     The code in it may end, hang or write whatever it likes: each is an error of ours, and after

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.documents.registry import RegisteredProcedure
 from proxyguard.errors import DrawError, TableError
+from proxyguard.exact.rounding import Array
 from proxyguard.models.features import Features
 from proxyguard.models.stored import Model
 from proxyguard.registry.fields import number
@@ -35,9 +36,8 @@ if TYPE_CHECKING:
 
     Inputs = NDArray[np.float64] | pd.DataFrame
     """Features: an array where all are numbers, else a frame."""
-    Column = Sequence[object] | NDArray[np.object_] | Series
+    OutcomeValues = Sequence[object] | NDArray[np.object_] | Series
 
-Array = NDArray[np.float64]
 STAGES = 1000
 """Stages that one draw names; every release's record lists them."""
 
@@ -243,7 +243,7 @@ class ReadsFiles(Protocol):
         """Return the files of these seeds as they are now; without a schema, digests alone."""
 
 
-class Classifier(Protocol):
+class ClassModel(Protocol):
     """What predicts the probabilities of classes, ours or scikit-learn's."""
 
     classes_: Sequence[float] | Array
@@ -266,7 +266,7 @@ class Fitted:
     Attributes
     ----------
     estimator
-        A `Classifier` or a `Regressor`, whichever the outcome asks for.
+        A `ClassModel` or a `Regressor`, whichever the outcome asks for.
     selected
         Which pipeline of the library it is.
     threshold, temperature
@@ -299,7 +299,7 @@ TINY = 1e-12
 """Probabilities are kept this far from 0 and 1 before a logit is taken."""
 
 
-def outcomes(values: Column, outcome: Outcome, where: str) -> Array:
+def outcomes(values: OutcomeValues, outcome: Outcome, where: str) -> Array:
     """Return outcomes as numbers: 0 or 1, the number of a class, or the value itself.
 
     Parameters
@@ -334,7 +334,7 @@ def outcomes(values: Column, outcome: Outcome, where: str) -> Array:
     return coded
 
 
-def _distinct(values: Column) -> tuple[NDArray[np.intp], list[str]]:
+def _distinct(values: OutcomeValues) -> tuple[NDArray[np.intp], list[str]]:
     """Return where each value stands among the different ones, and those in canonical form."""
     import pandas as pd
 
@@ -379,7 +379,7 @@ def _declared(outcome: Outcome) -> str:
     return f"range {list(outcome.range or ())}"
 
 
-def negative_label(values: Column, outcome: Outcome) -> str | None:
+def negative_label(values: OutcomeValues, outcome: Outcome) -> str | None:
     """Return the other label of a binary outcome, as development has it."""
     positive = canonical_value(as_text(outcome.positive))
     others = set(_distinct(values)[1]) - {positive}
@@ -427,7 +427,7 @@ def predict(fitted: Fitted, x: Inputs | Features, outcome: Outcome) -> Array:
         # Within the registered range, which is what bounds the losses.
         numbers = cast("Regressor", fitted.estimator).predict(x)
         return np.clip(np.asarray(numbers, dtype=np.float64), low, high)
-    estimator = cast("Classifier", fitted.estimator)
+    estimator = cast("ClassModel", fitted.estimator)
     raw = np.asarray(estimator.predict_proba(x), dtype=np.float64)
     known = [int(c) for c in estimator.classes_]
     if outcome.kind == "multiclass":

@@ -15,6 +15,8 @@ import numpy as np
 from proxyguard.errors import LossMismatch
 from proxyguard.exact import mean as exact_mean
 from proxyguard.exact.rounding import (
+    Array,
+    Integers,
     at_most,
     round_down,
     round_up,
@@ -22,7 +24,7 @@ from proxyguard.exact.rounding import (
 from proxyguard.losses.cell import Column
 from proxyguard.registry.design import Design, Sampling, Stratified
 from proxyguard.registry.requirement import Requirement
-from proxyguard.registry.test import Array, ComponentTest, Integers, Statistics, pvalues
+from proxyguard.registry.test import ComponentTest, Statistics, pvalues
 
 Pair = tuple[Array, Array]  # validation, violation
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.documents.evidence import (
+    Amounts,
     ColumnRecord,
-    Counts,
     Derived,
     GroupEvidence,
     Matrix,
@@ -324,5 +324,5 @@ def _reals(numbers: Numbers | Matrix | None) -> NDArray[np.float64] | None:
     return None if numbers is None else np.array(numbers, dtype=np.float64)  # reads "inf" too
 
 
-def _counts(counts: Counts | None) -> NDArray[np.int64] | None:
+def _counts(counts: Amounts | None) -> NDArray[np.int64] | None:
     return None if counts is None else np.array(counts, dtype=np.int64)

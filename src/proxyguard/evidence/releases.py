@@ -29,6 +29,7 @@ from proxyguard.errors import UnsupportedDesign
 from proxyguard.evidence.component import component_pvalues, estimated_means, requirement_bounds
 from proxyguard.exact.multiplicity import intersection_union
 from proxyguard.exact.rounding import (
+    Array,
     count_variance,
     round_count_down,
     round_count_up,
@@ -41,7 +42,6 @@ from proxyguard.losses.read import LossArray, LossBatches, Losses, read_losses
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest
 
-Array = NDArray[np.float64]
 CountArray = NDArray[np.int64]
 
 

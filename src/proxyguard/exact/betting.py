@@ -16,10 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.exact import checks
 from proxyguard.exact.roots import bracket_switch
-from proxyguard.exact.rounding import GUARD, pvalue_from_log, weaken_upper
+from proxyguard.exact.rounding import GUARD, Array, pvalue_from_log, weaken_upper
 from proxyguard.exact.special import special
-
-Array = NDArray[np.float64]
 
 # ``c``: the largest share of the capital that one record can lose.
 TRUNCATION = 0.9

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from proxyguard.exact import checks
-from proxyguard.exact.rounding import weaken_lower, weaken_pvalue, weaken_upper
+from proxyguard.exact.rounding import Array, weaken_lower, weaken_pvalue, weaken_upper
 from proxyguard.exact.special import special
-
-Array = NDArray[np.float64]
 
 # Largest sample that is tabulated: a gigabyte of tails.
 LARGEST_TABLE = 20_000_000

@@ -17,12 +17,11 @@ from proxyguard.exact.binomial import lower_tail
 from proxyguard.exact.rounding import (
     GUARD,
     MEAN_GUARD,
+    Array,
     at_most,
     pvalue_from_log,
     weaken_upper,
 )
-
-Array = NDArray[np.float64]
 
 
 def chernoff_ceiling(cutoff: float, v: float, n: int) -> float:

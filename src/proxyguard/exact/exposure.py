@@ -12,15 +12,13 @@ from functools import lru_cache
 from math import exp, log, log1p
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from proxyguard.exact import checks
 from proxyguard.exact.binomial import clopper_pearson_lower, upper_tail
 from proxyguard.exact.mean import share_pvalue
 from proxyguard.exact.roots import bracket_switch
-from proxyguard.exact.rounding import GUARD, MEAN_GUARD, TINY, weaken_pvalue
-
-Array = NDArray[np.float64]
+from proxyguard.exact.rounding import GUARD, MEAN_GUARD, TINY, Array, weaken_pvalue
 
 # Members of a sample whose law is summed term by term.
 LARGEST_SAMPLE = 5_000_000

@@ -13,7 +13,7 @@ Each test is a pair of functions: ``*_pvalue(..., v)`` and ``*_upper(..., delta)
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from proxyguard.exact import checks
 from proxyguard.exact.binomial import clopper_pearson_upper, lower_tail, lower_tail_table
@@ -21,13 +21,12 @@ from proxyguard.exact.roots import bracket_switch
 from proxyguard.exact.rounding import (
     MEAN_GUARD,
     TINY,
+    Array,
     pvalue_from_log,
     weaken_lower,
     weaken_upper,
 )
 from proxyguard.exact.special import special
-
-Array = NDArray[np.float64]
 
 
 def empirical_bernstein_pvalue(

@@ -12,10 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.exact import checks
-from proxyguard.exact.rounding import TINY, weaken_lower, weaken_pvalue
+from proxyguard.exact.rounding import TINY, Array, weaken_lower, weaken_pvalue
 from proxyguard.exact.special import special
-
-Array = NDArray[np.float64]
 
 
 class Dependence(Enum):

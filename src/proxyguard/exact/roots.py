@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from proxyguard.exact.rounding import Array
 
 
 def bracket_switch(

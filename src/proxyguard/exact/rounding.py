@@ -12,6 +12,9 @@ from decimal import ROUND_CEILING, Context, Decimal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
 # Relative guard on limits and p-values; functions whose error grows with n add their own.
 GUARD = 1e-12
 

@@ -15,11 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.exact import checks
 from proxyguard.exact.roots import bracket_switch
-from proxyguard.exact.rounding import GUARD, weaken_lower, weaken_pvalue
+from proxyguard.exact.rounding import GUARD, Array, weaken_lower, weaken_pvalue
 from proxyguard.exact.sharp import critical_count
 from proxyguard.exact.special import special
-
-Array = NDArray[np.float64]
 
 
 def bernoulli_lower(count: ArrayLike, trials: ArrayLike, *, alpha: float) -> Array:

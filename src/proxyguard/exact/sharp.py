@@ -18,10 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.exact import checks
 from proxyguard.exact.binomial import clopper_pearson_lower, upper_tail
-from proxyguard.exact.rounding import GUARD, weaken_lower, weaken_pvalue
+from proxyguard.exact.rounding import GUARD, Array, weaken_lower, weaken_pvalue
 from proxyguard.exact.special import special
-
-Array = NDArray[np.float64]
 
 # Most steps towards the chord's touching point; about seven are taken, fewer only weaken.
 CHORD_STEPS = 60

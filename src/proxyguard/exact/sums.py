@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from proxyguard.exact.rounding import Array
 
 # The two units. What is lost of a value is at most half of the fine one, 2.8e-17.
 COARSE, FINE = 2.0**-26, 2.0**-54

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import numpy as np
-from numpy.typing import NDArray
-
 from proxyguard.errors import RegistryError
+from proxyguard.exact.rounding import Array
 from proxyguard.exposure.attributes import Linkability, ModelSecret, NearestSecret, Secret
 from proxyguard.exposure.membership import (
     Attack,
@@ -32,8 +30,6 @@ from proxyguard.exposure.membership import (
 from proxyguard.exposure.representation import Rows
 from proxyguard.registry.exposure import AttackPart
 from proxyguard.registry.fields import number
-
-Array = NDArray[np.float64]
 
 Fit = Callable[[AttackPart, Ground], Attack]
 

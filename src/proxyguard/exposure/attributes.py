@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from proxyguard.exact.rounding import Array
 from proxyguard.exposure.geometry import Indices, blocks, smallest
 from proxyguard.exposure.membership import FOREST, LEAF, TREES, Ground, View
 from proxyguard.exposure.representation import (
@@ -26,8 +27,6 @@ from proxyguard.exposure.representation import (
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Array = NDArray[np.float64]
 
 
 class MixedRows:

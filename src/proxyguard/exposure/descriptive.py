@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from proxyguard.exact.rounding import Array
 from proxyguard.exposure.geometry import Neighbors
 from proxyguard.exposure.representation import Rows, coded
 from proxyguard.tables.columns import as_texts, is_number
@@ -20,7 +21,6 @@ from proxyguard.tables.columns import as_texts, is_number
 if TYPE_CHECKING:
     import pandas as pd
 
-Array = NDArray[np.float64]
 
 WARNING = (
     "Shares over the rows of a release are a description: its rows share one training table, so "

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
-Array = NDArray[np.float64]
+from proxyguard.exact.rounding import Array
+
 Indices = NDArray[np.intp]
 
 BLOCK = 1 << 18

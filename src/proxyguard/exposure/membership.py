@@ -14,10 +14,10 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from proxyguard.errors import UnsupportedDesign
+from proxyguard.exact.rounding import Array
 from proxyguard.exposure.geometry import (
     BLOCK,
     Density,
@@ -30,8 +30,6 @@ from proxyguard.exposure.geometry import (
     silverman,
 )
 from proxyguard.exposure.representation import Rows
-
-Array = NDArray[np.float64]
 
 # Keeps the attacker's streams apart from those that a caller made of the same seed.
 _STREAM = 0x6578706F

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.errors import TableError, UnsupportedDesign
+from proxyguard.exact.rounding import Array
 from proxyguard.tables.columns import as_texts, is_number
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
     from proxyguard.tables.columns import Series
 
-Array = NDArray[np.float64]
 Kept = TypeVar("Kept")
 
 FARTHEST = 1e6

@@ -23,10 +23,9 @@ from proxyguard.exact.exposure import (
     hypergeometric_lower,
     hypergeometric_upper,
 )
+from proxyguard.exact.rounding import Array
 from proxyguard.registry.exposure import ThresholdRule
 from proxyguard.registry.numbers import Level, exact
-
-Array = NDArray[np.float64]
 
 # Keeps the sample of members apart from ``default_rng(seed)``, which an attack may have used.
 _STREAM = 0x6D656D62

@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 
 from proxyguard.errors import LossMismatch
 from proxyguard.exact.betting import STAKES, BettingCapital, FixedCapital
-from proxyguard.exact.rounding import count_variance
+from proxyguard.exact.rounding import Array, count_variance
 from proxyguard.exact.sums import ExactSums, run_sums
 from proxyguard.losses.records import AnyArray, record_weights
 from proxyguard.registry.design import Clustered, Design, Sampling, Stratified
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest
 
-Array = NDArray[np.float64]
 Scalar = TypeVar("Scalar", bound="np.generic[object]")
 
 

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.draw.catalog import load_callable
 from proxyguard.errors import LossMismatch, RegistryError, TableError
+from proxyguard.exact.rounding import Array
 from proxyguard.losses.query import BoundedQuery, CodedRecords
 from proxyguard.registry.design import Design, Iid
 from proxyguard.registry.exposure import (
@@ -40,7 +41,6 @@ from proxyguard.registry.target import Outcome, TableReading
 from proxyguard.tables.columns import as_text
 from proxyguard.tables.files import read_table
 
-Array = NDArray[np.float64]
 # Probabilities below this count as this in a log loss, as in the paper.
 FLOOR = 1e-6
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from proxyguard.documents.registry import ResolvedQuery
 from proxyguard.errors import RegistryError, TableError
+from proxyguard.exact.rounding import Array
 from proxyguard.registry.fields import OTHERS, Query, number
 from proxyguard.registry.numbers import canonical_value
 from proxyguard.registry.requirement import check_range
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
     from proxyguard.tables.columns import Series
 
-Array = NDArray[np.float64]
 # Queries of one workload; more are refused before anything is drawn.
 MOST = 20_000
 

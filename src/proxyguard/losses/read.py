@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.errors import LossMismatch, LossOutOfBounds, UnsupportedDesign
+from proxyguard.exact.rounding import Array
 from proxyguard.losses.cell import (
     Cell,
     Clusters,
@@ -39,7 +40,6 @@ from proxyguard.registry.design import Clustered, Design, Sampling, Stratified
 from proxyguard.registry.numbers import is_whole
 from proxyguard.registry.test import ComponentTest
 
-Array = NDArray[np.float64]
 # Larger numbers of records are no doubles: nothing could be divided by them exactly.
 EXACT = 2**53
 

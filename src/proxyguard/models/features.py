@@ -19,7 +19,8 @@ from scipy.sparse import csr_array
 
 from proxyguard.documents.canonical import Plain
 from proxyguard.errors import SealError
-from proxyguard.models.npy import Array, Content, checked_texts
+from proxyguard.exact.rounding import Array
+from proxyguard.models.npy import Content, checked_texts
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,11 +17,11 @@ from scipy.special import expit, softmax
 
 from proxyguard.documents.canonical import Plain
 from proxyguard.errors import SealError
+from proxyguard.exact.rounding import Array
 from proxyguard.models.features import FeatureColumns, Features, FeatureTable
 from proxyguard.models.npy import (
-    Array,
     Content,
-    Integers,
+    SmallIntegers,
     Stored,
     check_classes,
     checked_texts,
@@ -233,10 +233,10 @@ class TreeModel(Stored):
     columns: FeatureColumns
     fill: Array
     total: Sum
-    roots: Integers
-    feature: Integers
+    roots: SmallIntegers
+    feature: SmallIntegers
     threshold: Array
-    children: Integers
+    children: SmallIntegers
     leaves: Array
     start: Array
     classes_: Array

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 
 from proxyguard.documents.canonical import Plain
 from proxyguard.errors import SealError
+from proxyguard.exact.rounding import Array
 
-Array = NDArray[np.float64]
-Integers = NDArray[np.int32]
+SmallIntegers = NDArray[np.int32]
 
 # The first bytes; a model of skops, a zip archive, begins with other ones.
 MAGIC = b"\x93NUMPY"
@@ -44,7 +44,7 @@ class Content:
 
     kind: str
     words: Mapping[str, Plain]
-    arrays: Mapping[str, Array | Integers]
+    arrays: Mapping[str, Array | SmallIntegers]
 
     def to_bytes(self) -> bytes:
         """Return the file; one content has one."""
@@ -117,7 +117,7 @@ class Stored:
                 raise SealError(f"{name} has shape {getattr(self, name).shape}, expected {shape}")
 
 
-def _stored(array: Array | Integers) -> np.dtype[np.float64] | np.dtype[np.int32]:
+def _stored(array: Array | SmallIntegers) -> np.dtype[np.float64] | np.dtype[np.int32]:
     return INTEGER if array.dtype.kind == "i" else DOUBLE
 
 

@@ -11,12 +11,12 @@ import numpy as np
 
 from proxyguard.errors import LossMismatch, RegistryError
 from proxyguard.exact.contamination import block_radius
+from proxyguard.exact.rounding import Array
 from proxyguard.modes import planning
 from proxyguard.modes.claim import Levels, Tests, read_by
 from proxyguard.modes.direct import slack_objections
 from proxyguard.modes.evidence import MechanismEvidence, ReliabilityBound, rescale
 from proxyguard.modes.planning import (
-    Array,
     Asked,
     AuditNeeds,
     AuditPlan,

@@ -12,7 +12,6 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields, replace
-from enum import Enum
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
@@ -21,7 +20,7 @@ from proxyguard.exact.betting import STAKES
 from proxyguard.modes.evidence import MechanismEvidence, ReliabilityBound
 from proxyguard.registry.budget import Budget
 from proxyguard.registry.design import Design, Iid
-from proxyguard.registry.numbers import Level, alike_names, listed, member, share
+from proxyguard.registry.numbers import AnEnum, Level, alike_names, listed, member, share
 from proxyguard.registry.test import ComponentTest, Family, Requirements, default_test
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 Tests = Sequence[ComponentTest]
 Reader = Callable[[object, str], object]
 Default = TypeVar("Default")
-Member = TypeVar("Member", bound=Enum)
 _READ = "read"
 
 
@@ -53,7 +51,7 @@ def optional_level(default: str | None = None) -> Fraction | None:
     return read_by(share, None if default is None else Fraction(default), optional=True)
 
 
-def choice(kind: type[Member], default: Member) -> Member:
+def choice(kind: type[AnEnum], default: AnEnum) -> AnEnum:
     """Return a field for a member of an enumeration, or its name."""
     return read_by(lambda value, name: member(kind, value, name), default)
 

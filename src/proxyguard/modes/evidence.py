@@ -17,13 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.exact.binomial import clopper_pearson_lower, upper_tail
-from proxyguard.exact.rounding import weaken_lower
+from proxyguard.exact.rounding import Array, weaken_lower
 from proxyguard.registry.budget import Budget
 from proxyguard.registry.design import Design
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest
-
-Array = NDArray[np.float64]
 
 
 class ColumnStatistics(Protocol):

@@ -9,13 +9,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from proxyguard.exact.rounding import Array
 from proxyguard.modes import planning
 from proxyguard.modes.claim import Levels, Tests, choice, component, level, optional_level
 from proxyguard.modes.direct import Direct
 from proxyguard.modes.evidence import MechanismEvidence, ReliabilityBound
 from proxyguard.modes.named import Named
 from proxyguard.modes.planning import (
-    Array,
     Asked,
     AuditNeeds,
     AuditPlan,

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from proxyguard.exact.multiplicity import holm
 from proxyguard.exact.planning import least_releases_named
+from proxyguard.exact.rounding import Array
 from proxyguard.modes import planning
 from proxyguard.modes.claim import Levels
 from proxyguard.modes.evidence import MechanismEvidence, ReliabilityBound, from_count
 from proxyguard.modes.planning import (
-    Array,
     Asked,
     AuditNeeds,
     AuditPlan,

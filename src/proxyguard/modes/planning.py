@@ -25,7 +25,7 @@ from proxyguard.exact.betting import BettingCapital, FixedCapital
 from proxyguard.exact.binomial import clopper_pearson_lower, upper_tail
 from proxyguard.exact.mean import log_chernoff
 from proxyguard.exact.roots import bracket_switch
-from proxyguard.exact.rounding import GUARD
+from proxyguard.exact.rounding import GUARD, Array, Integers
 from proxyguard.exact.sharp import critical_count, default_threshold, largest_threshold
 from proxyguard.modes.claim import Claim, Levels, MechanismClaim
 from proxyguard.plan.law import Law
@@ -34,9 +34,7 @@ from proxyguard.registry.design import Design, Iid, Sampling, Stratified
 from proxyguard.registry.numbers import Level
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import (
-    Array,
     ComponentTest,
-    Integers,
     Requirements,
     Statistics,
     pvalues,

@@ -11,14 +11,13 @@ import numpy as np
 
 from proxyguard.exact.contamination import markov_allowance, ramp_radius
 from proxyguard.exact.mean import kl_mean_lower
-from proxyguard.exact.rounding import weaken_lower
+from proxyguard.exact.rounding import Array, weaken_lower
 from proxyguard.exact.sharp import smooth_lower, smooth_pvalue
 from proxyguard.modes import planning
 from proxyguard.modes.claim import Levels, Tests, choice, level
 from proxyguard.modes.direct import direct_budget, slack_objections
 from proxyguard.modes.evidence import MechanismEvidence, ReliabilityBound, rescale
 from proxyguard.modes.planning import (
-    Array,
     Asked,
     AuditNeeds,
     AuditPlan,

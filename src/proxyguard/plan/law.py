@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.errors import RegistryError
+from proxyguard.exact.rounding import Array
 from proxyguard.exact.special import special
 from proxyguard.registry.numbers import Level, exact, flag, listed, real, real_array, reals
 from proxyguard.registry.requirement import Requirement
-
-Array = NDArray[np.float64]
 
 QUANTILES = 400
 """Kinds of record that stand for a continuous loss."""

@@ -21,10 +21,10 @@ from math import log
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from proxyguard.errors import RegistryError
 from proxyguard.exact.binomial import lower_tail, upper_tail
+from proxyguard.exact.rounding import Array
 from proxyguard.exact.sharp import critical_count
 from proxyguard.exact.special import special
 from proxyguard.modes.catalog import planned_modes
@@ -36,8 +36,6 @@ from proxyguard.registry.requirement import Requirement
 
 if TYPE_CHECKING:
     from proxyguard.documents.canonical import Plain
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +137,7 @@ def _nested(law: Law) -> bool:
 
 
 Progress = Callable[[str, int, int], None]
+"""What a long step says while it works: at what, how much is done, of how much."""
 
 COARSE = 200
 """Simulated targets of the search."""

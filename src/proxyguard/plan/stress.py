@@ -12,9 +12,9 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from proxyguard.errors import RegistryError
+from proxyguard.exact.rounding import Array
 from proxyguard.exact.sequential import Boundary, sharp_boundary, stopping
 from proxyguard.modes.planning import AuditPlan
 from proxyguard.plan.law import Law
@@ -136,8 +136,6 @@ def _power(
     # The records do not depend on how often releases are valid, so targets serve all of these.
     return power_on(kept[n].under(own), option.plan, seed=seed).value
 
-
-Array = NDArray[np.float64]
 
 LOOKS = 40
 """Looks of a default schedule."""

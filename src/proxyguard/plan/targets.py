@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from proxyguard.exact.betting import STAKES, BettingCapital
 from proxyguard.exact.contamination import most_at_cutoff, slack_score
 from proxyguard.exact.rounding import (
+    Array,
+    Integers,
     count_variance,
     round_count_down,
     round_count_up,
@@ -28,7 +30,7 @@ from proxyguard.exact.rounding import (
 from proxyguard.exact.special import special
 from proxyguard.plan.law import Law
 from proxyguard.registry.requirement import Requirement
-from proxyguard.registry.test import Array, ComponentTest, Integers, Statistics, pvalues
+from proxyguard.registry.test import ComponentTest, Statistics, pvalues
 
 Places = NDArray[np.intp]
 

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from proxyguard.errors import RegistryError
 
 Level = Fraction | Decimal | float | int | str
-Choice = TypeVar("Choice", bound=Enum)
+AnEnum = TypeVar("AnEnum", bound=Enum)
 
 # Records that a target can have: as many as tables have lines.
 MOST_RECORDS = 1 << 24
@@ -164,7 +164,7 @@ def flag(given: object, name: str) -> bool:
     return bool(given)
 
 
-def member(kind: type[Choice], given: object, name: str) -> Choice:
+def member(kind: type[AnEnum], given: object, name: str) -> AnEnum:
     """Read one of a closed choice, by its name or as itself."""
     if isinstance(given, kind):
         return given
@@ -175,7 +175,7 @@ def member(kind: type[Choice], given: object, name: str) -> Choice:
         raise RegistryError(f"{name} is one of {options}; got {given!r}") from None
 
 
-def members(kind: type[Choice], values: object, name: str) -> tuple[Choice, ...]:
+def members(kind: type[AnEnum], values: object, name: str) -> tuple[AnEnum, ...]:
     """Read several of a closed choice, each once."""
     read = tuple(member(kind, given, name) for given in listed(values, name))
     if not read or len(set(read)) < len(read):

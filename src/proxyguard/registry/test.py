@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from proxyguard.errors import LossMismatch
 from proxyguard.exact import contamination
 from proxyguard.exact import mean as exact_mean
-from proxyguard.exact.rounding import pvalue_from_log
+from proxyguard.exact.rounding import Array, Integers, pvalue_from_log
 from proxyguard.registry.design import Clustered, Design, Sampling
 from proxyguard.registry.requirement import Requirement
 
@@ -102,10 +102,6 @@ _SAMPLINGS = {
     ComponentTest.BETTING: _IID,
     ComponentTest.BETTING_FIXED: _ANY,
 }
-
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 class Statistics:

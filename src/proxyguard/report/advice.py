@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from proxyguard.documents.certificate import AdvisedSizes, ReportAdvice
 from proxyguard.documents.evidence import GroupEvidence
-from proxyguard.exact.rounding import at_most
+from proxyguard.exact.rounding import Array, at_most
 from proxyguard.modes.catalog import planned_mode
 from proxyguard.modes.planning import Planned, Way
 from proxyguard.plan.law import Law, estimated_law
@@ -28,8 +28,6 @@ from proxyguard.plan.recommend import recommend
 from proxyguard.registry.design import Clustered, Design
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest
-
-Array = NDArray[np.float64]
 
 # The power that an advised plan reaches.
 GOAL = 0.8

@@ -67,7 +67,7 @@ Values = NDArray[np.uint64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class View:
+class RecordView:
     """The fingerprints of a set of records over some of their columns, sorted, with counts."""
 
     values: Values  # (k,) distinct
@@ -77,21 +77,23 @@ class View:
     words: str  # over which columns
     thin: int = 1  # of the values, those that this power of two divides are kept
 
-    def thinned(self, thin: int) -> View:
+    def thinned(self, thin: int) -> RecordView:
         """Return the view with the values that a larger power of two divides."""
         kept = self.values & np.uint64(thin - 1) == 0
-        return View(self.values[kept], self.counts[kept], self.size, self.chance, self.words, thin)
+        return RecordView(
+            self.values[kept], self.counts[kept], self.size, self.chance, self.words, thin
+        )
 
     def repeated(self) -> float:
         """Return the share of records that have a twin in this set."""
         return float(self.counts[self.counts > 1].sum() / max(1, self.counts.sum()))
 
 
-def view_of(prints: Values, *, chance: float, words: str, thin: int = 1) -> View:
+def view_of(prints: Values, *, chance: float, words: str, thin: int = 1) -> RecordView:
     """Return the view of records with these fingerprints."""
     kept = prints[prints & np.uint64(thin - 1) == 0]
     values, counts = np.unique(kept, return_counts=True)
-    return View(values, counts.astype(np.int64), int(prints.size), chance, words, thin)
+    return RecordView(values, counts.astype(np.int64), int(prints.size), chance, words, thin)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +106,7 @@ class Meeting:
     columns: str  # over which columns they agree
 
 
-def meet(target: Sequence[View], other: Sequence[View]) -> Meeting:
+def meet(target: Sequence[RecordView], other: Sequence[RecordView]) -> Meeting:
     """Compare two sets of records over all views.
 
     Parameters
@@ -136,7 +138,7 @@ def meet(target: Sequence[View], other: Sequence[View]) -> Meeting:
     return max(beyond, key=lambda view: view.twins, default=meeting)
 
 
-def compare(target: View, other: View, level: float) -> Meeting:
+def compare(target: RecordView, other: RecordView, level: float) -> Meeting:
     """Compare two sets of records over one set of columns."""
     thin = max(target.thin, other.thin)
     mine, theirs = target.thinned(thin), other.thinned(thin)
@@ -161,7 +163,7 @@ def compare(target: View, other: View, level: float) -> Meeting:
     )
 
 
-def _aligned(values: Values, view: View) -> NDArray[np.int64]:
+def _aligned(values: Values, view: RecordView) -> NDArray[np.int64]:
     counts = np.zeros(values.size, dtype=np.int64)
     counts[np.searchsorted(values, view.values)] = view.counts
     return counts
@@ -208,7 +210,7 @@ def _poisson_upper(count: int, level: float) -> float:
     return float(chi2.isf(level, 2 * (count + 1)) / 2.0)
 
 
-def _in_common(target: Sequence[View], other: Sequence[View]) -> list[tuple[int, int]]:
+def _in_common(target: Sequence[RecordView], other: Sequence[RecordView]) -> list[tuple[int, int]]:
     """Return the pairs of views that have the most values in common, besides the first two."""
     mine, theirs = _flat(target), _flat(other)
     hits = np.isin(mine[0], theirs[0])
@@ -234,7 +236,7 @@ def _in_common(target: Sequence[View], other: Sequence[View]) -> list[tuple[int,
     return [views[k] for k in order if views[k] != (0, 0)][:TRIED]
 
 
-def _flat(views: Sequence[View]) -> tuple[Values, NDArray[np.int64]]:
+def _flat(views: Sequence[RecordView]) -> tuple[Values, NDArray[np.int64]]:
     """Return all values of all views, sorted, and the view that each belongs to."""
     values = np.concatenate([view.values for view in views])
     labels = np.repeat(np.arange(len(views)), [view.values.size for view in views])
@@ -253,7 +255,7 @@ SAMPLE = 2048
 
 Prints = NDArray[np.bytes_]
 Lanes = NDArray[np.uint64]  # (n, 2): 16 bytes a row, added without carry between the halves
-Rows = NDArray[np.int64]
+RowNumbers = NDArray[np.int64]
 
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?")  # as `canonical_value` writes them
 _PLAIN = r"^-?[0-9]{1,18}(\.[0-9]+)?([eE][+-]?[0-9]{1,2})?$"  # which no double overflows
@@ -338,14 +340,14 @@ class TablePrints:
     def __len__(self) -> int:
         return int(self.prints.size)
 
-    def records(self, rows: Rows | Sequence[int] | None = None) -> RecordSet:
+    def records(self, rows: RowNumbers | Sequence[int] | None = None) -> RecordSet:
         """Return some of the records, by position, or all of them."""
         at = np.arange(len(self)) if rows is None else np.asarray(rows, dtype=np.int64)
         return RecordSet(
             self.identity, self.prints[at], self.occurrences[at], tuple(self._views(at))
         )
 
-    def _views(self, rows: Rows) -> Iterable[View]:
+    def _views(self, rows: RowNumbers) -> Iterable[RecordView]:
         # Every record once: copies of one row, added to a seen table, would raise the chance.
         _, first = np.unique(self.prints[rows], return_index=True)
         chance = _Chance(self._columns, rows[np.sort(first)])
@@ -371,7 +373,7 @@ class TablePrints:
                 )
         yield from self._block_views(rows, chance)
 
-    def _block_views(self, rows: Rows, chance: _Chance) -> Iterable[View]:
+    def _block_views(self, rows: RowNumbers, chance: _Chance) -> Iterable[RecordView]:
         if len(self._telling) < 2 * BLOCKS:
             return
         blocks: list[list[int]] = [[] for _ in range(BLOCKS)]
@@ -384,12 +386,12 @@ class TablePrints:
                 yield self._view("named", rows, chosen, chance, "half of the columns")
 
     def _view(
-        self, how: str, rows: Rows, columns: Sequence[int], chance: _Chance, words: str
-    ) -> View:
+        self, how: str, rows: RowNumbers, columns: Sequence[int], chance: _Chance, words: str
+    ) -> RecordView:
         total = _sum([self._columns[j] for j in columns], rows, how)
         return self._of_sum(total, chance.of(columns), words)
 
-    def _of_sum(self, total: Lanes, chance: float, words: str, thin: int = 1) -> View:
+    def _of_sum(self, total: Lanes, chance: float, words: str, thin: int = 1) -> RecordView:
         prints = self._secrets.encrypt("view", total)[:, 0]
         return view_of(prints, chance=chance, words=words, thin=thin)
 
@@ -399,7 +401,7 @@ def fingerprints(frame: pd.DataFrame, key: bytes) -> Prints:
     return TablePrints(frame, key).prints
 
 
-def _sum(columns: Iterable[_Column], rows: Rows, how: str) -> Lanes:
+def _sum(columns: Iterable[_Column], rows: RowNumbers, how: str) -> Lanes:
     """Return the sum of some records' cells over some columns, with or without their names."""
     total = np.zeros((rows.size, 2), dtype=np.uint64)
     for column in columns:
@@ -503,7 +505,7 @@ class _Chance:
     A column that another one determines, as a shop its region, is no further evidence.
     """
 
-    def __init__(self, columns: Sequence[_Column], rows: Rows) -> None:
+    def __init__(self, columns: Sequence[_Column], rows: RowNumbers) -> None:
         self._pairs = rows.size * (rows.size - 1) / 2.0
         self._logs = []
         for column in columns:
@@ -520,7 +522,7 @@ class _Chance:
         return float(self._pairs * np.exp(min(0.0, total)))
 
 
-def _determined(columns: Sequence[_Column], rows: Rows) -> list[set[int]]:
+def _determined(columns: Sequence[_Column], rows: RowNumbers) -> list[set[int]]:
     """Return, for every column, those that determine it among some records."""
     codes = [np.unique(c.codes[rows], return_inverse=True)[1].reshape(-1) for c in columns]
     sizes = [int(code.max()) + 1 if code.size else 0 for code in codes]
@@ -547,7 +549,7 @@ class RecordSet:
     table: str  # identity of the table
     prints: Prints  # (n,)
     occurrences: NDArray[np.int64]  # (n,) 0 for the first record of these values, and so on
-    views: tuple[View, ...] = ()
+    views: tuple[RecordView, ...] = ()
 
     def __len__(self) -> int:
         return int(self.prints.size)

@@ -15,7 +15,7 @@ from proxyguard.documents.canonical import canonical_bytes
 from proxyguard.documents.ledger import LedgerBody, Rotated, SignedEntry
 from proxyguard.errors import KeyMissing, SealError, StageError
 from proxyguard.seal.crypto import SigningKey, signed_by
-from proxyguard.seal.ledger import Entry, Ledger, Step
+from proxyguard.seal.ledger import Entry, Ledger, StepBody
 from proxyguard.seal.storage import exclusive, read_inside, write_atomic
 
 NAME = "ledger.jsonl"
@@ -78,7 +78,7 @@ class Journal:
                 "proxyguard rotate-key"
             )
 
-    def record(self, body: Step, key: SigningKey) -> Entry[Step]:
+    def record(self, body: StepBody, key: SigningKey) -> Entry[StepBody]:
         """Record the next step and return its entry once it is on the disk.
 
         The caller holds the folder through `writing`. If the write fails, nothing is

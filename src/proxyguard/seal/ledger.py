@@ -60,12 +60,12 @@ ORIGIN = "0" * 64
 ONCE = frozenset({Stage.SEALED, Stage.REGISTERED, Stage.OPENED, Stage.CERTIFIED})
 # Steps that may stand between a committed draw and its score.
 NOTES = frozenset({Stage.DEVIATED, Stage.ROTATED})
-Said = TypeVar("Said", bound=LedgerBody, covariant=True)
-Step = TypeVar("Step", bound=LedgerBody)
+SaidBody = TypeVar("SaidBody", bound=LedgerBody, covariant=True)
+StepBody = TypeVar("StepBody", bound=LedgerBody)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry(Generic[Said]):
+class Entry(Generic[SaidBody]):
     """One recorded step.
 
     Attributes
@@ -82,7 +82,7 @@ class Entry(Generic[Said]):
 
     index: int
     signer: str
-    body: Said
+    body: SaidBody
     previous: str
 
     @classmethod
@@ -163,8 +163,8 @@ class Ledger:
     @overload
     def find(self, kind: Stage) -> tuple[Entry[LedgerBody], ...]: ...
     @overload
-    def find(self, kind: type[Step]) -> tuple[Entry[Step], ...]: ...
-    def find(self, kind: Stage | type[Step]) -> Sequence[Entry[LedgerBody]]:
+    def find(self, kind: type[StepBody]) -> tuple[Entry[StepBody], ...]: ...
+    def find(self, kind: Stage | type[StepBody]) -> Sequence[Entry[LedgerBody]]:
         """Return the entries of a step, or those whose body is of a type, in order."""
         if isinstance(kind, Stage):
             return tuple(self._stages[kind])
@@ -225,7 +225,7 @@ class Ledger:
         last = None if self._last is None else self._last.body
         return last if isinstance(last, Committed) else None
 
-    def append(self, body: Step, signer: str) -> Entry[Step]:
+    def append(self, body: StepBody, signer: str) -> Entry[StepBody]:
         """Record the next step and return its entry.
 
         Parameters

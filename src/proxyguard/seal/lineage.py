@@ -20,7 +20,7 @@ import numpy as np
 
 from proxyguard.documents.ledger import Overlap
 from proxyguard.errors import DiskError, KeyMissing, TargetReused
-from proxyguard.seal.fingerprint import SIZE, RecordSet, TablePrints, View, meet
+from proxyguard.seal.fingerprint import SIZE, RecordSet, RecordView, TablePrints, meet
 from proxyguard.seal.storage import (
     private_file,
     private_folder,
@@ -71,7 +71,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class GrantRequest:
     """What a steward is asked to grant: the targets of one audit, for one claim."""
 
     name: str  # of the audit
@@ -296,7 +296,7 @@ class LineageStore:
         with self._connect() as base:
             return {row[0] for row in base.execute("select audit from openings").fetchall()}
 
-    def grant(self, request: Request, *, again: bool) -> list[Overlap]:
+    def grant(self, request: GrantRequest, *, again: bool) -> list[Overlap]:
         """Record that the keys of an audit's targets are released; return what speaks against it.
 
         A target is granted once: for another registry or other releases it is refused. Records
@@ -475,14 +475,14 @@ def _insert(base: sqlite3.Connection, audit: str, name: str, roles: RecordSets) 
         )  # fmt: skip
 
 
-def _views(base: sqlite3.Connection, audit: str, member: str, role: str) -> tuple[View, ...]:
+def _views(base: sqlite3.Connection, audit: str, member: str, role: str) -> tuple[RecordView, ...]:
     rows = base.execute(
         "select prints, counts, size, chance, words, thin from views "
         "where audit = ? and member = ? and role = ? order by place",
         (audit, member, role),
     )
     return tuple(
-        View(
+        RecordView(
             np.frombuffer(prints, dtype="<u8"),
             np.frombuffer(counts, dtype="<u4").astype(np.int64),
             *facts,
