@@ -23,7 +23,7 @@ from proxyguard.audit.members import MemberRows, by_chance, copies_of_members
 from proxyguard.audit.stated import reading_place
 from proxyguard.cli.main import app
 from proxyguard.documents.releases import DrawnRelease, ReleaseManifest
-from proxyguard.errors import TableError
+from proxyguard.errors import RegistryError, TableError
 from proxyguard.registry.declaration import read_declaration
 from proxyguard.seal.fingerprint import canonical_value
 from proxyguard.tables.columns import as_text
@@ -339,3 +339,114 @@ def test_members_that_are_no_rows_of_the_training_part_are_found(
     address = halved.folder.store.put(bits)
     forge.manifest(halved, lambda m: forge.draws_of(m)[0].update(members=address))
     assert words in forge.found_by(halved)
+
+
+GROUP = 'group = { site = "west" }\nlimit = "0.30"'
+SECRET = """\
+[[requirement]]
+name = "age"
+exposure = "attribute inference"
+attacks = ["age by the nearest row"]
+limit = "0.30"
+
+[exposure.attack."age by the nearest row"]
+kind = "nearest row"
+secret = "SECRET"
+known = ["site"]
+tolerance = "2"
+"""
+
+
+def checked(root: Path, text: str) -> tuple[list[str], list[str], list[str]]:
+    found = new_audit(root, text).check()
+    return found.problems, found.warnings, found.facts
+
+
+def test_check_counts_members_others_and_copies_before_and_after_sealing(
+    sealed: Audit, tmp_path: Path
+) -> None:
+    words = (
+        "target: exposure is about 120 members, with 60 reference rows and 20 calibration rows, "
+        "and 66 nonmembers: of 100 target records 34 have the values of a member and are left out"
+    )
+    problems, warnings, facts = checked(tmp_path / "new", DECLARATION)
+    assert (problems, warnings) == ([], [])
+    assert words in facts
+    after = sealed.check()
+    assert (after.problems, after.warnings) == ([], [])
+    assert words in after.facts
+
+
+def test_check_refuses_a_target_of_which_most_are_copies(tmp_path: Path) -> None:
+    audit = new_audit(tmp_path, table=patients(ages=2))
+    assert any("fewer than half are left" in problem for problem in audit.check().problems)
+
+
+@pytest.mark.parametrize(
+    ("exposure", "limit", "words"),
+    [
+        ("advantage everywhere", "0.08", "often reach about 0.0822, and the limit is 0.08"),
+        ("advantage everywhere", "0.083", None),
+        ("membership auc", "0.52", "often reach about 0.526, and the limit is 0.52"),
+        ("membership auc", "0.53", None),
+        ("membership auc", "0.5", "raise the limit"),
+    ],
+)
+def test_check_warns_of_limits_that_finite_members_alone_would_break(
+    tmp_path: Path, exposure: str, limit: str, words: str | None
+) -> None:
+    text = DECLARATION.replace("advantage everywhere", exposure).replace("0.30", limit)
+    problems, warnings, _ = checked(tmp_path, text)
+    assert problems == []
+    told = [warning for warning in warnings if "are themselves a sample" in warning]
+    assert [words in warning for warning in told] == [True] * (words is not None)
+    assert all("train on at least" in warning for warning in told) is (limit != "0.5")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('limit = "0.30"', GROUP, "no member is in the group of ['told apart']"),
+        ("[[mechanism]]", SECRET.replace("SECRET", "wage") + "[[mechanism]]", "columns ['wage']"),
+        ("[[mechanism]]", SECRET.replace("SECRET", "job") + "[[mechanism]]", "holds no numbers"),
+        ("[claim]", '[claim]\nmode = "smooth"', "judged by a p-value and has no slack"),
+        ("[claim]", '[claim]\nmode = "block"\nblock_size = 10', "has no slack"),
+        ("[claim]", '[claim]\nscore = "slack"', "judged by a p-value and has no slack"),
+        ("[claim]", '[claim]\ntest = "hoeffding"', "takes the binomial test"),
+    ],
+)
+def test_check_refuses_exposures_that_nothing_covers(
+    tmp_path: Path, old: str, new: str, words: str
+) -> None:
+    problems, _, _ = checked(tmp_path, DECLARATION.replace(old, new))
+    assert any(words in problem for problem in problems), problems
+
+
+def test_check_refuses_members_by_row_beside_a_target_by_cluster(tmp_path: Path) -> None:
+    table = patients().assign(site=[f"s{i // 5}" for i in range(300)])
+    text = DECLARATION.replace("rows = 100", "clusters = 20")
+    text = text.replace("[development]", 'design = { by = "site" }\n\n[development]')
+    problems = new_audit(tmp_path, text, table).check().problems
+    assert any("members count by row and the target by cluster" in words for words in problems)
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        'mode = "named"',
+        'mode = "direct"',
+        'mode = "count"',
+        'mode = "hybrid"',
+        'mode = "sequential"\nlooks = [40, 80]\nthreshold = "0.005"\nbeta = "0.05"',
+    ],
+)
+def test_modes_that_test_releases_cover_exposures(tmp_path: Path, claim: str) -> None:
+    text = DECLARATION.replace("[claim]", f"[claim]\n{claim}")
+    problems, _, _ = checked(tmp_path, text.replace("draws = 8", "draws = 80"))
+    assert problems == []
+
+
+def test_other_limits_beside_the_certificate_keep_their_threshold() -> None:
+    text = DECLARATION + '[[secondary]]\nname = "strict"\nlimits = { "told apart" = "0.1" }\n'
+    with pytest.raises(RegistryError, match="whose threshold follows from the registered one"):
+        read_declaration(text)

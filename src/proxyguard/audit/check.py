@@ -20,6 +20,7 @@ from proxyguard.audit.folder import DECLARATION
 from proxyguard.audit.home import Home
 from proxyguard.audit.jobs import loading_problems
 from proxyguard.audit.manifest import same_files
+from proxyguard.audit.members import MemberCounts
 from proxyguard.audit.plan import MANY, declared_records, obstacles
 from proxyguard.audit.register import claim_reasons, random_objection
 from proxyguard.audit.reserve import (
@@ -313,6 +314,13 @@ class _Checker:
             )
             return
         development = MemberDevelopment(self.workplace, member, sealed)
+        if sealed.copies is not None:
+            self._tell_members(
+                MemberCounts.of(
+                    member, sealed.development, sealed.records, sealed.copies,
+                    development.members(),
+                )
+            )  # fmt: skip
         facts = develop(development, declaration)
         n = planned_records(member, sealed.records)
         resolved = resolve_limits(member, facts, declaration.claim, n)
@@ -362,6 +370,8 @@ class _Checker:
                     prepare_member(member, self.workplace.data, table)
                     for member in declaration.members
                 ]
+                for prepared in ready:
+                    self._tell_members(prepared.counts)
                 known = [] if store is None else store.known()
                 overlaps = overlaps_of("", declaration, ready, known)
                 refuse_leaks(declaration, overlaps)
@@ -371,6 +381,12 @@ class _Checker:
             return
         self.result.facts.append(lineage_words(overlaps))
         self.result.warnings += lineage_warnings(declaration, overlaps)
+
+    def _tell_members(self, counts: MemberCounts | None) -> None:
+        """Say whom an exposure is about, and which limits finite members alone would break."""
+        if counts is not None:
+            self.result.facts.append(counts.words())
+            self.result.warnings += counts.warnings()
 
     # ---- the claim
 

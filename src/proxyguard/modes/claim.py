@@ -19,8 +19,9 @@ from proxyguard.errors import RegistryError, UnsupportedDesign
 from proxyguard.exact.betting import STAKES
 from proxyguard.modes.evidence import MechanismEvidence, ReliabilityBound
 from proxyguard.registry.budget import Budget
-from proxyguard.registry.design import Design, Iid
+from proxyguard.registry.design import Clustered, Design, Iid
 from proxyguard.registry.numbers import AnEnum, Level, alike_names, listed, member, share
+from proxyguard.registry.requirement import Form
 from proxyguard.registry.test import ComponentTest, Family, Requirements, default_test
 
 if TYPE_CHECKING:
@@ -443,5 +444,12 @@ def _requirement_objections(design: Design, requirements: Requirements) -> list[
         reasons.append(
             "subgroup requirements condition on which records belong to the group, which is "
             f"covered for iid records; the design is {type(design).__name__}"
+        )
+    exposed = [r.name for r in requirements if r.form is Form.EXPOSURE]
+    if exposed and isinstance(design, Clustered):
+        reasons.append(
+            f"{exposed} are about exposure, where members count by row and the target by cluster: "
+            "a difference between large clusters and small ones would be taken for exposure; "
+            "declare a target of single records"
         )
     return reasons

@@ -44,7 +44,7 @@ from proxyguard.plan.targets import Targets, most_accepted
 from proxyguard.registry import budget as budgets
 from proxyguard.registry.budget import Budget
 from proxyguard.registry.design import Clustered, Design, Sampling
-from proxyguard.registry.requirement import Requirement
+from proxyguard.registry.requirement import Form, Requirement
 from proxyguard.registry.test import Bound, ComponentTest, Requirements, Score, slack_scores
 
 
@@ -247,7 +247,14 @@ def slack_objections(
     design: Design, requirements: Sequence[Requirement], *, random_size: bool
 ) -> list[str]:
     """Return what a slack score does not cover; ``random_size``: subgroups it does."""
-    reasons = [f"{r.name!r} needs a slack for this score" for r in requirements if r.slack is None]
+    reasons = [
+        f"{r.name!r} is about exposure, which is judged by a p-value and has no slack: use the "
+        'p-value score, in mode "direct", "named" or "count"'
+        if r.form is Form.EXPOSURE
+        else f"{r.name!r} needs a slack for this score"
+        for r in requirements
+        if r.slack is None
+    ]
     if isinstance(design, Clustered) and design.weighting == "record":
         reasons.append(
             "record-weighted clusters are tested through their excess over the limit, to "

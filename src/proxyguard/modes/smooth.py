@@ -32,6 +32,7 @@ from proxyguard.plan.law import Law
 from proxyguard.plan.targets import Targets
 from proxyguard.registry.budget import Budget
 from proxyguard.registry.design import Design, Sampling
+from proxyguard.registry.requirement import Form
 from proxyguard.registry.test import (
     Bound,
     ComponentTest,
@@ -232,7 +233,11 @@ class Smooth(ScoredViolations, Planned):
     def objections(self, design: Design, requirements: Requirements, tests: Tests) -> list[str]:
         """Return what Theorem 12 does not cover."""
         return [
-            *(f"{r.name!r} needs a ramp" for r in requirements if r.ramp is None),
+            *(
+                f"{r.name!r} needs a ramp"
+                for r in requirements
+                if r.ramp is None and r.form is not Form.EXPOSURE
+            ),
             *iid_objections(self.mode, design),
             *slack_objections(design, requirements, random_size=False),
         ]
