@@ -7,6 +7,7 @@ import io
 import json
 import shutil
 import sqlite3
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -35,7 +36,7 @@ from proxyguard.errors import (
     TargetReused,
     VoidGrant,
 )
-from proxyguard.seal import sealed_file
+from proxyguard.seal import sealed_file, storage
 from proxyguard.seal.crypto import Passphrase, Person, SigningKey, encrypt
 from proxyguard.seal.journal import writing
 from proxyguard.seal.ledger import Stage
@@ -113,6 +114,23 @@ def test_the_grant_names_the_registry_the_releases_and_the_head(after: Copy) -> 
     assert grant["releases"] == ledger.find(Stage.DRAWN)[0].body.to_dict()["releases"]
     assert grant["head"] == ledger.head
     assert grant["author"] == audit.home.signing_key().identity
+
+
+def test_what_is_checked_for_a_grant_is_read_once_and_so_is_what_is_granted(
+    after: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audit = after("drawn")
+    reads: Counter[str] = Counter()
+    plain = storage.open_inside
+
+    def counted(folder: Path, name: str, **most: int) -> io.BufferedReader:
+        reads[name] += 1
+        return plain(folder, name, **most)
+
+    monkeypatch.setattr(storage, "open_inside", counted)
+    audit.grant(steward_key(audit))
+    assert reads[RELEASES] == reads["registry/0.json"] == 1
+    assert [name for name in reads if name.startswith("store/") and reads[name] > 1] == []
 
 
 def test_a_grant_that_waits_for_the_opening_is_no_unknown_file(after: Copy) -> None:

@@ -16,6 +16,7 @@ from proxyguard.seal.fingerprint import (
     SIZE,
     RecordSet,
     TablePrints,
+    _distinct,
     canonical_value,
     expected_twins,
     fingerprints,
@@ -212,3 +213,10 @@ def test_expected_twins_of_a_larger_table_agree_with_drawing_it() -> None:
 
 def test_nothing_reserved_has_no_twins() -> None:
     assert expected_twins(prints_of("a", "a"), 0) == 0.0
+
+
+@given(st.lists(st.integers(0, 40), max_size=12), st.integers(0, 400))
+def test_different_numbers_are_counted_alike_however_many_there_could_be(
+    codes: list[int], more: int
+) -> None:
+    assert _distinct(np.array(codes, dtype=np.int64), 41 + more) == len(set(codes))

@@ -81,8 +81,9 @@ def grant(
     if again is not None and not again.strip():
         raise RegistryError("to grant records again needs a reason; give one")
     steward = SigningKey.load(steward_key)
-    # Locked: what the author records meanwhile is not granted unseen.
-    with exclusive(folder.path):
+    # Locked: what the author records meanwhile is not granted unseen. And one step: what was
+    # checked is what is granted.
+    with exclusive(folder.path), folder.step():
         journal = folder.journal()
         check_folder(folder, journal)
         if journal.ledger.schedule is Schedule.FIXED and journal.ledger.has(Stage.DRAWN):
