@@ -10,7 +10,6 @@ from typing import ClassVar
 import numpy as np
 
 from proxyguard.errors import RegistryError, UnsupportedDesign
-from proxyguard.exact.binomial import clopper_pearson_upper, lower_tail
 from proxyguard.exact.evalues import (
     Number,
     e_bh,
@@ -21,7 +20,7 @@ from proxyguard.exact.evalues import (
 from proxyguard.exact.planning import least_releases_named
 from proxyguard.modes import planning
 from proxyguard.modes.claim import Levels, Tests, level, optional_level, read_by, word
-from proxyguard.modes.evidence import MechanismEvidence, ReliabilityBound, from_count
+from proxyguard.modes.evidence import MechanismEvidence, ReliabilityBound, from_count, from_most
 from proxyguard.modes.planning import (
     Asked,
     AuditNeeds,
@@ -171,17 +170,17 @@ def certify_count_violation(
     At most ``m*`` releases are valid outside ``beta_Z``; ``CP_upper(m*; R, beta_Q)`` is at
     least the reliability with probability at least ``1 - beta_Z - beta_Q``.
     """
-    n_releases = len(evalues)
     # Roles are exchanged: these e-values have mean at most 1 for valid releases, so the same m*
     # says how many of them are valid at the most.
     valid = largest_invalid_count(evalues, alpha=budget.target)
-    return ReliabilityBound(
-        value=float(clopper_pearson_upper(valid, n_releases, alpha=float(budget.draws))),
-        budget=budget,
-        rests_on="theory section 4, e-value form",
-        steps=(("valid releases at most (e-value count)", valid), ("releases", n_releases)),
-        pvalue=float(lower_tail(valid, n_releases, reliability_target)),
+    return from_most(
+        valid,
+        len(evalues),
+        budget,
+        reliability_target=reliability_target,
         outer="beta_Q",
+        step=("valid releases at most (e-value count)", valid),
+        rests_on="theory section 4, e-value form",
     )
 
 

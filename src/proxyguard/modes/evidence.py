@@ -16,7 +16,12 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.exact.binomial import clopper_pearson_lower, upper_tail
+from proxyguard.exact.binomial import (
+    clopper_pearson_lower,
+    clopper_pearson_upper,
+    lower_tail,
+    upper_tail,
+)
 from proxyguard.exact.rounding import Array, weaken_lower
 from proxyguard.registry.budget import Budget
 from proxyguard.registry.design import Design
@@ -161,6 +166,28 @@ def from_count(
         rests_on=rests_on,
         steps=((label, count), ("releases", n_releases)),
         pvalue=float(upper_tail(count, n_releases, reliability_target)),
+        outer=outer,
+    )
+
+
+def from_most(
+    valid: int,
+    n_releases: int,
+    budget: Budget,
+    *,
+    reliability_target: float,
+    outer: str,
+    step: tuple[str, int],
+    rests_on: str,
+) -> ReliabilityBound:
+    """Turn an upper count of valid releases into a bound from above, the outer step reflected."""
+    return ReliabilityBound(
+        # The limit rises with the count, so that invalid releases which were missed only raise it.
+        value=float(clopper_pearson_upper(valid, n_releases, alpha=float(budget[outer]))),
+        budget=budget,
+        rests_on=rests_on,
+        steps=(step, ("releases", n_releases)),
+        pvalue=float(lower_tail(valid, n_releases, reliability_target)),
         outer=outer,
     )
 

@@ -9,12 +9,16 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.exact.binomial import clopper_pearson_upper, lower_tail
 from proxyguard.exact.multiplicity import holm
 from proxyguard.exact.rounding import Array, weaken_upper
 from proxyguard.exact.sharp import default_violation_threshold, sharp_lower, sharp_pvalue
 from proxyguard.modes.claim import AtLevels, Levels, MechanismClaim, level, optional_level, read_by
-from proxyguard.modes.evidence import DirectEvidence, MechanismEvidence, ReliabilityBound
+from proxyguard.modes.evidence import (
+    DirectEvidence,
+    MechanismEvidence,
+    ReliabilityBound,
+    from_most,
+)
 from proxyguard.registry import budget as budgets
 from proxyguard.registry.budget import Budget
 from proxyguard.registry.numbers import flag
@@ -46,15 +50,14 @@ def certify_violation(
     """
     n_releases = violated.shape[0]
     detected = int(np.count_nonzero(violated.any(axis=1)))
-    # What was not detected counts as valid: an overlooked violation only raises the bound.
-    left = n_releases - detected
-    return ReliabilityBound(
-        value=float(clopper_pearson_upper(left, n_releases, alpha=float(budget.mechanism))),
-        budget=budget,
-        rests_on="Theorem 8",
-        steps=(("releases with a detected violation", detected), ("releases", n_releases)),
-        pvalue=float(lower_tail(left, n_releases, reliability_target)),
+    return from_most(
+        n_releases - detected,  # what was not detected counts as valid
+        n_releases,
+        budget,
+        reliability_target=reliability_target,
         outer="beta_M",
+        step=("releases with a detected violation", detected),
+        rests_on="Theorem 8",
     )
 
 
