@@ -7,10 +7,11 @@ from typing import Any
 
 from proxyguard.adapters.worker import make_learner
 from proxyguard.draw.confine import guard_here
+from proxyguard.draw.explain import explain
 from proxyguard.draw.messages import AskJob, DrawJob, DrawResult, Said, Unready, packed, readiness
 from proxyguard.draw.protocol import Seed
 from proxyguard.draw.sources import answer
-from proxyguard.draw.worker import Fitter, Worker, explain
+from proxyguard.draw.worker import Fitter, Worker
 from proxyguard.errors import RegistryError
 
 

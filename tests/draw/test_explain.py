@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from proxyguard.documents.canonical import canonical_bytes
+from proxyguard.draw.explain import explain
 from proxyguard.draw.messages import WORDS, Failed, packed, unpacked
-from proxyguard.draw.worker import explain
 
 
 @pytest.mark.parametrize(
