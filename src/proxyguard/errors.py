@@ -3,6 +3,7 @@
 ProxyGuardError
   RegistryError          a declaration that cannot be honoured        (also ValueError)
     BudgetOverspent        error levels that sum past their budget
+    AttackRefused          an attack by import path gave no scores that a claim could rest on
   UnsupportedDesign      no certificate here covers the declared design (also ValueError)
   LossError              an array of losses is not what was declared  (also ValueError)
     LossOutOfBounds        a loss left the interval the requirement promised
@@ -44,6 +45,10 @@ class RegistryError(ProxyGuardError, ValueError):
 
 class BudgetOverspent(RegistryError):
     """Error levels that sum past the budget they are taken from."""
+
+
+class AttackRefused(RegistryError):
+    """An attack by import path gave no scores that a claim could rest on."""
 
 
 class UnsupportedDesign(ProxyGuardError, ValueError):

@@ -444,7 +444,7 @@ def test_each_release_has_noise_of_its_own_and_the_reference_one_for_all() -> No
 
 def test_what_cannot_be_attacked_is_refused() -> None:
     table = NUMBERS
-    with pytest.raises(RegistryError, match="no attack of the kind"):
+    with pytest.raises(RegistryError, match="no attack of the kind 'ours:Guess' here"):
         table.suite({"it": AttackPart(kind="ours:Guess")})
     with pytest.raises(TableError, match="'salary' is missing"):
         table.suite({"it": AttackPart(kind="nearest row", secret="salary", known=("x0",))})

@@ -1,4 +1,4 @@
-"""The worked examples of CONTRIBUTING: a generator, a loss and a report section, each put in."""
+"""The worked examples of CONTRIBUTING, each put in: generator, loss, attack, report section."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from proxyguard.documents.certificate import ReportTable
 from proxyguard.draw import catalog
 from proxyguard.draw.protocol import Seed
 from proxyguard.losses.measure import measure_loss
+from proxyguard.registry.exposure import AttackPart
 from proxyguard.registry.parts import RequirementPart
 from proxyguard.registry.target import Outcome
 from proxyguard.report import content
@@ -84,6 +85,33 @@ def test_a_loss_is_a_function_and_its_declared_bounds() -> None:
     np.testing.assert_array_equal(losses, [1.0, 0.0, 1.0])
 
 
+class NearestRow:
+    """Minus the distance to the nearest row of the release, on one column."""
+
+    def __init__(self, column: str) -> None:
+        self._column = column
+
+    def fit(self, release: pd.DataFrame, reference: pd.DataFrame) -> None:
+        """Learn from the release, beside rows that it was not made from."""
+        self._numbers = release[self._column].to_numpy(dtype=float)
+
+    def score(self, rows: pd.DataFrame) -> NDArray[np.float64]:
+        """Return a number for each row, from that row alone."""
+        numbers = rows[self._column].to_numpy(dtype=float)
+        return -np.abs(numbers[:, None] - self._numbers).min(axis=1)
+
+
+def test_an_attack_is_a_class_that_scores_each_row_by_itself() -> None:
+    part = AttackPart(kind="house.test_extending:NearestRow", options={"column": "x"})
+    assert part.asks == "membership"
+    attack = NearestRow(**part.options)
+    release, rows = pd.DataFrame({"x": [1.0, 5.0]}), pd.DataFrame({"x": [1.0, 2.0, 9.0]})
+    attack.fit(release, rows)
+    np.testing.assert_array_equal(attack.score(rows), [0.0, -1.0, -4.0])
+    alone = [attack.score(rows.iloc[[k]])[0] for k in range(3)]
+    np.testing.assert_array_equal(alone, attack.score(rows))
+
+
 def release_table(sources: Sources) -> ReportTable:
     """Return how many releases each mechanism drew."""
     rows = [(name, str(len(sources.groups[name].releases))) for name in sources.group_names]
@@ -108,7 +136,7 @@ def test_a_section_is_a_function_of_the_sources_and_a_line_of_the_page(
 def test_the_examples_are_those_that_run_here() -> None:
     here = Path(__file__).read_text("utf-8")
     blocks = re.findall(r"```python\n(.*?)```", TEXT, flags=re.DOTALL)
-    assert len(blocks) == 4
+    assert len(blocks) == 5
     for block in blocks:
         assert textwrap.dedent(block).strip() in here
 

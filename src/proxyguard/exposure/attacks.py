@@ -7,11 +7,13 @@ like a member; attacks that succeed or not give 1 or 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
-from proxyguard.errors import RegistryError
+from proxyguard.errors import AttackRefused, RegistryError
 from proxyguard.exact.rounding import Array
 from proxyguard.exposure.attributes import Linkability, ModelSecret, NearestSecret, Secret
+from proxyguard.exposure.descriptive import random_release
 from proxyguard.exposure.membership import (
     Attack,
     CalibratedDistance,
@@ -27,6 +29,7 @@ from proxyguard.exposure.membership import (
     SyntheticAmongNearest,
     View,
 )
+from proxyguard.exposure.named import Apart, NamedAttack
 from proxyguard.exposure.representation import Rows
 from proxyguard.registry.exposure import AttackPart
 from proxyguard.registry.fields import number
@@ -63,6 +66,23 @@ ATTACKS: dict[str, Fit] = {
 """How each kind of attack is fitted to a release."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GroupScores:
+    """The scores of several groups of rows, and which attacks gave none.
+
+    Attributes
+    ----------
+    groups
+        Scores by attack, for each group in the order in which they were given.
+    refused
+        Why an attack by import path gave no scores that a claim could rest on, by attack; it is in
+        no group. Once the target is open that is no way out: such an attack counts as the worst.
+    """
+
+    groups: tuple[dict[str, Array], ...]
+    refused: dict[str, str]
+
+
 class AttackSuite:
     """Several attacks on one release; what they share is worked out once.
 
@@ -71,11 +91,15 @@ class AttackSuite:
     ground
         The release, and what is known of members and others.
     attacks
-        Fitted attacks by name.
+        Fitted attacks of ours by name.
+    named
+        Attacks by import path.
     """
 
-    def __init__(self, ground: Ground, attacks: Mapping[str, Attack]) -> None:
-        self._ground, self._attacks = ground, dict(attacks)
+    def __init__(
+        self, ground: Ground, attacks: Mapping[str, Attack], named: Mapping[str, NamedAttack]
+    ) -> None:
+        self._ground, self._attacks, self._named = ground, dict(attacks), dict(named)
 
     @classmethod
     def fit(
@@ -86,6 +110,7 @@ class AttackSuite:
         members: Rows,
         seed: int,
         draw: int = 0,
+        apart: Apart | None = None,
     ) -> AttackSuite:
         """Return the attacks, fitted to a release.
 
@@ -98,47 +123,124 @@ class AttackSuite:
         reference
             Rows of others, the same for all releases: what they give is worked out once.
         members
-            The rows that the release was made from.
+            The rows that the release was made from. Attacks by import path do not see them.
         seed, draw
             The attacker's seed, and the release's own: noise on the reference is of the first
             alone.
+        apart
+            How attacks by import path are run; without it they are refused.
 
         Raises
         ------
         RegistryError
-            There is no attack of this kind.
+            There is no attack of this kind, or it is of others and may not be run here.
         UnsupportedDesign
             The release, the reference or the members have no rows.
         TableError
             A column that an attack reads is missing.
         """
         ground = Ground(release, reference, members, seed, draw)
-        unknown = {name: part.kind for name, part in attacks.items() if part.kind not in ATTACKS}
-        if unknown:
-            raise RegistryError(
-                f"there is no attack of the kind {sorted(unknown.values())}; kinds are "
-                f"{sorted(ATTACKS)}"
-            )
-        return cls(
-            ground, {name: ATTACKS[part.kind](part, ground) for name, part in attacks.items()}
-        )
+        ours: dict[str, Attack] = {}
+        named: dict[str, NamedAttack] = {}
+        columns = list(release.representation.names)
+        for name, part in attacks.items():
+            if part.kind in ATTACKS:
+                ours[name] = ATTACKS[part.kind](part, ground)
+            elif ":" in part.kind and apart is not None:
+                named[name] = NamedAttack(
+                    name=name,
+                    path=part.kind,
+                    options=part.options,
+                    release=release.frame[columns],
+                    reference=reference.frame[columns],
+                    apart=apart,
+                )
+            else:
+                raise RegistryError(
+                    f"there is no attack of the kind {part.kind!r} here; kinds are "
+                    f"{sorted(ATTACKS)}, and an import path where code of others may be run"
+                )
+        return cls(ground, ours, named)
 
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the attacks."""
-        return tuple(self._attacks)
+        return (*self._attacks, *self._named)
 
     def scores(self, rows: Rows) -> dict[str, Array]:
         """Return the scores of these rows, ``(n,)`` for each attack; every one is a number.
 
         Raises
         ------
+        AttackRefused
+            An attack by import path gave no scores that a claim could rest on.
         TableError
             A column that an attack reads is missing.
         """
+        scored = self.score_together([rows])
+        for reason in scored.refused.values():
+            raise AttackRefused(reason)
+        return scored.groups[0]
+
+    def score_together(self, groups: Sequence[Rows]) -> GroupScores:
+        """Return the scores of several groups of rows.
+
+        Attacks by import path get the rows of all groups shuffled together, so that they cannot
+        know which are members: members, calibration and target belong into one call.
+
+        Raises
+        ------
+        TableError
+            A column that an attack reads is missing.
+        """
+        scores = tuple(self._our_scores(rows) for rows in groups)
+        refused: dict[str, str] = {}
+        for name, attack in self._named.items():
+            frames = [rows.frame[list(rows.representation.names)] for rows in groups]
+            try:
+                theirs = attack.scores(frames)
+            except AttackRefused as error:
+                refused[name] = str(error)
+                continue
+            for ours, part in zip(scores, theirs, strict=True):
+                ours[name] = part
+        return GroupScores(groups=scores, refused=refused)
+
+    def _our_scores(self, rows: Rows) -> dict[str, Array]:
         view = View(self._ground, rows)
         scores: dict[str, Array] = {}
         # Who asks for most neighbours first: the others' are among them.
         for name in sorted(self._attacks, key=lambda name: -self._attacks[name].neighbors):
             scores[name] = self._attacks[name].score(view)
         return {name: scores[name] for name in self._attacks}
+
+
+def try_attacks(
+    attacks: Mapping[str, AttackPart], reference: Rows, groups: Sequence[Rows], apart: Apart
+) -> None:
+    """Try the attacks by import path on a random release, before anything depends on them.
+
+    Parameters
+    ----------
+    attacks
+        Settings by name; those of ours are left out.
+    reference
+        Rows of others.
+    groups
+        Open rows: members, and calibration rows.
+    apart
+        How their code is run.
+
+    Raises
+    ------
+    AttackRefused
+        One of them failed, or its score of a row depends on other rows.
+    """
+    named = {name: part for name, part in attacks.items() if ":" in part.kind}
+    if not named:
+        return
+    drawn = random_release(reference.frame, len(reference), 0)
+    release = Rows(drawn, reference.representation)
+    suite = AttackSuite.fit(named, release, reference, groups[0], 0, apart=apart)
+    for reason in suite.score_together(groups).refused.values():
+        raise AttackRefused(reason)
