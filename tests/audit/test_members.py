@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Callable
@@ -19,14 +20,16 @@ from proxyguard.audit.apart import Bench, Redraw
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.development import MemberDevelopment
 from proxyguard.audit.folder import RELEASES, AuditFolder
+from proxyguard.audit.manifest import check_members
 from proxyguard.audit.members import MemberRows, by_chance, copies_of_members
 from proxyguard.audit.stated import reading_place
 from proxyguard.cli.main import app
 from proxyguard.documents.releases import DrawnRelease, ReleaseManifest
-from proxyguard.errors import RegistryError, TableError
+from proxyguard.errors import RegistryError, SealError, TableError
 from proxyguard.registry.declaration import read_declaration
 from proxyguard.seal.fingerprint import canonical_value
 from proxyguard.tables.columns import as_text
+from proxyguard.tables.files import table_bytes
 
 Value = dict[str, Any]
 DECLARATION = """\
@@ -156,7 +159,7 @@ def test_copies_of_members_are_counted_and_said(sealed: Audit, tmp_path: Path) -
 
 def test_a_copy_is_one_however_its_values_are_written() -> None:
     members = pd.DataFrame({"a": [1.0, np.nan], "b": ["x", "02"]})
-    records = pd.DataFrame({"b": ["x", "2", "x"], "a": ["1", "", "1.5"], "more": [1, 2, 3]})
+    records = pd.DataFrame({"b": ["x", "2.0", "x"], "a": [1.0, np.nan, 1.5], "more": [1, 2, 3]})
     assert copies_of_members(records, members).tolist() == [True, True, False]
     rows = MemberRows(members)
     assert [rows.copies(records.iloc[[i]]).item() for i in range(3)] == [True, True, False]
@@ -422,6 +425,52 @@ def test_check_refuses_exposures_that_nothing_covers(
     assert any(words in problem for problem in problems), problems
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('limit = "0.30"', GROUP, "no member is in the group"),
+        ("[[mechanism]]", SECRET.replace("SECRET", "wage") + "[[mechanism]]", "columns ['wage']"),
+    ],
+)
+def test_a_requirement_that_was_changed_after_sealing_is_looked_at_again(
+    sealed: Audit, old: str, new: str, words: str
+) -> None:
+    (sealed.folder / "audit.toml").write_text(DECLARATION.replace(old, new))
+    with pytest.raises(TableError, match=re.escape(words)):
+        sealed.register()
+
+
+def test_a_seal_that_says_of_most_records_that_they_are_copies_is_found(
+    sealed: Audit, forge: Any, draws_here: None
+) -> None:
+    sealed.register()
+    assert sealed.verify().good
+    forge.rewrite(sealed, sealed=lambda body: body["members"]["target"].update(copies=51))
+    assert "fewer than half are left" in forge.found_by(sealed)
+    forge.rewrite(sealed, sealed=lambda body: body["members"]["target"].pop("copies"))
+    assert "copies of members are counted" in forge.found_by(sealed)
+
+
+def test_fewer_reference_rows_than_were_declared_are_found(sealed: Audit, forge: Any) -> None:
+    sealed.register()
+    name = "development/0.reference.parquet"
+    some = pd.read_parquet(sealed.folder / name)[:10]
+    sealed.folder.write(name, table_bytes(some))
+    forge.rewrite(
+        sealed, sealed=lambda body: body["members"]["target"]["development"].update(reference=10)
+    )
+    assert "attacks compare with {'reference': 10, 'calibration': 20}" in forge.found_by(sealed)
+
+
+def test_a_kill_while_sealing_leaves_nothing_unknown(tmp_path: Path) -> None:
+    audit = new_audit(tmp_path)
+    for role in ("reference", "calibration"):
+        audit.folder.write(f"development/0.{role}.parquet", b"")
+    assert audit.verify().unknown == []
+    audit.seal()
+    assert audit.verify().good
+
+
 def test_check_refuses_members_by_row_beside_a_target_by_cluster(tmp_path: Path) -> None:
     table = patients().assign(site=[f"s{i // 5}" for i in range(300)])
     text = DECLARATION.replace("rows = 100", "clusters = 20")
@@ -450,3 +499,10 @@ def test_other_limits_beside_the_certificate_keep_their_threshold() -> None:
     text = DECLARATION + '[[secondary]]\nname = "strict"\nlimits = { "told apart" = "0.1" }\n'
     with pytest.raises(RegistryError, match="whose threshold follows from the registered one"):
         read_declaration(text)
+
+
+def test_a_table_that_no_generator_made_has_no_members_of_its_own(halved: Audit) -> None:
+    (draw, _), development = draws_of(halved), development_of(halved)
+    check_members(halved.folder, "a table", draw, development.sealed, generated=True)
+    with pytest.raises(SealError, match="a table that no generator made"):
+        check_members(halved.folder, "a table", draw, development.sealed, generated=False)

@@ -314,13 +314,7 @@ class _Checker:
             )
             return
         development = MemberDevelopment(self.workplace, member, sealed)
-        if sealed.copies is not None:
-            self._tell_members(
-                MemberCounts.of(
-                    member, sealed.development, sealed.records, sealed.copies,
-                    development.members(),
-                )
-            )  # fmt: skip
+        self._tell_members(MemberCounts.sealed(development))
         facts = develop(development, declaration)
         n = planned_records(member, sealed.records)
         resolved = resolve_limits(member, facts, declaration.claim, n)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from proxyguard.documents.ledger import DevelopmentRole
 from proxyguard.errors import TableError
+from proxyguard.exposure.descriptive import Copies
 from proxyguard.losses.measure import group_name
 from proxyguard.losses.query import CodedRecords
 from proxyguard.registry.declaration import Member
@@ -27,32 +28,21 @@ from proxyguard.registry.exposure import ExposureKind, ThresholdRule
 from proxyguard.registry.fields import number
 from proxyguard.registry.parts import RequirementPart
 from proxyguard.registry.target import StratifiedDesign
-from proxyguard.seal.fingerprint import canonical_value, fingerprints
-from proxyguard.seal.storage import random_bytes
+from proxyguard.seal.fingerprint import canonical_value
 from proxyguard.tables.columns import as_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from proxyguard.audit.development import MemberDevelopment
 
-class MemberRows:
-    """The values of all members, to find records that have those of one of them.
 
-    Parameters
-    ----------
-    members
-        The rows that some draw was trained on.
-    """
-
-    def __init__(self, members: pd.DataFrame) -> None:
-        self._columns = list(members.columns)
-        # A key of this one comparison: nothing of it is kept.
-        self._key = random_bytes(32)
-        self._prints = np.unique(fingerprints(members, self._key))
+class MemberRows(Copies):
+    """The values of all members, to find records that have those of one of them."""
 
     def copies(self, records: pd.DataFrame) -> NDArray[np.bool_]:
         """Return which records have the values of a member in every column of the members."""
-        return np.isin(fingerprints(records[self._columns], self._key), self._prints)
+        return self.among(records)
 
 
 def copies_of_members(records: pd.DataFrame, members: pd.DataFrame) -> NDArray[np.bool_]:
@@ -61,7 +51,7 @@ def copies_of_members(records: pd.DataFrame, members: pd.DataFrame) -> NDArray[n
     Parameters
     ----------
     records
-        Records with at least the columns of the members.
+        Records with at least the columns of the members, of the same kinds.
     members
         The rows that some draw was trained on.
 
@@ -69,7 +59,7 @@ def copies_of_members(records: pd.DataFrame, members: pd.DataFrame) -> NDArray[n
     --------
     >>> import pandas as pd
     >>> members = pd.DataFrame({"age": [40.0, 51.0], "job": ["clerk", "smith"]})
-    >>> records = pd.DataFrame({"job": ["smith", "smith"], "age": ["51.0", "40"]})
+    >>> records = pd.DataFrame({"job": ["smith", "smith"], "age": [51, 40]})
     >>> copies_of_members(records, members).tolist()
     [True, False]
     """
@@ -104,15 +94,33 @@ class MemberCounts:
         }
         return cls(member=member, rows=rows, records=records, copies=copies, inside=inside)
 
-    def require(self, members: pd.DataFrame) -> None:
+    @classmethod
+    def sealed(cls, development: MemberDevelopment) -> MemberCounts | None:
+        """Return what was counted at sealing, for the requirements as they are declared now."""
+        sealed = development.sealed
+        if sealed.copies is None:
+            return None
+        counted = (sealed.development, sealed.records, sealed.copies)
+        return cls.of(development.member, *counted, development.members())
+
+    def require(self, members: pd.DataFrame, kinds: Mapping[str, str]) -> None:
         """Raise where attacks would have no members, or too few others, to be judged by.
+
+        Parameters
+        ----------
+        members
+            The rows that some draw may be trained on.
+        kinds
+            What each column holds.
 
         Raises
         ------
         TableError
             Fewer than half of the target are no copies, or some are where none may be left out; or
-            a group or a stratum has no member.
+            a group or a stratum has no member, or an attack names a column that is not as it
+            should be.
         """
+        self._require_columns(kinds)
         left = self.records - self.copies
         if 2 * left < self.records:
             raise TableError(
@@ -145,6 +153,22 @@ class MemberCounts:
                     "and members count with the weights of their strata; enlarge "
                     "development.members, or leave the strata out of the target"
                 )
+
+    def _require_columns(self, kinds: Mapping[str, str]) -> None:
+        for part in self.member.exposures:
+            for name in part.attacks or ():
+                settings = self.member.attacking.settings(name)
+                absent = sorted(settings.columns - set(kinds))
+                if absent:
+                    raise TableError(
+                        f"{part.name}: {name!r} names the columns {absent}, and the table has "
+                        f"{list(kinds)}"
+                    )
+                if settings.tolerance is not None and kinds[str(settings.secret)] != "number":
+                    raise TableError(
+                        f"{part.name}: {name!r} takes guesses of {settings.secret!r} within a "
+                        "tolerance, and that column holds no numbers; leave tolerance out"
+                    )
 
     def words(self) -> str:
         """Say how many rows there are of each kind."""

@@ -23,6 +23,7 @@ from proxyguard.audit.folder import (
     snapshot_name,
 )
 from proxyguard.audit.home import Home
+from proxyguard.audit.members import MemberCounts
 from proxyguard.audit.reserve import check_lineage
 from proxyguard.audit.rules import measures_of, planned_records, resolve_limits, resolve_roles
 from proxyguard.audit.seal import check_sealed_part
@@ -160,6 +161,10 @@ def build_registry(
         given = member.target.losses is not None
         if given:
             _check_given(development)
+        # Once more since the seal: requirements may name other groups, attacks and columns now.
+        counts = MemberCounts.sealed(development)
+        if counts is not None:
+            counts.require(development.members(), development.kinds)
         facts = NOTHING_LEARNED if given else develop(development, declaration)
         n = planned_records(member, development.sealed.records)
         requirements = resolve_limits(member, facts, declaration.claim, n)

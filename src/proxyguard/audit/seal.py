@@ -274,26 +274,13 @@ def _count_members(
     """Count members and nonmembers, and see that attacks can be judged by them."""
     if not member.exposures:
         return None
-    _check_attacks(member, kinds)
     members = parts["training"]
     # By the types of development, as opening reads them: "NA" and "" may both be missing.
     copies = copies_of_members(typed(records, dict(kinds), member.target.read.missing), members)
     rows = {role: len(part) for role, part in parts.items()}
     counts = MemberCounts.of(member, rows, len(records), int(copies.sum()), members)
-    counts.require(members)
+    counts.require(members, kinds)
     return counts
-
-
-def _check_attacks(member: Member, kinds: Mapping[str, str]) -> None:
-    """See that a guess is within a tolerance only where it is a number."""
-    for part in member.exposures:
-        for name in part.attacks or ():
-            settings = member.attacking.settings(name)
-            if settings.tolerance is not None and kinds.get(str(settings.secret)) != "number":
-                raise TableError(
-                    f"{part.name}: {name!r} takes guesses of {settings.secret!r} within a "
-                    "tolerance, and that column holds no numbers; leave tolerance out"
-                )
 
 
 def all_roles(ready: Sequence[PreparedMember]) -> dict[tuple[str, str], RecordSet]:

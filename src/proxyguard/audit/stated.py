@@ -16,6 +16,7 @@ from proxyguard.adapters.privacy import privacy_lines, privacy_of
 from proxyguard.audit.development import MemberDevelopment, Workplace
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.home import DataFolders
+from proxyguard.audit.members import MemberCounts
 from proxyguard.audit.register import describe_mechanism
 from proxyguard.audit.reserve import held_out_sizes
 from proxyguard.audit.seal import negative_of
@@ -30,7 +31,7 @@ from proxyguard.documents.registry import (
 )
 from proxyguard.documents.releases import AnyDraw, DrawnRelease
 from proxyguard.draw.catalog import PROCEDURES, installed_version, is_ours, load_ours
-from proxyguard.errors import RegistryError
+from proxyguard.errors import RegistryError, TableError
 from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.parts import MechanismPart
 from proxyguard.seal.sealed_file import SealedFile
@@ -322,6 +323,13 @@ def _sealed_problems(
         yield f"attacks compare with {chosen} rows, and the declared shares are {held}"
     if (sealed.copies is not None) is not attacked:
         yield "copies of members are counted where a requirement is about exposure, and only there"
+        return
+    counts = MemberCounts.sealed(development)
+    if counts is not None:
+        try:
+            counts.require(training, sealed.kind_of)
+        except TableError as error:
+            yield str(error)
     kinds = tuple(
         (str(name), "number" if training[name].dtype.kind == "f" else "text")
         for name in training.columns

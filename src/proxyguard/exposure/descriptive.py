@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from proxyguard.exact.rounding import Array
 from proxyguard.exposure.geometry import Neighbors
-from proxyguard.exposure.representation import Rows, coded
+from proxyguard.exposure.representation import Rows
+from proxyguard.seal.fingerprint import canonical_value
 from proxyguard.tables.columns import as_texts, is_number
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ _STREAM = 0x62617365
 class Copies:
     """The rows that releases were made from, to be looked up by all their values.
 
-    Numbers are equal by value, a missing one equals a missing one; everything else by its text.
+    Values are equal as those of records are everywhere: numbers by value, a missing one to a
+    missing one, everything else by its canonical text.
 
     Parameters
     ----------
@@ -48,7 +50,12 @@ class Copies:
         self._names = [str(name) for name in members.columns]
         self._numbers = [name for name in self._names if is_number(members[name])]
         self._texts = {
-            name: {str(text): k for k, text in enumerate(as_texts(members[name]).unique())}
+            name: {
+                text: k
+                for k, text in enumerate(
+                    dict.fromkeys(map(canonical_value, as_texts(members[name]).unique()))
+                )
+            }
             for name in self._names
             if name not in self._numbers
         }
@@ -57,11 +64,16 @@ class Copies:
 
     def _keys_of(self, frame: pd.DataFrame) -> list[bytes | None]:
         """Return a key of each row; nothing where a text of it is no member's."""
+        import pandas as pd
+
         keyed = np.empty((len(frame), len(self._names)))
         for k, name in enumerate(self._names):
             column = frame[name]
             if name in self._texts:
-                keyed[:, k] = coded(as_texts(column).to_numpy(dtype=object), self._texts[name])
+                places, texts = pd.factorize(as_texts(column), use_na_sentinel=False)
+                known = self._texts[name]
+                codes = np.array([known.get(canonical_value(str(t)), -1) for t in texts], dtype=int)
+                keyed[:, k] = codes[places]
                 continue
             keyed[:, k] = np.asarray(column, dtype=np.float64)
             keyed[np.isnan(keyed[:, k]), k] = np.nan  # one NaN of the many that there are
