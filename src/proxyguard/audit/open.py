@@ -34,7 +34,8 @@ from proxyguard.audit.decide import (
     sequential_audit,
     subjects_of,
 )
-from proxyguard.audit.development import Workplace
+from proxyguard.audit.development import MemberDevelopment, Workplace
+from proxyguard.audit.exposure import ExposureScorer, MemberAttacks
 from proxyguard.audit.folder import (
     ADVICE,
     CERTIFICATE,
@@ -398,13 +399,23 @@ class Opener:
 
     def scorer(
         self,
-        registry: Registry,
+        opening: _Opening,
         group: Group,
         target: TargetRecords,
         sources: Mapping[str, str] | None = None,
     ) -> Scorer:
         """Return what scores a group's releases; ``sources`` are predictions made elsewhere."""
-        resolved = registry.members[group.member.name]
+        resolved = opening.registry.members[group.member.name]
+        exposures = None
+        if group.member.exposures:
+            sealed = opening.journal.ledger.sealed.members[group.member.name]
+            development = MemberDevelopment(self.place, group.member, sealed)
+            about = [measure for measure in group.measures if measure.exposure is not None]
+            exposures = ExposureScorer(
+                attacks=MemberAttacks(development, about),
+                target=target,
+                progress=self.place.progress,
+            )
         source: SourceModel | str | None = (sources or {}).get(group.member.name)
         return Scorer(
             folder=self.folder,
@@ -415,6 +426,7 @@ class Opener:
             source=resolved.source if source is None else source,
             trusted=self._types(group.member, resolved.features),
             progress=self.place.progress,
+            exposures=exposures,
         )
 
     def _types(self, member: Member, features: Sequence[str]) -> Sequence[str]:
@@ -446,7 +458,7 @@ class Opener:
         scores: list[_GroupScores] = []
         for group in groups:
             target = targets[group.member.name]
-            scorer = self.scorer(registry, group, target, manifest.sources)
+            scorer = self.scorer(opening, group, target, manifest.sources)
             if writer is not None:
                 scorer = writer.attach(scorer, group.name)
             reading, levels = readings[group.name]
@@ -496,7 +508,7 @@ class Opener:
             journal=opening.journal,
             rule=rule,
             target=self.target(opening.journal, rule.member, opening.grant),
-            scorer=partial(self.scorer, opening.registry),
+            scorer=partial(self.scorer, opening),
             author=opening.author,
         )
 

@@ -44,6 +44,8 @@ from proxyguard.registry.target import Outcome
 if TYPE_CHECKING:
     import pandas as pd
 
+    from proxyguard.audit.exposure import ExposureScorer
+
 # Bytes of stored models that are held in memory at once.
 HELD = 1 << 28
 # Losses computed at once: 32 MB of doubles.
@@ -66,11 +68,12 @@ def countable(measures: Sequence[Measure], readings: Sequence[Reading]) -> list[
     return [
         j
         for j, measure in enumerate(measures)
-        if measure.requirement.indicator and all(_from_counts(reading, j) for reading in readings)
+        if measure.requirement.indicator and all(reads_counts(reading, j) for reading in readings)
     ]
 
 
-def _from_counts(reading: Reading, j: int) -> bool:
+def reads_counts(reading: Reading, j: int) -> bool:
+    """Return whether a reading reads a share from counts alone."""
     return not (
         reading.tests[j].needs_records
         or reading.block_size is not None
@@ -178,16 +181,32 @@ class ShareScorer:
             for label, size in {} if labels is None else stratum_counts(labels).items():
                 strata[label] = strata.get(label, 0) + size
             ids.append(chunk.positions)
-        self._check(np.concatenate(ids), strata)
+        check_counted(self.target, self.design, np.concatenate(ids), strata)
         return list(zip(sizes, counts, strict=True))
 
-    def _check(self, ids: NDArray[np.int64], strata: Mapping[str, int]) -> None:
-        """See that the records are those that were sealed, as the design has them."""
-        _check_seen(ids.size, self.target)
-        check_size(ids.size, self.design)
-        check_ids(ids, self.design)
-        if isinstance(self.design, Stratified):
-            check_strata(strata, self.design)
+
+def check_counted(
+    target: TargetRecords, design: Design, ids: NDArray[np.int64], strata: Mapping[str, int]
+) -> None:
+    """Raise unless the records that were read are those that were sealed, as the design has them.
+
+    Parameters
+    ----------
+    target, design
+        The target, and how it was sampled.
+    ids, strata
+        The records that were read, and how many of each stratum.
+
+    Raises
+    ------
+    LossMismatch
+        Where there are others, or one of them twice.
+    """
+    _check_seen(ids.size, target)
+    check_size(ids.size, design)
+    check_ids(ids, design)
+    if isinstance(design, Stratified):
+        check_strata(strata, design)
 
 
 def _check_seen(seen: int, target: TargetRecords) -> None:
@@ -317,6 +336,8 @@ class Scorer:
         Told what is done, of how many.
     on_chunk
         Told what was predicted for every chunk of records, where somebody keeps it.
+    exposures
+        What attacks releases, of measures about exposure.
     """
 
     folder: AuditFolder
@@ -328,6 +349,7 @@ class Scorer:
     trusted: Sequence[str]
     progress: Callable[[str, int, int], None] = lambda what, done, total: None
     on_chunk: Callable[[Chunk, Predicted | None, dict[str, Predicted]], None] | None = None
+    exposures: ExposureScorer | None = None
 
     def score(
         self, mechanism: str, draws: Sequence[AnyDraw], readings: Sequence[Reading]
@@ -350,6 +372,9 @@ class Scorer:
         SealError
             Where a stored release or model is not what its record says.
         """
+        exposed = [j for j, measure in enumerate(self.measures) if measure.exposure is not None]
+        if exposed:
+            return self._with_exposures(mechanism, draws, readings, exposed)
         shares = countable(self.measures, readings)
         if not shares:
             return self._by_record(mechanism, draws, readings)
@@ -369,11 +394,42 @@ class Scorer:
         )
         if rest:
             others = replace(self, measures=[self.measures[j] for j in rest])
-            scored = others._by_record(mechanism, draws, [_only(r, rest) for r in readings])
+            scored = others._by_record(mechanism, draws, [only(r, rest) for r in readings])
         # Every measure in its registered place again, whichever way it was scored.
         merged = [counted | dict(zip(rest, columns, strict=True)) for columns in scored.columns]
         every = range(len(self.measures))
         return replace(scored, columns=tuple(tuple(by[j] for j in every) for by in merged))
+
+    def _with_exposures(
+        self, mechanism: str, draws: Sequence[AnyDraw], readings: Sequence[Reading],
+        exposed: Sequence[int],
+    ) -> Scored:  # fmt: skip
+        """Return the statistics of all measures, of which some are about exposure."""
+        assert self.exposures is not None  # whoever makes a scorer gives it where it is needed
+        rest = [j for j in range(len(self.measures)) if j not in exposed]
+        scored = Scored(
+            columns=((),) * len(readings),
+            auc=dict.fromkeys(draw.label for draw in draws),
+            unscored={},
+        )
+        if rest:
+            others = replace(self, measures=[self.measures[j] for j in rest], exposures=None)
+            scored = others.score(mechanism, draws, [only(r, rest) for r in readings])
+        attacked = self.exposures.score(mechanism, draws, [only(r, exposed) for r in readings])
+        merged = [
+            dict(zip(rest, columns, strict=True)) | dict(zip(exposed, found, strict=True))
+            for columns, found in zip(scored.columns, attacked.columns, strict=True)
+        ]
+        every = range(len(self.measures))
+        names = scored.unscored.keys() | attacked.unscored.keys()
+        return replace(
+            scored,
+            columns=tuple(tuple(by[j] for j in every) for by in merged),
+            unscored={
+                name: max(scored.unscored.get(name, 0), attacked.unscored.get(name, 0))
+                for name in sorted(names)
+            },
+        )
 
     def _by_record(
         self, mechanism: str, draws: Sequence[AnyDraw], readings: Sequence[Reading]
@@ -389,7 +445,7 @@ class Scorer:
         unscored: dict[str, int] = {}
         source_auc, done = None, 0
         with threadpool_limits(1):
-            for group in self._groups(releases, dense=_needs_whole(readings)):
+            for group in self._groups(releases, dense=needs_whole(readings)):
                 for release in group:
                     self._load(release)
                 tally = _Tally.of(group)
@@ -457,7 +513,7 @@ class Scorer:
     ) -> list[tuple[Column, ...]]:
         """Read the target once for a group of releases."""
         names = [r.name for r in group]
-        dense = _needs_whole(readings)
+        dense = needs_whole(readings)
         declared: LossArray | LossStream = LossStream(
             chunks=(), n_releases=len(group), n_records=self.target.n_records,
             n_requirements=len(self.measures), random_order=True, releases=names,
@@ -563,7 +619,7 @@ class Scorer:
         return predicted
 
 
-def _only(reading: Reading, chosen: Sequence[int]) -> Reading:
+def only(reading: Reading, chosen: Sequence[int]) -> Reading:
     """Return a reading of some of the requirements."""
     return replace(
         reading,
@@ -620,7 +676,7 @@ def _finite(values: Array) -> NDArray[np.bool_]:
     return np.asarray(finite if finite.ndim == 1 else finite.all(axis=1))
 
 
-def _needs_whole(readings: Sequence[Reading]) -> bool:
+def needs_whole(readings: Sequence[Reading]) -> bool:
     """Return whether a test needs to know all records that count before it reads one."""
     return any(
         isinstance(reading.design, Clustered)
@@ -667,7 +723,7 @@ def check_answers(
                     f"and {stated[wrong[0]]:.6g} is on record"
                 )
         for j in range(len(measures)) if draw.failed else _silent(coded, measures, queries):
-            if not _is_worst(columns[j], float(evidence.derived.pvalues[r][j]), r):
+            if not is_worst(columns[j], float(evidence.derived.pvalues[r][j]), r):
                 raise SealError(
                     f"{measures[j].requirement.name}: release {evidence.releases[r]} failed or "
                     "has nothing to answer with, which counts as the worst loss on every record; "
@@ -693,7 +749,7 @@ def _silent(
     return silent
 
 
-def _is_worst(column: ColumnRecord, pvalue: float, r: int) -> bool:
+def is_worst(column: ColumnRecord, pvalue: float, r: int) -> bool:
     """Return whether a release's statistics are those of losses at their upper bound."""
     if column.n == 0:
         return True  # no record of the target counts, and nothing is shown

@@ -41,6 +41,7 @@ from proxyguard.audit.development import (
     loss_measures,
     reference_policies,
 )
+from proxyguard.audit.exposure import MemberAttacks, check_found
 from proxyguard.audit.folder import (
     CERTIFICATE,
     CORRECTION,
@@ -65,7 +66,12 @@ from proxyguard.audit.register import (
 )
 from proxyguard.audit.rules import planned_records, resolve_limits, resolve_roles
 from proxyguard.audit.score import check_answers
-from proxyguard.audit.sequential import check_sequential
+from proxyguard.audit.sequential import (
+    OneByOne,
+    check_sequential,
+    committed_records,
+    recorded_scores,
+)
 from proxyguard.audit.stated import SelfDescription, doubts, reading_place
 from proxyguard.audit.target import check_seed
 from proxyguard.audit.verify import RegisteredAudit, Scope, Verification, agree
@@ -83,11 +89,12 @@ from proxyguard.documents.ledger import (
     Opened,
 )
 from proxyguard.documents.registry import DrawnMechanism, Facts, GivenMechanism, Registry
-from proxyguard.documents.releases import ReleaseManifest
+from proxyguard.documents.releases import AnyDraw, ReleaseManifest
 from proxyguard.draw.catalog import installed_version
 from proxyguard.errors import SealError, UntrustedCode
 from proxyguard.evidence.record import Sizes, check_counts, derived_record, read_evidence
 from proxyguard.losses.cell import Reading
+from proxyguard.losses.measure import NONMEMBERS
 from proxyguard.registry.declaration import Declaration, Member, read_declaration
 from proxyguard.registry.parts import MechanismPart
 from proxyguard.seal.journal import Journal
@@ -162,6 +169,9 @@ def _verify_certified(
     else:
         bounds = partial(_check_evidence, audit, evidence)
         result.step(EVIDENCE, "evidence: p-values and bounds derived anew", bounds)
+    if any(member.exposures for member in registry.declaration.members):
+        shares = partial(_check_exposures, audit, evidence)
+        result.step(EVIDENCE, "exposure: what attacks find among members, found again", shares)
     if not result.good:
         return  # nor does what is decided from evidence that does not hold
     certificate = partial(_check_certificate, audit, evidence, grant)
@@ -452,6 +462,53 @@ def _check_statistics(
     # invented one would decide, and a failure with good statistics would count as a success.
     for group in groups_of(registry, manifest):
         check_answers(folder, group.measures, group.draws, evidence.groups[group.name])
+
+
+def _check_exposures(audit: RegisteredAudit, evidence: Evidence) -> None:
+    """Attack every stored release again, and see that members are found as the record says."""
+    folder, journal, registry = audit.folder, audit.journal, audit.registry
+    recorded: list[tuple[Group, Sequence[AnyDraw], GroupEvidence]] = []
+    if isinstance(evidence, FixedEvidence):
+        for group in groups_of(registry, folder.document(ReleaseManifest, RELEASES)):
+            under = [by_group[group.name] for by_group in evidence.secondary.values()]
+            recorded += [(group, group.draws, r) for r in (evidence.groups[group.name], *under)]
+            if group.excluded:
+                recorded.append((group, group.excluded, evidence.excluded[group.name]))
+    else:
+        rule = OneByOne.of(registry)
+        draws = committed_records(folder, registry, journal)
+        for draw, score in zip(draws, recorded_scores(journal), strict=True):
+            group = Group(
+                member=rule.member, name=draw.label, draws=(draw,), excluded=(),
+                measures=rule.measures,
+            )  # fmt: skip
+            recorded.append((group, (draw,), score.statistics))
+    attacks: dict[str, MemberAttacks] = {}
+    for group, draws_of, statistics in recorded:
+        indices = [j for j, m in enumerate(group.measures) if m.exposure is not None]
+        if not indices:
+            continue
+        name = group.member.name
+        if name not in attacks:
+            about = [group.measures[j] for j in indices]
+            attacks[name] = MemberAttacks(audit.development(group.member), about)
+        _check_nonmembers(audit, group, statistics)
+        check_found(attacks[name], indices, draws_of, statistics)
+
+
+def _check_nonmembers(audit: RegisteredAudit, group: Group, statistics: GroupEvidence) -> None:
+    """See that all target records count but for the copies of members that sealing counted."""
+    member, sealed = group.member, audit.journal.ledger.sealed.members[group.member.name]
+    # Of a part of the sealed records nobody knows how many of the copies are in it.
+    if member.target.draw is not None or audit.registry.declaration.claim.stream:
+        return
+    left = sealed.records - (sealed.copies or 0)
+    for measure, column in zip(group.measures, statistics.columns, strict=True):
+        if measure.requirement.group == NONMEMBERS and column.n != left:
+            raise SealError(
+                f"{measure.requirement.name}: {column.n} records were counted; {sealed.records} "
+                f"were sealed, {sealed.copies} of them copies of members"
+            )
 
 
 def _check_diagnostics(

@@ -237,7 +237,7 @@ class ThresholdCounter:
         """``K(c)`` at every distinct score of a member, increasing."""
         return np.asarray(self._n - np.cumsum(self._by_reach)[:-1])
 
-    def worst(self, limit: float, thresholds: int) -> Worst:
+    def worst(self, limit: float, thresholds: int, *, identical: bool = True) -> Worst:
         """Return the thresholds that decide: over all for validation, registered for violation.
 
         Parameters
@@ -246,14 +246,20 @@ class ThresholdCounter:
             The ceiling of the advantage.
         thresholds
             How many thresholds are registered for violation; its p-value is multiplied by them.
+        identical
+            Whether nonmembers are iid, as in `exact.mean.binomial_pvalue`.
         """
         census, flagged = self._census, self.flagged
         registered = census.registered(thresholds)
         if self._n == 0:
             return Worst(0, 0.0, 0, 0.0)  # nothing was counted: every p-value is 1
-        validation, violation = advantage_pvalues(flagged, self._n, census.shares, limit)
-        most = int(np.argmax(validation))
-        least = int(registered[np.argmin(violation[registered])])
+        validation, violation = advantage_pvalues(
+            flagged, self._n, census.shares, limit, identical=identical
+        )
+        # Of p-values that are equal, as at 1, the one that an attacker would choose.
+        advantage = census.shares - flagged / self._n
+        most = int(np.lexsort((advantage, validation))[-1])
+        least = int(registered[np.lexsort((-advantage[registered], violation[registered]))[0]])
         unflagged = self._n - flagged
         return Worst(
             int(unflagged[most]),

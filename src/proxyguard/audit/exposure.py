@@ -1,0 +1,737 @@
+"""Attack every frozen release, and ask the opened target how often the attacks are right.
+
+An attack is fitted to one release, its members, reference rows and the attacker's seed, all of
+which lie in the folder before the target is opened. Given these its score is a fixed function of
+one record. `MemberAttacks` makes it and counts the members (`Found`: a threshold, and the share of
+them that is flagged there, which is a number); `ExposureScorer` sends the target by, chunk by
+chunk, and keeps counts and the statistics of losses. No score of a target record outlives its
+chunk, and none is written.
+
+Nothing stops an opened audit. A record that an attack cannot score has the score minus infinity: no
+threshold of its own flags it, member or not. So completed, the attack is still a function of one
+record, and both directions stay exact for it; for validation it is the worst that a nonmember can
+say. An attack that cannot be fitted to a release gives every loss its upper bound, as a failed draw
+does. Both are told among the records without a prediction.
+
+Reads stored releases, the development part and the opened target; writes nothing. `check_found`
+compares the shares of members on record with those found again, for `verify`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from proxyguard.audit.development import MemberDevelopment
+from proxyguard.audit.members import MemberRows
+from proxyguard.audit.score import (
+    CELLS,
+    HELD,
+    check_counted,
+    is_worst,
+    needs_whole,
+    only,
+    reads_counts,
+)
+from proxyguard.audit.target import Chunk, TargetRecords
+from proxyguard.documents.evidence import ColumnRecord, GroupEvidence
+from proxyguard.documents.releases import AnyDraw, DrawnRelease
+from proxyguard.errors import DrawError, LossMismatch, SealError
+from proxyguard.exposure.attacks import AttackSuite
+from proxyguard.exposure.representation import Representation, Rows
+from proxyguard.exposure.statistics import (
+    Census,
+    ThresholdCounter,
+    auc_losses,
+    flag_losses,
+    flags,
+    higher_quantile,
+    member_sample,
+    sampled_share,
+)
+from proxyguard.losses.cell import Column, Reading, join_columns, share_column
+from proxyguard.losses.measure import Measure
+from proxyguard.losses.query import CodedRecords
+from proxyguard.losses.read import LossArray, LossReader, LossStream
+from proxyguard.losses.records import stratum_counts
+from proxyguard.registry.design import Sampling, Stratified
+from proxyguard.registry.exposure import ExposureKind, ExposureQuestion
+from proxyguard.registry.requirement import Requirement
+from proxyguard.registry.target import StratifiedDesign
+from proxyguard.seal.fingerprint import canonical_value
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = NDArray[np.float64]
+# What an attack may raise on rows or a release that it cannot deal with. Errors of the folder and
+# of this machine are none of these.
+_BEYOND = (ValueError, TypeError, ArithmeticError, KeyError, DrawError)
+# What is called a success by attacks that succeed or not.
+SUCCESS = 0.5
+# How far scores of another machine's arithmetic may lie apart, relative to their size.
+APART = 1e-7
+# By how much shares of members may differ once their threshold is the same.
+_SAME = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Found:
+    """What an attack finds among the members of one release, for one requirement.
+
+    Attributes
+    ----------
+    question
+        What is asked of the attack.
+    requirement
+        The requirement.
+    census
+        The scores of the members, or of the sample of them that was scored.
+    members
+        How many members there are.
+    threshold
+        From which score on a record is flagged; nothing where all scores count.
+    """
+
+    question: ExposureQuestion
+    requirement: Requirement
+    census: Census
+    members: int
+    threshold: float | None
+
+    @property
+    def answer(self) -> float:
+        """The share of members that is not flagged at the threshold, for validation."""
+        return float(self.unflagged_shares(self.census.share([self._at]))[0][0])
+
+    @property
+    def answer_low(self) -> float:
+        """The same for violation, which differs where members were sampled."""
+        return float(self.unflagged_shares(self.census.share([self._at]))[1][0])
+
+    @property
+    def _at(self) -> float:
+        assert self.threshold is not None  # of everywhere and of an AUC all scores count
+        return self.threshold
+
+    def unflagged_shares(self, shares: Array) -> tuple[Array, Array]:
+        """Return which shares of all members are not flagged, for validation and for violation.
+
+        ``shares`` are those of the scored members that are flagged.
+        """
+        if self.census.size == self.members:
+            return 1.0 - shares, 1.0 - shares
+        size = self.census.size
+        limits = [
+            sampled_share(
+                np.arange(size) < round(size * share), self.members,
+                error=self.requirement.member_error,
+            )
+            for share in shares.tolist()
+        ]  # fmt: skip
+        return (
+            np.array([1.0 - each.upper for each in limits]),
+            np.array([1.0 - each.lower for each in limits]),
+        )
+
+    def losses(self, scores: Array) -> Array:
+        """Return the loss of every nonmember with these scores."""
+        if self.threshold is None:
+            return auc_losses(self.census, scores)
+        flagged = flags(scores, self.threshold)
+        if self.question.kind is ExposureKind.TPR:
+            return np.where(flagged, 0.0, 1.0)
+        return flag_losses(flagged, 1.0 - self.answer)
+
+    def unflagged(self, scores: Array) -> int:
+        """Return how many nonmembers with these scores are not flagged."""
+        return int(np.count_nonzero(~flags(scores, self._at)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Attacked:
+    """The attacks on one release: fitted, and with what each finds among the members."""
+
+    draw: AnyDraw
+    suites: Sequence[AttackSuite]
+    """What scores, each some of the attacks; those that could not be fitted are missing."""
+    found: Mapping[int, Found]
+    """By measure; missing where the attack could not be fitted, or the draw failed."""
+
+    def scores(self, rows: Rows) -> tuple[dict[str, Array], int]:
+        """Return the scores of some records by attack, and how many records had none."""
+        scores: dict[str, Array] = {}
+        without = np.zeros(len(rows), dtype=bool)
+        for suite in self.suites:
+            for name, each in _scored(suite, rows).items():
+                nothing = np.isnan(each)
+                without |= nothing
+                scores[name] = np.where(nothing, -np.inf, each)
+        return scores, int(without.sum())
+
+
+def _scored(suite: AttackSuite, rows: Rows) -> dict[str, Array]:
+    """Return scores; NaN for those records alone that an attack cannot score."""
+    try:
+        return suite.scores(rows)
+    except _BEYOND:
+        # One record at a time: a record's score depends on nothing but that record.
+        scores = {name: np.full(len(rows), np.nan) for name in suite.names}
+    for i in range(len(rows)):
+        try:
+            alone = suite.scores(Rows(rows.frame.iloc[i : i + 1], rows.representation))
+        except _BEYOND:
+            continue  # stays NaN, which counts as minus infinity
+        for name, score in alone.items():
+            scores[name][i] = score[0]
+    return scores
+
+
+class MemberAttacks:
+    """Attacks on the releases of one member, from what lies open in the folder.
+
+    Parameters
+    ----------
+    development
+        The development part: members, reference and calibration rows.
+    measures
+        The requirements about exposure.
+    """
+
+    def __init__(self, development: MemberDevelopment, measures: Sequence[Measure]) -> None:
+        self._development, self.measures = development, measures
+        self._member = development.member
+        self._attacking = self._member.attacking
+        self._questions = [_question(measure) for measure in measures]
+        self._attacks = {q.attack: q.settings for q in self._questions}
+        self._members: dict[str | None, Rows] = {}
+
+    @cached_property
+    def representation(self) -> Representation:
+        """How all attacks see a row, learned from reference rows."""
+        target = self._member.target
+        # Columns that no procedure may use identify records, and a cluster's name does so too.
+        hidden = {*target.exclude}
+        if target.design_column is not None and not isinstance(target.design, StratifiedDesign):
+            hidden.add(target.design_column)
+        columns = [name for name in self._development.kinds if name not in hidden]
+        return Representation.fit(self._reference, columns, self._attacking.components)
+
+    @cached_property
+    def _reference(self) -> pd.DataFrame:
+        return self._development.reference()
+
+    @cached_property
+    def reference(self) -> Rows:
+        """The reference rows as points."""
+        return Rows(self._reference, self.representation)
+
+    @cached_property
+    def calibration(self) -> Rows | None:
+        """The calibration rows as points, where thresholds are taken from some."""
+        frame = self._development.calibration()
+        return None if frame is None else Rows(frame, self.representation)
+
+    @cached_property
+    def copied(self) -> MemberRows:
+        """The values of all members of all draws, which no nonmember has."""
+        return MemberRows(self._development.members())
+
+    def inside(self, frame: pd.DataFrame) -> dict[str, NDArray[np.bool_]]:
+        """Return, by name, the target records that requirements about exposure count."""
+        names = {m.requirement.group: m for m in self.measures if m.requirement.group is not None}
+        if not names:
+            return {}
+        fresh, coded = ~self.copied.copies(frame), CodedRecords(frame)
+        return {
+            name: fresh if not measure.group else fresh & coded.inside(measure.group)
+            for name, measure in names.items()
+        }
+
+    def on(self, draw: AnyDraw) -> Attacked:
+        """Fit every attack to one stored release, and count the members.
+
+        Raises
+        ------
+        SealError
+            Where what is stored of the draw is not what its record says.
+        """
+        nothing = Attacked(draw=draw, suites=(), found={})
+        if not isinstance(draw, DrawnRelease) or draw.failed:
+            return nothing
+        folder = self._development.place.folder
+        frame = folder.stored_table(draw.release, draw.label)
+        members = self._members_of(draw)
+        # What a release lacks stands for a missing value, which the reference fills in.
+        lacking = [name for name in self.representation.names if name not in frame.columns]
+        release = Rows(frame.assign(**dict.fromkeys(lacking, np.nan)), self.representation)
+        suites = list(self._fitted(release, members, draw.seed))
+        attacked = replace(nothing, suites=suites)
+        scored, chosen = self._scored_members(attacked, members, draw.seed)
+        calibrated = {} if self.calibration is None else attacked.scores(self.calibration)[0]
+        found = {}
+        for j, (measure, question) in enumerate(zip(self.measures, self._questions, strict=True)):
+            if question.attack in scored:
+                each = self._found(
+                    measure, question, scored[question.attack], calibrated.get(question.attack),
+                    members.frame, chosen,
+                )  # fmt: skip
+                if each is not None:
+                    found[j] = each
+        return replace(attacked, found=found)
+
+    def _members_of(self, draw: DrawnRelease) -> Rows:
+        """Return the members of a draw; encoded once for all draws that share them."""
+        key = draw.members
+        if key not in self._members:
+            rows = Rows(self._development.members_of(draw), self.representation)
+            if key is not None:
+                return rows  # of this draw alone, and not kept
+            self._members[key] = rows
+        return self._members[key]
+
+    def _fitted(self, release: Rows, members: Rows, seed: int) -> Iterator[AttackSuite]:
+        """Yield the fitted attacks: all in one, or each alone where one of them cannot be."""
+
+        def fit(names: Sequence[str]) -> AttackSuite:
+            attacks = {name: self._attacks[name] for name in names}
+            # With the draw's own seed: attackers of two draws have nothing at random in common.
+            return AttackSuite.fit(
+                attacks, release, self.reference, members, self._attacking.seed, seed
+            )
+
+        together = [list(self._attacks)]
+        while together:
+            names = together.pop(0)
+            try:
+                yield fit(names)
+            except _BEYOND:
+                # At least one of them cannot be; one that cannot be alone has no `Found`, and every
+                # loss of its requirements is the upper bound.
+                together += [[name] for name in names] if len(names) > 1 else []
+
+    def _scored_members(
+        self, attacked: Attacked, members: Rows, seed: int
+    ) -> tuple[dict[str, Array], NDArray[np.intp] | None]:
+        """Return the members' scores by attack, and which members were sampled, if they were."""
+        sample = self._attacking.member_sample
+        if sample is None or sample.rows >= len(members):
+            return attacked.scores(members)[0], None
+        chosen = member_sample(
+            len(members), sample.rows, _sampling_seed(self._attacking.seed, seed)
+        )
+        rows = Rows(members.frame.iloc[chosen], self.representation)
+        return attacked.scores(rows)[0], chosen
+
+    def _found(
+        self,
+        measure: Measure,
+        question: ExposureQuestion,
+        scores: Array,
+        calibration: Array | None,
+        members: pd.DataFrame,
+        chosen: NDArray[np.intp] | None,
+    ) -> Found | None:
+        """Return what one requirement makes of the members' scores; nothing where there are none.
+
+        A group restricts the members as it does the target. A threshold is one for everybody.
+        """
+        inside = np.ones(len(members), dtype=bool)
+        if measure.group:
+            inside = CodedRecords(members).inside(measure.group)
+        counted = inside if chosen is None else inside[chosen]
+        if not counted.any():
+            return None
+        try:
+            census = Census(scores[counted], *self._strata(members, chosen, counted))
+            threshold = _threshold(question, census, scores, calibration)
+        except LossMismatch:
+            return None  # a stratum without a member of this draw, or no row to calibrate with
+        # A simple random sample of all members is one of those in a group, given how many.
+        return Found(
+            question=question, requirement=measure.requirement, census=census,
+            members=int(inside.sum()), threshold=threshold,
+        )  # fmt: skip
+
+    def _strata(
+        self, members: pd.DataFrame, chosen: NDArray[np.intp] | None, counted: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.str_], Mapping[str, Fraction]] | tuple[()]:
+        """Return strata of members and their registered weights, where the target has some."""
+        declared, design = self._member.target.design, self._member.target.sampling_design
+        if not isinstance(declared, StratifiedDesign) or not isinstance(design, Stratified):
+            return ()
+        labels = np.array([canonical_value(str(label)) for label in members[declared.by]])
+        if chosen is not None:
+            labels = labels[chosen]
+        return labels[counted], design.weights
+
+
+def _question(measure: Measure) -> ExposureQuestion:
+    assert measure.exposure is not None  # selected by the caller
+    return measure.exposure
+
+
+def _sampling_seed(seed: int, draw: int) -> int:
+    """Return a seed of the two: no draw samples the members that another one does."""
+    return int(np.random.SeedSequence([seed, draw]).generate_state(1, np.uint64)[0])
+
+
+def _threshold(
+    question: ExposureQuestion, census: Census, members: Array, calibration: Array | None
+) -> float | None:
+    """Return from which score on records are flagged; a function of open rows alone."""
+    match question.kind:
+        case ExposureKind.ADVANTAGE:
+            assert question.rule is not None  # checked where it is declared
+            whose = members if question.rule.of == "members" else calibration
+            if whose is None:
+                raise LossMismatch("no calibration rows were set aside, and a threshold needs some")
+            return higher_quantile(whose, question.rule.quantile)
+        case ExposureKind.TPR:
+            return census.threshold_for(question.ceiling)
+        case ExposureKind.ATTRIBUTE | ExposureKind.LINKABILITY:
+            return SUCCESS
+        case ExposureKind.EVERYWHERE | ExposureKind.AUC:
+            return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Exposed:
+    """The statistics of requirements about exposure, by reading, and what could not be scored."""
+
+    columns: tuple[tuple[Column, ...], ...]
+    unscored: dict[str, int]
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Counts:
+    """What is counted of one group of releases while the target goes by."""
+
+    sizes: dict[int, int]  # by counted measure: records that count
+    unflagged: dict[tuple[int, int], int]  # by release and measure with one threshold
+    counters: dict[tuple[int, int], ThresholdCounter]  # by release and measure at all thresholds
+    unscored: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ExposureScorer:
+    """Everything that scoring the exposures of one member's releases needs.
+
+    Attributes
+    ----------
+    attacks
+        The attacks, and the open rows that they are made from.
+    target
+        The records that tell how often attacks are right about nonmembers.
+    progress
+        Told what is done, of how many.
+    """
+
+    attacks: MemberAttacks
+    target: TargetRecords
+    progress: Callable[[str, int, int], None]
+
+    def score(
+        self, mechanism: str, draws: Sequence[AnyDraw], readings: Sequence[Reading]
+    ) -> Exposed:
+        """Return the statistics of every draw under every reading.
+
+        Parameters
+        ----------
+        mechanism
+            What progress is told of.
+        draws
+            The releases; of a failed one every loss is its upper bound.
+        readings
+            Readings of the requirements about exposure alone: as registered, and under other
+            limits.
+
+        Raises
+        ------
+        LossMismatch
+            Where the target has other records than were sealed, or than its design has.
+        SealError
+            Where a stored release is not what its record says.
+        """
+        measures = self.attacks.measures
+        counted = [
+            j
+            for j, measure in enumerate(measures)
+            if measure.requirement.indicator and all(reads_counts(each, j) for each in readings)
+        ]
+        blocks: list[list[list[Column]]] = [[[] for _ in measures] for _ in readings]
+        unscored: dict[str, int] = {}
+        done = 0
+        with threadpool_limits(1):  # sums in another order are other scores
+            for group in self._groups(draws, readings, len(measures) - len(counted)):
+                columns, without = self._pass(group, readings, counted)
+                for of_reading, whole in zip(blocks, columns, strict=True):
+                    for j, column in enumerate(whole):
+                        of_reading[j].append(column)
+                unscored |= without
+                done += len(group)
+                group.clear()  # attacks on all releases together would not fit
+                self.progress(f"attacking {mechanism}", done, len(draws))
+        return Exposed(
+            columns=tuple(tuple(join_columns(each) for each in whole) for whole in blocks),
+            unscored=unscored,
+        )
+
+    def _groups(
+        self, draws: Sequence[AnyDraw], readings: Sequence[Reading], by_record: int
+    ) -> Iterator[list[Attacked]]:
+        """Yield attacked releases that fit into memory together, with the losses of a chunk."""
+        rows = self.target.n_records if needs_whole(readings) else 256
+        most = max(1, CELLS // max(1, by_record * rows))
+        group: list[Attacked] = []
+        held = 0
+        for draw in draws:
+            attacked = self.attacks.on(draw)
+            # Points of a release in several forms, and a few numbers for each member and measure.
+            size = 0
+            if isinstance(draw, DrawnRelease):
+                size = 64 * draw.rows * self.attacks.representation.dimension
+                size += sum(48 * found.census.size for found in attacked.found.values())
+            if group and (held + size > HELD or len(group) >= most):
+                yield group
+                group, held = [], 0
+            group.append(attacked)
+            held += size
+        yield group
+
+    def _pass(
+        self, group: Sequence[Attacked], readings: Sequence[Reading], counted: Sequence[int]
+    ) -> tuple[list[list[Column]], dict[str, int]]:
+        """Read the target once for a group of attacked releases."""
+        measures, design = self.attacks.measures, readings[0].design
+        rest = [j for j in range(len(measures)) if j not in counted]
+        some = [only(reading, rest) for reading in readings]
+        names = [attacked.draw.label for attacked in group]
+        dense = bool(rest) and needs_whole(some)
+        tally = _counting(group, measures, counted)
+        declared = LossStream(
+            chunks=(), n_releases=len(group), n_records=self.target.n_records,
+            n_requirements=max(1, len(rest)), random_order=True, releases=names,
+        )  # fmt: skip
+        readers: list[LossReader] = []
+        ids: list[NDArray[np.int64]] = []
+        strata: dict[str, int] = {}
+        for chunk in self._chunks(dense, len(group) * len(rest)):
+            inside = self.attacks.inside(chunk.frame)
+            losses = self._score(chunk, group, inside, counted, rest, tally)
+            ids.append(chunk.positions)
+            labels = chunk.records.column("strata")
+            for label, size in {} if labels is None else stratum_counts(labels).items():
+                strata[label] = strata.get(label, 0) + size
+            if not rest:
+                continue
+            records = replace(chunk.records, groups={**chunk.records.groups, **inside})
+            array = LossArray(losses, records, names)
+            if not readers:
+                readers = [LossReader(array if dense else declared, each) for each in some]
+            for reader in readers:
+                reader.add(array)
+        check_counted(self.target, design, np.concatenate(ids), strata)
+        by_record = [reader.finish().columns for reader in readers]
+        columns: list[list[Column]] = []
+        for k, reading in enumerate(readings):
+            whole = dict(zip(rest, by_record[k], strict=True)) if rest else {}
+            whole |= {j: _counted_column(j, group, reading, tally) for j in counted}
+            columns.append([whole[j] for j in range(len(measures))])
+        return columns, tally.unscored
+
+    def _chunks(self, dense: bool, cells: int) -> Iterator[Chunk]:
+        if dense:
+            yield self.target.whole()
+            return
+        rows = max(1, CELLS // max(1, cells))
+        for chunk in self.target.chunks():
+            for start in range(0, len(chunk.positions), rows):
+                yield chunk.rows(start, start + rows)
+
+    def _score(
+        self,
+        chunk: Chunk,
+        group: Sequence[Attacked],
+        inside: Mapping[str, NDArray[np.bool_]],
+        counted: Sequence[int],
+        rest: Sequence[int],
+        tally: _Counts,
+    ) -> Array:
+        """Count what is counted of some records, and return the losses of the rest, (R, m, J)."""
+        m, measures = len(chunk.positions), self.attacks.measures
+        losses = np.empty((len(group), m, len(rest)))
+        rows = Rows(chunk.frame, self.attacks.representation)
+        every = np.ones(m, dtype=bool)
+        masks = [inside.get(str(measure.requirement.group), every) for measure in measures]
+        for j in counted:
+            tally.sizes[j] += int(masks[j].sum())
+        for r, attacked in enumerate(group):
+            scores, without = attacked.scores(rows) if attacked.suites else ({}, 0)
+            if len(attacked.found) < len(measures) and not attacked.draw.failed:
+                without = m  # an attack that could not be fitted scores no record
+            if without:
+                label = attacked.draw.label
+                tally.unscored[label] = tally.unscored.get(label, 0) + without
+            for j in counted:
+                found = attacked.found.get(j)
+                if found is None:
+                    continue
+                fresh = scores[found.question.attack][masks[j]]
+                if (r, j) in tally.counters:
+                    tally.counters[r, j].add(fresh)
+                else:
+                    tally.unflagged[r, j] += found.unflagged(fresh)
+            for k, j in enumerate(rest):
+                found = attacked.found.get(j)
+                losses[r, :, k] = (
+                    measures[j].requirement.high
+                    if found is None
+                    else found.losses(scores[found.question.attack])
+                )
+        return losses
+
+
+def _counting(
+    group: Sequence[Attacked], measures: Sequence[Measure], counted: Sequence[int]
+) -> _Counts:
+    """Return counts of which no record was seen yet."""
+    counters, unflagged = {}, {}
+    for r, attacked in enumerate(group):
+        for j in counted:
+            found = attacked.found.get(j)
+            if found is not None and found.threshold is None:
+                counters[r, j] = ThresholdCounter(found.census)
+            elif found is not None:
+                unflagged[r, j] = 0
+    return _Counts(sizes=dict.fromkeys(counted, 0), unflagged=unflagged, counters=counters)
+
+
+def _counted_column(j: int, group: Sequence[Attacked], reading: Reading, tally: _Counts) -> Column:
+    """Return the counts of one requirement; all records count against a release without any."""
+    requirement, n = reading.requirements[j], tally.sizes[j]
+    count, count_low = (np.full(len(group), n, dtype=np.int64) for _ in range(2))
+    answer, answer_low = (np.zeros(len(group)) for _ in range(2))
+    for r, attacked in enumerate(group):
+        found = attacked.found.get(j)
+        if found is None:
+            continue
+        if (r, j) in tally.counters:
+            worst = tally.counters[r, j].worst(
+                requirement.limit,
+                requirement.thresholds,
+                identical=reading.design.sampling is Sampling.IID,
+            )
+            count[r], answer[r] = worst.count, worst.answer
+            count_low[r], answer_low[r] = worst.count_low, worst.answer_low
+        else:
+            count[r] = count_low[r] = tally.unflagged[r, j]
+            answer[r], answer_low[r] = found.answer, found.answer_low
+    return share_column(
+        n,
+        count,
+        answer,
+        count_low if requirement.thresholds > 1 else None,
+        answer_low if requirement.two_directions else None,
+    )
+
+
+def check_found(
+    attacks: MemberAttacks,
+    indices: Sequence[int],
+    draws: Sequence[AnyDraw],
+    evidence: GroupEvidence,
+) -> None:
+    """Raise unless the shares of members on record are those that the attacks find again.
+
+    Needs no target: release, members, reference rows and seeds lie in the folder. A share decides
+    as much as a count does, so that an author who wrote another one would move the limit.
+
+    Parameters
+    ----------
+    attacks
+        The attacks of the member.
+    indices
+        Which columns of the evidence the measures of the attacks are.
+    draws, evidence
+        The releases, and what is on record of them.
+
+    Raises
+    ------
+    SealError
+        Where a share is another one, or an attack that cannot be fitted has better statistics than
+        the worst.
+    """
+    with threadpool_limits(1):
+        for r, draw in enumerate(draws):
+            if draw.failed:
+                continue  # whose statistics are compared with the worst for all requirements
+            attacked = attacks.on(draw)
+            for j, index in enumerate(indices):
+                column, found = evidence.columns[index], attacked.found.get(j)
+                name = evidence.requirements[index]
+                if found is None:
+                    if not is_worst(column, float(evidence.derived.pvalues[r][index]), r):
+                        raise SealError(
+                            f"{name}: the attack cannot be made on release "
+                            f"{evidence.releases[r]}, which counts as the worst loss on every "
+                            "record; better statistics are on record"
+                        )
+                elif column.answer is not None and column.n:
+                    _check_answers(found, column, r, f"{name}, release {evidence.releases[r]}")
+
+
+def _check_answers(found: Found, column: ColumnRecord, r: int, where: str) -> None:
+    assert column.answer is not None  # asked by the caller
+    stated = {"validation": float(column.answer[r])}
+    if column.answer_low is not None:
+        stated["violation"] = float(column.answer_low[r])
+    for direction, answer in stated.items():
+        low, high = _possible(found, direction)
+        # Negated, so that a NaN on record is wrong and not silently close.
+        if not np.any((answer >= low - _SAME) & (answer <= high + _SAME)):
+            near = low[np.argmin(np.abs(low - answer))]
+            raise SealError(
+                f"{where}: for {direction} {1 - answer:.6g} of the members are flagged by the "
+                f"record, and the attack flags {1 - near:.6g}"
+            )
+
+
+def _possible(found: Found, direction: str) -> tuple[Array, Array]:
+    """Return from where to where the share that is not flagged may lie, at each threshold.
+
+    Scores that another machine computed may lie on the other side of a threshold that they nearly
+    meet. A score that equals it here does so there: if ties could be broken at will, an author
+    could say of every copied row that it is just below.
+    """
+    census = found.census
+    side = 0 if direction == "validation" else 1
+    if found.threshold is None:
+        thresholds, shares = census.thresholds, census.shares
+        # Thresholds that nearly meet are one: from its first to its last any share may be right.
+        starts = np.concatenate([[True], np.diff(thresholds) > _reach(thresholds[1:])])
+        first = np.flatnonzero(starts)
+        last = np.append(first[1:], thresholds.size) - 1
+        if side == 1:
+            registered = census.registered(found.requirement.thresholds)
+            chosen = np.unique(np.cumsum(starts)[registered] - 1)
+            first, last = first[chosen], last[chosen]
+        highest, lowest = shares[first], shares[last]
+    else:
+        c = found.threshold
+        reach = float(_reach(np.array([c]))[0])
+        here, above, beyond = census.share([c, np.nextafter(c, np.inf), c + reach])
+        highest, lowest = census.share([c - reach]), np.array([here - above + beyond])
+    return found.unflagged_shares(highest)[side], found.unflagged_shares(lowest)[side]
+
+
+def _reach(scores: Array) -> Array:
+    finite = np.isfinite(scores)
+    return np.where(finite, APART * np.maximum(1.0, np.abs(np.where(finite, scores, 0.0))), 0.0)

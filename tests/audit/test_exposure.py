@@ -1,0 +1,594 @@
+"""Exposure in an audit: members are counted, the target is asked, and a stranger finds the same."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+from scipy.stats import binom
+
+from proxyguard.audit.audit import Audit
+from proxyguard.audit.development import MemberDevelopment
+from proxyguard.audit.exposure import MemberAttacks
+from proxyguard.audit.home import load_key_file
+from proxyguard.audit.rules import measures_of
+from proxyguard.audit.stated import reading_place
+from proxyguard.audit.target import OpenTarget
+from proxyguard.draw.messages import DrawResult, Failed
+from proxyguard.exposure.attacks import AttackSuite
+from proxyguard.exposure.representation import Rows
+from proxyguard.modes.evidence import Decision
+from proxyguard.seal.sealed_file import SealedFile
+from proxyguard.tables.files import read_table_bytes
+
+Array = NDArray[np.float64]
+
+HEAD = """
+format = 1
+name = "members"
+purpose = "Does a release give its members away, and is it of any use?"
+
+[target]
+table = "table.csv"
+reserve = { rows = 240, seed = 11 }
+outcome = "label"
+positive = "yes"
+
+[development]
+members = "0.6"
+reference = "0.3"
+calibration = "0.1"
+split_seed = 7
+
+[exposure]
+seed = 911
+
+[procedure]
+library = ["fixed_logistic"]
+"""
+USEFUL = """
+[[requirement]]
+name = "risk"
+loss = "brier"
+form = "absolute"
+limit = "0.35"
+"""
+EVERYWHERE = """
+[[requirement]]
+name = "told apart"
+exposure = "advantage everywhere"
+attacks = ["dcr", "nearest-neighbour ratio"]
+limit = "0.25"
+"""
+ADVANTAGE = """
+[[requirement]]
+name = "flagged"
+exposure = "advantage"
+attacks = ["dcr"]
+threshold = { quantile = "0.8" }
+limit = "0.25"
+"""
+OTHERS = """
+[[requirement]]
+name = "few found"
+exposure = "tpr at fpr"
+attacks = ["dcr"]
+fpr = "0.05"
+limit = "0.40"
+
+[[requirement]]
+name = "area"
+exposure = "membership auc"
+attacks = ["dcr"]
+limit = "0.70"
+"""
+CLAIM = """
+[claim]
+reliability_target = "0.3"
+beta = "0.05"
+"""
+BOOTSTRAP = 'generator = "bootstrap"'
+NOISE = 'generator = "noise"\noptions = { keep = ["label"], share = "3" }'
+
+
+def mechanism(generator: str, draws: int = 6) -> str:
+    return (
+        f'\n[[mechanism]]\nname = "bootstrap"\n{generator}\ndraws = {draws}\n'
+        "seeds = { first = 100 }\n"
+    )
+
+
+def write_table(path: Path, *, rows: int = 640, twins: int = 0) -> None:
+    """Write a table of numbers and a label; of some rows there are two that are equal."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(rows, 2)).round(4)
+    label = np.where(x[:, 0] + 0.7 * rng.normal(size=rows) > 0, "yes", "no")
+    frame = pd.DataFrame({"first": x[:, 0], "second": x[:, 1], "label": label})
+    frame = pd.concat([frame, frame.iloc[:twins]], ignore_index=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    frame.to_csv(path, index=False)
+
+
+def audit_in(root: Path) -> Audit:
+    return Audit(root / "audit", home=root / "home", data=[root / "data"], workers=1)
+
+
+def new_audit(root: Path, *parts: str, twins: int = 0) -> Audit:
+    write_table(root / "data" / "table.csv", twins=twins)
+    audit = audit_in(root)
+    audit.init(HEAD + "".join(parts))
+    found = audit.check()
+    assert found.problems == []
+    return audit
+
+
+def certified(root: Path, *parts: str, twins: int = 0) -> Audit:
+    audit = new_audit(root, *parts, twins=twins)
+    audit.run()
+    assert_verified(audit)
+    return audit
+
+
+def assert_verified(audit: Audit) -> None:
+    for with_target in (False, True):
+        found = audit.verify(with_target=with_target)
+        assert found.good, found.findings
+        assert found.not_checked == []
+
+
+def evidence_of(audit: Audit) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(audit.folder.read("evidence.json"))["groups"]["bootstrap"]
+    return found
+
+
+def decisions_of(audit: Audit) -> set[Decision]:
+    return set(audit.certificate().decisions.values())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _draws_here(module_draws_here: None) -> None:
+    """Draw in this process: starting others is not what is tested."""
+
+
+@pytest.fixture(scope="module")
+def copying(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The audit of a mechanism that copies rows, certified; utility and exposure together."""
+    root = tmp_path_factory.mktemp("copying")
+    claim = CLAIM.replace("0.3", "0.5")  # five failures in a row are rare if half are valid
+    parts = (USEFUL, EVERYWHERE, ADVANTAGE, OTHERS, mechanism(BOOTSTRAP), claim)
+    certified(root, *parts, twins=30)
+    return root
+
+
+@pytest.fixture
+def again(copying: Path, tmp_path: Path) -> Callable[[], Audit]:
+    """Return a copy of that audit, to be tampered with."""
+
+    def copy() -> Audit:
+        shutil.copytree(copying, tmp_path / "copy")
+        return audit_in(tmp_path / "copy")
+
+    return copy
+
+
+def opened(audit: Audit) -> pd.DataFrame:
+    """Return the target's records, with the key that lies in the audit's home."""
+    journal = audit.journal()
+    sealed = journal.ledger.sealed
+    holder = load_key_file(audit.home.target_key_path(sealed.audit))
+    own = sealed.members["target"]
+    key = SealedFile(audit.folder / f"target/{own.index}.sealed").unwrap(holder)
+    member = audit.folder.registry(journal).declaration.members[0]
+    return OpenTarget(audit.folder, member, own, key).whole().frame
+
+
+def development(audit: Audit, role: str) -> pd.DataFrame:
+    return read_table_bytes(audit.folder.read(f"development/0.{role}.parquet"), role)
+
+
+def releases_of(audit: Audit) -> list[pd.DataFrame]:
+    members = json.loads(audit.folder.read("releases.json"))["members"]["target"]
+    return [
+        read_table_bytes(audit.folder.store.get(d["release"]), "release")
+        for d in members["bootstrap"]["draws"]
+    ]
+
+
+class ByHand:
+    """The distance to the closest released row, as one writes it down without the package."""
+
+    def __init__(self, audit: Audit) -> None:
+        self._reference = development(audit, "reference")
+        self._numbers = self._reference[["first", "second"]]
+        self.members = development(audit, "training")
+        self.calibration = development(audit, "calibration")
+        target = opened(audit)
+        known = set(map(tuple, self.members.itertuples(index=False)))
+        self.fresh = np.array([row not in known for row in target.itertuples(index=False)])
+        self.target = target[self.fresh]
+
+    def points(self, frame: pd.DataFrame) -> Array:
+        scaled = (frame[["first", "second"]] - self._numbers.mean()) / self._numbers.std(ddof=0)
+        labels = [(frame["label"] == each).to_numpy(float) for each in ("no", "yes")]
+        return np.column_stack([scaled.to_numpy(), *labels])
+
+    def scores(self, release: pd.DataFrame, rows: pd.DataFrame) -> Array:
+        return -cdist(self.points(rows), self.points(release)).min(axis=1)
+
+
+def test_every_pvalue_is_that_of_distances_computed_by_hand(copying: Path) -> None:
+    audit = audit_in(copying)
+    evidence, hand = evidence_of(audit), ByHand(audit)
+    names = evidence["requirements"]
+    n = len(hand.target)
+    sealed = audit.journal().ledger.sealed.members["target"]
+    assert n == sealed.records - (sealed.copies or 0) < sealed.records
+    columns = dict(zip(names, evidence["columns"], strict=True))
+    assert {columns[name]["n"] for name in names if name != "risk"} == {n}
+    assert columns["risk"]["n"] == sealed.records
+    pvalues = np.array(evidence["derived"]["pvalues"])
+    violations = np.array(evidence["derived"]["violation_pvalues"])
+    for r, release in enumerate(releases_of(audit)):
+        members = hand.scores(release, hand.members)
+        fresh = hand.scores(release, hand.target)
+
+        def tails(c: Array, limit: float, members: Array = members, fresh: Array = fresh) -> Any:
+            flagged = (fresh >= c[:, None]).sum(axis=1)
+            p = np.clip((members >= c[:, None]).mean(axis=1) - limit, 0.0, 1.0)
+            return binom.sf(flagged - 1, n, p), binom.cdf(flagged, n, p)
+
+        # E1 at the .8-quantile of calibration rows, the next higher score.
+        j = names.index("flagged")
+        c = np.quantile(hand.scores(release, hand.calibration), 0.8, method="higher")
+        validation, violation = tails(np.array([c]), 0.25)
+        np.testing.assert_allclose(pvalues[r, j], validation[0], rtol=1e-6)
+        np.testing.assert_allclose(violations[r, j], violation[0], rtol=1e-6)
+        # E2: the largest over all members' scores, and 20 times the least over 20 of them.
+        j = names.index("told apart: dcr")
+        validation, _ = tails(np.unique(members), 0.25)
+        np.testing.assert_allclose(pvalues[r, j], validation.max(), rtol=1e-6)
+        ordered = np.sort(members)[::-1]
+        ranks = [-(-k * members.size // 20) - 1 for k in range(1, 21)]
+        _, violation = tails(ordered[ranks], 0.25)
+        least = min(1.0, 20 * violation.min())
+        np.testing.assert_allclose(violations[r, j], least, rtol=1e-6)
+        # E3: at the largest threshold that finds 40 % of the members.
+        j = names.index("few found")
+        flagged = (fresh >= ordered[-(-2 * members.size // 5) - 1]).sum()
+        np.testing.assert_allclose(pvalues[r, j], binom.sf(flagged - 1, n, 0.05), rtol=1e-6)
+        # E4: the mean over nonmembers of the members above, ties one half.
+        j = names.index("area")
+        above = (members > fresh[:, None]).mean() + 0.5 * (members == fresh[:, None]).mean()
+        np.testing.assert_allclose(evidence["derived"]["estimates"][r][j], above, rtol=1e-9)
+
+
+def test_a_mechanism_that_copies_rows_is_a_violation_though_it_is_useful(copying: Path) -> None:
+    audit = audit_in(copying)
+    evidence = evidence_of(audit)
+    assert decisions_of(audit) == {Decision.VIOLATION}
+    risk = [row[evidence["requirements"].index("risk")] for row in evidence["derived"]["pvalues"]]
+    assert max(risk) < 0.01
+
+
+def test_a_mechanism_that_says_little_of_single_rows_is_validated(tmp_path: Path) -> None:
+    audit = certified(tmp_path, EVERYWHERE, ADVANTAGE, OTHERS, mechanism(NOISE), CLAIM)
+    assert decisions_of(audit) == {Decision.VALIDATED}
+
+
+def test_a_copy_of_the_folder_is_verified_without_keys(copying: Path, tmp_path: Path) -> None:
+    shutil.copytree(copying / "audit", tmp_path / "audit")
+    found = Audit(tmp_path / "audit", home=tmp_path / "home", data=[], workers=1).verify()
+    assert found.good, found.findings
+    assert "exposure: what attacks find among members, found again" in found.checked
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [("flagged", "answer"), ("told apart: dcr", "answer"), ("told apart: dcr", "answer_low")],
+)
+def test_a_share_of_members_that_the_attack_does_not_find_is_found(
+    again: Callable[[], Audit], forge: Any, name: str, what: str
+) -> None:
+    audit = again()
+
+    def lie(value: dict[str, Any]) -> None:
+        # Half a member more is flagged, and all that follows from it follows.
+        group = value["groups"]["bootstrap"]
+        column = group["columns"][group["requirements"].index(name)]
+        n, members = column["n"], len(development(audit, "training"))
+        column[what][0] += 0.5 / members
+        low = what == "answer_low"
+        count = column["count_low" if low else "count"][0]
+        column["mean_low" if low else "mean"][0] = (count / n - column[what][0] + 1) / 2
+        forge.derive(audit, value)
+
+    forge.certificate(audit, evidence=lie)
+    assert "of the members are flagged by the record" in forge.found_by(audit)
+
+
+def test_a_count_that_the_target_does_not_give_is_found_with_its_key(
+    again: Callable[[], Audit], forge: Any
+) -> None:
+    audit = again()
+
+    def lie(value: dict[str, Any]) -> None:
+        group = value["groups"]["bootstrap"]
+        column = group["columns"][group["requirements"].index("flagged")]
+        n, count = column["n"], column["count"][0] - 20
+        column["count"][0], column["mean"][0] = count, (count / n - column["answer"][0] + 1) / 2
+        column["variance"][0] = count / n * (1 - count / n) * n / (n - 1) / 4
+        forge.derive(audit, value)
+
+    forge.certificate(audit, evidence=lie)
+    assert audit.verify().good  # the counts are of the target, which is sealed
+    assert "the evidence" in forge.found_by(audit, with_target=True)
+
+
+def test_more_nonmembers_than_were_sealed_without_copies_are_found(
+    again: Callable[[], Audit], forge: Any
+) -> None:
+    audit = again()
+
+    def lie(value: dict[str, Any]) -> None:
+        group = value["groups"]["bootstrap"]
+        for name, column in zip(group["requirements"], group["columns"], strict=True):
+            if name != "risk":
+                column["n"] += 1
+        forge.derive(audit, value)
+
+    forge.certificate(audit, evidence=lie)
+    assert "copies of members" in forge.found_by(audit)
+
+
+def broken(attack: str) -> Callable[..., AttackSuite]:
+    """Return a suite that cannot be fitted where some attack is in it."""
+    fit = AttackSuite.fit
+
+    def refuse(attacks: dict[str, Any], *rest: Any) -> AttackSuite:
+        if attack in attacks:
+            raise ValueError("singular")
+        return fit(attacks, *rest)
+
+    return refuse
+
+
+def test_an_attack_that_cannot_be_made_counts_as_the_worst_and_stops_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audit = new_audit(tmp_path, EVERYWHERE, OTHERS, mechanism(NOISE, 3), CLAIM)
+    monkeypatch.setattr(AttackSuite, "fit", broken("nearest-neighbour ratio"))
+    audit.run()
+    assert_verified(audit)
+    evidence = evidence_of(audit)
+    assert evidence["requirements"][1] == "told apart: nearest-neighbour ratio"
+    pvalues = np.array(evidence["derived"]["pvalues"])
+    assert pvalues[:, 1].tolist() == [1.0, 1.0, 1.0]
+    assert np.all(pvalues[:, [0, 2, 3]] < 0.5)
+    shown = json.loads(audit.folder.read("evidence.json"))["diagnostics"]["unscored"]
+    assert shown == {"bootstrap": {"100": 240, "101": 240, "102": 240}}
+
+
+def test_a_record_that_cannot_be_scored_is_one_that_no_attack_flags(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = certified(tmp_path / "whole", ADVANTAGE, mechanism(BOOTSTRAP, 3), CLAIM)
+    scores = AttackSuite.scores
+
+    def picky(suite: AttackSuite, rows: Rows) -> dict[str, Array]:
+        if (rows.frame["first"] > 0.0).any():
+            raise ValueError("too large")
+        return scores(suite, rows)
+
+    monkeypatch.setattr(AttackSuite, "scores", picky)
+    audit = certified(tmp_path / "picky", ADVANTAGE, mechanism(BOOTSTRAP, 3), CLAIM)
+    large = {
+        role: (rows["first"] > 0.0).mean()
+        for role, rows in (("members", development(audit, "training")), ("target", opened(audit)))
+    }
+    (column,) = evidence_of(audit)["columns"]
+    # Neither members nor others among them are flagged: nobody gains by a row that is not scored.
+    assert column["answer"][0] >= large["members"]
+    assert column["count"][0] >= large["target"] * column["n"] - 1e-9
+    assert column["answer"] != evidence_of(whole)["columns"][0]["answer"]
+    shown = json.loads(audit.folder.read("evidence.json"))["diagnostics"]["unscored"]
+    assert shown["bootstrap"]["100"] == round(large["target"] * 240)
+
+
+def test_a_failed_draw_is_the_worst_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, draw_here: Callable[..., None]
+) -> None:
+    def failing(*job: Any, keep: Callable[..., None], **settings: Any) -> None:
+        def kept(result: DrawResult) -> None:
+            if result.said.seed == 101:
+                said = Failed(seed=101, status="failed", error="no memory")
+                result = replace(result, said=said, release=b"", model=b"")
+            keep(result)
+
+        draw_here(*job, keep=kept, **settings)
+
+    monkeypatch.setattr("proxyguard.audit.draw.draw_all", failing)
+    audit = certified(tmp_path, EVERYWHERE, ADVANTAGE, OTHERS, mechanism(NOISE, 3), CLAIM)
+    evidence = evidence_of(audit)
+    assert set(evidence["derived"]["pvalues"][1]) == {1.0}
+    assert max(evidence["derived"]["pvalues"][0]) < 0.5
+
+
+GROUPED = ADVANTAGE + 'group = { label = "yes" }\n'
+
+
+def test_a_group_restricts_members_and_target_alike(tmp_path: Path) -> None:
+    audit = certified(tmp_path, GROUPED, mechanism(BOOTSTRAP, 3), CLAIM, twins=20)
+    hand, (column,) = ByHand(audit), evidence_of(audit)["columns"]
+    members = hand.members[hand.members["label"] == "yes"]
+    target = hand.target[hand.target["label"] == "yes"]
+    assert column["n"] == len(target)
+    for r, release in enumerate(releases_of(audit)):
+        c = np.quantile(hand.scores(release, hand.calibration), 0.8, method="higher")
+        np.testing.assert_allclose(
+            column["answer"][r], (hand.scores(release, members) < c).mean(), atol=1e-12
+        )
+        assert column["count"][r] == (hand.scores(release, target) < c).sum()
+
+
+STRATA = 'design = { by = "label", sizes = { yes = 160, no = 80 }, weights = %s }'
+
+
+@pytest.mark.parametrize(
+    ("weights", "test"),
+    [('{ yes = "2/3", no = "1/3" }', ""), ('{ yes = "0.3", no = "0.7" }', "")],
+    ids=["proportional", "weighted"],
+)
+def test_members_count_with_the_registered_weights_of_their_strata(
+    tmp_path: Path, weights: str, test: str
+) -> None:
+    head = HEAD.replace("{ rows = 240, seed = 11 }", f"{{ seed = 11 }}\n{STRATA % weights}")
+    write_table(tmp_path / "data" / "table.csv")
+    audit = audit_in(tmp_path)
+    audit.init(head + ADVANTAGE + OTHERS + mechanism(BOOTSTRAP, 3) + CLAIM + test)
+    assert audit.check().problems == []
+    audit.run()
+    assert_verified(audit)
+    hand, evidence = ByHand(audit), evidence_of(audit)
+    share = {"yes": 2 / 3, "no": 1 / 3} if "2/3" in weights else {"yes": 0.3, "no": 0.7}
+    for r, release in enumerate(releases_of(audit)):
+        c = np.quantile(hand.scores(release, hand.calibration), 0.8, method="higher")
+        flagged, above = {}, {}
+        for who, rows in (("members", hand.members), ("target", hand.target)):
+            scores = hand.scores(release, rows)
+            flagged[who] = sum(
+                share[g] * (scores[(rows["label"] == g).to_numpy()] >= c).mean() for g in share
+            )
+            above[who] = {g: scores[(rows["label"] == g).to_numpy()] for g in share}
+        advantage, _, area = evidence["derived"]["estimates"][r]
+        np.testing.assert_allclose(advantage, flagged["members"] - flagged["target"], atol=1e-9)
+        truth = sum(
+            share[g] * share[h] * (
+                (above["members"][g] > above["target"][h][:, None]).mean()
+                + 0.5 * (above["members"][g] == above["target"][h][:, None]).mean()
+            )
+            for g in share for h in share
+        )  # fmt: skip
+        np.testing.assert_allclose(area, truth, atol=1e-9)
+
+
+def test_a_sample_of_members_is_paid_for_in_both_directions(tmp_path: Path) -> None:
+    sampled = '\n[exposure.member_sample]\nrows = 100\nerror = "0.001"\n'
+    audit = certified(tmp_path, sampled, ADVANTAGE, mechanism(BOOTSTRAP, 3), CLAIM)
+    whole = certified(tmp_path / "whole", ADVANTAGE, mechanism(BOOTSTRAP, 3), CLAIM)
+    (few,), (every,) = evidence_of(audit)["columns"], evidence_of(whole)["columns"]
+    for upper, truth, lower in zip(few["answer"], every["answer"], few["answer_low"], strict=True):
+        assert upper < truth < lower
+    found = np.array([evidence_of(a)["derived"]["violation_pvalues"] for a in (audit, whole)])
+    assert np.all(found[0] >= found[1])
+    assert np.all(found[0] >= 0.001)
+
+
+SEQUENTIAL = """
+[claim]
+mode = "sequential"
+reliability_target = "0.3"
+threshold = "0.01"
+looks = [3, 6]
+"""
+
+
+def test_draws_after_the_opening_are_attacked_one_by_one(tmp_path: Path, forge: Any) -> None:
+    audit = certified(tmp_path, EVERYWHERE, OTHERS, mechanism(NOISE), SEQUENTIAL)
+    scores = json.loads(audit.folder.read("evidence.json"))["scores"]
+    assert len(scores) == 3  # all favorable: the boundary is crossed at the first look
+    found = audit.verify()
+    assert "exposure: what attacks find among members, found again" in found.checked
+
+
+STREAM = """
+[claim]
+level = "releases"
+mode = "stream"
+batch = 120
+"""
+
+
+def test_candidates_of_a_stream_are_attacked_on_fresh_records_each(tmp_path: Path) -> None:
+    audit = new_audit(tmp_path, EVERYWHERE, STREAM)
+    audit.seal()
+    audit.register()
+    training = development(audit, "training")
+    rng = np.random.default_rng(3)
+    noisy = training.assign(first=rng.normal(size=len(training)).round(4))
+    judged = []
+    for name, frame in (("copied", training), ("noisy", noisy)):
+        path = tmp_path / "data" / f"{name}.csv"
+        frame.to_csv(path, index=False)
+        judged.append(audit.submit(path))
+    assert judged[0].pvalue == 1.0 > judged[1].pvalue
+    audit.close()
+    assert_verified(audit)
+
+
+NAMED = """
+[claim]
+level = "releases"
+"""
+
+
+def test_named_releases_are_attacked_with_all_training_rows_as_members(tmp_path: Path) -> None:
+    audit = new_audit(tmp_path, EVERYWHERE, mechanism(BOOTSTRAP, 3), NAMED)
+    audit.run()
+    assert_verified(audit)
+    assert decisions_of(audit) == {Decision.VIOLATION}
+
+
+def test_digits_round_counts_and_leave_the_shares_of_members(tmp_path: Path) -> None:
+    rounded = "\n[disclosure]\ndigits = 2\n"
+    audit = certified(tmp_path, EVERYWHERE, ADVANTAGE, OTHERS, mechanism(NOISE, 3), CLAIM, rounded)
+    evidence = evidence_of(audit)
+    assert all("count_low" in column for column in evidence["columns"][:3])
+
+
+def test_nothing_that_is_kept_of_an_attack_holds_a_score_of_a_target_record(
+    copying: Path,
+) -> None:
+    audit = audit_in(copying)
+    hand = ByHand(audit)
+    fresh = hand.scores(releases_of(audit)[0], hand.target)
+    for path in (copying / "audit").rglob("*"):
+        if path.suffix == ".json" or path.name in ("report.html", "report.txt"):
+            text = path.read_text()
+            assert not any(repr(float(score))[:10] in text for score in fresh[:40])
+
+
+def test_the_order_and_company_of_target_records_changes_no_count(
+    copying: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audit = audit_in(copying)
+    monkeypatch.setattr("proxyguard.audit.exposure.CELLS", 64)
+    found = audit.verify(with_target=True)
+    assert found.good, found.findings
+
+
+def test_attacks_see_neither_excluded_columns_nor_the_target(copying: Path) -> None:
+    audit = audit_in(copying)
+    journal = audit.journal()
+    registry = audit.folder.registry(journal)
+    (member,) = registry.declaration.members
+    hidden = member.model_copy(
+        update={"target": member.target.model_copy(update={"exclude": ("second",)})}
+    )
+    sealed = journal.ledger.sealed.members["target"]
+    about = [
+        measure
+        for measure in measures_of(member, registry.members["target"].requirements)
+        if measure.exposure is not None
+    ]
+    place = reading_place(audit.folder)
+    attacks = MemberAttacks(MemberDevelopment(place, hidden, sealed), about)
+    assert set(attacks.representation.names) == {"first", "label"}
