@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 import random
+import sqlite3
 
 # Read when the libraries are loaded, so this precedes the first import of numpy.
 for _name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR"):
@@ -28,7 +29,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import settings
@@ -164,8 +165,20 @@ def no_flush() -> Iterator[None]:
 
     That files are flushed, and when, is counted where that is the rule that is tested.
     """
+    connect = sqlite3.connect
+
+    def connect_loosely(*place: Any, **options: Any) -> sqlite3.Connection:
+        base = connect(*place, **options)
+        try:
+            base.execute("pragma synchronous = off")
+        except sqlite3.Error:
+            base.close()
+            raise
+        return base
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.fsync", lambda handle: None)
+        patch.setattr("sqlite3.connect", connect_loosely)
         yield
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from conformance.draws import draw_here
 from conformance.generator import GeneratorConformance, source
+from conformance.warm import started_by
 from proxyguard.adapters import synthesizers
 from proxyguard.adapters.privacy import privacy_lines, privacy_of
 from proxyguard.adapters.synthesizers import CtganModel, SdvModel, SmartNoiseModel, seeded
@@ -465,11 +466,15 @@ def audit_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
 def test_a_refit_that_ignores_its_seed_is_caught_by_the_sealed_audit(
     audit_of: Callable[[str], Audit],
 ) -> None:
-    with pytest.raises(DrawError, match="seeds 100 and 101 gave the same release"):
+    with (
+        started_by("proxyguard.draw.pool"),
+        pytest.raises(DrawError, match="seeds 100 and 101 gave the same release"),
+    ):
         audit_of("Ignores").draw()
 
 
 def test_a_refit_that_uses_its_seed_raises_no_alarm(audit_of: Callable[[str], Audit]) -> None:
-    audit = audit_of("Honest")
-    audit.draw()
+    with started_by("proxyguard.draw.pool"):
+        audit = audit_of("Honest")
+        audit.draw()
     assert "drawn" in str(audit.status())

@@ -215,6 +215,7 @@ READ_ONLY = ("open", errno.EROFS, "Read-only file system")
 BROKEN_DISK = ("replace", errno.EIO, "Input/output error")
 
 
+@pytest.mark.reduced(cases=5)
 @pytest.mark.parametrize(
     ("step", "fault"),
     [
@@ -700,6 +701,7 @@ def test_a_lineage_store_of_another_format_is_refused(at: At, command: Command) 
     finish(audit)
 
 
+@pytest.mark.reduced(cases=3)
 @pytest.mark.parametrize("fault", ["database is locked", "attempt to write a readonly database"])
 @pytest.mark.parametrize(("stage", "verb"), [STEPS[0], STEPS[1], STEPS[3]])
 def test_a_lineage_store_that_cannot_be_written_is_a_fault_of_the_disk(

@@ -480,6 +480,7 @@ def table_of(audit_root: Path) -> pd.DataFrame:
     return pd.read_csv(audit_root / "drawn" / "data" / "table.csv", dtype=str)
 
 
+@pytest.mark.reduced(cases=2)
 @pytest.mark.parametrize("change", CHANGED)
 def test_records_that_were_granted_are_not_granted_again_in_another_seal(
     kept: Path, sealed_anew: Callable[..., Audit], change: str

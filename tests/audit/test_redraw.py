@@ -149,6 +149,7 @@ def without(key: str) -> Callable[[Value], Value]:
     return lambda answer: {name: answer[name] for name in answer if name != key}
 
 
+@pytest.mark.reduced(cases=7)
 @pytest.mark.parametrize(
     ("task", "change", "words"),
     [

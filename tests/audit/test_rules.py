@@ -715,6 +715,7 @@ CHANGED: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
 }
 
 
+@pytest.mark.reduced(cases=2)
 @pytest.mark.parametrize("change", CHANGED)
 def test_an_opened_target_is_no_fresh_one_with_a_row_less_or_a_column_changed(
     tmp_path: Path, change: str

@@ -640,6 +640,7 @@ BAD: Mapping[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.reduced(cases=2)
 @pytest.mark.parametrize("words", BAD)
 def test_a_bad_file_is_a_failed_draw_and_counts(
     make: Callable[..., Audit], data: Path, words: str

@@ -107,6 +107,7 @@ def test_a_changed_byte_is_found_at_every_stage(at: At, stage: str) -> None:
     assert missed == []
 
 
+@pytest.mark.reduced(cases=1)
 @pytest.mark.parametrize("extra", [b"\n", b"\0"])
 def test_an_appended_byte_in_any_file_is_found(at: At, extra: bytes) -> None:
     audit = at("certified")
@@ -235,6 +236,7 @@ def test_the_command_line_verifies_a_whole_folder(at: At) -> None:
     assert "Everything holds." in done.stdout
 
 
+@pytest.mark.reduced(cases=3)
 @pytest.mark.parametrize(
     "name", ["certificate.json", LEDGER, "report.html", "target/0.sealed", "audit.toml"]
 )

@@ -37,8 +37,11 @@ import pytest
 from proxyguard.draw.processes import LINUX, prctl
 
 _SET_CHILD_SUBREAPER = 36
-_MODULES = ("proxyguard.adapters.worker", "proxyguard.audit.apart", "proxyguard.cli.main")
-_LOADED = ("proxyguard.audit.audit", "proxyguard.audit.verify", *_MODULES)
+_LOADED = (
+    "proxyguard.adapters.worker", "proxyguard.audit.apart", "proxyguard.audit.audit",
+    "proxyguard.audit.verify", "proxyguard.cli.main",
+)  # fmt: skip
+_MODULES = {*_LOADED, "reproduction"}
 _MOST = 1 << 18
 _STREAMS = ("p2cread", "c2pwrite", "errwrite")
 _ENDS = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
@@ -73,7 +76,8 @@ class Popen(subprocess.Popen[Any]):
         safe = words[:1] == ["-P"]
         dash, module, *rest = [*words[safe:], "", ""]
         ours = program == sys.executable and dash == "-m" and module in _MODULES
-        if not (LINUX and ours):  # elsewhere nobody adopts orphans
+        # Elsewhere nobody adopts orphans; and what runs before a program starts cannot run here.
+        if not (LINUX and ours) or given["preexec_fn"] is not None:
             cold(*arguments)
             return
         order = {

@@ -106,14 +106,14 @@ def test_clusters_are_the_units_of_a_cluster_weighted_claim(test: str) -> None:
     assert broken(recognized(values, test))
 
 
-def test_a_record_weighted_claim_over_clusters_counts_every_record() -> None:
+def test_a_record_weighted_claim_over_clusters_counts_every_record(effort: Any) -> None:
     # Half the clusters have 1 record and mean .05, half have 25 and the rest of the loss:
     # the mean over records is the limit, the mean over clusters lies well below it.
     rng = np.random.default_rng(104)
     rate = {1: 0.05, 25: (13 * LIMIT - 0.5 * 0.05) / 12.5}
     assert (0.5 * 1 * rate[1] + 0.5 * 25 * rate[25]) / 13 == pytest.approx(LIMIT)
     used, by_cluster, by_record = [], [], []
-    for _ in range(300):
+    for _ in range(effort.times(whole=300, reduced=100)):
         sizes = rng.choice([1, 25], 150)
         clusters = np.repeat(np.arange(150), sizes)
         bad = rng.random(150) < np.where(sizes == 1, rate[1], rate[25])
@@ -276,10 +276,10 @@ def test_sorted_rows_do_not_fool_betting_unless_their_order_is_called_random() -
     assert holds(recognized(rng.permuted(hits[:, 0], axis=1), "betting", records=called))
 
 
-def test_certify_permutes_sorted_rows_by_itself() -> None:
+def test_certify_permutes_sorted_rows_by_itself(effort: Any) -> None:
     rng = np.random.default_rng(113)
     false = []
-    for seed in range(300):
+    for seed in range(effort.times(whole=300, reduced=100)):
         rate = 0.1 + 0.2 * np.sort(rng.random(400))  # rows by date, the loss drifting upwards
         losses = (rng.random((1, 400)) < rate).astype(float)[:, :, None]
         certificate = pg.certify(
@@ -289,7 +289,7 @@ def test_certify_permutes_sorted_rows_by_itself() -> None:
     assert holds(false)
 
 
-def test_ten_tables_form_one_holm_family() -> None:
+def test_ten_tables_form_one_holm_family(effort: Any) -> None:
     # Each table has its own source, target, size and limit; every release sits on its limit.
     rng = np.random.default_rng(114)
     limits = np.linspace(0.1, 0.4, 10)
@@ -301,7 +301,7 @@ def test_ten_tables_form_one_holm_family() -> None:
         for limit in limits
     ]
     together, alone = [], []
-    for _ in range(150):
+    for _ in range(effort.times(whole=150, reduced=60)):
         members = {
             f"table {k}": pg.NamedReleases(
                 (rng.random((1, sizes[k], 1)) < requirements[k].limit), [requirements[k]]
@@ -320,7 +320,7 @@ def test_ten_tables_form_one_holm_family() -> None:
     assert broken(alone)
 
 
-def test_one_shared_target_is_not_a_set_of_separate_batches() -> None:
+def test_one_shared_target_is_not_a_set_of_separate_batches(effort: Any) -> None:
     # Twenty releases that fail alike: on one target their p-values are one p-value.
     rng = np.random.default_rng(115)
     releases, level = 20, ALPHA / 2  # alpha_R of the named budget
@@ -329,7 +329,7 @@ def test_one_shared_target_is_not_a_set_of_separate_batches() -> None:
         "reliability_target": 0.5, "alpha": ALPHA, "beta": None, "seed": 1,
     }  # fmt: skip
     separate, shared = [], []
-    for _ in range(200):
+    for _ in range(effort.times(whole=200, reduced=60)):
         batches = rng.random((releases, 1, 150, 1)) < LIMIT
         own = pg.LossBatches([pg.LossArray(batch) for batch in batches])
         separate.append(pg.certify(own, [HIT], **choices).lower.steps[0][1] > 0)

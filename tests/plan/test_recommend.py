@@ -419,6 +419,7 @@ def test_the_registered_threshold_asks_for_the_planned_count(
     assert within_budget.needs.least_count == count
 
 
+@pytest.mark.reduced(cases=4)
 @pytest.mark.parametrize("mode", FORCED)
 def test_every_mode_writes_blocks_that_register_it(
     mode: str, only: Callable[[str], Recommendation]

@@ -41,6 +41,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.reduced(cases=2)
 @pytest.mark.parametrize("shot", SHOTS)
 def test_the_page_looks_as_it_did(browser: Browser, page: Path, shot: str) -> None:
     marks = shoot(browser, page, shot, words=False)
@@ -49,12 +50,14 @@ def test_the_page_looks_as_it_did(browser: Browser, page: Path, shot: str) -> No
     assert words_apart(words, kept(shot, "words").read_bytes()) < WORDS
 
 
+@pytest.mark.reduced(cases=3)
 @pytest.mark.parametrize("fault", SPOILED)
 def test_a_fault_would_be_seen(browser: Browser, page: Path, fault: str) -> None:
     found = shoot(browser, page, "desktop", SPOILED[fault], words=False)
     assert marks_apart(found, kept("desktop", "marks").read_bytes()) > 2 * MARKS
 
 
+@pytest.mark.reduced(cases=1)
 @pytest.mark.parametrize("part", [".pg-is-violation .pg-sentence", "h1", ".pg-is-validated h3"])
 def test_a_lost_word_would_be_seen(browser: Browser, page: Path, part: str) -> None:
     found = shoot(browser, page, "desktop", f"{part} {{ visibility: hidden; }}")

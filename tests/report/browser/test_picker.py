@@ -103,6 +103,7 @@ def test_an_audit_s_own_evalues_agree_too(opened: Opener, thousand: Sources) -> 
     agreed(opened(page_of(thousand)), thousand, subsets(1000, random.Random(3), 20))
 
 
+@pytest.mark.reduced(cases=1)
 @pytest.mark.parametrize("alpha", [Fraction(1, 60), Fraction(3, 70)])
 def test_ties_at_the_line_count_the_same(opened: Opener, alpha: Fraction) -> None:
     rng = random.Random(7)

@@ -64,6 +64,7 @@ def test_a_table_that_does_not_wrap_would_be_noticed(opened: Opener, three: str)
     assert page.evaluate(CUT) != []
 
 
+@pytest.mark.whole
 def test_a_thousand_rows_are_printed_to_the_last_with_their_header(
     opened: Opener, thousand: Sources
 ) -> None:

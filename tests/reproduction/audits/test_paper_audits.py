@@ -9,12 +9,14 @@ ten thousand times.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import proxyguard as pg
+from conformance.warm import started_by
 from proxyguard.seal.ledger import Stage
 from reproduction.audits.analyse import (
     Bounds,
@@ -37,6 +39,13 @@ pytestmark = [
         reason="PROXYGUARD_DATA names no folder with the data sets",
     ),
 ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def starts_warm() -> Iterator[None]:
+    """Let audits start their processes from one that has imported already."""
+    with started_by("proxyguard.draw.pool"):
+        yield
 
 
 def begin(work: Path, name: str, draws: int, pilots: int | None = None) -> pg.Audit:
@@ -124,6 +133,7 @@ def test_an_iid_analysis_of_fixed_strata_is_a_deviation_and_is_corrected(
     assert "takes the default tests of such strata" in text
 
 
+@pytest.mark.whole
 def test_mushroom_has_the_published_limits_and_every_score_is_favorable(tmp_path: Path) -> None:
     name = "mushroom-categorical"
     audit = begin(tmp_path, name, draws=8)

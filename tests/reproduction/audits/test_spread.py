@@ -27,6 +27,7 @@ def test_gaps_are_filled_with_the_medians_of_the_first_part() -> None:
     assert proxy["age"].tolist() == target["age"].tolist() == [3.0, 50.0]
 
 
+@pytest.mark.whole
 def test_a_random_fifth_and_cleveland_s_medians_lead_away_from_the_published_figures() -> None:
     with threadpool_limits(1):
         found = otherwise({RANDOM_FIFTH: 1, MEDIANS: 5})

@@ -76,6 +76,7 @@ def recorded_versions() -> str:
     )
 
 
+@pytest.mark.reduced(cases=1)
 @pytest.mark.skipif(
     bool(recorded_versions()), reason=f"ties were recorded elsewhere: {recorded_versions()}"
 )
@@ -87,6 +88,7 @@ def test_scikit_learn_takes_the_recorded_words_under_each_set_of_instructions(le
     assert taken in {TIES[how] for how in worse}
 
 
+@pytest.mark.whole
 def test_with_these_words_the_registered_rule_chooses_the_published_configurations(
     division: Division,
 ) -> None:
@@ -96,6 +98,7 @@ def test_with_these_words_the_registered_rule_chooses_the_published_configuratio
     assert found["likely"] == {**AUDITS["text-unigram"].roles, "moderate": "05"}
 
 
+@pytest.mark.whole
 def test_with_the_draws_of_the_audits_the_same_words_choose_another_high_role(
     division: Division,
 ) -> None:

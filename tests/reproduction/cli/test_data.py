@@ -14,6 +14,7 @@ from sklearn.datasets import load_breast_cancer
 
 import proxyguard as pg
 import reproduction
+from conformance import warm
 
 SOURCES = os.pathsep.join(str(Path(str(one.__file__)).parents[1]) for one in (pg, reproduction))
 DATA = os.environ.get("PROXYGUARD_DATA")
@@ -37,10 +38,8 @@ def data(cache: Path, *arguments: str, folder: str | None = None) -> Done:
     environment.pop("PROXYGUARD_DATA", None)
     if folder is not None:
         environment["PROXYGUARD_DATA"] = folder
-    return subprocess.run(
-        [sys.executable, "-m", "reproduction", "data", *arguments],
-        env=environment, cwd=cache, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    command = [sys.executable, "-m", "reproduction", "data", *arguments]
+    return warm.run(command, env=environment, cwd=cache)
 
 
 def test_the_list_says_what_each_data_set_is_and_whether_it_is_here(tmp_path: Path) -> None:

@@ -48,6 +48,9 @@ def degrees(site: str) -> Counter[str]:
     return Counter({"0": found["0"], "1": sum(found.values()) - found["0"]})
 
 
+LARGE = pytest.mark.whole  # half a million rows, which take seconds to be read
+
+
 def forest() -> Counter[str]:
     found = last("covertype/covtype.csv", skip=1)
     return Counter({"1": found["2"], "0": sum(found.values()) - found["2"]})
@@ -113,7 +116,10 @@ def as_written(value: Any) -> str:
 
 
 @needs_data
-@pytest.mark.parametrize("table", CLASSES)
+@pytest.mark.parametrize(
+    "table",
+    [pytest.param(one, marks=LARGE) if one == "covertype" else one for one in CLASSES],
+)
 def test_a_table_has_the_classes_of_its_file_and_two_kinds_of_column(table: str) -> None:
     name, counted = CLASSES[table]
     frame = load.TABLES[name][table]()
@@ -441,7 +447,7 @@ def planning_risks(
     # The paper's frozen source-on-planning risks, with the split that it registered.
     [
         ("cdc", 2026080201, 2500, (0.2524, 0.16943, 0.07632)),
-        ("covertype", 2026080202, 5000, (0.2489, 0.17362, 0.08332)),
+        pytest.param("covertype", 2026080202, 5000, (0.2489, 0.17362, 0.08332), marks=LARGE),
         ("shoppers", 2026080203, 400, (0.1675, 0.12001, 0.06925)),
     ],
 )

@@ -32,6 +32,7 @@ def as_an_audit_reads(path: Path) -> pd.DataFrame:
     return typed(frame, kinds_of(frame, missing, ()), missing)
 
 
+@pytest.mark.reduced(cases=3)
 @needs_data
 @pytest.mark.parametrize("name", ["shoppers", "german", "heart", "adult", "taiwan", "newsgroups"])
 def test_an_audit_reads_exactly_the_loaded_values(name: str, tmp_path: Path) -> None:

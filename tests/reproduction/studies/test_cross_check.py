@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -32,6 +35,9 @@ CELLS = {  # one that is quick and has every method, else the first and the last
 }
 
 
+Few = Callable[[str], list[Checked]]
+
+
 def repetitions(name: str) -> int:
     """Return how many repetitions of a cell are enough for every method."""
     turns = {**certified_mechanisms.CHECKS, **certified_targets.CHECKS}
@@ -55,20 +61,24 @@ def papers_repetitions(found: list[Checked], cell: int) -> int:
 
 
 @pytest.fixture(scope="module")
-def few() -> dict[str, list[Checked]]:
-    return {
-        name: cross_check.cross_check(
+def few() -> Few:
+    """Some repetitions of a study, decided again once for all tests that ask for them."""
+
+    @functools.cache
+    def checked(name: str) -> list[Checked]:
+        return cross_check.cross_check(
             [STUDIES[name]], repetitions=repetitions(name), cells=some_cells(name)
         )
-        for name in CHECKS
-    }
+
+    return checked
 
 
+@pytest.mark.reduced(cases=7)
 @pytest.mark.parametrize("name", CHECKS)
-def test_some_repetitions_are_decided_alike(name: str, few: dict[str, list[Checked]]) -> None:
-    assert few[name]
-    assert not differing(few[name])
-    assert all(papers_repetitions(few[name], k) >= repetitions(name) for k in some_cells(name))
+def test_some_repetitions_are_decided_alike(name: str, few: Few) -> None:
+    assert few(name)
+    assert not differing(few(name))
+    assert all(papers_repetitions(few(name), k) >= repetitions(name) for k in some_cells(name))
 
 
 @pytest.mark.whole
@@ -82,11 +92,10 @@ def test_two_hundred_repetitions_of_a_cell_are_decided_alike(name: str) -> None:
     assert all(papers_repetitions(found, cell) >= 200 for cell in cells)
 
 
+@pytest.mark.reduced(cases=7)
 @pytest.mark.parametrize("name", CHECKS)
-def test_every_method_is_decided_again_or_has_its_reason(
-    name: str, few: dict[str, list[Checked]]
-) -> None:
-    checked = {one.method for one in few[name]}
+def test_every_method_is_decided_again_or_has_its_reason(name: str, few: Few) -> None:
+    checked = {one.method for one in few(name)}
     excused = set(NOT_CERTIFIED.get(name, {}))
     assert checked | excused == set(STUDIES[name].methods)
     assert not checked & excused

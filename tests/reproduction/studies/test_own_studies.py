@@ -251,6 +251,7 @@ def label_rows() -> list[Row]:
     return run_study(labels_needed.LABELS_NEEDED, repetitions=60, cells=(1, 2, 3), methods=chosen)
 
 
+@pytest.mark.whole
 def test_sharp_needs_fewer_labels_than_the_papers_modes(label_rows: list[Row]) -> None:
     labels = {(r.cell["family"], r.method): r.value for r in label_rows if r.metric == "labels"}
     for family in list(loss_families.FAMILIES)[1:]:
@@ -263,6 +264,7 @@ def test_sharp_needs_fewer_labels_than_the_papers_modes(label_rows: list[Row]) -
             assert sharp < count < named
 
 
+@pytest.mark.whole
 def test_exact_sizes_are_on_the_grid_and_near_the_simulated_ones(label_rows: list[Row]) -> None:
     known = [r for r in label_rows if r.exact is not None]
     assert len(known) == 1 + 4 + 4  # direct, and two modes with four tests; chernoff left out

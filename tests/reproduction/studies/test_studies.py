@@ -57,7 +57,7 @@ def far_from_exact(rows: list[Row]) -> list[Row]:
 
 
 @pytest.mark.reproduction
-@pytest.mark.reduced(cases=8)
+@pytest.mark.reduced(cases=4)
 @pytest.mark.parametrize("name", STUDIES)
 def test_published_figures_agree(name: str) -> None:
     study = STUDIES[name]
@@ -130,7 +130,7 @@ MISTAKES = {
 }
 
 
-@pytest.mark.reduced(cases=8)
+@pytest.mark.reduced(cases=4)
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_seeded_mistake_is_reported(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     study = STUDIES[name]
@@ -198,7 +198,7 @@ def test_every_method_has_a_status_and_every_published_figure_a_row() -> None:
             assert method in study.methods
 
 
-@pytest.mark.reduced(cases=8)
+@pytest.mark.reduced(cases=4)
 @pytest.mark.parametrize("name", STUDIES)
 def test_the_papers_rows_are_the_same_with_ours_and_without(name: str) -> None:
     study = STUDIES[name]
