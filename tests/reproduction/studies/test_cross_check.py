@@ -30,6 +30,17 @@ CELLS = {  # one that is quick and has every method, else the first and the last
     ],
     "smooth-target": [4],
     "component-tests": [0, 6],
+    "exposure": [
+        place(STUDIES["exposure"].cells, claim=claim, n=n, advantage=advantage, ceiling=ceiling)
+        for claim, n, advantage, ceiling in (
+            ("one threshold", 54, 0.0, 0.05),
+            ("one threshold", 250, 0.02, 0.05),
+            ("violation", 100, 0.15, 0.05),
+            ("every threshold", 250, 0.0, 0.10),
+            ("every threshold", 500, 0.10, 0.10),
+            ("the paper's design", 27, 0.0, 0.05),
+        )
+    ],
     "sharp-rates": [7],
     "violation-direct-holm": [2, 13],
 }

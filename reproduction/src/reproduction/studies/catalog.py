@@ -6,6 +6,7 @@ from reproduction.studies import (
     calibration,
     component_power,
     costs,
+    exposure,
     held_out,
     labels_needed,
     mechanisms,
@@ -54,6 +55,7 @@ STUDIES: dict[str, Study] = {
         labels_needed.LABELS_NEEDED,
         sequential_draws.SEQUENTIAL_DRAWS,
         violation.VIOLATION_DIRECT_HOLM,
+        exposure.EXPOSURE,
         worst_case.WORST_CASE,
     )
 }

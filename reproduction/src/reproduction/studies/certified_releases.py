@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import proxyguard as pg
-from reproduction.studies import calibration, component_power, held_out, searches
+from reproduction.studies import calibration, component_power, exposure, held_out, searches
 from reproduction.studies.counts import any_of, share_of
 from reproduction.studies.study import Array, Cell, Methods, Metrics
 from reproduction.studies.twice import Asked, Losses, Twice, drawn, largest, twice, two_valued
@@ -175,6 +175,62 @@ def check_components(cell: Cell, rng: np.random.Generator, repetitions: int) -> 
                 )
                 asked.put(row, test, {metric: len(found.validated)})
     yield from asked.beside(fast)
+
+
+# Theory section 6: one release at a time, by the count of flagged records and by pairs.
+
+
+def check_exposure(cell: Cell, rng: np.random.Generator, repetitions: int) -> Iterator[Twice]:
+    """Certify releases from the records that an attack flags, and from pairs with members.
+
+    The loss is 1 where a record is not flagged, and its limit the share of members that are not,
+    plus the ceiling; a claim about every threshold has one requirement for each of them.
+    """
+    n, rate, ceiling = int(cell["n"]), exposure.threshold_rate(cell), cell["ceiling"]
+    share, against = rate + cell["advantage"], cell["claim"] == exposure.AGAINST
+    every, rates = cell["claim"] == exposure.EVERY, exposure.rates_of(cell)
+    # A threshold that flags members no more often than the ceiling has nothing to test.
+    kept = [j for j, flags in enumerate(exposure.RANKS) if flags > ceiling + 1e-9]
+    unflagged = {
+        # Members are flagged no more often than the ceiling: one flagged record suffices.
+        "one": [_unflagged(0, min(1.0 - share + ceiling, 1.0 - 1e-12))],
+        "every": [_unflagged(j, 1.0 - exposure.RANKS[j] + ceiling) for j in kept],
+    }
+    difference = [pg.Requirement(name="difference", low=-1, high=1, limit=ceiling)]
+    flagged, paired = np.empty((2, repetitions), dtype=np.int64)
+    curve = np.empty((repetitions, rates.size), dtype=np.int64)
+    asked = Asked()
+    for row in range(repetitions):
+        u = rng.random(n)
+        place = rates[exposure.place_of(cell)] if every else rate
+        at, members = u <= place, rng.random(n) < share
+        flagged[row], paired[row] = np.count_nonzero(at), np.count_nonzero(members)
+        curve[row] = np.count_nonzero(u[:, None] <= rates, axis=0)
+        for method in exposure.METHODS_OF[cell["claim"]]:
+            test = "hoeffding" if method.startswith(exposure.PAIRED) else "binomial"
+            losses: Losses
+            if test == "hoeffding":
+                losses, requirements = (members * 1.0 - at)[:, None], difference
+            elif method.startswith(exposure.EVERY):
+                losses, requirements = u[:, None] > rates[kept], unflagged["every"]
+            else:
+                losses, requirements = np.logical_not(at)[:, None], unflagged["one"]
+            level = exposure.level_of(method)
+            found = pg.certify_releases(
+                {"alone": pg.NamedReleases(losses[None], requirements)},
+                alpha=level,
+                beta=level if against else None,
+                test=test,
+            )
+            wanted = pg.Decision.VIOLATION if against else pg.Decision.VALIDATED
+            asked.put(row, method, {exposure.metric_of(cell): found.verdicts[0].decision is wanted})
+    yield from asked.beside(exposure.decided(cell, flagged, paired, curve))
+
+
+def _unflagged(place: int, limit: float) -> pg.Requirement:
+    return pg.Requirement(
+        name=f"not flagged {place}", low=0, high=1, limit=float(limit), two_valued=True
+    )
 
 
 # B4 and B6: a group within the target, and candidates one after the other.

@@ -157,6 +157,7 @@ CHECKS: Mapping[str, Check] = {
     "rare-group": releases.check_rare_group,
     "adaptive-stream": releases.check_adaptive,
     "component-tests": releases.check_components,
+    "exposure": releases.check_exposure,
     **certified_mechanisms.CHECKS,
     **{name: partial(_check_target, name) for name in certified_targets.CHECKS},
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from reproduction.studies.costs import OURS, PAPERS
+from reproduction.studies.exposure import DESIGN, EXACT, HIGHEST, LOWEST, PAIRED
 from reproduction.studies.rows import Row
 from reproduction.studies.sentences import Rows, percent, pick, say
 from reproduction.studies.study import Status
@@ -56,6 +57,24 @@ def mean_powers(rows: Rows) -> list[str]:
             f"At the limit the largest rate is {percent(worst.value)} (`{worst.method}`, 95 % "
             f"limits {percent(worst.wilson[0])} and {percent(worst.wilson[1])}); the level is 1 %."
         )
+    return found
+
+
+def undecidable_design(rows: Rows) -> list[str]:
+    """Return what the paper's pairs would have to show, and what the exact count shows of them."""
+    found = []
+    for pairs in (27, 100, 250):
+        at = {"claim": DESIGN, "n": pairs}
+        high = pick(rows, f"{PAIRED}, .05/12", HIGHEST, **at)
+        low = pick(rows, f"{PAIRED}, .05/12", LOWEST, **at)
+        ours = pick(rows, f"{EXACT}, .05/12", "power", **at)
+        if high is not None and low is not None and ours is not None:
+            found.append(
+                f"With {pairs} pairs the paper's test validates at a mean difference of at most "
+                f"{high.value:.3f}, and finds a violation from {low.value:.3f} on; the exact count "
+                f"of the same {pairs} records validates a release without a leak in "
+                f"{percent(ours.value)} of the runs."
+            )
     return found
 
 

@@ -45,6 +45,7 @@ def _gains(
 
 
 RULES: Mapping[str, Callable[..., list[str]]] = {
+    "a design that cannot decide": reading_rules.undecidable_design,
     "asked at target": asked_at_target,
     "cells without a count": reading_rules.cells_without_count,
     "costs and powers": reading_rules.costs_and_powers,
