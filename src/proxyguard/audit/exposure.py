@@ -44,6 +44,7 @@ from proxyguard.audit.target import Chunk, TargetRecords
 from proxyguard.documents.evidence import ColumnRecord, GroupEvidence
 from proxyguard.documents.releases import AnyDraw, DrawnRelease
 from proxyguard.errors import DrawError, LossMismatch, SealError
+from proxyguard.exact.rounding import Array
 from proxyguard.exposure.attacks import AttackSuite
 from proxyguard.exposure.representation import Representation, Rows
 from proxyguard.exposure.statistics import (
@@ -70,7 +71,6 @@ from proxyguard.seal.fingerprint import canonical_value
 if TYPE_CHECKING:
     import pandas as pd
 
-Array = NDArray[np.float64]
 # What an attack may raise on rows or a release that it cannot deal with. Errors of the folder and
 # of this machine are none of these.
 _BEYOND = (ValueError, TypeError, ArithmeticError, KeyError, DrawError)

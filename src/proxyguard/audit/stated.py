@@ -324,7 +324,7 @@ def _sealed_problems(
     if (sealed.copies is not None) is not attacked:
         yield "copies of members are counted where a requirement is about exposure, and only there"
         return
-    counts = MemberCounts.sealed(development)
+    counts = MemberCounts.sealed(development) if attacked else None
     if counts is not None:
         try:
             counts.require(training, sealed.kind_of)
