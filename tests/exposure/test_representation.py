@@ -9,7 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxyguard.errors import TableError, UnsupportedDesign
-from proxyguard.exposure.representation import FARTHEST, Representation, Rows
+from proxyguard.exposure.representation import (
+    FARTHEST,
+    MOST_CATEGORIES,
+    Representation,
+    Rows,
+)
 
 
 def mixed(n: int, seed: int) -> pd.DataFrame:
@@ -108,6 +113,8 @@ def test_numbers_among_objects_are_numbers_and_text_in_their_place_is_refused() 
     frame = pd.DataFrame({"a": pd.Series([1, None, 2.5], dtype=object)})
     fitted = Representation.fit(frame)
     assert len(fitted.numbers) == 1
+    nothing = fitted.points(pd.DataFrame({"a": pd.Series([None, None], dtype=object)}))
+    np.testing.assert_array_equal(nothing, fitted.points(pd.DataFrame({"a": [1.75, 1.75]})))
     with pytest.raises(TableError, match="holds numbers in the reference rows"):
         fitted.points(pd.DataFrame({"a": ["many"]}))
 
@@ -118,6 +125,15 @@ def test_a_missing_column_is_named() -> None:
         fitted.points(mixed(5, 8).drop(columns="job"))
     with pytest.raises(UnsupportedDesign, match="1 reference rows"):
         Representation.fit(mixed(1, 9))
+
+
+def test_no_column_has_more_coordinates_than_can_be_told_apart() -> None:
+    names = pd.Series([f"name {k % 300}" for k in range(900)] + ["frequent"] * 9, dtype=object)
+    fitted = Representation.fit(pd.DataFrame({"name": names}))
+    assert fitted.dimension == MOST_CATEGORIES
+    assert fitted.texts[0].categories[0] == "frequent"
+    rare = fitted.points(pd.DataFrame({"name": ["name 299"]}))
+    assert not rare.any()  # as one that was never seen
 
 
 def test_the_target_changes_nothing_that_was_learned() -> None:

@@ -216,12 +216,7 @@ class MemberAttacks:
     @cached_property
     def representation(self) -> Representation:
         """How all attacks see a row, learned from reference rows."""
-        target = self._member.target
-        # Columns that no procedure may use identify records, and a cluster's name does so too.
-        hidden = {*target.exclude}
-        if target.design_column is not None and not isinstance(target.design, StratifiedDesign):
-            hidden.add(target.design_column)
-        columns = [name for name in self._development.kinds if name not in hidden]
+        columns = self._development.attacked
         return Representation.fit(self._reference, columns, self._attacking.components)
 
     @cached_property

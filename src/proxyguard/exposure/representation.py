@@ -34,7 +34,7 @@ Kept = TypeVar("Kept")
 
 FARTHEST = 1e6
 """Scales that a number may lie from its mean: beyond, squares of distances would overflow."""
-MOST_CATEGORIES = 200
+MOST_CATEGORIES = 50
 """Categories of a column that are told apart, the most frequent ones; others are unknown."""
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)?Z?")
 
@@ -83,6 +83,8 @@ class NumberColumn:
             return _days(as_texts(column))
         if is_number(column):
             return np.asarray(column, dtype=np.float64)
+        if column.isna().all():
+            return np.full(len(column), np.nan)
         numbers = _as_numbers(column)
         if numbers is None:
             raise TableError(
