@@ -39,7 +39,7 @@ from proxyguard.draw.processes import LINUX, prctl
 _SET_CHILD_SUBREAPER = 36
 _LOADED = (
     "proxyguard.adapters.worker", "proxyguard.audit.apart", "proxyguard.audit.audit",
-    "proxyguard.audit.verify", "proxyguard.cli.main",
+    "proxyguard.audit.verify", "proxyguard.cli.main", "proxyguard.exposure.named",
 )  # fmt: skip
 _MODULES = {*_LOADED, "reproduction"}
 _MOST = 1 << 18

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from conformance.warm import started_by
 from proxyguard.draw import confine
 from proxyguard.draw.processes import LINUX
 from proxyguard.errors import AttackRefused, RegistryError
@@ -110,6 +113,13 @@ MODULE = '''
 '''
 
 
+@pytest.fixture(scope="module", autouse=True)
+def starts_warm() -> Iterator[None]:
+    """Start the processes from one that has imported already."""
+    with started_by("proxyguard.exposure.named"):
+        yield
+
+
 def frame(n: int, seed: int) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     return pd.DataFrame({"x": rng.normal(size=n), "cluster": np.arange(n)})
@@ -165,14 +175,15 @@ def test_an_attack_that_gives_no_scores_is_refused(rows: list[Rows], kind: str, 
 
 
 def test_an_attack_that_does_not_answer_is_ended(rows: list[Rows]) -> None:
-    refused = suite(rows, "Sleeps", timeout=5.0).score_together(rows[2:]).refused
-    assert "did not answer within 5 seconds" in refused["theirs"]
+    refused = suite(rows, "Sleeps", timeout=1.5).score_together(rows[2:]).refused
+    assert "did not answer within 1.5 seconds" in refused["theirs"]
 
 
 @pytest.mark.skipif(not LINUX or confine.guard_here() == confine.HOOK, reason="needs Landlock")
 def test_an_attack_reaches_rows_and_nothing_else(
     rows: list[Rows], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("proxyguard.exposure.named.subprocess", subprocess)  # as users start it
     monkeypatch.setenv("PROXYGUARD_SECRET", "a key")
     secret = tmp_path / "target.sealed"
     secret.write_text("records")
