@@ -198,14 +198,15 @@ def check_exposure(cell: Cell, rng: np.random.Generator, repetitions: int) -> It
     }
     difference = [pg.Requirement(name="difference", low=-1, high=1, limit=ceiling)]
     flagged, paired = np.empty((2, repetitions), dtype=np.int64)
-    curve = np.empty((repetitions, rates.size), dtype=np.int64)
+    curve = np.zeros((repetitions, rates.size), dtype=np.int64)
     asked = Asked()
     for row in range(repetitions):
         u = rng.random(n)
         place = rates[exposure.place_of(cell)] if every else rate
         at, members = u <= place, rng.random(n) < share
         flagged[row], paired[row] = np.count_nonzero(at), np.count_nonzero(members)
-        curve[row] = np.count_nonzero(u[:, None] <= rates, axis=0)
+        if every:
+            curve[row] = np.count_nonzero(u[:, None] <= rates, axis=0)
         for method in exposure.METHODS_OF[cell["claim"]]:
             test = "hoeffding" if method.startswith(exposure.PAIRED) else "binomial"
             losses: Losses

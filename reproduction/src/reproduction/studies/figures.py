@@ -403,6 +403,7 @@ FIGURES: Mapping[str, Callable[[Rows], Figure]] = {
     "labels-needed": own_figures.labels_needed,
     "sequential-draws": own_figures.sequential_draws,
     "violation-direct-holm": own_figures.violation,
+    "exposure": own_figures.exposure,
     "worst-case": own_figures.worst_case,
 }
 """The figure of each study that has one."""

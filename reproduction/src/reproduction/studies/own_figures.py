@@ -172,6 +172,30 @@ def violation(rows: Rows) -> Figure:
     return figure
 
 
+def exposure(rows: Rows) -> Figure:
+    """Return how often each test decides, against the records, by the true advantage."""
+    claims = (("one threshold", "power"), ("violation", "violation"))
+    advantages = [values_of(of(rows, metric, claim=claim), "advantage") for claim, metric in claims]
+    figure, panels = sheet(
+        2, max(1, *map(len, advantages)), "Is an advantage below or above 0.05? The exact count "
+        "and the paper's pairs", height=6.6,
+        note="False alarms 0.05. Above: validated. Below: violation shown. Thin lines: 95 % Monte "
+        "Carlo limits.",
+    )  # fmt: skip
+    for line, (claim, metric) in enumerate(claims):
+        for column, advantage in enumerate(advantages[line]):
+            ax = panels[line][column]
+            own = of(rows, metric, claim=claim, advantage=advantage)
+            rates(ax, metric if column == 0 else "")
+            ax.set_xscale("log")
+            ticks(ax, [n for n in (54, 100, 250, 500, 2000) if n in values_of(own, "n")])
+            curves(ax, own, by("n"), labels=0.09 if column == len(advantages[line]) - 1 else None)
+            ax.set_title(f"advantage {advantage:g}")
+            if line == 1:
+                ax.set_xlabel("records")
+    return figure
+
+
 def worst_case(rows: Rows) -> Figure:
     """Return the error rate of every certificate at its least favorable case."""
     methods = dict(sorted(methods_of(rows).items(), key=lambda item: item[1] == Status.OURS.value))
