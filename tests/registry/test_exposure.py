@@ -133,6 +133,25 @@ def test_what_cannot_be_asked_is_refused(parts: tuple[str, ...], words: str) -> 
         declared(*parts)
 
 
+def test_members_are_not_sampled_where_strata_weigh_them() -> None:
+    # The limits of a sample are for a plain share of it, and strata make the share a mixture.
+    strata = '[target.design]\nby = "site"\n'
+    strata += 'sizes = { a = 300, b = 200 }\nweights = { a = "0.6", b = "0.4" }\n'
+    flagged = requirement(
+        exposure='"advantage"', attacks='["dcr"]', limit='"0.05"',
+        threshold='{ quantile = "0.95" }',
+    )  # fmt: skip
+    sample = '[exposure]\nmember_sample = { rows = 10, error = "0.01" }'
+    reserve = "reserve = { rows = 500, seed = 1 }"
+    by_stratum = HEAD.replace(reserve, "reserve = { seed = 1 }").replace(
+        "[[mechanism]]", strata + "[[mechanism]]"
+    )
+    assert read_declaration(by_stratum + SPLIT + flagged).members
+    assert declared(SPLIT, flagged, sample).members
+    with pytest.raises(RegistryError, match="strata of the target weigh the members"):
+        read_declaration(by_stratum + SPLIT + flagged + sample)
+
+
 def test_a_target_with_a_table_of_its_own_needs_a_word_on_why_it_has_the_members_law() -> None:
     head = HEAD.replace(
         'table = "patients.csv"\nreserve = { rows = 500, seed = 1 }', 'file = "kept.csv"'

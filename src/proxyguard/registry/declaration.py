@@ -185,6 +185,12 @@ class Member(DeclarationPart):
                     f"{settings.asks}"
                 )
         rule, sample = part.threshold, self.attacking.member_sample
+        if sample is not None and isinstance(self.target.design, StratifiedDesign):
+            # Its limits are for the plain share of a simple random sample.
+            raise ValueError(
+                f"{part.name!r}: strata of the target weigh the members, and limits from a sample "
+                "of members have no weights; leave exposure.member_sample out"
+            )
         if isinstance(rule, ThresholdRule) and rule.of == "calibration":
             if self.development.calibration is None:
                 raise ValueError(
