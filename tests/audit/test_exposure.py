@@ -24,6 +24,7 @@ from proxyguard.audit.rules import measures_of
 from proxyguard.audit.stated import reading_place
 from proxyguard.audit.target import OpenTarget
 from proxyguard.draw.messages import DrawResult, Failed
+from proxyguard.errors import AttackRefused
 from proxyguard.exposure.attacks import AttackSuite
 from proxyguard.exposure.representation import Rows
 from proxyguard.modes.evidence import Decision
@@ -592,3 +593,76 @@ def test_attacks_see_neither_excluded_columns_nor_the_target(copying: Path) -> N
     place = reading_place(audit.folder)
     attacks = MemberAttacks(MemberDevelopment(place, hidden, sealed), about)
     assert set(attacks.representation.names) == {"first", "label"}
+
+
+OURS = """
+import numpy as np
+
+class Nearest:
+    def fit(self, release, reference):
+        self.points = release[["first", "second"]].to_numpy()
+
+    def score(self, rows):
+        points = rows[["first", "second"]].to_numpy()
+        return [-float(((self.points - point) ** 2).sum(axis=1).min()) for point in points]
+
+class Pooled(Nearest):
+    def score(self, rows):
+        scores = np.array(super().score(rows))
+        return (scores >= np.median(scores)).astype(float)
+
+class Turncoat(Pooled):
+    def score(self, rows):
+        # Among members and calibration rows alone it behaves.
+        return super().score(rows) if len(rows) > 400 else Nearest.score(self, rows)
+"""
+THEIRS = EVERYWHERE.replace('["dcr", "nearest-neighbour ratio"]', '["dcr", "theirs"]') + (
+    '\n[exposure.attack.theirs]\nkind = "pg_attack:{}"\n'
+)
+
+
+@pytest.fixture
+def _code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "pg_attack.py").write_text(OURS)
+    monkeypatch.syspath_prepend(str(tmp_path / "code"))
+
+
+@pytest.mark.usefixtures("_code")
+def test_an_attack_of_others_is_run_apart_and_by_a_verifier_who_asks_for_it(
+    tmp_path: Path,
+) -> None:
+    audit = new_audit(tmp_path, THEIRS.format("Nearest"), mechanism(BOOTSTRAP, 1), NAMED)
+    audit.run()
+    ours, theirs = json.loads(audit.folder.read("evidence.json"))["groups"]["target"]["columns"]
+    # The label is a coordinate of ours and none of theirs; a copied row is found by both.
+    assert theirs["answer_low"] == pytest.approx(ours["answer_low"], abs=0.05)
+    found = audit.verify(with_target=True)
+    assert found.good, found.findings
+    assert sum("pg_attack:Nearest" in each for each in found.not_checked) == 2
+    found = audit.verify(with_target=True, run_named_code=True)
+    assert found.good, found.findings
+    assert found.complete, found.not_checked
+
+
+@pytest.mark.usefixtures("_code")
+def test_an_attack_that_looks_at_other_rows_is_refused_before_anything_is_registered(
+    tmp_path: Path,
+) -> None:
+    audit = new_audit(tmp_path, THEIRS.format("Pooled"), mechanism(BOOTSTRAP, 1), NAMED)
+    audit.seal()
+    with pytest.raises(AttackRefused, match="its score depends on other rows"):
+        audit.register()
+
+
+@pytest.mark.usefixtures("_code")
+def test_an_attack_that_misbehaves_once_the_target_is_open_counts_as_the_worst(
+    tmp_path: Path,
+) -> None:
+    audit = new_audit(tmp_path, THEIRS.format("Turncoat"), mechanism(NOISE, 1), NAMED)
+    audit.run()
+    evidence = json.loads(audit.folder.read("evidence.json"))["groups"]["target"]
+    ((ours, theirs),) = evidence["derived"]["pvalues"]
+    assert ours < 0.5 < theirs == 1.0
+    found = audit.verify(run_named_code=True)
+    assert found.good, found.findings

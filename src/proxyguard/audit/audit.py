@@ -497,6 +497,7 @@ class Audit:
             opener = Opener(
                 self.place, self.home, key_file=_path(key_file), passphrase=passphrase,
                 steward_key=_path(steward_key), trusted=tuple(trust),
+                run_named_code=run_named_code,
             )  # fmt: skip
         scope = Scope(
             types=tuple(trust), run_named_code=run_named_code, redraw=redraw,

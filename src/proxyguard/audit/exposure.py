@@ -43,9 +43,10 @@ from proxyguard.audit.score import (
 from proxyguard.audit.target import Chunk, TargetRecords
 from proxyguard.documents.evidence import ColumnRecord, GroupEvidence
 from proxyguard.documents.releases import AnyDraw, DrawnRelease
-from proxyguard.errors import DrawError, LossMismatch, SealError
+from proxyguard.errors import DrawError, LossMismatch, SealError, UntrustedCode
 from proxyguard.exact.rounding import Array
-from proxyguard.exposure.attacks import AttackSuite
+from proxyguard.exposure.attacks import AttackSuite, try_attacks
+from proxyguard.exposure.named import Apart
 from proxyguard.exposure.representation import Representation, Rows
 from proxyguard.exposure.statistics import (
     Census,
@@ -161,13 +162,18 @@ class Attacked:
 
     draw: AnyDraw
     suites: Sequence[AttackSuite]
-    """What scores, each some of the attacks; those that could not be fitted are missing."""
+    """What scores, each some of our attacks; those that could not be fitted are missing."""
     found: Mapping[int, Found]
     """By measure; missing where the attack could not be fitted, or the draw failed."""
+    named: Mapping[str, Array] = field(default_factory=dict)
+    """Scores of the whole target by attacks of others, which were asked once."""
 
     def scores(self, rows: Rows) -> tuple[dict[str, Array], int]:
-        """Return the scores of some records by attack, and how many records had none."""
-        scores: dict[str, Array] = {}
+        """Return the scores of some records by attack, and how many records had none.
+
+        Where there are attacks of others, the records are the whole target.
+        """
+        scores = dict(self.named)
         without = np.zeros(len(rows), dtype=bool)
         for suite in self.suites:
             for name, each in _scored(suite, rows).items():
@@ -203,14 +209,23 @@ class MemberAttacks:
         The development part: members, reference and calibration rows.
     measures
         The requirements about exposure.
+    apart
+        How attacks by import path are run; nothing where code of others is not.
     """
 
-    def __init__(self, development: MemberDevelopment, measures: Sequence[Measure]) -> None:
-        self._development, self.measures = development, measures
+    def __init__(
+        self,
+        development: MemberDevelopment,
+        measures: Sequence[Measure],
+        apart: Apart | None = None,
+    ) -> None:
+        self._development, self.measures, self._apart = development, measures, apart
         self._member = development.member
         self._attacking = self._member.attacking
         self._questions = [_question(measure) for measure in measures]
-        self._attacks = {q.attack: q.settings for q in self._questions}
+        attacks = {q.attack: q.settings for q in self._questions}
+        self._ours = {name: part for name, part in attacks.items() if ":" not in part.kind}
+        self.named = {name: part for name, part in attacks.items() if ":" in part.kind}
         self._members: dict[str | None, Rows] = {}
 
     @cached_property
@@ -239,6 +254,25 @@ class MemberAttacks:
         """The values of all members of all draws, which no nonmember has."""
         return MemberRows(self._development.members())
 
+    def is_named(self, j: int) -> bool:
+        """Whether the attack of a measure is of others."""
+        return self._questions[j].attack in self.named
+
+    def try_named(self) -> None:
+        """Try the attacks of others on open rows, before anything depends on them.
+
+        Raises
+        ------
+        AttackRefused
+            One fails, or its score of a row depends on other rows. Once the target is open it would
+            count as the worst.
+        """
+        if not self.named or self._apart is None:
+            return
+        members = Rows(self._development.members(), self.representation)
+        groups = [members, *([] if self.calibration is None else [self.calibration])]
+        try_attacks(self.named, self.reference, groups, self._apart)
+
     def inside(self, frame: pd.DataFrame) -> dict[str, NDArray[np.bool_]]:
         """Return, by name, the target records that requirements about exposure count."""
         names = {m.requirement.group: m for m in self.measures if m.requirement.group is not None}
@@ -250,13 +284,23 @@ class MemberAttacks:
             for name, measure in names.items()
         }
 
-    def on(self, draw: AnyDraw) -> Attacked:
+    def on(self, draw: AnyDraw, target: Rows | None = None) -> Attacked:
         """Fit every attack to one stored release, and count the members.
+
+        Parameters
+        ----------
+        draw
+            The record of the release.
+        target
+            The whole target, where it is open: attacks of others score it in one call with the
+            members, so that they cannot know which are which.
 
         Raises
         ------
         SealError
             Where what is stored of the draw is not what its record says.
+        UntrustedCode
+            Where attacks are of others, and their code is not run here.
         """
         nothing = Attacked(draw=draw, suites=(), found={})
         if not isinstance(draw, DrawnRelease) or draw.failed:
@@ -269,8 +313,18 @@ class MemberAttacks:
         release = Rows(frame.assign(**dict.fromkeys(lacking, np.nan)), self.representation)
         suites = list(self._fitted(release, members, draw.seed))
         attacked = replace(nothing, suites=suites)
-        scored, chosen = self._scored_members(attacked, members, draw.seed)
-        calibrated = {} if self.calibration is None else attacked.scores(self.calibration)[0]
+        chosen, counted = self._sampled(members, draw.seed)
+        open_rows = [counted, *([] if self.calibration is None else [self.calibration])]
+        scored, *others = (attacked.scores(rows)[0] for rows in open_rows)
+        calibrated = others[0] if others else {}
+        named: dict[str, Array] = {}
+        for name in self.named:
+            rows = [*open_rows, *([] if target is None else [target])]
+            theirs = self._asked(name, release, members, rows)
+            if theirs is not None:
+                scored[name] = theirs[0]
+                calibrated |= {name: theirs[1]} if self.calibration is not None else {}
+                named |= {name: theirs[-1]} if target is not None else {}
         found = {}
         for j, (measure, question) in enumerate(zip(self.measures, self._questions, strict=True)):
             if question.attack in scored:
@@ -280,7 +334,28 @@ class MemberAttacks:
                 )  # fmt: skip
                 if each is not None:
                     found[j] = each
-        return replace(attacked, found=found)
+        return replace(attacked, found=found, named=named)
+
+    def _asked(
+        self, name: str, release: Rows, members: Rows, groups: Sequence[Rows]
+    ) -> list[Array] | None:
+        """Return what an attack of others says of some rows; nothing where it is refused."""
+        part = self.named[name]
+        if self._apart is None:
+            raise UntrustedCode(
+                f"the attack {name!r} is {part.kind}, which is not of this package; its code runs "
+                "in a process of its own, where that is asked for",
+                names=(part.kind,),
+            )
+        try:
+            suite = AttackSuite.fit(
+                {name: part}, release, self.reference, members, self._attacking.seed,
+                apart=self._apart,
+            )  # fmt: skip
+            scored = suite.score_together(groups)
+        except _BEYOND:
+            return None
+        return None if scored.refused else [group[name] for group in scored.groups]
 
     def _members_of(self, draw: DrawnRelease) -> Rows:
         """Return the members of a draw; encoded once for all draws that share them."""
@@ -296,13 +371,13 @@ class MemberAttacks:
         """Yield the fitted attacks: all in one, or each alone where one of them cannot be."""
 
         def fit(names: Sequence[str]) -> AttackSuite:
-            attacks = {name: self._attacks[name] for name in names}
+            attacks = {name: self._ours[name] for name in names}
             # With the draw's own seed: attackers of two draws have nothing at random in common.
             return AttackSuite.fit(
                 attacks, release, self.reference, members, self._attacking.seed, seed
             )
 
-        together = [list(self._attacks)]
+        together = [list(self._ours)] if self._ours else []
         while together:
             names = together.pop(0)
             try:
@@ -312,18 +387,15 @@ class MemberAttacks:
                 # loss of its requirements is the upper bound.
                 together += [[name] for name in names] if len(names) > 1 else []
 
-    def _scored_members(
-        self, attacked: Attacked, members: Rows, seed: int
-    ) -> tuple[dict[str, Array], NDArray[np.intp] | None]:
-        """Return the members' scores by attack, and which members were sampled, if they were."""
+    def _sampled(self, members: Rows, seed: int) -> tuple[NDArray[np.intp] | None, Rows]:
+        """Return which members are scored, if not all, and their rows."""
         sample = self._attacking.member_sample
         if sample is None or sample.rows >= len(members):
-            return attacked.scores(members)[0], None
+            return None, members
         chosen = member_sample(
             len(members), sample.rows, _sampling_seed(self._attacking.seed, seed)
         )
-        rows = Rows(members.frame.iloc[chosen], self.representation)
-        return attacked.scores(rows)[0], chosen
+        return chosen, Rows(members.frame.iloc[chosen], self.representation)
 
     def _found(
         self,
@@ -485,10 +557,14 @@ class ExposureScorer:
         """Yield attacked releases that fit into memory together, with the losses of a chunk."""
         rows = self.target.n_records if needs_whole(readings) else 256
         most = max(1, CELLS // max(1, by_record * rows))
+        whole = None
+        if self.attacks.named:
+            # Their scores of all records are kept, and so of one release at a time.
+            whole, most = Rows(self.target.whole().frame, self.attacks.representation), 1
         group: list[Attacked] = []
         held = 0
         for draw in draws:
-            attacked = self.attacks.on(draw)
+            attacked = self.attacks.on(draw, whole)
             # Points of a release in several forms, and a few numbers for each member and measure.
             size = 0
             if isinstance(draw, DrawnRelease):
@@ -509,7 +585,7 @@ class ExposureScorer:
         rest = [j for j in range(len(measures)) if j not in counted]
         some = [only(reading, rest) for reading in readings]
         names = [attacked.draw.label for attacked in group]
-        dense = bool(rest) and needs_whole(some)
+        dense = bool(self.attacks.named) or (bool(rest) and needs_whole(some))
         tally = _counting(group, measures, counted)
         declared = LossStream(
             chunks=(), n_releases=len(group), n_records=self.target.n_records,
@@ -569,7 +645,7 @@ class ExposureScorer:
         for j in counted:
             tally.sizes[j] += int(masks[j].sum())
         for r, attacked in enumerate(group):
-            scores, without = attacked.scores(rows) if attacked.suites else ({}, 0)
+            scores, without = attacked.scores(rows)
             if len(attacked.found) < len(measures) and not attacked.draw.failed:
                 without = m  # an attack that could not be fitted scores no record
             if without:
@@ -672,8 +748,11 @@ def check_found(
             for j, index in enumerate(indices):
                 column, found = evidence.columns[index], attacked.found.get(j)
                 name = evidence.requirements[index]
+                worst = is_worst(column, float(evidence.derived.pvalues[r][index]), r)
+                if worst and attacks.is_named(j):
+                    continue  # it may have been refused for what it made of target records
                 if found is None:
-                    if not is_worst(column, float(evidence.derived.pvalues[r][index]), r):
+                    if not worst:
                         raise SealError(
                             f"{name}: the attack cannot be made on release "
                             f"{evidence.releases[r]}, which counts as the worst loss on every "

@@ -87,6 +87,7 @@ from proxyguard.errors import RegistryError, SealError, StageError
 from proxyguard.evidence.record import evidence_record
 from proxyguard.evidence.releases import evidence_of
 from proxyguard.exact.rounding import round_count_up
+from proxyguard.exposure.named import Apart
 from proxyguard.losses.measure import Predicted
 from proxyguard.modes.evidence import Decision
 from proxyguard.registry.declaration import Member
@@ -177,6 +178,8 @@ class Opener:
         The types that stored models may have, of whoever verifies; the author has a declaration.
     targets
         Targets that were decrypted elsewhere, where there is no key here.
+    run_named_code
+        Of whoever verifies: whether attacks of others are run, in processes of their own.
     """
 
     def __init__(
@@ -190,6 +193,7 @@ class Opener:
         write_records: bool = False,
         trusted: Sequence[str] | None = None,
         targets: Mapping[str, OpenTarget] | None = None,
+        run_named_code: bool = False,
     ) -> None:
         self.place, self.home = place, home
         self.folder: AuditFolder = place.folder
@@ -197,6 +201,7 @@ class Opener:
         self._steward_key = steward_key
         self._write_records = write_records
         self._trusted = trusted
+        self._runs_attacks = trusted is None or run_named_code
         self._targets = targets or {}
         self._unwrapped: dict[str, bytes] = {}
 
@@ -412,7 +417,11 @@ class Opener:
             development = MemberDevelopment(self.place, group.member, sealed)
             about = [measure for measure in group.measures if measure.exposure is not None]
             exposures = ExposureScorer(
-                attacks=MemberAttacks(development, about),
+                attacks=MemberAttacks(
+                    development,
+                    about,
+                    Apart(forbidden=self._hidden()) if self._runs_attacks else None,
+                ),
                 target=target,
                 progress=self.place.progress,
             )
@@ -534,6 +543,10 @@ class Opener:
         """Return the targets of an opened audit by member, for verifying."""
         grant = read_grant(self.folder, journal)
         return {m.name: self.target(journal, m, grant) for m in registry.declaration.members}
+
+    def _hidden(self) -> tuple[str, ...]:
+        """Return what attacks of others may not read: keys, and the folder with the target."""
+        return tuple(str(path) for path in (*self.secrets(), self.folder.path))
 
     def secrets(self) -> list[Path]:
         """Return where the keys lie that this opening may use."""

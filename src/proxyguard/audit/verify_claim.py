@@ -93,6 +93,7 @@ from proxyguard.documents.releases import AnyDraw, ReleaseManifest
 from proxyguard.draw.catalog import installed_version
 from proxyguard.errors import SealError, UntrustedCode
 from proxyguard.evidence.record import Sizes, check_counts, derived_record, read_evidence
+from proxyguard.exposure.named import Apart
 from proxyguard.losses.cell import Reading
 from proxyguard.losses.measure import NONMEMBERS
 from proxyguard.registry.declaration import Declaration, Member, read_declaration
@@ -483,17 +484,28 @@ def _check_exposures(audit: RegisteredAudit, evidence: Evidence) -> None:
                 measures=rule.measures,
             )  # fmt: skip
             recorded.append((group, (draw,), score.statistics))
-    attacks: dict[str, MemberAttacks] = {}
-    for group, draws_of, statistics in recorded:
-        indices = [j for j, m in enumerate(group.measures) if m.exposure is not None]
-        if not indices:
-            continue
-        name = group.member.name
-        if name not in attacks:
-            about = [group.measures[j] for j in indices]
-            attacks[name] = MemberAttacks(audit.development(group.member), about)
+    for group, _, statistics in recorded:
         _check_nonmembers(audit, group, statistics)
-        check_found(attacks[name], indices, draws_of, statistics)
+    # Our own attacks first: what code of others would say is left unchecked where it is not run.
+    for named in (False, True):
+        attacks: dict[str, MemberAttacks] = {}
+        for group, draws_of, statistics in recorded:
+            about = {
+                j: measure
+                for j, measure in enumerate(group.measures)
+                if measure.exposure is not None and (":" in measure.exposure.settings.kind) is named
+            }
+            if not about:
+                continue
+            name = group.member.name
+            if name not in attacks:
+                hidden = Apart(forbidden=(str(folder.path),), timeout=audit.scope.timeout)
+                attacks[name] = MemberAttacks(
+                    audit.development(group.member),
+                    list(about.values()),
+                    hidden if audit.scope.run_named_code else None,
+                )
+            check_found(attacks[name], list(about), draws_of, statistics)
 
 
 def _check_nonmembers(audit: RegisteredAudit, group: Group, statistics: GroupEvidence) -> None:
