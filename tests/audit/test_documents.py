@@ -232,6 +232,7 @@ def test_of_losses_that_were_given(tmp_path: Path) -> None:
     assert {"releases.json", "evidence.json"} <= documents_in(audit.folder.path)
 
 
+@pytest.mark.whole
 def test_of_the_demonstration(tmp_path: Path) -> None:
     data = tmp_path / "data"
     write_digits(data)

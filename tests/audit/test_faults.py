@@ -293,6 +293,7 @@ def test_a_key_file_that_was_moved_can_be_named(at: At, tmp_path: Path, command:
     assert code == show.verdict_code(audit.certificate().decisions.values())
 
 
+@pytest.mark.reduced(cases=2)
 @pytest.mark.parametrize("content", ["00" * 32 + "\n", "00" * 31 + "\n", "no key at all\n", ""])
 def test_a_wrong_key_file_opens_nothing_and_the_right_one_still_does(
     at: At, command: Command, content: str

@@ -173,7 +173,7 @@ EVERY_WAY = [
 ]
 
 
-@pytest.mark.reduced(cases=5)
+@pytest.mark.reduced(cases=3)
 @pytest.mark.parametrize(("kind", "test"), EVERY_WAY)
 def test_a_faithful_bootstrap_is_validated_on_its_own_group(
     make: Callable[[str], Audit], kind: str, test: str | None
@@ -183,7 +183,7 @@ def test_a_faithful_bootstrap_is_validated_on_its_own_group(
     assert by_record(audit) == (kind not in COUNTED or test == "betting")
 
 
-@pytest.mark.reduced(cases=5)
+@pytest.mark.reduced(cases=3)
 @pytest.mark.parametrize(("kind", "test"), EVERY_WAY)
 def test_a_generator_that_is_off_inside_the_group_is_not_validated(
     make: Callable[[str], Audit], kind: str, test: str | None
@@ -193,7 +193,7 @@ def test_a_generator_that_is_off_inside_the_group_is_not_validated(
     assert by_record(audit) == (kind not in COUNTED or test == "betting")
 
 
-@pytest.mark.reduced(cases=5)
+@pytest.mark.reduced(cases=3)
 @pytest.mark.parametrize(("kind", "test"), EVERY_WAY)
 def test_a_release_without_the_group_fails_the_requirement_and_stops_nothing(
     make: Callable[[str], Audit], kind: str, test: str | None

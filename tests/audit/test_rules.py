@@ -436,6 +436,7 @@ def test_a_claim_that_is_not_covered_is_refused_with_the_reason(
     assert not audit.journal().ledger.has(Stage.REGISTERED)
 
 
+@pytest.mark.reduced(cases=2)
 @pytest.mark.parametrize(
     ("library", "redrawn"),
     [

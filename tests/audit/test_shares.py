@@ -180,6 +180,7 @@ TAIL = RED + "\n[[mechanism]]" + TAIL.partition("[[mechanism]]")[2]
 PROPORTIONAL = 'design = { by = "colour", sizes = { red = 180, green = 120 }, weights = %s }'
 
 
+@pytest.mark.reduced(cases=2)
 @pytest.mark.parametrize(
     ("reserve", "design", "test", "counted"),
     [

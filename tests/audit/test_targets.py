@@ -217,6 +217,7 @@ STRATA = RESERVE.replace("rows = 250, ", "").replace('exclude = ["site", "colour
 ))  # fmt: skip
 
 
+@pytest.mark.reduced(cases=2)
 @pytest.mark.parametrize(
     ("sizes", "weights", "kind", "test"),
     [

@@ -84,6 +84,7 @@ def test_stress_and_costs_are_part_of_the_answer() -> None:
     assert all(one["regret"] >= 0.0 for one in value["stress"])
 
 
+@pytest.mark.whole
 def test_a_picture_is_written_where_it_was_asked_for(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     place = tmp_path / "power.png"
@@ -309,6 +310,7 @@ def test_pilots_of_a_sealed_audit_become_its_plan(make: Make) -> None:
     assert chosen["releases"] <= 50
 
 
+@pytest.mark.whole
 def test_a_plan_counts_with_the_disclosure_that_is_declared(make: Make) -> None:
     place = make(sealed=True, disclosure="disclosure = { digits = 1 }")
     fixed = (*place, "--pilot-draws", 6, "--no-stress", "--reliability", "0.9", "--json")
