@@ -489,6 +489,7 @@ def test_a_draw_that_raises_stops_an_audit_that_says_so(
     assert finish(audit)["failed"] == {}
 
 
+@pytest.mark.reduced(cases=1)
 @pytest.mark.parametrize(("fault", "line"), [("raises", 'on_failure = "stop"'), ("dies", "")])
 def test_a_draw_that_gave_nothing_is_remembered_when_other_seeds_are_registered(
     make: Make, tmp_path: Path, fault: str, line: str

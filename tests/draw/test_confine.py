@@ -255,6 +255,7 @@ def test_what_a_mechanism_registers_can_be_read_and_else_the_error_says_what_to_
     assert re.search(r"""allow = \["[^"]*/models/weights"\]""", refused.error)
 
 
+@pytest.mark.usefixtures("starts_warm")
 def test_a_hard_link_to_the_table_where_draws_may_read_stops_the_drawing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

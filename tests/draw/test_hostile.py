@@ -327,6 +327,7 @@ print(*[record.status for record, _ in kept])
 """
 
 
+@pytest.mark.whole
 def test_draws_print_on_where_nobody_reads_their_words(root: Path) -> None:
     read, write = os.pipe()
     os.close(read)

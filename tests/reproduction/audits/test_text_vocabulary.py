@@ -76,7 +76,7 @@ def recorded_versions() -> str:
     )
 
 
-@pytest.mark.reduced(cases=1)
+@pytest.mark.whole
 @pytest.mark.skipif(
     bool(recorded_versions()), reason=f"ties were recorded elsewhere: {recorded_versions()}"
 )

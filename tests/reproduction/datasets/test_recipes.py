@@ -111,6 +111,7 @@ def whole_collection() -> bytes:
     return sink.getvalue()
 
 
+@pytest.mark.whole
 @needs("newsgroups")
 def test_two_groups_and_their_order_are_taken_from_the_whole_collection() -> None:
     whole = whole_collection()

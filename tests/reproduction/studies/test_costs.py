@@ -24,6 +24,7 @@ def test_a_pilot_of_the_law_would_recognize_the_named_share(rates: tuple[float, 
     assert binom.cdf(most, 500, risk) == pytest.approx(share, rel=1e-9)
 
 
+@pytest.mark.whole
 def test_our_plan_reaches_its_power_for_less_than_the_papers_plan_costs() -> None:
     for ratio in (1.0, 100.0):
         law = law_of(**TRUTH)

@@ -157,6 +157,7 @@ def test_bars_are_as_long_as_the_values() -> None:
     assert not panel.patches[1].get_hatch()
 
 
+@pytest.mark.whole
 def test_maps_hold_the_differences(rows: dict[str, list[Row]]) -> None:
     own = of(rows["mode-comparison"], "validated", eta=0.95)
     expected = differences(own, "direct", ["named"])
