@@ -25,7 +25,7 @@ from proxyguard.audit.members import MemberRows, by_chance, copies_of_members
 from proxyguard.audit.stated import reading_place
 from proxyguard.cli.main import app
 from proxyguard.documents.releases import DrawnRelease, ReleaseManifest
-from proxyguard.errors import AttackRefused, RegistryError, SealError, TableError
+from proxyguard.errors import RegistryError, SealError, TableError
 from proxyguard.registry.declaration import read_declaration
 from proxyguard.seal.fingerprint import canonical_value
 from proxyguard.tables.columns import as_text
@@ -506,39 +506,3 @@ def test_a_table_that_no_generator_made_has_no_members_of_its_own(halved: Audit)
     check_members(halved.folder, "a table", draw, development.sealed, generated=True)
     with pytest.raises(SealError, match="a table that no generator made"):
         check_members(halved.folder, "a table", draw, development.sealed, generated=False)
-
-
-ATTACK = """
-class NearestAge:
-    def fit(self, release, reference):
-        self.ages = release["age"].to_numpy()
-
-    def score(self, rows):
-        apart = abs(rows["age"].to_numpy()[:, None] - self.ages).min(axis=1)
-        return -apart
-
-
-class Ranked(NearestAge):
-    def score(self, rows):
-        return super().score(rows).argsort().argsort()
-"""
-
-
-@pytest.mark.parametrize("kind", ["NearestAge", "Ranked"])
-def test_an_attack_by_import_path_is_tried_when_it_is_registered(
-    sealed: Audit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
-    (tmp_path / "code").mkdir()
-    (tmp_path / "code" / "attack_of_ages.py").write_text(ATTACK)
-    monkeypatch.syspath_prepend(str(tmp_path / "code"))
-    named = f"""
-[exposure.attack."ages"]
-kind = "attack_of_ages:{kind}"
-"""
-    text = DECLARATION.replace('["dcr"]', '["dcr", "ages"]') + named
-    (sealed.folder / "audit.toml").write_text(text)
-    if kind == "Ranked":
-        with pytest.raises(AttackRefused, match=r"'ages' gave a row .* depends on other rows"):
-            sealed.register()
-    else:
-        sealed.register()
