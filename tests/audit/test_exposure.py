@@ -276,6 +276,10 @@ def test_a_mechanism_that_copies_rows_is_a_violation_though_it_is_useful(copying
     audit = audit_in(copying)
     evidence = evidence_of(audit)
     assert decisions_of(audit) == {Decision.VIOLATION}
+    sealed = audit.journal().ledger.sealed.members["target"]
+    (words,) = audit.certificate().predicate.estimand.values()
+    assert sealed.copies
+    assert f"{sealed.copies} of 240 target records, which have the values of a member" in words
     risk = [row[evidence["requirements"].index("risk")] for row in evidence["derived"]["pvalues"]]
     assert max(risk) < 0.01
 
@@ -283,6 +287,14 @@ def test_a_mechanism_that_copies_rows_is_a_violation_though_it_is_useful(copying
 def test_a_mechanism_that_says_little_of_single_rows_is_validated(tmp_path: Path) -> None:
     audit = certified(tmp_path, EVERYWHERE, ADVANTAGE, OTHERS, mechanism(NOISE), CLAIM)
     assert decisions_of(audit) == {Decision.VALIDATED}
+    sentence = audit.certificate().verdicts[0].sentence
+    assert (
+        "no threshold of the 2 attacks dcr and nearest-neighbour ratio tells members from others "
+        "by 25 points or more"
+    ) in sentence
+    assert "these members, these attacks and these releases" in sentence
+    # Whatever is promised, it is no word that covers all attacks there are.
+    assert "private" not in audit.folder.read("report.html").decode()
 
 
 def test_a_copy_of_the_folder_is_verified_without_keys(copying: Path, tmp_path: Path) -> None:

@@ -508,7 +508,7 @@ def predicate_of(
         name=declaration.name,
         purpose=declaration.purpose,
         level=declaration.claim.level,
-        estimand={m.name: m.target.estimand for m in declaration.members},
+        estimand={m.name: _estimand(m, journal) for m in declaration.members},
         claim_status=status,
         attestation=attestation(grant),
         ledger=opened.digest,
@@ -525,6 +525,18 @@ def predicate_of(
         diagnostics=diagnostics,
         excluded=excluded,
         picks=picks,
+    )
+
+
+def _estimand(member: Member, journal: Journal) -> str:
+    """Return what means are over, and of exposures, whom they leave out."""
+    sealed = journal.ledger.sealed.members[member.name]
+    if sealed.copies is None:
+        return member.target.estimand
+    return (
+        f"{member.target.estimand}; exposure tells {sealed.development['training']:,} members from "
+        f"others, and {sealed.copies:,} of {sealed.records:,} target records, which have the "
+        "values of a member, are left out of it"
     )
 
 

@@ -45,7 +45,7 @@ from proxyguard.documents.evidence import ColumnRecord, GroupEvidence
 from proxyguard.documents.releases import AnyDraw, DrawnRelease
 from proxyguard.errors import DrawError, LossMismatch, SealError, UntrustedCode
 from proxyguard.exact.rounding import Array
-from proxyguard.exposure.attacks import AttackSuite, try_attacks
+from proxyguard.exposure.attacks import AttackSuite
 from proxyguard.exposure.named import Apart
 from proxyguard.exposure.representation import Representation, Rows
 from proxyguard.exposure.statistics import (
@@ -257,21 +257,6 @@ class MemberAttacks:
     def is_named(self, j: int) -> bool:
         """Whether the attack of a measure is of others."""
         return self._questions[j].attack in self.named
-
-    def try_named(self) -> None:
-        """Try the attacks of others on open rows, before anything depends on them.
-
-        Raises
-        ------
-        AttackRefused
-            One fails, or its score of a row depends on other rows. Once the target is open it would
-            count as the worst.
-        """
-        if not self.named or self._apart is None:
-            return
-        members = Rows(self._development.members(), self.representation)
-        groups = [members, *([] if self.calibration is None else [self.calibration])]
-        try_attacks(self.named, self.reference, groups, self._apart)
 
     def inside(self, frame: pd.DataFrame) -> dict[str, NDArray[np.bool_]]:
         """Return, by name, the target records that requirements about exposure count."""

@@ -15,7 +15,6 @@ from fractions import Fraction
 
 from proxyguard.adapters.privacy import privacy_lines, privacy_of
 from proxyguard.audit.development import NOTHING_LEARNED, MemberDevelopment, Workplace, develop
-from proxyguard.audit.exposure import MemberAttacks
 from proxyguard.audit.folder import (
     DECLARATION,
     AuditFolder,
@@ -58,7 +57,6 @@ from proxyguard.errors import (
     StageError,
     UnsupportedDesign,
 )
-from proxyguard.exposure.named import Apart
 from proxyguard.losses.measure import Measure
 from proxyguard.losses.records import check_size
 from proxyguard.modes.catalog import NO_MECHANISM
@@ -193,9 +191,6 @@ def build_registry(
         measures = measures_of(member, requirements)
         _check_secondary(declaration, measures)
         check_claim(declaration, [m.requirement for m in measures], member.name)
-        about = [measure for measure in measures if measure.exposure is not None]
-        hidden = (workplace.home, str(workplace.folder.path))
-        MemberAttacks(development, about, Apart(forbidden=hidden)).try_named()
     registry = Registry(format=FORMAT, declaration=declaration, members=members, software=software)
     # What cannot be read back is refused before it is recorded.
     return Registry.read(registry.to_bytes(), "the registry")

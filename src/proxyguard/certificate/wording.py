@@ -37,20 +37,65 @@ _NEVER = (
     "anything about a mechanism that was retuned after the target was opened",
 )
 
+_EXPOSURE = (
+    "that a release keeps anything secret: exposure is about these members, these attacks and "
+    "these releases, and another attack may find what these do not"
+)
+
 
 def not_claimed(requirements: Sequence[Requirement]) -> tuple[str, ...]:
     """Return what this certificate does not establish."""
     forms = {r.form for r in requirements}
     extra = []
-    if forms == {Form.QUERY}:
-        return ("anything about queries that were not registered", *_NEVER)
+    never = (*_NEVER, _EXPOSURE) if Form.EXPOSURE in forms else _NEVER
+    if forms <= {Form.QUERY, Form.EXPOSURE}:
+        asked = "queries" if forms == {Form.QUERY} else "queries and attacks"
+        return (f"anything about {asked} that were not registered", *never)
     if Form.ABSOLUTE not in forms:
         extra.append(
             "that the procedure is adequate: the requirements only compare with the source"
         )
     if Form.RELATIVE not in forms:
         extra.append("that the release does as well as the source: no requirement compares the two")
-    return (*extra, *_NEVER)
+    return (*extra, *never)
+
+
+def exposure_promises(requirements: Sequence[Requirement]) -> list[str]:
+    """Return what requirements about exposure promise, one line for all attacks of each.
+
+    Examples
+    --------
+    >>> told = Requirement(
+    ...     name="a", low=-1, high=1, limit=0.1, form="exposure", attack="dcr",
+    ...     promise="no threshold of {attacks} tells members from others",
+    ... )
+    >>> exposure_promises([told])
+    ['no threshold of the attack dcr tells members from others']
+    """
+    attacks: dict[tuple[str, str | None], list[str]] = {}
+    for r in requirements:
+        if r.form is Form.EXPOSURE and r.promise is not None:
+            attacks.setdefault((r.promise, r.group), []).append(str(r.attack))
+    promises = []
+    for (promise, group), names in attacks.items():
+        who = f"the attack {names[0]}"
+        if len(names) > 1:
+            who = f"the {len(names)} attacks {', '.join(names[:-1])} and {names[-1]}"
+        # Braces in a column's name are not for us to fill in.
+        told = promise.replace("{attacks}", who)
+        promises.append(told if group is None or ", of " not in group else f"{told} ({group})")
+    return promises
+
+
+def _exposure_meaning(requirements: Sequence[Requirement]) -> str:
+    """Return a sentence on what meeting requirements about exposure is; nothing without any."""
+    promises = exposure_promises(requirements)
+    if not promises:
+        return ""
+    return (
+        f" Of exposure, a release that meets them promises: {'; '.join(promises)}. That is about "
+        "these members, these attacks and these releases."
+    )
 
 
 def requirements_phrase(requirements: Sequence[Requirement], *, plural: bool) -> str:
@@ -111,6 +156,7 @@ def mechanism_sentence(certificate: Certificate) -> str:
     """Return the verdict on a mechanism in one or two sentences."""
     claim = certificate.claim
     meet = requirements_phrase(certificate.evidence.requirements, plural=True)
+    meaning = _exposure_meaning(certificate.evidence.requirements)
     target = percent(claim.reliability_target or 0)
     family = "" if certificate.n_mechanisms == 1 else ", for all audited mechanisms at once"
     if certificate.decision is Decision.VALIDATED:
@@ -121,7 +167,7 @@ def mechanism_sentence(certificate: Certificate) -> str:
         )
         return (
             f"With {confidence(claim.alpha)} confidence{family}, {share} of future releases of "
-            f"this mechanism {meet} on the registered target."
+            f"this mechanism {meet} on the registered target.{meaning}"
         )
     if certificate.decision is Decision.VIOLATION:
         share = (
@@ -132,6 +178,7 @@ def mechanism_sentence(certificate: Certificate) -> str:
         return (
             f"With {confidence(claim.beta or Fraction(0))} confidence{family}, {share} of future "
             f"releases of this mechanism {meet} on the registered target; {target} were required."
+            f"{meaning}"
         )
     known = (
         f" It shows at least {at_least(certificate.reliability_lower)}, "
@@ -142,7 +189,7 @@ def mechanism_sentence(certificate: Certificate) -> str:
     return (
         f"The audit does not settle whether more than {target} of future releases of this "
         f"mechanism {meet} on the registered target.{known} "
-        "That is not evidence of a violation."
+        f"That is not evidence of a violation.{meaning}"
     )
 
 
@@ -271,6 +318,7 @@ def releases_text(certificate: ReleaseCertificate) -> str:
     promise = (
         f"With {confidence(claim.alpha)} confidence, every validated release "
         f"{_own_requirements(certificate)} on its registered target."
+        f"{_exposure_meaning(requirements)}"
         if certificate.validated
         else "No release was validated; by itself that is not evidence of a violation."
     )

@@ -219,30 +219,31 @@ class ExposureQuestion:
         match self.kind:
             case ExposureKind.ADVANTAGE:
                 return (
-                    f"{{attacks}}, at a registered threshold, flag members less than {points} "
-                    "more often than others"
+                    "members are flagged by {attacks}, at a registered threshold, less than "
+                    f"{points} more often than others"
                 )
             case ExposureKind.EVERYWHERE:
                 return f"no threshold of {{attacks}} tells members from others by {points} or more"
             case ExposureKind.TPR:
                 alarms = f"{_plain(100 * _written(self.fpr or 0.0))} %"
                 return (
-                    f"no threshold of {{attacks}} finds {share} of the members with false "
-                    f"alarms on at most {alarms} of others"
+                    f"no threshold of {{attacks}} finds {share} of the members with false alarms "
+                    f"on at most {alarms} of others"
                 )
             case ExposureKind.AUC:
                 return (
-                    f"{{attacks}} rank a member above another record in less than {share} of pairs"
+                    "a member is ranked above another record by {attacks} in less than "
+                    f"{share} of pairs"
                 )
             case ExposureKind.ATTRIBUTE:
                 return (
-                    f"{{attacks}} guess {self.settings.secret!r} for members less than "
+                    f"{self.settings.secret!r} is guessed by {{attacks}} for members less than "
                     f"{points} more often than for others"
                 )
             case ExposureKind.LINKABILITY:
                 return (
-                    f"{{attacks}} link two halves of a row for members less than {points} "
-                    "more often than for others"
+                    "two halves of a row are linked by {attacks} for members less than "
+                    f"{points} more often than for others"
                 )
 
 
