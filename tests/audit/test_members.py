@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from proxyguard.audit.apart import Bench, Redraw
 from proxyguard.audit.audit import Audit
+from proxyguard.audit.check import template
 from proxyguard.audit.development import MemberDevelopment
 from proxyguard.audit.folder import RELEASES, AuditFolder
 from proxyguard.audit.manifest import check_members
@@ -493,6 +494,19 @@ def test_modes_that_test_releases_cover_exposures(tmp_path: Path, claim: str) ->
     text = DECLARATION.replace("[claim]", f"[claim]\n{claim}")
     problems, _, _ = checked(tmp_path, text.replace("draws = 8", "draws = 80"))
     assert problems == []
+
+
+def test_the_commented_exposure_of_the_template_can_be_declared() -> None:
+    keys = ("members", "reference", "calibration", "split_seed", "[[requirement]]", "name", "limit",
+            "exposure", "attacks")  # fmt: skip
+    lines = template().splitlines()
+    text = "\n".join(
+        line[2:] if line.startswith("# ") and line[2:].split(" ")[0] in keys else line
+        for line in lines
+    )
+    (member,) = read_declaration(text).members
+    assert [part.name for part in member.exposures] == ["members cannot be told"]
+    assert member.development.members == "0.5"
 
 
 def test_other_limits_beside_the_certificate_keep_their_threshold() -> None:
