@@ -20,11 +20,12 @@ from proxyguard.audit.audit import Audit
 from proxyguard.audit.development import MemberDevelopment
 from proxyguard.audit.exposure import MemberAttacks
 from proxyguard.audit.home import load_key_file
+from proxyguard.audit.plan import pilot_laws
 from proxyguard.audit.rules import measures_of
 from proxyguard.audit.stated import reading_place
 from proxyguard.audit.target import OpenTarget
 from proxyguard.draw.messages import DrawResult, Failed
-from proxyguard.errors import AttackRefused
+from proxyguard.errors import AttackRefused, RegistryError
 from proxyguard.exposure.attacks import AttackSuite
 from proxyguard.exposure.representation import Rows
 from proxyguard.modes.evidence import Decision
@@ -605,6 +606,18 @@ def test_attacks_see_neither_excluded_columns_nor_the_target(copying: Path) -> N
     place = reading_place(audit.folder)
     attacks = MemberAttacks(MemberDevelopment(place, hidden, sealed), about)
     assert set(attacks.representation.names) == {"first", "label"}
+
+
+def test_an_unresolved_exposure_gets_no_sizes_and_pilots_do_not_plan_it(tmp_path: Path) -> None:
+    narrow = EVERYWHERE.replace("0.25", "0.09")
+    audit = new_audit(tmp_path, USEFUL, narrow, mechanism(NOISE, 3), CLAIM)
+    audit.seal()
+    with pytest.raises(RegistryError, match="attacks on them are not simulated"):
+        pilot_laws(audit.place, draws=2, first_seed=4000, reliability=None)
+    audit.run()
+    assert decisions_of(audit) == {Decision.UNRESOLVED}
+    assert "the planner does not model attacks" in audit.folder.read("report.md").decode()
+    assert audit.verify().good
 
 
 OURS = """

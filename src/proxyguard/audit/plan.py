@@ -190,6 +190,11 @@ def _stated(workplace: Workplace, member: Member, drawn: Drawn, draws: int) -> l
 
 def _check_plannable(measures: Sequence[Measure]) -> None:
     """Refuse requirements that pilot losses tell nothing of."""
+    if any(m.exposure is not None for m in measures):
+        raise RegistryError(
+            "pilots judge losses, and attacks on them are not simulated; leave the requirements "
+            "about exposure out to plan the others, or plan from assumed margins instead"
+        )
     if any(m.loss is None for m in measures):
         raise RegistryError("pilots judge losses, not queries; plan from assumed margins instead")
     if any(m.requirement.group is not None for m in measures):

@@ -26,7 +26,7 @@ from proxyguard.plan.law import Law, estimated_law
 from proxyguard.plan.question import MOST_RECORDS, MOST_RELEASES, Question
 from proxyguard.plan.recommend import recommend
 from proxyguard.registry.design import Clustered, Design
-from proxyguard.registry.requirement import Requirement
+from proxyguard.registry.requirement import Form, Requirement
 from proxyguard.registry.test import ComponentTest
 
 # The power that an advised plan reaches.
@@ -264,6 +264,11 @@ def _how(case: Unsettled, way: Way) -> str:
 
 def _no_start(case: Unsettled) -> str:
     """Return why no sizes are looked for, or nothing where they are."""
+    if any(r.form is Form.EXPOSURE for r in case.requirements):
+        return (
+            "the planner does not model attacks, whose power follows from the numbers of members "
+            "and of target records (theory section 6)"
+        )
     if any(r.group is not None for r in case.requirements):
         return "the planner does not model requirements on subgroups"
     return _too_few(case) if case.reliability <= case.claim.target else ""
