@@ -356,24 +356,30 @@ def heat(
     colours: tuple[str, str],
     across: Sequence[Any],
     down: Sequence[Any],
+    middle: float = 0.0,
+    reach: float = 1.0,
+    write: Callable[[float], str] | None = None,
 ) -> None:
-    """Draw differences between -1 and 1 as a map, each written into its field.
+    """Draw numbers within ``reach`` of ``middle`` as a map, each written into its field.
 
-    Below zero the first colour deepens, above it the second.
+    Below the middle the first colour deepens, above it the second. By default they are
+    differences between -1 and 1, written with their signs.
     """
     from matplotlib.colors import LinearSegmentedColormap, Normalize
 
     shades = LinearSegmentedColormap.from_list("difference", (colours[0], "#FFFFFF", colours[1]))
     field = np.array([[values.get((y, x), np.nan) for x in across] for y in down])
-    ax.pcolormesh(field, cmap=shades, norm=Normalize(-1.0, 1.0), edgecolors=FAINT, linewidth=0.8)
+    scale = Normalize(middle - reach, middle + reach)
+    ax.pcolormesh(field, cmap=shades, norm=scale, edgecolors=FAINT, linewidth=0.8)
     for i, line in enumerate(field):
         for k, value in enumerate(line):
             if np.isnan(value):
                 continue
-            red, green, blue, _ = shades((value + 1.0) / 2.0)
+            red, green, blue, _ = shades(float(scale(value)))
             dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.56
             ax.text(
-                k + 0.5, i + 0.5, signed(float(value)), ha="center", va="center", fontsize=8.5,
+                k + 0.5, i + 0.5, (write or signed)(float(value)), ha="center", va="center",
+                fontsize=8.5,
                 color="white" if dark else INK,
             )  # fmt: skip
     ax.set_xticks(np.arange(len(across)) + 0.5, [str(x) for x in across])
