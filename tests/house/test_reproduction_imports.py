@@ -15,6 +15,7 @@ ROOT = Path(reproduction.__file__).parent
 # Modules that anybody may import, with the reason; of the top level, the names of `__all__`.
 PUBLIC = {
     "proxyguard.exact": "the exact core knows nothing of audits and is read beside the paper",
+    "proxyguard.exposure": "whoever has a release and its members may attack it, without an audit",
     "proxyguard.documents": "whoever has a folder may read its documents by their types",
     "proxyguard.modes": "a mode decides; studies decide through it, as users do",
     "proxyguard.cli.main": "both command lines end alike: one message and one code an error",
@@ -39,6 +40,9 @@ PRIVATE = {
     "registry.parts": {"Choose", "Procedure", "Seeds"},
     "registry.requirement": {"choose_roles"},
     "registry.target": {"Outcome", "StratifiedDesign"},
+    # Attacks: single releases by the names and settings of a declaration, without an audit.
+    "draw.catalog": {"load_generator"},
+    "registry.exposure": {"AttackPart"},
     # Data sets: tables with the very values that an audit will read.
     "tables.files": {"table_bytes", "to_frame"},
     # Studies: levels and powers of single plans.

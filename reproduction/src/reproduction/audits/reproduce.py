@@ -7,8 +7,10 @@ Each audit runs twice from the same seeds: with the paper's settings, and with o
 (NAME-ours). Where the paper has two models, two more audits have one of them each. Where it
 withdrew an analysis, a third audit registers it, records the deviation and adds the corrective
 certificate (NAME-original). Every step of an audit can be resumed, so a killed run goes on where
-it was. Data are read from PROXYGUARD_DATA, or from where `python -m reproduction data fetch` puts
-them. Each name is followed by its part of the document: the paper's table beside ours.
+it was. The name `exposure` is no audit: it attacks releases as App. V does, and writes
+membership-attacks.md beside the document. Data are read from PROXYGUARD_DATA, or from where
+`python -m reproduction data fetch` puts them. Each name is followed by its part of the
+document: the paper's table beside ours.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ from proxyguard.audit.draw import pending_folder, tasks
 from proxyguard.documents.canonical import canonical_bytes
 from proxyguard.documents.ledger import Stage
 from proxyguard.registry.target import StratifiedDesign
+from reproduction.audits.attack import is_finished, kept_results, run_attacks
+from reproduction.audits.attack_page import write_page
 from reproduction.audits.blocks import write_blocks
 from reproduction.audits.cdc_roles import write_cdc_roles
 from reproduction.audits.document import Run, document, section
@@ -47,6 +51,7 @@ from reproduction.datasets.prepare import prepare
 from reproduction.files import write_atomic
 
 HERE = Path(__file__).parent
+EXPOSURE, ATTACKS_PAGE = "exposure", "membership-attacks.md"
 DEVIATION = (
     "The target has as many records of either class by design, and was registered as an iid "
     "sample, which it is not: the certificate rests on a theorem whose condition fails."
@@ -60,24 +65,39 @@ CORRECTION = (
 def main() -> None:
     """Run the audits that were named, and write the document about all that are finished."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(AUDITS))
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(names()))
     parser.add_argument("--draws", type=int, help="at most so many draws a mechanism")
     parser.add_argument("--out", type=Path, default=Path("docs/audits.md"))
     parser.add_argument("--work", type=Path, default=Path("build/audits"))
     parser.add_argument("--write", action="store_true", help="run no audit, write the document")
     given = parser.parse_args()
-    unknown = sorted(set(given.names) - set(AUDITS))
+    unknown = sorted(set(given.names) - set(names()))
     if unknown:
-        parser.error(f"no audits {unknown}; there are {', '.join(AUDITS)}")
-    for name in [] if given.write else given.names or AUDITS:
+        parser.error(f"no audits {unknown}; there are {', '.join(names())}")
+    chosen = [] if given.write else given.names or names()
+    for name in chosen:
         print(f"== {name}", flush=True)
-        print(section(name, run_all(name, given.work, given.draws)), flush=True)
+        if name == EXPOSURE:
+            run_attacks(given.work / EXPOSURE)
+        else:
+            print(section(name, run_all(name, given.work, given.draws)), flush=True)
+    attacked = kept_results(given.work / EXPOSURE)
+    if is_finished(attacked):
+        write_page(attacked, given.out.with_name(ATTACKS_PAGE))
+        print(f"wrote {given.out.with_name(ATTACKS_PAGE)}")
+    if chosen == [EXPOSURE]:
+        return  # a work folder without the audits would empty the document
     runs = finished(given.work, given.draws)
     for name in runs:
         write_experiments(name, given.work)
     given.out.parent.mkdir(parents=True, exist_ok=True)
     given.out.write_text(document(runs, given.draws), "utf-8")
     print(f"wrote {given.out}")
+
+
+def names() -> tuple[str, ...]:
+    """Return what can be run: the audits, and the attacks."""
+    return (*AUDITS, EXPOSURE)
 
 
 def run_all(name: str, work: Path, draws: int | None = None) -> Run:
