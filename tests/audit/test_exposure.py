@@ -566,6 +566,11 @@ def test_digits_round_counts_and_leave_the_shares_of_members(tmp_path: Path) -> 
     audit = certified(tmp_path, EVERYWHERE, ADVANTAGE, OTHERS, mechanism(NOISE, 3), CLAIM, rounded)
     evidence = evidence_of(audit)
     assert all("count_low" in column for column in evidence["columns"][:3])
+    # No side of a described share weakens a claim: of the target there is none to read.
+    told = figures_of(audit)["attacks"]
+    assert len(told) == 5
+    assert not any(key.endswith(("alarms_least", "alarms_most")) for a in told for key in a)
+    assert not any({"alarms", "threshold_alarms"} & set(attack) for attack in told)
 
 
 def test_nothing_that_is_kept_of_an_attack_holds_a_score_of_a_target_record(
@@ -691,3 +696,98 @@ def test_an_attack_that_misbehaves_once_the_target_is_open_counts_as_the_worst(
     assert ours < 0.5 < theirs == 1.0
     found = audit.verify(run_named_code=True)
     assert found.good, found.findings
+
+
+def figures_of(audit: Audit) -> dict[str, Any]:
+    diagnostics: dict[str, Any] = json.loads(audit.folder.read("evidence.json"))["diagnostics"]
+    figures: dict[str, Any] = diagnostics["exposure"]["bootstrap"]
+    return figures
+
+
+def test_the_figures_of_copying_releases_are_those_counted_by_hand(copying: Path) -> None:
+    audit = audit_in(copying)
+    figures, releases = figures_of(audit), releases_of(audit)
+    members = development(audit, "training")
+    rows = [tuple(row) for row in members.astype(str).to_numpy()]  # some of them twice
+    copied = [{tuple(row) for row in table.astype(str).to_numpy()} for table in releases]
+    assert figures["rows"] == figures["copies"] == sum(len(table) for table in releases)
+    shares = [np.mean([row in each for row in rows]) for each in copied]
+    assert figures["copied_members"] == pytest.approx(np.mean(shares))
+    assert figures["identical_members"] == 1.0
+    assert figures["releases"] == [str(seed) for seed in range(100, 106)]
+    half = figures["levels"].index(0.5)
+    assert figures["member_distances"][half] == 0.0 < figures["other_distances"][half]
+
+
+def test_figures_of_an_attack_agree_with_the_statistics_that_decide(copying: Path) -> None:
+    audit = audit_in(copying)
+    evidence = evidence_of(audit)
+    told = {attack["requirement"]: attack for attack in figures_of(audit)["attacks"]}
+    for name, column in zip(evidence["requirements"], evidence["columns"], strict=True):
+        if name not in told:
+            continue
+        shown = told[name]
+        least, mean, most, found = (
+            np.array(shown[key]) for key in ("alarms_least", "alarms", "alarms_most", "hits")
+        )
+        assert np.all(least <= mean + 1e-12)
+        assert np.all(mean <= most + 1e-12)
+        assert np.all(found >= np.arange(1, 21) / 20 - 1e-12)
+        if "count_low" in column:
+            # The threshold that is nearest to a violation is one of those that are described.
+            gaps = np.array(column["count_low"]) / column["n"] - np.array(column["answer_low"])
+            assert np.max(found - mean) <= gaps.mean() + 0.05
+        if "threshold_alarms" in shown and "count" in column:
+            alarms = 1.0 - np.mean(column["count"]) / column["n"]
+            assert shown["threshold_alarms"] == pytest.approx(alarms)
+    assert any("threshold_alarms" in shown for shown in told.values())
+
+
+def more_copies(figures: dict[str, Any]) -> None:
+    figures["copies"] -= 1
+
+
+def kinder_scores(figures: dict[str, Any]) -> None:
+    figures["attacks"][0]["open_scores"] = figures["attacks"][0]["member_scores"]
+
+
+def kinder_members(figures: dict[str, Any]) -> None:
+    figures["attacks"][0]["hits"] = figures["attacks"][0]["alarms"]
+
+
+def impossible_alarms(figures: dict[str, Any]) -> None:
+    figures["attacks"][0]["alarms"][3] = 1.5
+
+
+def falling_alarms(figures: dict[str, Any]) -> None:
+    figures["attacks"][0]["alarms"].reverse()
+
+
+def fewer_attacks(figures: dict[str, Any]) -> None:
+    del figures["attacks"][-1]
+
+
+def another_release(figures: dict[str, Any]) -> None:
+    figures["releases"][0] = "777"
+
+
+@pytest.mark.parametrize(
+    ("lie", "words"),
+    [
+        (more_copies, "copies"),
+        (kinder_scores, "open_scores"),
+        (kinder_members, "hits"),
+        (impossible_alarms, "cannot be"),
+        (falling_alarms, "cannot be"),
+        (fewer_attacks, "other requirements"),
+        (another_release, "releases"),
+    ],
+)
+def test_a_figure_that_the_folder_does_not_give_is_found(
+    again: Callable[[], Audit], forge: Any, lie: Callable[[dict[str, Any]], None], words: str
+) -> None:
+    audit = again()
+    forge.certificate(
+        audit, evidence=lambda evidence: lie(evidence["diagnostics"]["exposure"]["bootstrap"])
+    )
+    assert words in forge.found_by(audit)

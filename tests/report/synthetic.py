@@ -23,6 +23,7 @@ from proxyguard.documents.certificate import (
     SecondaryBounds,
     SecondaryRecord,
 )
+from proxyguard.documents.evidence import AttackFigures, Diagnostics, ExposureFigures
 from proxyguard.documents.ledger import (
     Certified,
     Developed,
@@ -32,6 +33,7 @@ from proxyguard.documents.ledger import (
     Registered,
     Schedule,
     Sealed,
+    SealedMember,
 )
 from proxyguard.documents.registry import (
     RegisteredMember,
@@ -110,6 +112,80 @@ def synthetic_sources(
         manifest=manifest_of({mechanism: _draws(R) for mechanism in means}),
         advice=advice,
     )
+
+
+def exposed_sources(*, R: int = 4, target: bool = True) -> Sources:
+    """Return the record of an audit that asks of exposure too, with figures of its attacks."""
+    sources = synthetic_sources(R=R)
+    parts = [
+        RequirementPart(name="told apart", exposure="advantage everywhere", limit="0.10",
+                        attacks=("dcr", "domias")),
+        RequirementPart(name="flagged", exposure="advantage", limit="0.05", attacks=("dcr",),
+                        threshold={"quantile": "0.95"}),
+        RequirementPart(name="few found", exposure="tpr at fpr", limit="0.10", fpr="0.01",
+                        attacks=("dcr",)),
+        RequirementPart(name="area", exposure="membership auc", limit="0.55", attacks=("dcr",)),
+        RequirementPart(name="income", exposure="attribute inference", limit="0.05",
+                        attacks=("guess",)),
+    ]  # fmt: skip
+    resolved = tuple(
+        ResolvedRequirement.model_construct(
+            part=part, limit=ResolvedNumber(value=str(part.limit), rule="as declared", inputs={})
+        )
+        for part in parts
+    )
+    assert sources.registry is not None
+    assert sources.predicate is not None
+    target_member = sources.registry.members["target"]
+    member = target_member.model_copy(
+        update={"requirements": (*target_member.requirements, *resolved)}
+    )
+    registry = sources.registry.model_copy(update={"members": {"target": member}})
+    names = (("told apart: dcr", "dcr"), ("told apart: domias", "domias"), ("flagged", "dcr"),
+             ("few found", "dcr"), ("area", "dcr"), ("income", "guess"))  # fmt: skip
+    figures = ExposureFigures(
+        releases=tuple(str(100 + r) for r in range(R)), open_rows="calibration",
+        levels=(0.0, 0.25, 0.5, 0.75, 1.0), rows=400 * R, copies=7, copied_members=0.0123,
+        identical_members=0.02, identical_others=0.01,
+        member_distances=(0.0, 0.2, 0.4, 0.9, 3.0), other_distances=(0.1, 0.3, 0.45, 0.95, 3.1),
+        attacks=tuple(
+            attack_figures(name, attack, 1 if attack == "guess" else 20, target=target)
+            for name, attack in names
+        ),
+    )  # fmt: skip
+    diagnostics = Diagnostics(
+        label="not certified: decides nothing", unscored={},
+        exposure=dict.fromkeys(("careful", "careless"), figures),
+    )  # fmt: skip
+    sealed, *later = sources.bodies
+    assert isinstance(sealed, Sealed)
+    own = SealedMember.model_construct(records=400, copies=3)
+    return replace(
+        sealed_as(sources, sources.predicate.model_copy(update={"diagnostics": diagnostics})),
+        registry=registry,
+        ledger=entries(sealed.model_copy(update={"members": {"target": own}}), *later),
+    )
+
+
+def attack_figures(
+    requirement: str, attack: str, thresholds: int, *, target: bool = True
+) -> AttackFigures:
+    """Return made figures of an attack that finds a few members more than others."""
+    found = tuple((k + 1) / thresholds for k in range(thresholds))
+    if thresholds == 1:
+        found = (0.62,)
+    alarms = tuple(max(0.0, share - 0.04 * (1.0 - share)) for share in found)
+    own = requirement in ("flagged", "few found")
+    return AttackFigures(
+        requirement=requirement, attack=attack, members=900, hits=found,
+        alarms=alarms if target else None,
+        alarms_least=tuple(0.9 * share for share in alarms) if target else None,
+        alarms_most=tuple(min(1.0, 1.1 * share) for share in alarms) if target else None,
+        open_alarms=alarms, baseline_hits=found, baseline_alarms=found,
+        threshold_hits=0.08 if own else None,
+        threshold_alarms=0.05 if own and target else None,
+        member_scores=("-inf", -0.9, -0.4, -0.2, 0.0), open_scores=(-3.1, -0.95, -0.45, -0.3, -0.1),
+    )  # fmt: skip
 
 
 def predicate_of(sources: Sources, **changes: Any) -> Predicate:

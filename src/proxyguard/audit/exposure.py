@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 
 # What an attack may raise on rows or a release that it cannot deal with. Errors of the folder and
 # of this machine are none of these.
-_BEYOND = (ValueError, TypeError, ArithmeticError, KeyError, DrawError)
+BEYOND = (ValueError, TypeError, ArithmeticError, KeyError, DrawError)
 # What is called a success by attacks that succeed or not.
 SUCCESS = 0.5
 # How far scores of another machine's arithmetic may lie apart, relative to their size.
@@ -187,13 +187,13 @@ def _scored(suite: AttackSuite, rows: Rows) -> dict[str, Array]:
     """Return scores; NaN for those records alone that an attack cannot score."""
     try:
         return suite.scores(rows)
-    except _BEYOND:
+    except BEYOND:
         # One record at a time: a record's score depends on nothing but that record.
         scores = {name: np.full(len(rows), np.nan) for name in suite.names}
     for i in range(len(rows)):
         try:
             alone = suite.scores(Rows(rows.frame.iloc[i : i + 1], rows.representation))
-        except _BEYOND:
+        except BEYOND:
             continue  # stays NaN, which counts as minus infinity
         for name, score in alone.items():
             scores[name][i] = score[0]
@@ -233,6 +233,11 @@ class MemberAttacks:
         """How all attacks see a row, learned from reference rows."""
         columns = self._development.attacked
         return Representation.fit(self._reference, columns, self._attacking.components)
+
+    @property
+    def seed(self) -> int:
+        """The attacker's seed."""
+        return self._attacking.seed
 
     @cached_property
     def _reference(self) -> pd.DataFrame:
@@ -287,29 +292,48 @@ class MemberAttacks:
         UntrustedCode
             Where attacks are of others, and their code is not run here.
         """
-        nothing = Attacked(draw=draw, suites=(), found={})
         if not isinstance(draw, DrawnRelease) or draw.failed:
-            return nothing
-        folder = self._development.place.folder
-        frame = folder.stored_table(draw.release, draw.label)
-        members = self._members_of(draw)
+            return Attacked(draw=draw, suites=(), found={})
+        return self.attack(draw, self.rows_of(draw), target)
+
+    def rows_of(self, draw: DrawnRelease) -> Rows:
+        """Return a stored release as points."""
+        frame = self._development.place.folder.stored_table(draw.release, draw.label)
         # What a release lacks stands for a missing value, which the reference fills in.
         lacking = [name for name in self.representation.names if name not in frame.columns]
-        release = Rows(frame.assign(**dict.fromkeys(lacking, np.nan)), self.representation)
+        return Rows(frame.assign(**dict.fromkeys(lacking, np.nan)), self.representation)
+
+    def attack(
+        self, draw: DrawnRelease, release: Rows, target: Rows | None = None, *, named: bool = True
+    ) -> Attacked:
+        """Fit every attack to a release, with the members and the seed of a draw.
+
+        Parameters
+        ----------
+        draw
+            Whose members and seed they are.
+        release
+            What is attacked: the release of the draw, or another one to compare it with.
+        target
+            As in `on`.
+        named
+            Whether attacks of others are asked too.
+        """
+        members = self.members_of(draw)
         suites = list(self._fitted(release, members, draw.seed))
-        attacked = replace(nothing, suites=suites)
+        attacked = Attacked(draw=draw, suites=suites, found={})
         chosen, counted = self._sampled(members, draw.seed)
         open_rows = [counted, *([] if self.calibration is None else [self.calibration])]
         scored, *others = (attacked.scores(rows)[0] for rows in open_rows)
         calibrated = others[0] if others else {}
-        named: dict[str, Array] = {}
-        for name in self.named:
+        theirs_on_target: dict[str, Array] = {}
+        for name in self.named if named else ():
             rows = [*open_rows, *([] if target is None else [target])]
             theirs = self._asked(name, release, members, rows)
             if theirs is not None:
                 scored[name] = theirs[0]
                 calibrated |= {name: theirs[1]} if self.calibration is not None else {}
-                named |= {name: theirs[-1]} if target is not None else {}
+                theirs_on_target |= {name: theirs[-1]} if target is not None else {}
         found = {}
         for j, (measure, question) in enumerate(zip(self.measures, self._questions, strict=True)):
             if question.attack in scored:
@@ -319,7 +343,7 @@ class MemberAttacks:
                 )  # fmt: skip
                 if each is not None:
                     found[j] = each
-        return replace(attacked, found=found, named=named)
+        return replace(attacked, found=found, named=theirs_on_target)
 
     def _asked(
         self, name: str, release: Rows, members: Rows, groups: Sequence[Rows]
@@ -338,11 +362,11 @@ class MemberAttacks:
                 apart=self._apart,
             )  # fmt: skip
             scored = suite.score_together(groups)
-        except _BEYOND:
+        except BEYOND:
             return None
         return None if scored.refused else [group[name] for group in scored.groups]
 
-    def _members_of(self, draw: DrawnRelease) -> Rows:
+    def members_of(self, draw: DrawnRelease) -> Rows:
         """Return the members of a draw; encoded once for all draws that share them."""
         key = draw.members
         if key not in self._members:
@@ -367,7 +391,7 @@ class MemberAttacks:
             names = together.pop(0)
             try:
                 yield fit(names)
-            except _BEYOND:
+            except BEYOND:
                 # At least one of them cannot be; one that cannot be alone has no `Found`, and every
                 # loss of its requirements is the upper bound.
                 together += [[name] for name in names] if len(names) > 1 else []
@@ -454,6 +478,10 @@ def _threshold(
             return None
 
 
+# Shown the attacks on a release, the scores of some records, and by measure which of these count.
+Watch = Callable[[Attacked, Mapping[str, Array], Sequence[NDArray[np.bool_]]], None]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Exposed:
     """The statistics of requirements about exposure, by reading, and what could not be scored."""
@@ -484,11 +512,14 @@ class ExposureScorer:
         The records that tell how often attacks are right about nonmembers.
     progress
         Told what is done, of how many.
+    watch
+        Shown the scores of every chunk of records, where somebody counts them for a description.
     """
 
     attacks: MemberAttacks
     target: TargetRecords
     progress: Callable[[str, int, int], None]
+    watch: Watch | None = None
 
     def score(
         self, mechanism: str, draws: Sequence[AnyDraw], readings: Sequence[Reading]
@@ -636,6 +667,8 @@ class ExposureScorer:
             if without:
                 label = attacked.draw.label
                 tally.unscored[label] = tally.unscored.get(label, 0) + without
+            if self.watch is not None and attacked.found:
+                self.watch(attacked, scores, masks)
             for j in counted:
                 found = attacked.found.get(j)
                 if found is None:

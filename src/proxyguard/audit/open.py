@@ -36,6 +36,7 @@ from proxyguard.audit.decide import (
 )
 from proxyguard.audit.development import MemberDevelopment, Workplace
 from proxyguard.audit.exposure import ExposureScorer, MemberAttacks
+from proxyguard.audit.figures import GroupFigures
 from proxyguard.audit.folder import (
     ADVICE,
     CERTIFICATE,
@@ -151,6 +152,7 @@ class _GroupScores:
     records: tuple[GroupEvidence, ...]  # as registered, then under each secondary specification
     excluded: GroupEvidence | None  # of draws that an amendment left out; decides nothing
     n_records: int
+    figures: GroupFigures | None  # what describes its releases, where exposures are asked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -470,6 +472,11 @@ class Opener:
             scorer = self.scorer(opening, group, target, manifest.sources)
             if writer is not None:
                 scorer = writer.attach(scorer, group.name)
+            figures = None
+            if scorer.exposures is not None:
+                figures = GroupFigures(scorer.exposures.attacks, group.draws)
+                watched = replace(scorer.exposures, watch=figures.see)
+                scorer = replace(scorer, exposures=watched)
             reading, levels = readings[group.name]
             read_as = [reading, *secondary_readings(registry, group, reading).values()]
             gather = partial(evidence_of, bounds_level=levels.bounds)
@@ -486,7 +493,7 @@ class Opener:
                 excluded = evidence_record(gather(extra.columns[0], reading, releases=names))
             scores.append(
                 _GroupScores(group=group, scored=scored, records=records, excluded=excluded,
-                             n_records=target.n_records)
+                             n_records=target.n_records, figures=figures)
             )  # fmt: skip
         if writer is not None:
             self.folder.write(RECORDS, writer.sealed(self._records_holder(journal, grant)))
@@ -671,11 +678,19 @@ def _diagnostics(scores: Sequence[_GroupScores], digits: int | None) -> Diagnost
     }
     auc = {each.group.name: each.scored.auc for each in scores}
     source_auc = {each.group.name: each.scored.source_auc for each in scores}
+    # A share of nonmembers has no such side either.
+    described = {
+        each.group.name: each.figures.document(target=digits is None)
+        for each in scores
+        if each.figures is not None
+    }
+    exposure = {name: figures for name, figures in described.items() if figures is not None}
     return Diagnostics(
         label=NOT_CERTIFIED,
         unscored=unscored,
         auc=auc if digits is None else None,
         source_auc=source_auc if digits is None else None,
+        exposure=exposure or None,
     )
 
 

@@ -42,6 +42,7 @@ from proxyguard.audit.development import (
     reference_policies,
 )
 from proxyguard.audit.exposure import MemberAttacks, check_found
+from proxyguard.audit.figures import check_figures
 from proxyguard.audit.folder import (
     CERTIFICATE,
     CORRECTION,
@@ -506,6 +507,23 @@ def _check_exposures(audit: RegisteredAudit, evidence: Evidence) -> None:
                     hidden if audit.scope.run_named_code else None,
                 )
             check_found(attacks[name], list(about), draws_of, statistics)
+        if not named and isinstance(evidence, FixedEvidence):
+            _check_described(audit, evidence)
+
+
+def _check_described(audit: RegisteredAudit, evidence: FixedEvidence) -> None:
+    """Describe the releases again, with our own attacks; code of others is not described."""
+    shown = evidence.diagnostics.exposure or {}
+    manifest = audit.folder.document(ReleaseManifest, RELEASES)
+    for group in groups_of(audit.registry, manifest):
+        if group.member.exposures:
+            ours = [
+                measure
+                for measure in group.measures
+                if measure.exposure is not None and ":" not in measure.exposure.settings.kind
+            ]
+            attacks = MemberAttacks(audit.development(group.member), ours)
+            check_figures(attacks, group.draws, shown.get(group.name), group.name)
 
 
 def _check_nonmembers(audit: RegisteredAudit, group: Group, statistics: GroupEvidence) -> None:
@@ -545,6 +563,15 @@ def _check_diagnostics(
             raise SealError(f"{group.name}: draws and records without a prediction do not fit")
     if not set(shown.unscored) <= set(drawn):
         raise SealError("the diagnostics are about other mechanisms")
+    exposed = {group.name for group in groups if group.member.exposures}
+    if not set(shown.exposure or {}) <= exposed:
+        raise SealError("the diagnostics have figures of exposure where none was asked for")
+    if not unrounded and any(
+        attack.alarms is not None or attack.threshold_alarms is not None
+        for figures in (shown.exposure or {}).values()
+        for attack in figures.attacks
+    ):
+        raise SealError("the diagnostics have shares of the target that no rounding covers")
     if shown.auc is None or shown.source_auc is None:
         return
     if {name: set(by_draw) for name, by_draw in shown.auc.items()} != drawn:

@@ -99,6 +99,70 @@ class ExcludedEvidence(GroupEvidence):
     """That this is descriptive."""
 
 
+class AttackFigures(Document):
+    """What one attack says of members and others, as means over the releases described.
+
+    Shares are those of rows that are flagged at thresholds which members alone choose: the k-th of
+    m flags k/m of them. An attack that succeeds or not has one.
+    """
+
+    requirement: str
+    """The requirement that the attack is of."""
+    attack: str
+    """Its name."""
+    members: Amount
+    """Members of the first release, or those in the group of the requirement."""
+    hits: Numbers
+    """Shares of members."""
+    alarms: Numbers | None = None
+    """Shares of the target's nonmembers; nothing under a disclosure."""
+    alarms_least: Numbers | None = None
+    """The smallest of any release."""
+    alarms_most: Numbers | None = None
+    """The largest of any release."""
+    open_alarms: Numbers
+    """Shares of open rows that no release was made from."""
+    threshold_hits: float | None = None
+    """At the requirement's own threshold, where it has one: the share of members."""
+    threshold_alarms: float | None = None
+    """The same of the target's nonmembers; nothing under a disclosure."""
+    baseline_hits: Numbers
+    """Of a release that knows nobody: shares of members."""
+    baseline_alarms: Numbers
+    """Of a release that knows nobody: shares of open rows."""
+    member_scores: Numbers
+    """Quantiles of the members' scores."""
+    open_scores: Numbers
+    """Quantiles of the open rows' scores; those of single target records are never written."""
+
+
+class ExposureFigures(Document):
+    """What releases have of their members beside others; a census that decides nothing."""
+
+    releases: tuple[str, ...]
+    """The releases described: the first ones that there are."""
+    open_rows: Literal["calibration", "reference"]
+    """Which rows, open and not trained on, stand for others."""
+    levels: Numbers
+    """The levels of all quantiles."""
+    rows: Amount
+    """Rows of these releases."""
+    copies: Amount
+    """Those that equal a member's in every column that attacks see."""
+    copied_members: float
+    """Share of members that a release has a copy of, as a mean over releases."""
+    identical_members: float
+    """Share of a release's rows at no distance from a member."""
+    identical_others: float
+    """Share of a release's rows at no distance from an open row."""
+    member_distances: Numbers
+    """Quantiles of the members' distances to a release."""
+    other_distances: Numbers
+    """Quantiles of the open rows' distances to a release."""
+    attacks: tuple[AttackFigures, ...]
+    """What attacks say, by requirement."""
+
+
 class Diagnostics(Document):
     """What is shown beside the certificate and decides nothing."""
 
@@ -110,6 +174,8 @@ class Diagnostics(Document):
     """Area under the curve, by group and release."""
     source_auc: dict[str, float | None] | None = None
     """Area under the curve of the source, by group."""
+    exposure: dict[str, ExposureFigures] | None = None
+    """What releases have of their members, by group; where an exposure is asked for."""
 
 
 class ScoreRecord(Document):

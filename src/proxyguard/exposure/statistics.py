@@ -95,6 +95,11 @@ class Census:
         """The distinct scores, increasing: every threshold that tells members apart."""
         return np.unique(np.concatenate([scores for _, scores in self._parts]))
 
+    @property
+    def scores(self) -> Array:
+        """All scores, in no order that means anything."""
+        return np.concatenate([scores for _, scores in self._parts])
+
     @cached_property
     def shares(self) -> Array:
         """``T(c)`` at every distinct score: decreasing, and 1 at the first."""

@@ -25,6 +25,7 @@ from proxyguard.documents.evidence import GroupEvidence
 from proxyguard.documents.ledger import Favored
 from proxyguard.report.content import Report
 from proxyguard.report.evidence import budget_parts
+from proxyguard.report.exposure import exposure_pictures, figures_of
 from proxyguard.report.picture import (
     WIDTH,
     Circle,
@@ -542,7 +543,7 @@ def pictures_of(report: Report, sources: Sources) -> dict[str, list[Picture]]:
     Returns
     -------
     dict of str to list of Picture
-        Under ``verdicts``, the name of each group, and ``error budget``.
+        Under ``verdicts``, the name of each group, ``exposure:`` before it, and ``error budget``.
     """
     intervals = [interval_of(verdict) for verdict in report.verdicts]
     groups = {
@@ -554,7 +555,10 @@ def pictures_of(report: Report, sources: Sources) -> dict[str, list[Picture]]:
         for group in (sources.groups[name],)
     }
     drawn = [picture for picture in intervals if picture is not None]
-    return {"verdicts": drawn, **groups, "error budget": budget_pictures(sources)}
+    exposed = {
+        f"exposure: {name}": exposure_pictures(sources, name) for name in figures_of(sources)
+    }
+    return {"verdicts": drawn, **groups, **exposed, "error budget": budget_pictures(sources)}
 
 
 def interval_of(verdict: ReportVerdict) -> Picture | None:

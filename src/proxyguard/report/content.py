@@ -31,7 +31,7 @@ from proxyguard.documents.certificate import (
 )
 from proxyguard.documents.document import FORMAT, Document
 from proxyguard.exact.binomial import clopper_pearson_lower
-from proxyguard.report import evidence, record
+from proxyguard.report import evidence, exposure, record
 from proxyguard.report.sources import (
     COLUMNS,
     SECTIONS,
@@ -149,6 +149,7 @@ class Report:
     notes: tuple[str, ...]
     advice: tuple[ReportAdvice, ...]  # for unresolved verdicts
     bindings: tuple[ReportBinding, ...]
+    exposure: tuple[str, ...]  # whom claims about members are about, where there are some
     picks: str  # the sentence of the budget for choosing releases, if one is registered
 
     def section(self, name: str) -> tuple[ReportTable, ...]:
@@ -184,6 +185,7 @@ def build_report(sources: Sources) -> Report:
         notes=tuple(record.notes_of(sources)),
         advice=tuple(sources.advice),
         bindings=bindings,
+        exposure=exposure.exposure_words(sources) if sources.exposures else (),
         picks="" if sources.picks is None else sources.picks.sentence,
     )
 
@@ -210,12 +212,14 @@ def _tables(
     sources: Sources, bindings: Sequence[ReportBinding], verdicts: Sequence[ReportVerdict]
 ) -> tuple[ReportTable, ...]:
     """Return every table that has rows, in the order of the page."""
+    exposed = bool(sources.exposures)
     tables = [
         *(evidence.requirement_table(sources, name) for name in sources.group_names),
         evidence.binding_table(bindings),
         evidence.score_table(sources.verdicts),
         evidence.step_table(verdicts),
         evidence.budget_table(sources),
+        *([exposure.attack_table(sources), exposure.copy_table(sources)] if exposed else []),
         evidence.picks_table(sources),
         evidence.uncertified_table(sources),
         record.counts_table(sources),

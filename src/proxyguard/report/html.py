@@ -40,6 +40,7 @@ from proxyguard.report.charts import (
 from proxyguard.report.compare import Comparison
 from proxyguard.report.content import Report
 from proxyguard.report.evidence import bounds_words, left_out, nearest_limits
+from proxyguard.report.exposure import MOST_ATTACKS, exposure_pictures, figures_of
 from proxyguard.report.picture import Picture, decimals, evalue_words, plain, to_icon, to_svg
 from proxyguard.report.sources import Sources
 
@@ -225,6 +226,16 @@ class GroupView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExposureView:
+    """What the page shows of one group's attacks."""
+
+    name: str
+    sentence: str
+    pictures: list[Markup]
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseList:
     """Every release of one group, and what a page needs to bound a choice of them."""
 
@@ -362,6 +373,8 @@ def to_html(report: Report, sources: Sources) -> str:
             tables.setdefault(section, []).append(table)
     evidence, budget = tables.get("evidence", []), tables.get(_BUDGET, [])
     uncertified = tables.get(_UNCERTIFIED, [])
+    described = figures_of(sources) if report.exposure else {}
+    exposed = [_exposure(name, report, sources) for name in described]
     pickers, picks = release_lists(sources), sources.picks
     sections = [(name, words, tables[name]) for name, words in TABLE_SECTIONS if name in tables]
     budgets = _svgs(budget_pictures(sources))
@@ -369,6 +382,7 @@ def to_html(report: Report, sources: Sources) -> str:
         ("verdict", "Verdict", True),
         ("resolve", "What would resolve it", bool(report.advice)),
         ("evidence", "Evidence", bool(groups or evidence)),
+        ("exposure", "Exposure", bool(report.exposure)),
         ("budget", "Error budget", bool(budgets or budget)),
         ("picks", "Choose releases" if picks else "All releases", bool(pickers)),
         *((name, words, True) for name, words, _ in sections),
@@ -384,6 +398,8 @@ def to_html(report: Report, sources: Sources) -> str:
         contents=[(name, words) for name, words, there in present if there],
         groups=groups,
         evidence=evidence,
+        exposed=exposed,
+        exposure_tables=tables.get("exposure", []),
         budget=budget,
         uncertified=uncertified,
         budgets=budgets,
@@ -404,6 +420,21 @@ def _group(name: str, report: Report, sources: Sources) -> GroupView:
         decision=_svgs(decision_pictures(report, sources, name)),
         lines=next((v.lines for v in report.verdicts if v.name == name), ()),
         tables=[table for table in report.tables if table.title == f"Requirements: {name}"],
+    )
+
+
+def _exposure(name: str, report: Report, sources: Sources) -> ExposureView:
+    """Return what the page shows of the attacks on one group."""
+    figures = figures_of(sources)[name]
+    undrawn = len(figures.attacks) - MOST_ATTACKS
+    note = f"Described are the first {len(figures.releases)} releases that there are. " + (
+        f"{undrawn} more attacks are in the table." if undrawn > 0 else ""
+    )
+    return ExposureView(
+        name=name,
+        sentence=next((_unbroken(v.sentence) for v in report.verdicts if v.name == name), ""),
+        pictures=_svgs(exposure_pictures(sources, name)),
+        note=note.strip(),
     )
 
 
@@ -469,6 +500,8 @@ def to_markdown(report: Report) -> str:
         advice = [f"{advised.mechanism}: {advised.sentence}" for advised in report.advice]
         lines += ["", "## What would resolve it", "", *_bullets(advice)]
     lines += ["", "## Not claimed", "", *_bullets(report.not_claimed), ""]
+    if report.exposure:
+        lines += ["## Exposure", "", *_bullets(report.exposure), ""]
     if report.notes:
         lines += ["## Notes", "", *_bullets(report.notes), ""]
     for table in report.tables:

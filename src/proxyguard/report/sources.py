@@ -40,6 +40,7 @@ from proxyguard.documents.registry import Registry
 from proxyguard.documents.releases import ReleaseManifest
 from proxyguard.evidence.record import evidence_record
 from proxyguard.evidence.releases import ReleaseEvidence
+from proxyguard.registry.parts import RequirementPart
 from proxyguard.registry.requirement import Requirement
 from proxyguard.seal.ledger import Entry
 
@@ -138,6 +139,17 @@ class Sources:
             for member in self.registry.members.values()
             for resolved in member.requirements
         ]
+
+    @property
+    def exposures(self) -> dict[str, RequirementPart]:
+        """The declared requirements about exposure, by name."""
+        members = {} if self.registry is None else self.registry.members
+        return {
+            resolved.part.name: resolved.part
+            for member in members.values()
+            for resolved in member.requirements
+            if resolved.part.exposure is not None
+        }
 
     def in_order(self, names: Sequence[str] | Mapping[str, object]) -> list[str]:
         """Return names in the order of the verdicts; JSON sorts them, people do not."""
@@ -258,7 +270,8 @@ def _in_memory(
 
 # Sections of a page that tables belong to, in the order of the page.
 SECTIONS = (
-    "evidence", "picks", "not certified", "draws", "plan", "sequential", "privacy", "provenance",
+    "evidence", "exposure", "picks", "not certified", "draws", "plan", "sequential", "privacy",
+    "provenance",
 )  # fmt: skip
 
 TableRows = Sequence[tuple[str, ...]]

@@ -11,7 +11,7 @@ from proxyguard.report.compare import Compared, compare
 from proxyguard.report.content import build_report
 from proxyguard.report.html import comparison_page
 from report.browser.conftest import Opener, page_of
-from report.synthetic import synthetic_sources
+from report.synthetic import exposed_sources, synthetic_sources
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -39,6 +39,22 @@ def test_axe_finds_nothing_serious_in_the_report(opened: Opener, width: int, sch
     page = opened(page_of(synthetic_sources(R=4)), width=width, color_scheme=scheme)
     page.locator("details").evaluate_all("all => all.forEach(e => { e.open = true; })")
     assert serious(page) == []
+
+
+@pytest.mark.reduced(cases=1)
+@pytest.mark.parametrize(("width", "scheme"), WINDOWS)
+def test_axe_finds_nothing_serious_in_a_report_on_exposure(
+    opened: Opener, width: int, scheme: str
+) -> None:
+    page = opened(page_of(exposed_sources()), width=width, color_scheme=scheme)
+    assert page.locator("section[aria-labelledby=exposure] svg").count() > 10
+    assert serious(page) == []
+    # Nothing but tables, which scroll by themselves and by the keyboard, is wider than the window.
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    regions = page.locator("section[aria-labelledby=exposure] .pg-wide")
+    assert regions.count() == 2
+    regions.first.focus()
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "What attacks tell"
 
 
 def test_axe_finds_nothing_serious_in_a_comparison(opened: Opener) -> None:
