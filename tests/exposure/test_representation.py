@@ -53,6 +53,17 @@ def test_dates_are_days_and_keep_their_order() -> None:
     assert frame["since"].iloc[order].is_monotonic_increasing
 
 
+@pytest.mark.parametrize("text", ["1600-01-01", "2300-05-05", "now", "today", "2021-03-04 05:06"])
+def test_the_point_of_a_date_depends_on_no_other_row_and_on_no_clock(text: str) -> None:
+    fitted = Representation.fit(pd.DataFrame({"when": ["2020-01-01", "2022-01-01", "2021-06-01"]}))
+    alone = fitted.points(pd.DataFrame({"when": [text]}))
+    # Nanoseconds in one row once made pandas read all rows in a unit that ends in 2262.
+    for other in ("2024-01-01 00:00:00.123456789", "9999-12-31", "soon", ""):
+        together = fitted.points(pd.DataFrame({"when": [text, other]}))
+        np.testing.assert_array_equal(together[:1], alone)
+    np.testing.assert_array_equal(fitted.points(pd.DataFrame({"when": [text]})), alone)
+
+
 def test_a_date_that_is_none_is_filled_in_like_a_missing_one() -> None:
     frame = pd.DataFrame({"since": ["2020-01-01", "2020-01-03", "2020-01-09"]})
     fitted = Representation.fit(frame)

@@ -16,6 +16,7 @@ import math
 import re
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -36,7 +37,7 @@ FARTHEST = 1e6
 """Scales that a number may lie from its mean: beyond, squares of distances would overflow."""
 MOST_CATEGORIES = 50
 """Categories of a column that are told apart, the most frequent ones; others are unknown."""
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)?Z?")
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)?Z?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -371,10 +372,25 @@ def _is_dated(texts: Series) -> bool:
 
 
 def _days(texts: Series) -> Array:
-    """Return dates as days since 1970; NaN for what is none."""
+    """Return dates as days since 1970; NaN for what is none.
+
+    Each text by itself. A parser of whole columns chooses a unit for all of them, in which one
+    date with nanoseconds loses every date of another century; and it reads "now" by the clock.
+    """
     import pandas as pd
 
-    read = pd.to_datetime(texts, errors="coerce", format="ISO8601", utc=True)
-    microseconds = read.dt.tz_localize(None).astype("datetime64[us]").to_numpy()
-    days = microseconds.astype(np.int64) / 86_400e6
-    return np.where(np.isnat(microseconds), np.nan, days)
+    places, distinct = pd.factorize(texts.to_numpy(dtype=object), use_na_sentinel=False)
+    return np.array([_day(str(text)) for text in distinct])[places] if len(texts) else np.empty(0)
+
+
+def _day(text: str) -> float:
+    if _DATE.fullmatch(text) is None:
+        return math.nan
+    # Digits beyond microseconds are dropped; a fraction may have any number of them.
+    whole, _, fraction = text.removesuffix("Z").partition(".")
+    try:
+        since = datetime.fromisoformat(whole) - datetime(1970, 1, 1)
+    except ValueError:  # the 30th of February
+        return math.nan
+    microseconds = since // timedelta(microseconds=1) + int(f"{fraction:0<6.6}")
+    return microseconds / 86_400e6
