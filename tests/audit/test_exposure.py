@@ -561,11 +561,19 @@ def test_named_releases_are_attacked_with_all_training_rows_as_members(tmp_path:
     assert decisions_of(audit) == {Decision.VIOLATION}
 
 
-def test_digits_round_counts_and_leave_the_shares_of_members(tmp_path: Path) -> None:
+def test_digits_round_counts_and_the_shares_among_which_the_target_chooses(
+    tmp_path: Path,
+) -> None:
     rounded = "\n[disclosure]\ndigits = 2\n"
     audit = certified(tmp_path, EVERYWHERE, ADVANTAGE, OTHERS, mechanism(NOISE, 3), CLAIM, rounded)
     evidence = evidence_of(audit)
-    assert all("count_low" in column for column in evidence["columns"][:3])
+    columns = dict(zip(evidence["requirements"], evidence["columns"], strict=True))
+    assert all("count_low" in columns[name] for name in columns if name != "area")
+    chosen = columns["told apart: dcr"]
+    for share in (*chosen["answer"], *chosen["answer_low"]):
+        assert round(share, 2) == share
+    # At a threshold that open rows choose, the share of members says nothing of the target.
+    assert any(round(share, 2) != share for share in columns["flagged"]["answer"])
     # No side of a described share weakens a claim: of the target there is none to read.
     told = figures_of(audit)["attacks"]
     assert len(told) == 5

@@ -44,7 +44,7 @@ from proxyguard.audit.target import Chunk, TargetRecords
 from proxyguard.documents.evidence import ColumnRecord, GroupEvidence
 from proxyguard.documents.releases import AnyDraw, DrawnRelease
 from proxyguard.errors import DrawError, LossMismatch, SealError, UntrustedCode
-from proxyguard.exact.rounding import Array
+from proxyguard.exact.rounding import Array, round_down, round_up
 from proxyguard.exposure.attacks import AttackSuite
 from proxyguard.exposure.named import Apart
 from proxyguard.exposure.representation import Representation, Rows
@@ -737,6 +737,7 @@ def check_found(
     indices: Sequence[int],
     draws: Sequence[AnyDraw],
     evidence: GroupEvidence,
+    digits: int | None,
 ) -> None:
     """Raise unless the shares of members on record are those that the attacks find again.
 
@@ -751,6 +752,8 @@ def check_found(
         Which columns of the evidence the measures of the attacks are.
     draws, evidence
         The releases, and what is on record of them.
+    digits
+        Of a registered disclosure, to which shares of two directions are rounded.
 
     Raises
     ------
@@ -777,16 +780,27 @@ def check_found(
                             "record; better statistics are on record"
                         )
                 elif column.answer is not None and column.n:
-                    _check_answers(found, column, r, f"{name}, release {evidence.releases[r]}")
+                    where = f"{name}, release {evidence.releases[r]}"
+                    rounded = digits if column.answer_low is not None else None
+                    _check_answers(found, column, r, rounded, where)
 
 
-def _check_answers(found: Found, column: ColumnRecord, r: int, where: str) -> None:
+def _check_answers(
+    found: Found, column: ColumnRecord, r: int, digits: int | None, where: str
+) -> None:
     assert column.answer is not None  # asked by the caller
     stated = {"validation": float(column.answer[r])}
     if column.answer_low is not None:
         stated["violation"] = float(column.answer_low[r])
     for direction, answer in stated.items():
         low, high = _possible(found, direction)
+        if digits is not None:
+            # As `evidence.releases.publish` rounds; for another machine's last bit, a step more.
+            low, high = (
+                (round_down(low - _SAME, digits), high)
+                if direction == "validation"
+                else (low, round_up(high + _SAME, digits))
+            )
         # Negated, so that a NaN on record is wrong and not silently close.
         if not np.any((answer >= low - _SAME) & (answer <= high + _SAME)):
             near = low[np.argmin(np.abs(low - answer))]

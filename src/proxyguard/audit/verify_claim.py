@@ -506,7 +506,8 @@ def _check_exposures(audit: RegisteredAudit, evidence: Evidence) -> None:
                     list(about.values()),
                     hidden if audit.scope.run_named_code else None,
                 )
-            check_found(attacks[name], list(about), draws_of, statistics)
+            digits = registry.declaration.digits
+            check_found(attacks[name], list(about), draws_of, statistics, digits)
         if not named and isinstance(evidence, FixedEvidence):
             _check_described(audit, evidence)
 

@@ -63,7 +63,7 @@ def publish(column: Column, digits: int) -> Column:
     Notes
     -----
     Sizes are published as they are: a test cannot do without them. So are a release's answers,
-    which are no statistic of the target.
+    which are no statistic of the target, unless the target chooses among them.
     """
     if column.size_share is not None:
         raise UnsupportedDesign(
@@ -72,7 +72,12 @@ def publish(column: Column, digits: int) -> Column:
         )
     count, count_low = _counts(column.count, column.violation_count, column.n, digits)
     if column.answer is not None and count is not None:
-        return share_column(column.n, count, column.answer, count_low, column.answer_low)
+        answer, answer_low = column.answer, column.answer_low
+        if answer_low is not None:
+            # At which threshold a count is worst the target says, and so which answer is given.
+            answer = round_down(answer, digits)
+            answer_low = np.minimum(1.0, round_up(answer_low, digits))
+        return share_column(column.n, count, answer, count_low, answer_low)
     indicators, indicators_low = _counts(
         column.indicators, column.violation_indicators, column.n, digits
     )
