@@ -18,7 +18,7 @@ from proxyguard.draw.messages import (
     drawn_answers,
     packed,
 )
-from proxyguard.draw.protocol import Seed, member_bits, members_in
+from proxyguard.draw.protocol import Seed, coin_bits, member_bits, members_in
 from proxyguard.draw.worker import Forks, Worker, _Fits, tables
 from proxyguard.errors import DrawError
 from proxyguard.tables.files import table_bytes
@@ -130,3 +130,73 @@ def test_members_that_no_generator_can_name_are_refused(
     unknown = job.model_copy(update={"source_rows": 0})
     with pytest.raises(DrawError, match="the source has 0 rows"):
         list(drawn_answers(packed(said, b"x", b""), unknown, [5]))
+
+
+COINS = """
+import pandas as pd
+
+class Tossed:
+    def __init__(self, named=False, kept=False):
+        self.named, self.kept = named, kept
+    def describe(self):
+        return {}
+    def prepare(self, source, rng):
+        self.source, self.noise = source, rng.normal()
+        if self.kept:
+            self.prepared_from = {"fit": "0" * 64}
+    def draw(self, seed):
+        if self.named:
+            seed.trained_on([0])
+        return self.source.assign(x=self.source["x"] + 0 * self.noise, noise=self.noise)
+    def draw_many(self, seeds):
+        return [self.draw(seed) for seed in seeds]
+"""
+
+
+def coin_job(folder: Path, monkeypatch: pytest.MonkeyPatch, **options: Any) -> DrawJob:
+    (folder / "pg_tossed.py").write_text(COINS)
+    job = job_of(folder, monkeypatch)
+    kinds = {"x": "number", "noise": "number"}
+    update = {"generator": "pg_tossed:Tossed", "options": options, "coins": True, "kinds": kinds}
+    return job.model_copy(update=update)
+
+
+def test_with_coins_each_draw_is_prepared_on_its_own_rows_with_noise_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = coin_job(tmp_path, monkeypatch)
+    for said in said_of(job, [5, 6, 7]):
+        assert isinstance(said, FittedRelease)
+        assert said.member_bits == coin_bits(said.seed, ROWS)
+        assert said.stages == ["which rows are trained on", "preparation"]
+    worker, noise = Worker(job), set()
+    for seed in (5, 6, 7):
+        _, sent = worker.draw(Seed(seed))
+        table = job.schema_of_releases.received(sent)
+        included = np.flatnonzero(members_in(coin_bits(seed, ROWS), ROWS))
+        assert table["x"].tolist() == included.tolist()
+        noise.add(float(table["noise"].iloc[0]))
+    assert len(noise) == 3
+
+
+@pytest.mark.parametrize(
+    ("option", "words"), [("named", "leave seed.trained_on out"), ("kept", "let it keep nothing")]
+)
+def test_with_coins_a_draw_names_no_members_and_shares_no_preparation(
+    option: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (said,) = said_of(coin_job(tmp_path, monkeypatch, **{option: True}), [5])
+    assert isinstance(said, Failed)
+    assert words in said.error
+
+
+@pytest.mark.parametrize("lie", [None, coin_bits(6, ROWS).hex()])
+def test_other_members_than_the_coins_give_are_not_taken_from_a_drawing_process(
+    lie: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = coin_job(tmp_path, monkeypatch)
+    (said,) = said_of(job, [5])
+    assert isinstance(said, FittedRelease)
+    content = packed(said.model_copy(update={"members": lie}), b"release")
+    with pytest.raises(DrawError, match="other members of seed 5 than its coins give"):
+        list(drawn_answers(content, job, [5]))

@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 import proxyguard as pg
+from proxyguard.audit.epsilon import best_guesses
+from proxyguard.draw.protocol import coin_bits, members_in
 from proxyguard.evidence.releases import gather_evidence
 from proxyguard.exact.exposure import (
     advantage_pvalues,
@@ -355,3 +357,41 @@ def test_coins_refute_epsilon_within_the_level_and_a_fixed_split_does_not(
     pairs = 2 * rng.binomial(rows // 2, rate, trials)
     assert within_budget(int(np.sum(table[coins] <= LEVEL)), trials, LEVEL)
     assert beyond_doubt(int(np.sum(table[pairs] <= LEVEL)), trials, LEVEL)
+
+
+def test_guesses_about_several_draws_add_up_and_twins_do_not(
+    within_budget: Verdict, beyond_doubt: Verdict, effort: pytest.FixtureRequest
+) -> None:
+    """Randomized response: every draw releases each coin, flipped with odds e^-epsilon.
+
+    At the boundary of the claim the right guesses of all draws are binomial. In the first twin all
+    draws share one preparation, their flips; the second breaks ties by a look at the coins.
+    """
+    trials, rows, draws, guesses, epsilon = effort.times(whole=6000, reduced=1500), 100, 4, 40, 1.0
+    chance = np.exp(epsilon) / (1.0 + np.exp(epsilon))
+    table = [epsilon_pvalue(w, draws * guesses, epsilon) for w in range(draws * guesses + 1)]
+    rng = np.random.default_rng(612)
+    wrong = {"coins": 0, "one preparation": 0, "ties by coins": 0}
+    for trial in range(trials):
+        shared = rng.random(rows) < chance
+        right = dict.fromkeys(wrong, 0)
+        for draw in range(draws):
+            seed = trial * draws + draw
+            coins = members_in(coin_bits(seed, rows), rows)
+            told = np.where(rng.random(rows) < chance, coins, ~coins).astype(float)
+            scores = {
+                "coins": told,
+                "one preparation": np.where(shared, coins, ~coins).astype(float),
+                "ties by coins": told + 0.1 * coins,
+            }
+            for case, score in scores.items():
+                # One order of ties for all draws: the shared flips are then of the same rows.
+                order = trial if case == "one preparation" else seed
+                guessed = best_guesses(score, guesses, order)
+                right[case] += int(np.count_nonzero(guessed == np.where(coins, 1, -1)))
+        for case, count in right.items():
+            wrong[case] += table[count] <= LEVEL
+    assert within_budget(wrong["coins"], trials, LEVEL)
+    assert wrong["coins"] > 0.3 * LEVEL * trials
+    assert beyond_doubt(wrong["one preparation"], trials, LEVEL)
+    assert beyond_doubt(wrong["ties by coins"], trials, LEVEL)

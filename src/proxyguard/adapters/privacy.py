@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 from importlib.metadata import version
@@ -282,8 +282,9 @@ def cost_of(
 
 
 def privacy_lines(
-    statement: PrivacyStatement, draws: int, *, at_delta: WrittenNumber | None = None
-) -> list[str]:
+    statement: PrivacyStatement, draws: int, *, at_delta: WrittenNumber | None = None,
+    anew: bool = False,
+) -> list[str]:  # fmt: skip
     """Return the words of a certificate on what ``draws`` releases cost together.
 
     Parameters
@@ -294,7 +295,10 @@ def privacy_lines(
         How many releases there are.
     at_delta
         The delta at which their composition is shown; that of `shown_delta` if it is left out.
+    anew
+        Whether the audit prepares the generator for every draw, so that each is a fit of its own.
     """
+    statement = replace(statement, fits="each draw") if anew else statement
     lines = [_promised(statement, draws, at_delta)]
     # First of all lines, because it takes back what the others promise.
     if statement.seeded:

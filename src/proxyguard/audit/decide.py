@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
+from proxyguard.audit.development import MemberDevelopment
 from proxyguard.audit.folder import RELEASES, AuditFolder
 from proxyguard.audit.grant import granted_again, release_set
 from proxyguard.audit.register import (
@@ -23,7 +24,7 @@ from proxyguard.audit.register import (
 )
 from proxyguard.audit.reserve import claim_status
 from proxyguard.audit.rules import measures_of
-from proxyguard.audit.stated import redrawn, stated_not_checked
+from proxyguard.audit.stated import reading_place, redrawn, stated_not_checked
 from proxyguard.certificate.certify import certify_evidence, reading_of
 from proxyguard.certificate.picks import picks_record
 from proxyguard.certificate.releases import certify_release_evidence
@@ -36,6 +37,7 @@ from proxyguard.documents.certificate import (
     Decisions,
     DisclosureRecord,
     DrawCountsRecord,
+    EpsilonRecord,
     Failure,
     MechanismVerdict,
     PicksRecord,
@@ -490,13 +492,14 @@ def predicate_of(
     SealError
         Where the evidence is not of the registered requirements, or the manifest has no form.
     """
-    diagnostics, excluded, picks = None, None, None
+    diagnostics, excluded, picks, epsilon = None, None, None, None
     if isinstance(evidence, FixedEvidence):
         manifest = folder.document(ReleaseManifest, RELEASES)
         decided = decide(registry, manifest, evidence, _basis(registry, grant))
         diagnostics = evidence.diagnostics
         excluded = {name: left_out.releases for name, left_out in evidence.excluded.items()}
         picks = _picks(registry, manifest, evidence)
+        epsilon = _epsilon(folder, journal, registry, manifest)
     else:
         decided = decide_later(journal, registry)
     declaration = registry.declaration
@@ -525,6 +528,7 @@ def predicate_of(
         diagnostics=diagnostics,
         excluded=excluded,
         picks=picks,
+        epsilon=epsilon,
     )
 
 
@@ -576,6 +580,20 @@ def _picks(
         counted=record.claim.counts_valid,
         shares=declaration.claim.shares,
     )
+
+
+def _epsilon(
+    folder: AuditFolder, journal: Journal, registry: Registry, manifest: ReleaseManifest
+) -> tuple[EpsilonRecord, ...] | None:
+    """Return what became of claimed privacy parameters, if some were declared."""
+    members = [m for m in registry.declaration.members if m.epsilons]
+    if not members:
+        return None
+    # Here: an audit without such a claim loads no attack.
+    from proxyguard.audit.epsilon import epsilon_records
+
+    place, sealed = reading_place(folder), journal.ledger.sealed.members
+    return epsilon_records([MemberDevelopment(place, m, sealed[m.name]) for m in members], manifest)
 
 
 def _disclosure(digits: int) -> DisclosureRecord:

@@ -221,7 +221,7 @@ def mechanism_task(
             development, registered.generator, registered.options, name=mechanism.name,
             prepare_seed=mechanism.prepare_seed, allow=drawn_as.allow, registered=registered,
             learner=resolved.procedure, many=registered.batch,
-            may_ignore_seed=mechanism.deterministic,
+            may_ignore_seed=mechanism.deterministic, coins=mechanism.inclusion == "coins",
         ),
         registered=registered,
         seeds=mechanism.seed_list,

@@ -64,7 +64,7 @@ from proxyguard.losses.query import CodedRecords
 from proxyguard.losses.read import LossArray, LossReader, LossStream
 from proxyguard.losses.records import stratum_counts
 from proxyguard.registry.design import Sampling, Stratified
-from proxyguard.registry.exposure import ExposureKind, ExposureQuestion
+from proxyguard.registry.exposure import AttackPart, ExposureKind, ExposureQuestion
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.target import StratifiedDesign
 from proxyguard.seal.fingerprint import canonical_value
@@ -366,6 +366,20 @@ class MemberAttacks:
             return None
         return None if scored.refused else [group[name] for group in scored.groups]
 
+    def scores(
+        self, draw: AnyDraw, attacks: Mapping[str, AttackPart], rows: Rows
+    ) -> dict[str, Array]:
+        """Return what attacks of ours make of these rows, given a release and nothing else.
+
+        Fitted with these rows in place of the members, so that the scores cannot tell who was
+        trained on but by the release. Attacks that could not be fitted, and those on a failed
+        draw, are missing; a row without a score has minus infinity.
+        """
+        if not isinstance(draw, DrawnRelease) or draw.failed:
+            return {}
+        suites = list(self._fitted(self.rows_of(draw), rows, draw.seed, attacks))
+        return Attacked(draw=draw, suites=suites, found={}).scores(rows)[0]
+
     def members_of(self, draw: DrawnRelease) -> Rows:
         """Return the members of a draw; encoded once for all draws that share them."""
         key = draw.members
@@ -376,17 +390,24 @@ class MemberAttacks:
             self._members[key] = rows
         return self._members[key]
 
-    def _fitted(self, release: Rows, members: Rows, seed: int) -> Iterator[AttackSuite]:
+    def _fitted(
+        self,
+        release: Rows,
+        members: Rows,
+        seed: int,
+        attacks: Mapping[str, AttackPart] | None = None,
+    ) -> Iterator[AttackSuite]:
         """Yield the fitted attacks: all in one, or each alone where one of them cannot be."""
+        known = self._ours if attacks is None else attacks
 
         def fit(names: Sequence[str]) -> AttackSuite:
-            attacks = {name: self._ours[name] for name in names}
             # With the draw's own seed: attackers of two draws have nothing at random in common.
             return AttackSuite.fit(
-                attacks, release, self.reference, members, self._attacking.seed, seed
-            )
+                {name: known[name] for name in names}, release, self.reference, members,
+                self._attacking.seed, seed,
+            )  # fmt: skip
 
-        together = [list(self._ours)] if self._ours else []
+        together = [list(known)] if known else []
         while together:
             names = together.pop(0)
             try:

@@ -44,6 +44,7 @@ def draw_job(
     name: str, prepare_seed: int = 0, allow: Sequence[str] = (),
     registered: DrawnMechanism | None = None, learner: RegisteredProcedure | None = None,
     lacks: Collection[str] = (), many: int = 1, may_ignore_seed: bool = False,
+    coins: bool = False,
 ) -> DrawJob:  # fmt: skip
     """Return the job of one mechanism on its member's development part.
 
@@ -68,6 +69,8 @@ def draw_job(
         How many seeds are drawn at once.
     may_ignore_seed
         Whether a draw that leaves its seed alone is no failure.
+    coins
+        Whether a coin for each row decides which of them a draw is prepared on.
     """
     place, member = development.place, development.member
     root = root_for(place, options)
@@ -90,6 +93,7 @@ def draw_job(
         "registered": known,
         "many": many,
         "may_ignore_seed": may_ignore_seed,
+        "coins": coins,
     }
     fits = fit_job(development, name=name, allow=allow, learner=learner, lacks=lacks)
     return DrawJob.model_validate({**dict(fits), **draws})

@@ -8,6 +8,7 @@ Predictions on target records: those that were stored elsewhere, and the AUC of 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -30,7 +31,7 @@ from proxyguard.documents.releases import (
 )
 from proxyguard.draw.catalog import is_random
 from proxyguard.draw.confine import is_guard
-from proxyguard.draw.protocol import members_in
+from proxyguard.draw.protocol import coin_bits, members_in
 from proxyguard.draw.sources import changed_reading
 from proxyguard.errors import DrawError, LossMismatch, SealError
 from proxyguard.exact.rounding import Array
@@ -213,7 +214,10 @@ def _check_draws(
         check_content(folder, f"{name}, seed {draw.seed}", draw, schema)
         mechanism = registry.members[member.name].drawn(name)
         generated = mechanism is not None and mechanism.generator not in DELIVERED
-        check_members(folder, f"{name}, seed {draw.seed}", draw, sealed, generated=generated)
+        check_members(
+            folder, f"{name}, seed {draw.seed}", draw, sealed,
+            generated=generated, coins=member.tossed(name),
+        )  # fmt: skip
     made = [draw for draw in draws if not isinstance(draw, GivenRelease)]
     check_files(registry, member, name, made)
     mechanism = registry.members[member.name].drawn(name)
@@ -285,8 +289,9 @@ def check_content(folder: AuditFolder, where: str, draw: AnyDraw, schema: Schema
 
 
 def check_members(
-    folder: AuditFolder, where: str, draw: AnyDraw, sealed: SealedMember, *, generated: bool
-) -> None:
+    folder: AuditFolder, where: str, draw: AnyDraw, sealed: SealedMember, *,
+    generated: bool, coins: bool = False,
+) -> None:  # fmt: skip
     """See that the members of a draw are rows of the training part, and named by a generator.
 
     Parameters
@@ -302,7 +307,13 @@ def check_members(
     generated
         Whether a generator made it. A table that exists already says nothing of its members: all
         rows are, and whoever named few of them would choose what it is judged by.
+    coins
+        Whether the coins of its seed say who its members are.
     """
+    if coins and isinstance(draw, DrawnRelease):
+        tossed = coin_bits(draw.seed, sealed.development["training"])
+        if draw.members != hashlib.sha256(tossed).hexdigest():
+            raise SealError(f"{where}: its members are not those that the coins of its seed give")
     if not isinstance(draw, DrawnRelease) or draw.members is None:
         return
     if not generated:

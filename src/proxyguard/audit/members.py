@@ -121,6 +121,8 @@ class MemberCounts:
             should be.
         """
         self._require_columns(kinds)
+        if not self.member.exposures:
+            return  # a claimed epsilon asks no target record
         left = self.records - self.copies
         if 2 * left < self.records:
             raise TableError(

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from fractions import Fraction
 
+from proxyguard.adapters.categorical import kept_folders
 from proxyguard.adapters.privacy import privacy_lines, privacy_of
 from proxyguard.audit.development import NOTHING_LEARNED, MemberDevelopment, Workplace, develop
 from proxyguard.audit.folder import (
@@ -187,6 +188,7 @@ def build_registry(
             commitment=development.sealed.commitment,
         )
         check_sizes(member, development.sealed.records)
+        _check_guesses(development)
         _check_queries(member, development.kinds)
         measures = measures_of(member, requirements)
         _check_secondary(declaration, measures)
@@ -301,6 +303,17 @@ def _check_queries(member: Member, kinds: Mapping[str, str]) -> None:
             wrong = sorted(c for c in columns or () if kinds.get(c) != kind)
             if wrong:
                 raise RegistryError(f"{name}: {what} of {wrong}, which hold no {kind}s")
+
+
+def _check_guesses(development: MemberDevelopment) -> None:
+    """Refuse more guesses than there are training rows, before anything is drawn."""
+    rows = development.sealed.development.get("training", 0)
+    for part in development.member.epsilons:
+        if part.guesses > rows:
+            raise RegistryError(
+                f"exposure.epsilon makes {part.guesses} guesses about each draw, and there are "
+                f"{rows} training rows: make at most {rows - rows % 2}"
+            )
 
 
 def _check_secondary(declaration: Declaration, measures: Sequence[Measure]) -> None:
@@ -445,8 +458,10 @@ def check_excluded(registry: Registry) -> None:
 def drawn_part(registry: Registry) -> object:
     """Return what the drawn releases depend on."""
     declaration = registry.declaration
+    # Who was trained on is open once releases are: an attack that was chosen later could know it.
+    guessing = [m.attacking for m in declaration.members if m.epsilons]
     return (
-        declaration.mechanism, declaration.release, declaration.procedure,
+        declaration.mechanism, declaration.release, declaration.procedure, guessing,
         [(c.name, c.mechanism, c.release, c.procedure) for c in declaration.candidate],
         {name: (m.mechanisms, m.stand_ins, m.procedure, m.source)
          for name, m in registry.members.items()},
@@ -558,6 +573,13 @@ def resolve_mechanisms(
             development.kinds, member.target.read.missing, generator=generator
         )
         survey = Survey(seeds=mechanism.seed_list, schema=schema)
+        if mechanism.inclusion == "coins" and kept_folders(
+            str(generator), options, place.folder.path
+        ):
+            raise RegistryError(
+                f"{mechanism.name}: it keeps one private fit for all draws, and with inclusion = "
+                '"coins" each draw is fitted to other rows; use noise = "seeded"'
+            )
         described = place.descriptions.of(place, member, drawn_as, survey)
         registered: dict[str, object] = {
             "generator": generator,
@@ -572,6 +594,7 @@ def resolve_mechanisms(
             registered |= {"files": [file.registered().to_dict() for file in described.files]}
         stated = privacy_of(described.describe)
         if stated is not None:  # recorded here: to read it again takes no accounting library
-            registered |= {"privacy": privacy_lines(stated, mechanism.draws)}
+            lines = privacy_lines(stated, mechanism.draws, anew=mechanism.inclusion == "coins")
+            registered |= {"privacy": lines}
         resolved[mechanism.name] = DrawnMechanism.of(registered, mechanism.name)
     return resolved

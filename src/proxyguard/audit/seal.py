@@ -272,7 +272,8 @@ def _count_members(
     parts: Mapping[DevelopmentRole, pd.DataFrame],
 ) -> MemberCounts | None:  # fmt: skip
     """Count members and nonmembers, and see that attacks can be judged by them."""
-    if not member.exposures:
+    # Also where only an epsilon is claimed: a requirement that is amended later asks for the count.
+    if member.development.reference is None:
         return None
     members = parts["training"]
     # By the types of development, as opening reads them: "NA" and "" may both be missing.

@@ -539,7 +539,10 @@ def committed_records(folder: AuditFolder, registry: Registry, journal: Journal)
         if draw.digest != entry.body.release:
             raise SealError(f"{draw.label}: the committed digest is of another release")
         check_content(folder, draw.label, draw, schema)
-        check_members(folder, draw.label, draw, sealed, generated=bool(member.mechanism))
+        check_members(
+            folder, draw.label, draw, sealed,
+            generated=bool(member.mechanism), coins=member.tossed(name),
+        )  # fmt: skip
         records.append(draw)
     return records
 

@@ -65,7 +65,7 @@ def redrawn(
     # One is enough: in doubt the claim gets the longer list of conditions.
     if any(draw.prepared_at_random for draw in good):
         fixed.append(_random_preparation(_prepare_seed(member, mechanism), registered))
-    else:
+    elif not member.tossed(mechanism):  # else prepared for every draw, on the rows of its coins
         fixed.append("the generator's preparation, in which nothing was random")
     if any(m.deterministic for m in member.mechanism if m.name == mechanism):
         fixed.append("the declaration that the mechanism has no randomness")
@@ -322,7 +322,7 @@ def _sealed_problems(
     if held != chosen:
         yield f"attacks compare with {chosen} rows, and the declared shares are {held}"
     if (sealed.copies is not None) is not attacked:
-        yield "copies of members are counted where a requirement is about exposure, and only there"
+        yield "copies of members are counted where rows are set aside for attacks, and only there"
         return
     counts = MemberCounts.sealed(development) if attacked else None
     if counts is not None:
@@ -416,7 +416,7 @@ def _mechanism_doubts(
     if described is not None:
         yield from _described_otherwise(where, registry, registered, described)
     # Also where nobody could be asked: these words follow from the registered description.
-    yield from _privacy_doubts(where, registered, mechanism.draws)
+    yield from _privacy_doubts(where, registered, mechanism)
 
 
 def _described_otherwise(
@@ -457,11 +457,15 @@ def _other_version(
     return f" ({'; '.join(other)})" if other else ""
 
 
-def _privacy_doubts(where: str, registered: DrawnMechanism, draws: int) -> Iterator[Doubt]:
+def _privacy_doubts(
+    where: str, registered: DrawnMechanism, mechanism: MechanismPart
+) -> Iterator[Doubt]:
     """Derive the words on privacy again from the registered description."""
     private = privacy_of(registered.describe)
     try:
-        lines = None if private is None else privacy_lines(private, draws)
+        anew = mechanism.inclusion == "coins"
+        draws = mechanism.draws
+        lines = None if private is None else privacy_lines(private, draws, anew=anew)
     except RegistryError as error:  # the accounting library is not here
         yield Doubt(f"{where}: what its releases cost in privacy: {error}", False)
         return

@@ -205,6 +205,8 @@ def show_outcome(folder: Path, certificate: SealedCertificate) -> None:
 
     standing = status_of(AuditFolder(folder))
     show_verdicts(standing.verdicts)
+    for record in certificate.predicate.epsilon or ():
+        say(f"Claimed epsilon: {record.sentence}")
     say()
     show_standing(standing)
     status = certificate.predicate.claim_status

@@ -399,6 +399,37 @@ class Decisions(Document):
     """Secondary specifications."""
 
 
+class EpsilonRecord(Document):
+    """A claimed privacy parameter that guesses about coins refute, or do not; never confirmed."""
+
+    mechanism: str
+    """The mechanism that it is claimed of."""
+    claimed: NumberText
+    """The claimed epsilon."""
+    delta: NumberText
+    """The claimed delta."""
+    attack: str
+    """The attack that guessed."""
+    alpha: NumberText
+    """The error level of all claimed epsilons together."""
+    draws: Amount
+    """Draws, all that were frozen."""
+    coins: Amount
+    """Coins that were tossed: one for each draw and training row."""
+    guesses: Amount
+    """Guesses about them, as many as were registered."""
+    right: Amount
+    """Guesses that were right."""
+    pvalue: Probability
+    """P-value of the claim, adjusted for all claimed epsilons."""
+    lower: float
+    """What epsilon is at least, at the claimed delta; 0 where nothing is shown."""
+    refuted: bool
+    """Whether the claim is refuted; where it is not, that proves nothing."""
+    sentence: str
+    """The same in words."""
+
+
 class Predicate(Decisions):
     """What a certificate says."""
 
@@ -432,6 +463,8 @@ class Predicate(Decisions):
     """Excluded releases by group; of a fixed audit."""
     picks: PicksRecord | None = None
     """How many of any releases that are picked are valid."""
+    epsilon: tuple[EpsilonRecord, ...] | None = None
+    """Claimed privacy parameters, refuted or not; of a fixed audit that declares some."""
 
 
 class Sha256Digest(Document):

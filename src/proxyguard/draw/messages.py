@@ -31,7 +31,7 @@ from proxyguard.documents.document import NumberText
 from proxyguard.documents.registry import Origin, RegisteredProcedure, ReleaseFile
 from proxyguard.draw.catalog import code_path
 from proxyguard.draw.confine import Needs, is_guard, texts_in
-from proxyguard.draw.protocol import STAGES, members_in
+from proxyguard.draw.protocol import STAGES, coin_bits, members_in
 from proxyguard.errors import DrawError, RegistryError, UntrustedCode
 from proxyguard.registry.parts import Procedure
 from proxyguard.registry.target import Outcome
@@ -181,6 +181,8 @@ class DrawJob(FitJob):
         How many seeds are drawn at once.
     may_ignore_seed
         Whether a draw that leaves its seed alone is a release all the same.
+    coins
+        Whether a coin for each row decides which of them a draw is prepared on.
     """
 
     asks: Literal["draw"] = "draw"
@@ -192,6 +194,7 @@ class DrawJob(FitJob):
     registered: RegisteredGenerator | None = None
     many: int = 1
     may_ignore_seed: bool = False
+    coins: bool = False
 
     @property
     def predictions(self) -> bool:
@@ -777,6 +780,9 @@ def _check_drawn(said: FittedRelease, job: DrawJob) -> None:
             members_in(said.member_bits, job.source_rows)
         except DrawError as error:
             raise _strange(f"of seed {said.seed} that {error}", job) from None
+    # Tossed again here, where no code of the generator runs.
+    if job.coins and said.member_bits != coin_bits(said.seed, job.source_rows):
+        raise _strange(f"other members of seed {said.seed} than its coins give", job)
 
 
 def _strange(what: str, job: Job | None = None) -> DrawError:

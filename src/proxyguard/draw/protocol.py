@@ -143,6 +143,19 @@ def member_bits(seed: Seed, rows: int) -> bytes:
     return np.packbits(mask).tobytes()
 
 
+def coin_bits(seed: int, rows: int) -> bytes:
+    """Return which rows a fair coin for each puts into the training of a draw, one bit a row.
+
+    From the seed by a hash, so that they are the same with every version of every library, and
+    have nothing in common with what ``default_rng(seed)`` gives a generator or an attack.
+    """
+    size = -(-rows // 8)
+    digest = hashlib.shake_256(f"proxyguard inclusion {int(seed)}".encode()).digest(size)
+    mask = np.unpackbits(np.frombuffer(digest, dtype=np.uint8))
+    mask[rows:] = 0  # of the last byte
+    return np.packbits(mask).tobytes()
+
+
 def members_in(bits: bytes, rows: int) -> NDArray[np.bool_]:
     """Return which of so many rows of the source are members, by the bits that say so.
 

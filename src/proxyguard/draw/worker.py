@@ -72,7 +72,15 @@ from proxyguard.draw.processes import (
     leave_pipes,
     start_fork,
 )
-from proxyguard.draw.protocol import DrawsMany, Learner, Seed, member_bits
+from proxyguard.draw.protocol import (
+    DrawsMany,
+    Generator,
+    Learner,
+    Seed,
+    coin_bits,
+    member_bits,
+    members_in,
+)
 from proxyguard.draw.sources import (
     Described,
     answer,
@@ -366,6 +374,7 @@ class Worker:
     """
 
     def __init__(self, job: DrawJob) -> None:
+        self._job = job
         self._schema = job.schema_of_releases
         self._may_ignore_seed = job.may_ignore_seed
         self._generator = load_generator(job.generator, job.options)
@@ -377,7 +386,11 @@ class Worker:
             refuse_changes(job.generator, list(changes))
         set_root(self._generator, job.root)
         source = read_table_bytes(Path(job.source).read_bytes(), "the source")
+        self._source = source if job.coins else None
         self._source_rows = len(source)
+        self.prepared = Prepared(prepared_at_random=False)
+        if job.coins:
+            return  # nothing is prepared that two draws would share
         rng = np.random.default_rng(job.prepare_seed)
         # Seen from the stream and not asked for: no honest generator can forget to say it.
         before = repr(rng.bit_generator.state)
@@ -392,8 +405,10 @@ class Worker:
 
         One bad seed must not fail the others of its batch: they are then drawn one by one.
         """
-        if len(seeds) < 2 or not isinstance(self._generator, DrawsMany):
+        together = isinstance(self._generator, DrawsMany) and not self._job.coins
+        if len(seeds) < 2 or not together:
             return [_ALONE] * len(seeds)
+        assert isinstance(self._generator, DrawsMany)  # said above
         try:  # no more than one too many: what it gives may have no end
             tables = [*islice(iter(self._generator.draw_many(seeds)), len(seeds) + 1)]
         except BaseException:  # whatever it was, the seed that it belongs to raises it again
@@ -409,7 +424,7 @@ class Worker:
     def draw(self, seed: Seed, table: object = _ALONE) -> tuple[Made, bytes]:
         """Return what is said of one draw, and its table as bytes."""
         if table is _ALONE:
-            table = self._generator.draw(seed)
+            table = (self._generator if self._source is None else self._tossed(seed)).draw(seed)
         if not hasattr(table, "columns"):
             raise DrawError(
                 f"a draw returns a table, a pandas.DataFrame, and gave a {type(table).__name__}"
@@ -423,13 +438,46 @@ class Worker:
             )
         if not seed.taken:
             seed.taken.append("the release" if seed.used else NO_SEED)
+        if self._source is not None and seed.members is not None:
+            raise DrawError(
+                'with inclusion = "coins" a draw is trained on the rows that it gets, which its '
+                "coins name; leave seed.trained_on out"
+            )
+        named = member_bits(seed, self._source_rows)
+        if self._source is not None:
+            named = coin_bits(int(seed), self._source_rows)
         made = Made(
             seed=int(seed),
             stages=list(seed.taken),
             files=dict(seed.files),
-            members=member_bits(seed, self._source_rows).hex() or None,
+            members=named.hex() or None,
         )
         return made, self._schema.sent(cast("pd.DataFrame", table))
+
+    def _tossed(self, seed: Seed) -> Generator:
+        """Return the generator made anew, and prepared on the rows of this draw's coins alone.
+
+        What it prepares at random is of this draw too: draws that shared it would not be
+        independent, and guesses about them could not be added up.
+        """
+        job, source = self._job, self._source
+        assert source is not None  # only of a job with coins
+        rows = len(source)
+        mask = members_in(coin_bits(seed.take("which rows are trained on"), rows), rows)
+        generator = load_generator(job.generator, job.options)
+        set_root(generator, job.root)
+        # The last number keeps this stream apart from that of every plain seed.
+        rng = np.random.default_rng([job.prepare_seed, int(seed), 1])
+        before = repr(rng.bit_generator.state)
+        generator.prepare(source[mask].reset_index(drop=True), rng)
+        if repr(rng.bit_generator.state) != before:
+            seed.take("preparation")
+        if getattr(generator, "prepared_from", {}):
+            raise DrawError(
+                "its preparation is kept and used by all draws, and with inclusion = "
+                '"coins" each is prepared on other rows; let it keep nothing'
+            )
+        return generator
 
 
 def fork_workers(parent: int, make_learner: MakeLearner) -> None:

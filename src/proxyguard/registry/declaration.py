@@ -13,7 +13,13 @@ from collections.abc import Mapping
 from pydantic import Field, JsonValue, ValidationError, model_validator
 
 from proxyguard.errors import RegistryError
-from proxyguard.registry.exposure import ExposureKind, ExposurePart, ThresholdRule
+from proxyguard.registry.exposure import (
+    GUESSING,
+    EpsilonPart,
+    ExposureKind,
+    ExposurePart,
+    ThresholdRule,
+)
 from proxyguard.registry.fields import FORMAT, DeclarationPart, Format, Name, Text
 from proxyguard.registry.numbers import alike_names
 from proxyguard.registry.parts import (
@@ -127,6 +133,11 @@ class Member(DeclarationPart):
         return tuple(r for r in self.requirement if r.exposure is not None)
 
     @property
+    def epsilons(self) -> tuple[EpsilonPart, ...]:
+        """The privacy parameters that are claimed, to be refuted."""
+        return () if self.exposure is None else self.exposure.epsilons
+
+    @property
     def measuring_code(self) -> tuple[str, ...]:
         """The losses and attacks that are named by import path, sorted."""
         losses = {r.loss for r in self.requirement if r.loss is not None}
@@ -142,7 +153,8 @@ class Member(DeclarationPart):
 
     def _check_exposure(self) -> None:
         exposures, development = self.exposures, self.development
-        if not exposures:
+        epsilons = self.epsilons
+        if not exposures and not epsilons:
             if self.exposure is not None or development.members is not None:
                 raise ValueError(
                     "[exposure] and development.members are for requirements about exposure, and "
@@ -156,18 +168,53 @@ class Member(DeclarationPart):
                 "attacks compare with rows that nothing was trained on: give development.members, "
                 "development.reference and development.split_seed"
             )
-        if self.target.reserve is None and self.attacking.same_law is None:
+        # A claimed epsilon is about coins, and no record of the target is asked.
+        if exposures and self.target.reserve is None and self.attacking.same_law is None:
             raise ValueError(
                 "members and target must have one law, or a shift between the tables would count "
                 "as exposure; the target has a table of its own: say in exposure.same_law why "
                 "they do, or reserve the target from the table of the members"
             )
         named = {name for r in exposures for name in r.attacks or ()}
+        named |= {epsilon.attack for epsilon in epsilons}
         idle = sorted(set(self.attacking.attack) - named)
         if idle:
             raise ValueError(f"exposure.attack has {idle}, which no requirement names")
         for r in exposures:
             self._check_attacks(r)
+        for epsilon in epsilons:
+            self._check_epsilon(epsilon)
+
+    def tossed(self, mechanism: str) -> bool:
+        """Whether coins decide which rows the draws of a mechanism are trained on."""
+        return any(m.name == mechanism and m.inclusion == "coins" for m in self.mechanism)
+
+    def guessed(self, epsilon: EpsilonPart) -> MechanismPart:
+        """Return the mechanism that a claimed epsilon is about."""
+        about = [m for m in self.mechanism if epsilon.mechanism in (None, m.name)]
+        if len(about) != 1:
+            raise ValueError(
+                f"exposure.epsilon of {epsilon.claimed} is about one mechanism: write mechanism = "
+                f"one of {[m.name for m in self.mechanism]}"
+            )
+        return about[0]
+
+    def _check_epsilon(self, epsilon: EpsilonPart) -> None:
+        mechanism = self.guessed(epsilon)
+        if mechanism.inclusion != "coins":
+            raise ValueError(
+                f"exposure.epsilon is tested by who was trained on, which a coin for each row must "
+                f'decide: write inclusion = "coins" in the [[mechanism]] {mechanism.name!r}'
+            )
+        try:
+            kind = self.attacking.settings(epsilon.attack).kind
+        except ValidationError as error:
+            raise ValueError(f"exposure.epsilon: {error.errors()[0]['msg']}") from None
+        if kind not in GUESSING:
+            raise ValueError(
+                f"exposure.epsilon: guesses by {epsilon.attack!r} could know the coins beforehand, "
+                f"or are about something else; take one of {', '.join(GUESSING)}"
+            )
 
     def _check_attacks(self, part: RequirementPart) -> None:
         assert part.exposure is not None  # selected by the caller
@@ -335,6 +382,11 @@ class Declaration(DeclarationPart):
             raise ValueError("a claim about releases needs [[release]] or [[mechanism]]")
         if self.claim.stream and (mechanisms or releases or self.candidate):
             raise ValueError("the candidates of a stream come one after the other, at the draw")
+        if self.claim.after_opening and any(m.epsilons for m in self.members):
+            raise ValueError(
+                "exposure.epsilon counts the guesses about all registered draws; in mode "
+                f"{self.claim.mode!r} scores decide how many there are. Register a fixed audit"
+            )
         if self.claim.sequential and len(self.mechanism) != 1:
             raise ValueError("a sequential audit is about one mechanism")
         if self.claim.sequential and self.claim.looks is not None:

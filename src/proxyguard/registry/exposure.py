@@ -167,6 +167,38 @@ class MemberSample(DeclarationPart):
     """The error of the sample, which is added to every p-value."""
 
 
+# Attacks that a claimed epsilon may be tested with: fitted without a look at the members. Those by
+# import path are none of them: the seeds are registered, and their code could toss the coins again.
+GUESSING = tuple(name for name in MEMBERSHIP if name != "share in radius")
+
+
+class EpsilonPart(DeclarationPart):
+    """A privacy parameter that somebody claims, to be refuted; it can never be confirmed."""
+
+    claimed: DecimalText
+    """The claimed epsilon."""
+    delta: DecimalText = "0"
+    """The claimed delta."""
+    mechanism: Name | None = None
+    """Of which mechanism; left out where there is one."""
+    attack: Name
+    """The attack that guesses who was trained on: one of ours, or one of ``exposure.attack``."""
+    guesses: Positive
+    """Guesses about each draw: one half the highest scores, "in", the other the lowest, "out"."""
+    alpha: Share = "0.05"
+    """The error level of all declared epsilons together."""
+
+    @model_validator(mode="after")
+    def _possible(self) -> EpsilonPart:
+        if number(self.claimed) < 0 or not 0 <= number(self.delta) < 1:
+            raise ValueError(
+                f"need claimed >= 0 and 0 <= delta < 1, got {self.claimed} and {self.delta}"
+            )
+        if self.guesses % 2:
+            raise ValueError(f"one half of the guesses is in, one out: {self.guesses} is odd")
+        return self
+
+
 class ExposurePart(DeclarationPart):
     """How attacks see a row, and what all of them share."""
 
@@ -180,6 +212,13 @@ class ExposurePart(DeclarationPart):
     """The members that are scored, where they are too many."""
     attack: dict[Name, AttackPart] = Field(default_factory=dict)
     """Attacks by the name that requirements call them."""
+    epsilon: EpsilonPart | tuple[EpsilonPart, ...] = ()
+    """Claimed privacy parameters, to be refuted."""
+
+    @property
+    def epsilons(self) -> tuple[EpsilonPart, ...]:
+        """All claimed privacy parameters."""
+        return (self.epsilon,) if isinstance(self.epsilon, EpsilonPart) else self.epsilon
 
     def settings(self, attack: str) -> AttackPart:
         """Return an attack that a requirement names: declared, or one of ours as it is."""

@@ -383,6 +383,24 @@ class MechanismPart(Drawn):
     """Seconds that a draw may take, and as many again the fit to it."""
     deterministic: bool = False
     """That it has no randomness: every seed gives one release."""
+    inclusion: Literal["all", "coins"] = "all"
+    """Which training rows a draw gets: all, or each by a coin of its own, drawn from the seed."""
+
+    @model_validator(mode="after")
+    def _tossed(self) -> MechanismPart:
+        if self.inclusion == "all":
+            return self
+        if self.generator in ("files", "predictions", "losses", None):
+            raise ValueError(
+                'inclusion = "coins" is for a generator that is named here and trained here; '
+                f"what {self.generator or 'a role'} gives was made from rows that no coin of ours "
+                "chose: leave it out"
+            )
+        if self.deterministic:
+            raise ValueError(
+                'with inclusion = "coins" every seed has other rows: leave deterministic out'
+            )
+        return self
 
     @model_validator(mode="after")
     def _one_generator(self) -> MechanismPart:

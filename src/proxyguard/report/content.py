@@ -232,6 +232,7 @@ def _tables(
         record.plan_table(sources),
         record.sequential_table(sources),
         record.privacy_table(sources.predicate),
+        record.epsilon_table(sources.predicate),
         record.status_table(sources.predicate),
         record.stated_table(sources.predicate),
         record.lineage_table(sources.ledger),
@@ -350,6 +351,7 @@ def _about(sources: Sources) -> list[str]:
         lines.append(f"{mechanism}: every draw redraws {redrawn}. Conditional on {fixed}.")
     for mechanism, costs in sorted((predicate.privacy or {}).items()):
         lines += [f"Privacy of {mechanism}: {line}" for line in costs]
+    lines += [record.sentence for record in predicate.epsilon or ()]
     if predicate.disclosure is not None:
         lines.append(f"Disclosure: {predicate.disclosure.words}.")
     return lines

@@ -383,6 +383,24 @@ def privacy_table(predicate: Predicate | None) -> ReportTable:
     )  # fmt: skip
 
 
+def epsilon_table(predicate: Predicate | None) -> ReportTable:
+    """Return what became of claimed privacy parameters."""
+    records = () if predicate is None else predicate.epsilon or ()
+    return table(
+        "Claimed epsilons",
+        ("mechanism", "claimed epsilon, delta", "attack", "right guesses", "p-value",
+         "epsilon at least", "what follows"),
+        [
+            (r.mechanism, f"{r.claimed}, {r.delta}", r.attack, f"{r.right:,} of {r.guesses:,}",
+             f"{r.pvalue:.3g}", f"{r.lower:.3f}", r.sentence)
+            for r in records
+        ],
+        "A coin for each row decided who was trained on. Many right guesses refute a claimed "
+        "epsilon; few prove nothing, and no guesses confirm one.",
+        "privacy",
+    )  # fmt: skip
+
+
 def status_table(predicate: Predicate | None) -> ReportTable:
     """Return the claim's status with its reasons; nothing where nothing was registered."""
     status = None if predicate is None else predicate.claim_status
