@@ -12,6 +12,7 @@ from proxyguard.certificate.releases import certify_releases as certify_releases
 from proxyguard.certificate.sequential import CandidateStream as CandidateStream
 from proxyguard.certificate.sequential import FavorableScore as FavorableScore
 from proxyguard.certificate.sequential import SequentialAudit as SequentialAudit
+from proxyguard.errors import AttackRefused as AttackRefused
 from proxyguard.errors import BrokenTable as BrokenTable
 from proxyguard.errors import BudgetOverspent as BudgetOverspent
 from proxyguard.errors import Busy as Busy

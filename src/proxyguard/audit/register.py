@@ -23,6 +23,7 @@ from proxyguard.audit.folder import (
     snapshot_name,
 )
 from proxyguard.audit.home import Home
+from proxyguard.audit.jobs import forbidden_paths
 from proxyguard.audit.members import MemberCounts
 from proxyguard.audit.reserve import check_lineage
 from proxyguard.audit.rules import measures_of, planned_records, resolve_limits, resolve_roles
@@ -74,6 +75,9 @@ from proxyguard.seal.journal import Journal, writing
 from proxyguard.seal.ledger import Schedule, Stage
 from proxyguard.seal.storage import now
 from proxyguard.tables.files import Schema, read_file
+
+# Members, and calibration rows, on which an attack by import path is tried.
+TRIED = 500
 
 
 def register(workplace: Workplace, home: Home, software: dict[str, str]) -> None:
@@ -188,6 +192,7 @@ def build_registry(
             commitment=development.sealed.commitment,
         )
         check_sizes(member, development.sealed.records)
+        _try_attacks(development)
         _check_guesses(development)
         _check_queries(member, development.kinds)
         measures = measures_of(member, requirements)
@@ -303,6 +308,29 @@ def _check_queries(member: Member, kinds: Mapping[str, str]) -> None:
             wrong = sorted(c for c in columns or () if kinds.get(c) != kind)
             if wrong:
                 raise RegistryError(f"{name}: {what} of {wrong}, which hold no {kind}s")
+
+
+def _try_attacks(development: MemberDevelopment) -> None:
+    """Try attacks by import path on open rows: after the opening they would count as the worst."""
+    member = development.member
+    attacks = {
+        name: member.attacking.settings(name)
+        for part in member.exposures
+        for name in part.attacks or ()
+    }
+    if not any(":" in settings.kind for settings in attacks.values()):
+        return
+    # Here: whoever names no attack of others loads nothing of it.
+    from proxyguard.exposure.attacks import try_attacks
+    from proxyguard.exposure.named import Apart
+    from proxyguard.exposure.representation import Representation, Rows
+
+    frame, calibration = development.reference(), development.calibration()
+    fitted = Representation.fit(frame, development.attacked, member.attacking.components)
+    members = Rows(development.members().head(TRIED), fitted)
+    others = [] if calibration is None else [Rows(calibration.head(TRIED), fitted)]
+    apart = Apart(forbidden=forbidden_paths(development.place, member))
+    try_attacks(attacks, Rows(frame, fitted), [members, *others], apart)
 
 
 def _check_guesses(development: MemberDevelopment) -> None:
