@@ -25,7 +25,7 @@ from proxyguard.audit.rules import measures_of
 from proxyguard.audit.stated import reading_place
 from proxyguard.audit.target import OpenTarget
 from proxyguard.draw.messages import DrawResult, Failed
-from proxyguard.errors import AttackRefused, RegistryError
+from proxyguard.errors import AttackRefused, RegistryError, UnsupportedDesign
 from proxyguard.exposure.attacks import AttackSuite
 from proxyguard.exposure.representation import Rows
 from proxyguard.modes.evidence import Decision
@@ -631,6 +631,42 @@ def test_an_unresolved_exposure_gets_no_sizes_and_pilots_do_not_plan_it(tmp_path
     assert decisions_of(audit) == {Decision.UNRESOLVED}
     assert "the planner does not model attacks" in audit.folder.read("report.md").decode()
     assert audit.verify().good
+
+
+def target_apart(root: Path, *, twins: int) -> Audit:
+    """Return an audit whose target is a file of its own: only such a one can be from a pool."""
+    write_table(root / "data" / "table.csv", twins=twins)
+    table = pd.read_csv(root / "data" / "table.csv")
+    table.iloc[-240:].to_csv(root / "data" / "target.csv", index=False)
+    table.iloc[:-240].to_csv(root / "data" / "rest.csv", index=False)
+    head = HEAD.replace(
+        'table = "table.csv"\nreserve = { rows = 240, seed = 11 }',
+        'file = "target.csv"\ncoincidence = "some people have equal values"',
+    )
+    head = head.replace("[development]", '[development]\ntable = "rest.csv"')
+    head = head.replace("[exposure]", '[exposure]\nsame_law = "rows of one table, in no order"')
+    audit = audit_in(root)
+    audit.init(head + EVERYWHERE + mechanism(BOOTSTRAP, 3) + CLAIM)
+    audit.run()
+    return audit
+
+
+POOL: Any = {"pool": 5000}
+
+
+def test_a_corrected_design_is_attacked_too(tmp_path: Path) -> None:
+    audit = target_apart(tmp_path, twins=0)
+    audit.correct("the target is a sample from a register", POOL)
+    assert_verified(audit)
+    told = "correction: what attacks find among members, found again"
+    assert told in audit.verify().checked
+
+
+def test_no_correction_counts_copies_of_members_as_others(tmp_path: Path) -> None:
+    audit = target_apart(tmp_path, twins=40)
+    assert audit.journal().ledger.sealed.members["target"].copies
+    with pytest.raises(UnsupportedDesign, match="covered for iid records alone"):
+        audit.correct("the target is a sample from a register", POOL)
 
 
 OURS = """

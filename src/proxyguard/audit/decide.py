@@ -64,7 +64,7 @@ from proxyguard.documents.ledger import (
 )
 from proxyguard.documents.registry import Registry
 from proxyguard.documents.releases import AnyDraw, FailedDraw, ReleaseManifest
-from proxyguard.errors import RegistryError, StageError
+from proxyguard.errors import RegistryError, StageError, UnsupportedDesign
 from proxyguard.evidence.record import read_evidence
 from proxyguard.evidence.releases import ReleaseEvidence
 from proxyguard.exact.multiplicity import holm_adjusted
@@ -74,7 +74,7 @@ from proxyguard.modes.claim import Claim, Levels, MechanismClaim
 from proxyguard.modes.evidence import Decision
 from proxyguard.registry.budget import family_shares
 from proxyguard.registry.declaration import Declaration, Member
-from proxyguard.registry.design import Design
+from proxyguard.registry.design import Design, Iid
 from proxyguard.registry.fields import number
 from proxyguard.registry.requirement import Requirement
 from proxyguard.report.sources import mechanism_verdict, release_family, release_verdicts
@@ -717,7 +717,16 @@ def corrected_registry(registry: Registry, design: DesignText, journal: Journal)
     if not declaration.claim.to_claim().covers(member.target.sampling_design, requirements):
         declaration = registry.declaration.redesigned(design, default_test=True)
         corrected = registry.model_copy(update={"declaration": declaration})
-    check_sizes(member, journal.ledger.sealed.members[member.name].records)
+    sealed = journal.ledger.sealed.members[member.name]
+    # As `members.MemberCounts.require` says before the seal: copies counted as others would speak
+    # for every release.
+    if sealed.copies and not isinstance(member.target.sampling_design, Iid):
+        raise UnsupportedDesign(
+            f"{sealed.copies:,} target records have the values of a member and are left out of "
+            "exposure, which is covered for iid records alone: there is no correction of this "
+            "claim for another design"
+        )
+    check_sizes(member, sealed.records)
     check_claim(corrected.declaration, requirements, member.name)
     return corrected
 

@@ -172,7 +172,7 @@ def _verify_certified(
         bounds = partial(_check_evidence, audit, evidence)
         result.step(EVIDENCE, "evidence: p-values and bounds derived anew", bounds)
     if any(member.exposures for member in registry.declaration.members):
-        shares = partial(_check_exposures, audit, evidence)
+        shares = partial(_check_exposures, audit, registry, evidence)
         result.step(EVIDENCE, "exposure: what attacks find among members, found again", shares)
     if not result.good:
         return  # nor does what is decided from evidence that does not hold
@@ -180,6 +180,10 @@ def _verify_certified(
     result.step(CERTIFICATE, "certificate: signature, subjects, decided anew", certificate)
     if corrected:
         result.step(CORRECTION, "correction: decided anew", partial(_check_correction, audit))
+        if any(member.exposures for member in registry.declaration.members):
+            shares = partial(_check_corrected_exposures, audit)
+            told = "correction: what attacks find among members, found again"
+            result.step(CORRECTION, told, shares)
     # After the rest: the report is built from all of it.
     if len(result.absent) < len(REPORTS) and result.good:
         report = partial(_check_report, folder, journal)
@@ -466,9 +470,12 @@ def _check_statistics(
         check_answers(folder, group.measures, group.draws, evidence.groups[group.name])
 
 
-def _check_exposures(audit: RegisteredAudit, evidence: Evidence) -> None:
-    """Attack every stored release again, and see that members are found as the record says."""
-    folder, journal, registry = audit.folder, audit.journal, audit.registry
+def _check_exposures(audit: RegisteredAudit, registry: Registry, evidence: Evidence) -> None:
+    """Attack every stored release again, and see that members are found as the record says.
+
+    ``registry`` is the claim in force, or a correction's.
+    """
+    folder, journal = audit.folder, audit.journal
     recorded: list[tuple[Group, Sequence[AnyDraw], GroupEvidence]] = []
     if isinstance(evidence, FixedEvidence):
         for group in groups_of(registry, folder.document(ReleaseManifest, RELEASES)):
@@ -508,8 +515,16 @@ def _check_exposures(audit: RegisteredAudit, evidence: Evidence) -> None:
                 )
             digits = registry.declaration.digits
             check_found(attacks[name], list(about), draws_of, statistics, digits)
-        if not named and isinstance(evidence, FixedEvidence):
+        if not named and registry is audit.registry and isinstance(evidence, FixedEvidence):
             _check_described(audit, evidence)
+
+
+def _check_corrected_exposures(audit: RegisteredAudit) -> None:
+    """See the same of the statistics under the corrected design."""
+    design = audit.journal.ledger.find(Corrected)[0].body.design
+    evidence = audit.folder.document(Correction, CORRECTION).evidence
+    corrected = corrected_registry(audit.registry, design, audit.journal)
+    _check_exposures(audit, corrected, evidence)
 
 
 def _check_described(audit: RegisteredAudit, evidence: FixedEvidence) -> None:
