@@ -515,6 +515,28 @@ looks = [3, 6]
 """
 
 
+def test_a_small_group_is_in_every_sample_of_members(tmp_path: Path) -> None:
+    write_table(tmp_path / "data" / "table.csv")
+    table = pd.read_csv(tmp_path / "data" / "table.csv")
+    table["rare"] = (np.arange(len(table)) % 40 == 0).astype(int)
+    table.to_csv(tmp_path / "data" / "table.csv", index=False)
+    sampled = '\n[exposure.member_sample]\nrows = 12\nerror = "0.001"\n'
+    audit = audit_in(tmp_path)
+    rare = ADVANTAGE + 'group = { rare = "1" }\n'
+    audit.init(HEAD + sampled + rare + mechanism(NOISE, 3) + CLAIM)
+    audit.run()
+    assert_verified(audit)
+    evidence = evidence_of(audit)
+    # 12 of 240 members miss the few of a group in most draws: nobody of them was seen, and that
+    # counted as if all of them had been given away.
+    assert min(q for (q,) in evidence["derived"]["violation_pvalues"]) > 0.05
+    (column,) = evidence["columns"]
+    members = (development(audit, "training")["rare"] == 1).sum()
+    shares = np.array(column["answer"]) * members
+    np.testing.assert_allclose(shares, shares.round(), atol=1e-9)
+    assert column["answer"] == column["answer_low"]
+
+
 def test_draws_after_the_opening_are_attacked_one_by_one(tmp_path: Path, forge: Any) -> None:
     audit = certified(tmp_path, EVERYWHERE, OTHERS, mechanism(NOISE), SEQUENTIAL)
     scores = json.loads(audit.folder.read("evidence.json"))["scores"]

@@ -200,6 +200,15 @@ def _scored(suite: AttackSuite, rows: Rows) -> dict[str, Array]:
     return scores
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _ScoredMembers:
+    """The members of one draw that are scored: all of them, or samples."""
+
+    rows: Rows
+    counting: Sequence[NDArray[np.bool_]]  # by requirement: which of the rows count
+    sizes: Sequence[int]  # by requirement: how many members there are, scored or not
+
+
 class MemberAttacks:
     """Attacks on the releases of one member, from what lies open in the folder.
 
@@ -322,8 +331,8 @@ class MemberAttacks:
         members = self.members_of(draw)
         suites = list(self._fitted(release, members, draw.seed))
         attacked = Attacked(draw=draw, suites=suites, found={})
-        chosen, counted = self._sampled(members, draw.seed)
-        open_rows = [counted, *([] if self.calibration is None else [self.calibration])]
+        counted = self._sampled(members, draw.seed)
+        open_rows = [counted.rows, *([] if self.calibration is None else [self.calibration])]
         scored, *others = (attacked.scores(rows)[0] for rows in open_rows)
         calibrated = others[0] if others else {}
         theirs_on_target: dict[str, Array] = {}
@@ -335,12 +344,10 @@ class MemberAttacks:
                 calibrated |= {name: theirs[1]} if self.calibration is not None else {}
                 theirs_on_target |= {name: theirs[-1]} if target is not None else {}
         found = {}
-        for j, (measure, question) in enumerate(zip(self.measures, self._questions, strict=True)):
+        for j, question in enumerate(self._questions):
             if question.attack in scored:
-                each = self._found(
-                    measure, question, scored[question.attack], calibrated.get(question.attack),
-                    members.frame, chosen,
-                )  # fmt: skip
+                scores = scored[question.attack]
+                each = self._found(j, counted, scores, calibrated.get(question.attack))
                 if each is not None:
                     found[j] = each
         return replace(attacked, found=found, named=theirs_on_target)
@@ -417,57 +424,64 @@ class MemberAttacks:
                 # loss of its requirements is the upper bound.
                 together += [[name] for name in names] if len(names) > 1 else []
 
-    def _sampled(self, members: Rows, seed: int) -> tuple[NDArray[np.intp] | None, Rows]:
-        """Return which members are scored, if not all, and their rows."""
+    def _sampled(self, members: Rows, seed: int) -> _ScoredMembers:
+        """Return which members are scored, and which of them count for each requirement.
+
+        A group has a sample of its own: in one of all members it might be missing, and of a share
+        of nobody nothing follows.
+        """
+        counting = [
+            CodedRecords(members.frame).inside(measure.group)
+            if measure.group
+            else np.ones(len(members), dtype=bool)
+            for measure in self.measures
+        ]
+        sizes = [int(inside.sum()) for inside in counting]
         sample = self._attacking.member_sample
         if sample is None or sample.rows >= len(members):
-            return None, members
-        chosen = member_sample(
-            len(members), sample.rows, _sampling_seed(self._attacking.seed, seed)
+            return _ScoredMembers(rows=members, counting=counting, sizes=sizes)
+        own = _sampling_seed(self._attacking.seed, seed)
+        positions = [np.flatnonzero(inside) for inside in counting]
+        chosen = [
+            each[member_sample(each.size, min(sample.rows, each.size), own)] if each.size else each
+            for each in positions
+        ]
+        scored = np.unique(np.concatenate(chosen))
+        return _ScoredMembers(
+            rows=Rows(members.frame.iloc[scored], self.representation),
+            counting=[np.isin(scored, each) for each in chosen],
+            sizes=sizes,
         )
-        return chosen, Rows(members.frame.iloc[chosen], self.representation)
 
     def _found(
-        self,
-        measure: Measure,
-        question: ExposureQuestion,
-        scores: Array,
-        calibration: Array | None,
-        members: pd.DataFrame,
-        chosen: NDArray[np.intp] | None,
+        self, j: int, members: _ScoredMembers, scores: Array, calibration: Array | None
     ) -> Found | None:
         """Return what one requirement makes of the members' scores; nothing where there are none.
 
         A group restricts the members as it does the target. A threshold is one for everybody.
         """
-        inside = np.ones(len(members), dtype=bool)
-        if measure.group:
-            inside = CodedRecords(members).inside(measure.group)
-        counted = inside if chosen is None else inside[chosen]
+        counted, question = members.counting[j], self._questions[j]
         if not counted.any():
             return None
         try:
-            census = Census(scores[counted], *self._strata(members, chosen, counted))
+            census = Census(scores[counted], *self._strata(members.rows.frame[counted]))
             threshold = _threshold(question, census, scores, calibration)
         except LossMismatch:
             return None  # a stratum without a member of this draw, or no row to calibrate with
-        # A simple random sample of all members is one of those in a group, given how many.
         return Found(
-            question=question, requirement=measure.requirement, census=census,
-            members=int(inside.sum()), threshold=threshold,
+            question=question, requirement=self.measures[j].requirement, census=census,
+            members=members.sizes[j], threshold=threshold,
         )  # fmt: skip
 
     def _strata(
-        self, members: pd.DataFrame, chosen: NDArray[np.intp] | None, counted: NDArray[np.bool_]
+        self, members: pd.DataFrame
     ) -> tuple[NDArray[np.str_], Mapping[str, Fraction]] | tuple[()]:
         """Return strata of members and their registered weights, where the target has some."""
         declared, design = self._member.target.design, self._member.target.sampling_design
         if not isinstance(declared, StratifiedDesign) or not isinstance(design, Stratified):
             return ()
-        labels = np.array([canonical_value(str(label)) for label in members[declared.by]])
-        if chosen is not None:
-            labels = labels[chosen]
-        return labels[counted], design.weights
+        labels = [canonical_value(str(label)) for label in members[declared.by]]
+        return np.array(labels), design.weights
 
 
 def _question(measure: Measure) -> ExposureQuestion:
