@@ -56,6 +56,22 @@ def requirement(**keys: str) -> str:
     return f'\n[[requirement]]\nname = "found"\n{written}\n'
 
 
+def test_the_name_of_an_attack_is_not_given_to_another() -> None:
+    with pytest.raises(RegistryError, match=r"the name of another attack.*'share in radius'"):
+        declared(SPLIT, EVERYWHERE, "[exposure.attack.dcr]\nkind = 'share in radius'")
+    declared(SPLIT, EVERYWHERE, "[exposure.attack.domias]\nkind = 'domias'\njitter = '1e-5'")
+
+
+def test_what_attacks_is_told_beside_the_name_that_an_author_gave_it() -> None:
+    named = EVERYWHERE.replace('"domias"', '"DCR, best of all"')
+    theirs = "[exposure.attack.'DCR, best of all']\nkind = 'share in radius'"
+    (member,) = declared(SPLIT, named, theirs).members
+    (part,) = member.exposures
+    measures = measure_exposure(part, member.attacking, Iid())
+    told = [measure.requirement.attack for measure in measures]
+    assert told == ["dcr", "DCR, best of all (share in radius)"]
+
+
 def test_an_exposure_needs_no_form_and_is_one_requirement_for_each_attack() -> None:
     (member,) = declared(SPLIT, EVERYWHERE).members
     (part,) = member.exposures

@@ -432,7 +432,8 @@ def measure_exposure(
             member_error=0.0 if sample is None else number(sample.error),
             group=nonmembers_name(part.group) if isinstance(design, Iid) else None,
             promise=question.promise,
-            attack=name,
+            # A name of the author's says nothing of what attacks: the kind stands beside it.
+            attack=name if name == question.settings.kind else f"{name} ({question.settings.kind})",
         )
         measures.append(
             Measure(

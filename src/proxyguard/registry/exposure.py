@@ -70,6 +70,7 @@ MEMBERSHIP = (
 )  # fmt: skip
 ATTRIBUTE = ("nearest row", "model")
 LINKABILITY = ("linkability",)
+_KINDS = frozenset({*MEMBERSHIP, *ATTRIBUTE, *LINKABILITY})
 # The neighbours that an attack looks at, where its settings do not say.
 NEIGHBORS = {"gen-lra": 10, "gen-lra refit": 10, "synthetic among nearest": 20, "linkability": 1}
 # At how many thresholds a violation of "advantage everywhere" is looked for.
@@ -219,6 +220,21 @@ class ExposurePart(DeclarationPart):
     def epsilons(self) -> tuple[EpsilonPart, ...]:
         """All claimed privacy parameters."""
         return (self.epsilon,) if isinstance(self.epsilon, EpsilonPart) else self.epsilon
+
+    @model_validator(mode="after")
+    def _names(self) -> ExposurePart:
+        # A certificate says who attacked by these names: "dcr" that is something else would lie.
+        other = {
+            name: part.kind
+            for name, part in self.attack.items()
+            if (name in _KINDS or ":" in name) and name != part.kind
+        }
+        for name, kind in other.items():
+            raise ValueError(
+                f"exposure.attack.{name!r} has the name of another attack and the kind {kind!r}; "
+                "give it a name of its own"
+            )
+        return self
 
     def settings(self, attack: str) -> AttackPart:
         """Return an attack that a requirement names: declared, or one of ours as it is."""
