@@ -655,6 +655,20 @@ def test_an_unresolved_exposure_gets_no_sizes_and_pilots_do_not_plan_it(tmp_path
     assert audit.verify().good
 
 
+def test_reference_rows_that_tell_nothing_are_refused_while_the_target_is_sealed(
+    tmp_path: Path,
+) -> None:
+    write_table(tmp_path / "data" / "table.csv")
+    audit = audit_in(tmp_path)
+    # One of 400 development rows.
+    few = HEAD.replace('"0.6"', '"0.9975"').replace('"0.3"', '"0.0025"')
+    few = few.replace('calibration = "0.1"\n', "")
+    audit.init(few + EVERYWHERE + mechanism(BOOTSTRAP, 3) + CLAIM)
+    audit.seal()
+    with pytest.raises(UnsupportedDesign, match="1 reference rows were given"):
+        audit.register()
+
+
 def target_apart(root: Path, *, twins: int) -> Audit:
     """Return an audit whose target is a file of its own: only such a one can be from a pool."""
     write_table(root / "data" / "table.csv", twins=twins)

@@ -311,22 +311,28 @@ def _check_queries(member: Member, kinds: Mapping[str, str]) -> None:
 
 
 def _try_attacks(development: MemberDevelopment) -> None:
-    """Try attacks by import path on open rows: after the opening they would count as the worst."""
+    """Try on open rows what attacks need, and those by import path: the opening stops for nothing.
+
+    After it rows that cannot be told apart would be an error, and a refused attack the worst.
+    """
     member = development.member
+    if not member.exposures:
+        return
     attacks = {
         name: member.attacking.settings(name)
         for part in member.exposures
         for name in part.attacks or ()
     }
-    if not any(":" in settings.kind for settings in attacks.values()):
-        return
-    # Here: whoever names no attack of others loads nothing of it.
-    from proxyguard.exposure.attacks import try_attacks
-    from proxyguard.exposure.named import Apart
+    # Here: whoever asks for no exposure loads nothing of it.
     from proxyguard.exposure.representation import Representation, Rows
 
     frame, calibration = development.reference(), development.calibration()
     fitted = Representation.fit(frame, development.attacked, member.attacking.components)
+    if not any(":" in settings.kind for settings in attacks.values()):
+        return
+    from proxyguard.exposure.attacks import try_attacks
+    from proxyguard.exposure.named import Apart
+
     members = Rows(development.members().head(TRIED), fitted)
     others = [] if calibration is None else [Rows(calibration.head(TRIED), fitted)]
     apart = Apart(forbidden=forbidden_paths(development.place, member))
