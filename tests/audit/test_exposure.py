@@ -515,6 +515,41 @@ looks = [3, 6]
 """
 
 
+HALF = """
+class Half:
+    def describe(self):
+        return {"mechanism": "rows that are not the ones it names"}
+    def prepare(self, source, rng):
+        self.source = source
+    def draw(self, seed):
+        rng = seed.rng("rows")
+        seed.trained_on(rng.permutation(len(self.source))[: 3 + int(rng.integers(2))])
+        return self.source.sample(len(self.source), replace=True, random_state=rng)
+"""
+
+
+def test_a_certificate_says_what_no_attack_sees_and_how_few_members_draws_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pg_few.py").write_text(HALF)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    write_table(tmp_path / "data" / "table.csv")
+    table = pd.read_csv(tmp_path / "data" / "table.csv")
+    table["who"] = [f"person {k}" for k in range(len(table))]
+    table.to_csv(tmp_path / "data" / "table.csv", index=False)
+    audit = audit_in(tmp_path)
+    head = HEAD.replace('positive = "yes"', 'positive = "yes"\nexclude = ["who"]')
+    audit.init(head + ADVANTAGE + mechanism('generator = "pg_few:Half"') + CLAIM)
+    assert any("no attack sees ['who']" in fact for fact in audit.check().facts)
+    audit.run()
+    # The releases have the names of all members, and each draw says that it saw a few rows.
+    assert "who" in releases_of(audit)[0]
+    (words,) = audit.certificate().predicate.estimand.values()
+    assert "240 members, of whom 6 draws named 3 to 4 alone, from others" in words
+    assert "what a release gives away in 'who' is seen by no attack" in words
+    assert audit.verify().good
+
+
 def test_a_small_group_is_in_every_sample_of_members(tmp_path: Path) -> None:
     write_table(tmp_path / "data" / "table.csv")
     table = pd.read_csv(tmp_path / "data" / "table.csv")

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
-from proxyguard.audit.development import MemberDevelopment
+from proxyguard.audit.development import MemberDevelopment, own_members
 from proxyguard.audit.folder import RELEASES, AuditFolder
 from proxyguard.audit.grant import granted_again, release_set
 from proxyguard.audit.register import (
@@ -492,7 +492,7 @@ def predicate_of(
     SealError
         Where the evidence is not of the registered requirements, or the manifest has no form.
     """
-    diagnostics, excluded, picks, epsilon = None, None, None, None
+    diagnostics, excluded, picks, epsilon, manifest = None, None, None, None, None
     if isinstance(evidence, FixedEvidence):
         manifest = folder.document(ReleaseManifest, RELEASES)
         decided = decide(registry, manifest, evidence, _basis(registry, grant))
@@ -511,7 +511,7 @@ def predicate_of(
         name=declaration.name,
         purpose=declaration.purpose,
         level=declaration.claim.level,
-        estimand={m.name: _estimand(m, journal) for m in declaration.members},
+        estimand={m.name: _estimand(m, journal, folder, manifest) for m in declaration.members},
         claim_status=status,
         attestation=attestation(grant),
         ledger=opened.digest,
@@ -532,16 +532,36 @@ def predicate_of(
     )
 
 
-def _estimand(member: Member, journal: Journal) -> str:
-    """Return what means are over, and of exposures, whom they leave out."""
+def _estimand(
+    member: Member, journal: Journal, folder: AuditFolder, manifest: ReleaseManifest | None
+) -> str:
+    """Return what means are over, and of exposures, whom they leave out and what nobody looked at.
+
+    ``manifest`` has the draws of a fixed audit.
+    """
     sealed = journal.ledger.sealed.members[member.name]
     if sealed.copies is None:
         return member.target.estimand
-    return (
-        f"{member.target.estimand}; exposure tells {sealed.development['training']:,} members from "
-        f"others, and {sealed.copies:,} of {sealed.records:,} target records, which have the "
-        "values of a member, are left out of it"
+    rows = sealed.development["training"]
+    # A draw that names one row as its members is judged by that row: a reader sees how many.
+    own = ", or those of them that a draw named as its own,"
+    if manifest is not None:
+        groups = manifest.members.get(member.name, {}).values()
+        masks = [own_members(folder, draw, rows) for group in groups for draw in group.draws]
+        named = [int(mask.sum()) for mask in masks if mask is not None]
+        own = ""
+        if named:
+            own = f", of whom {len(named):,} draws named {min(named):,} to {max(named):,} alone,"
+    words = (
+        f"{member.target.estimand}; exposure tells {rows:,} members{own} from others, and "
+        f"{sealed.copies:,} of {sealed.records:,} target records, which have the values of a "
+        "member, are left out of it"
     )
+    # A release may have such a column, with the names of all members in it.
+    if member.target.exclude:
+        columns = ", ".join(map(repr, member.target.exclude))
+        words += f"; what a release gives away in {columns} is seen by no attack"
+    return words
 
 
 def subjects_of(journal: Journal, registry: Registry, evidence: str) -> dict[str, str]:

@@ -92,6 +92,22 @@ def development_file(index: int, role: DevelopmentRole) -> str:
     return f"development/{index}.{role}.parquet"
 
 
+def own_members(folder: AuditFolder, draw: Draw, rows: int) -> NDArray[np.bool_] | None:
+    """Return which of so many training rows a draw named as its members; nothing where all are.
+
+    Raises
+    ------
+    SealError
+        What is stored names no rows of them.
+    """
+    if not isinstance(draw, DrawnRelease) or draw.members is None:
+        return None
+    try:
+        return members_in(folder.store.get(draw.members), rows)
+    except DrawError as error:
+        raise SealError(f"{draw.label}: {error}") from None
+
+
 class MemberDevelopment:
     """The development part of one member, as sealing wrote it.
 
@@ -153,14 +169,8 @@ class MemberDevelopment:
     def members_of(self, draw: Draw) -> pd.DataFrame:
         """Return the rows that a draw was trained on: all, or those that its generator named."""
         members = self.members()
-        if not isinstance(draw, DrawnRelease) or draw.members is None:
-            return members
-        bits = self.place.folder.store.get(draw.members)
-        try:
-            mask = members_in(bits, len(members))
-        except DrawError as error:
-            raise SealError(f"{draw.label}: {error}") from None
-        return members[mask].reset_index(drop=True)
+        mask = own_members(self.place.folder, draw, len(members))
+        return members if mask is None else members[mask].reset_index(drop=True)
 
     def reference(self) -> pd.DataFrame:
         """Return the rows that attacks compare with; nothing was trained on them."""

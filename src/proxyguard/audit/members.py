@@ -177,11 +177,12 @@ class MemberCounts:
         held = [f"{self.rows['reference']:,} reference rows"]
         if "calibration" in self.rows:
             held.append(f"{self.rows['calibration']:,} calibration rows")
+        hidden = self.member.target.exclude
         return (
             f"{self.member.name}: exposure is about {self.rows['training']:,} members, with "
             f"{' and '.join(held)}, and {self.records - self.copies:,} nonmembers: of "
             f"{self.records:,} target records {self.copies:,} have the values of a member and are "
-            "left out"
+            f"left out{f'; no attack sees {list(hidden)}, which are excluded' if hidden else ''}"
         )
 
     def warnings(self) -> list[str]:
