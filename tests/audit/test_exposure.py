@@ -704,6 +704,36 @@ def test_reference_rows_that_tell_nothing_are_refused_while_the_target_is_sealed
         audit.register()
 
 
+HALF = """
+class Half:
+    def describe(self):
+        return {"mechanism": "half of the rows, as they are"}
+    def prepare(self, source, rng):
+        self.source = source
+    def draw(self, seed):
+        rows = seed.rng("rows").permutation(len(self.source))[: len(self.source) // 2]
+        seed.trained_on(rows)
+        return self.source.iloc[rows].reset_index(drop=True)
+"""
+
+
+def test_rows_that_a_draw_was_not_trained_on_are_no_members_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pg_half_of_them.py").write_text(HALF)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    half = 'generator = "pg_half_of_them:Half"'
+    audit = new_audit(tmp_path, EVERYWHERE, ADVANTAGE, mechanism(half, 3), CLAIM)
+    audit.run()
+    found = audit.verify(with_target=True)
+    assert found.good, found.findings
+    columns = dict(
+        zip(evidence_of(audit)["requirements"], evidence_of(audit)["columns"], strict=True)
+    )
+    # Every member is published as it is, and so flagged; of all training rows about half would be.
+    assert columns["flagged"]["answer"] == [0.0, 0.0, 0.0]
+
+
 def target_apart(root: Path, *, twins: int) -> Audit:
     """Return an audit whose target is a file of its own: only such a one can be from a pool."""
     write_table(root / "data" / "table.csv", twins=twins)
