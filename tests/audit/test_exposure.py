@@ -576,6 +576,7 @@ def test_draws_after_the_opening_are_attacked_one_by_one(tmp_path: Path, forge: 
     audit = certified(tmp_path, EVERYWHERE, OTHERS, mechanism(NOISE), SEQUENTIAL)
     scores = json.loads(audit.folder.read("evidence.json"))["scores"]
     assert len(scores) == 3  # all favorable: the boundary is crossed at the first look
+    assert "no threshold of the 2 attacks" in audit.certificate().verdicts[0].sentence
     found = audit.verify()
     assert "exposure: what attacks find among members, found again" in found.checked
 
@@ -601,7 +602,8 @@ def test_candidates_of_a_stream_are_attacked_on_fresh_records_each(tmp_path: Pat
         frame.to_csv(path, index=False)
         judged.append(audit.submit(path))
     assert judged[0].pvalue == 1.0 > judged[1].pvalue
-    audit.close()
+    for verdict in audit.close().verdicts:
+        assert "no threshold of the 2 attacks" in verdict.sentence
     assert_verified(audit)
 
 
@@ -616,6 +618,8 @@ def test_named_releases_are_attacked_with_all_training_rows_as_members(tmp_path:
     audit.run()
     assert_verified(audit)
     assert decisions_of(audit) == {Decision.VIOLATION}
+    for verdict in audit.certificate().verdicts:
+        assert "no threshold of the 2 attacks" in verdict.sentence
 
 
 def test_digits_round_counts_and_the_shares_among_which_the_target_chooses(

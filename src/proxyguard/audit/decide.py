@@ -29,7 +29,7 @@ from proxyguard.certificate.certify import certify_evidence, reading_of
 from proxyguard.certificate.picks import picks_record
 from proxyguard.certificate.releases import certify_release_evidence
 from proxyguard.certificate.sequential import SequentialAudit
-from proxyguard.certificate.wording import corrective_sentence, not_claimed
+from proxyguard.certificate.wording import corrective_sentence, exposure_meaning, not_claimed
 from proxyguard.documents.certificate import (
     Attestation,
     CorrectedReleaseVerdict,
@@ -406,7 +406,7 @@ def decide_later(journal: Journal, registry: Registry) -> Decisions:
     """
     (member,), ledger = registry.declaration.members, journal.ledger
     verdicts: tuple[SequentialVerdict | RoundVerdict, ...] = tuple(
-        _round_verdict(entry.body) for entry in ledger.find(Judged)
+        _round_verdict(entry.body, _meaning(registry)) for entry in ledger.find(Judged)
     )
     if registry.declaration.claim.sequential:
         verdicts = (_sequential_verdict(registry, journal),)
@@ -441,16 +441,24 @@ def sequential_audit(registry: Registry, journal: Journal) -> SequentialAudit:
     return audit
 
 
+def _meaning(registry: Registry) -> str:
+    """Return what the one member's requirements about exposure promise, in a sentence."""
+    (member,) = registry.declaration.members
+    return exposure_meaning([measure.requirement for measure in _measures(registry, member)])
+
+
 def _sequential_verdict(registry: Registry, journal: Journal) -> SequentialVerdict:
+    audit = sequential_audit(registry, journal)
     said = {
-        **sequential_audit(registry, journal).to_dict(),
+        **audit.to_dict(),
+        "sentence": audit.sentence + _meaning(registry),
         "mechanism": registry.declaration.members[0].mechanism[0].name,
         "basis": "every draw committed before its score",
     }
     return SequentialVerdict.model_validate(said, strict=False)
 
 
-def _round_verdict(judged: Judged) -> RoundVerdict:
+def _round_verdict(judged: Judged, meaning: str) -> RoundVerdict:
     return RoundVerdict(
         mechanism=judged.statistics.releases[0],
         round=judged.round,
@@ -463,7 +471,8 @@ def _round_verdict(judged: Judged) -> RoundVerdict:
             if judged.passed
             else "The round does not settle whether this candidate meets its requirements. That is "
             "not evidence of a violation."
-        ),
+        )
+        + meaning,
     )
 
 

@@ -87,7 +87,7 @@ def exposure_promises(requirements: Sequence[Requirement]) -> list[str]:
     return promises
 
 
-def _exposure_meaning(requirements: Sequence[Requirement]) -> str:
+def exposure_meaning(requirements: Sequence[Requirement]) -> str:
     """Return a sentence on what meeting requirements about exposure is; nothing without any."""
     promises = exposure_promises(requirements)
     if not promises:
@@ -156,7 +156,7 @@ def mechanism_sentence(certificate: Certificate) -> str:
     """Return the verdict on a mechanism in one or two sentences."""
     claim = certificate.claim
     meet = requirements_phrase(certificate.evidence.requirements, plural=True)
-    meaning = _exposure_meaning(certificate.evidence.requirements)
+    meaning = exposure_meaning(certificate.evidence.requirements)
     target = percent(claim.reliability_target or 0)
     family = "" if certificate.n_mechanisms == 1 else ", for all audited mechanisms at once"
     if certificate.decision is Decision.VALIDATED:
@@ -318,7 +318,7 @@ def releases_text(certificate: ReleaseCertificate) -> str:
     promise = (
         f"With {confidence(claim.alpha)} confidence, every validated release "
         f"{_own_requirements(certificate)} on its registered target."
-        f"{_exposure_meaning(requirements)}"
+        f"{exposure_meaning(requirements)}"
         if certificate.validated
         else "No release was validated; by itself that is not evidence of a violation."
     )

@@ -219,6 +219,7 @@ def release_verdicts(certificate: ReleaseCertificate) -> tuple[ReleaseVerdict, .
     for verdict in certificate.verdicts:
         claim = certificate.claim
         sentence = wording.release_sentence(verdict, alpha=claim.alpha, beta=claim.beta)
+        sentence += wording.exposure_meaning(certificate.evidence[verdict.member].requirements)
         known = {**verdict.to_dict(), "mechanism": verdict.name, "sentence": sentence}
         verdicts.append(ReleaseVerdict.model_validate(known, strict=False))
     return tuple(verdicts)
