@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.stats import binom
 
-from proxyguard.audit.audit import Audit
+from proxyguard.audit.audit import Audit, run_exposure_demo
 from proxyguard.audit.development import MemberDevelopment
 from proxyguard.audit.exposure import MemberAttacks
 from proxyguard.audit.home import load_key_file
@@ -940,3 +940,21 @@ def test_a_figure_that_the_folder_does_not_give_is_found(
         audit, evidence=lambda evidence: lie(evidence["diagnostics"]["exposure"]["bootstrap"])
     )
     assert words in forge.found_by(audit)
+
+
+def test_the_demonstration_finds_copied_rows_and_lets_histograms_pass(tmp_path: Path) -> None:
+    said: list[str] = []
+    place, certificate, good = run_exposure_demo(tmp_path, lambda *_: None, said.append)
+    assert good
+    assert place == tmp_path / "exposure" / "audit"
+    decided = {verdict.mechanism: verdict.decision for verdict in certificate.verdicts}
+    assert decided == {
+        "bootstrap": Decision.VIOLATION, "noisy marginals": Decision.VALIDATED,
+    }  # fmt: skip
+    assert all("these members, these attacks" in v.sentence for v in certificate.verdicts)
+    assert len(said) == 1  # no problem was found
+    figures = json.loads((place / "evidence.json").read_text())["diagnostics"]["exposure"]
+    assert figures["bootstrap"]["copies"] == figures["bootstrap"]["rows"]
+    # Coarse rows meet by chance: few of them, and others' rows as often as members'.
+    chance = figures["noisy marginals"]
+    assert 20 * chance["copies"] < chance["rows"]

@@ -110,18 +110,19 @@ def test_a_lost_guarantee_comes_before_the_sentence(capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize("words", [[], ["--json"]])
-@pytest.mark.parametrize("good", [True, False])
+@pytest.mark.parametrize(("good", "safe"), [(True, True), (False, True), (True, False)])
 def test_a_demonstration_that_does_not_verify_ends_with_the_code_of_a_broken_audit(
-    words: list[str], good: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    words: list[str], good: bool, safe: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     class Certificate:
         def to_dict(self) -> dict[str, object]:
             return {"verdicts": []}
 
-    ran = (tmp_path, Certificate(), good)
+    ran, exposed = ((tmp_path, Certificate(), holds) for holds in (good, safe))
     monkeypatch.setattr("proxyguard.audit.audit.run_demo", lambda *_: ran)
+    monkeypatch.setattr("proxyguard.audit.audit.run_exposure_demo", lambda *_: exposed)
     monkeypatch.setattr(show, "show_outcome", lambda *_: None)
     monkeypatch.setattr("sys.argv", ["proxyguard", "demo", "--dir", str(tmp_path), *words])
     with pytest.raises(SystemExit) as ended:
         main.main()
-    assert ended.value.code == (show.Exit.DONE if good else show.Exit.BROKEN)
+    assert ended.value.code == (show.Exit.DONE if good and safe else show.Exit.BROKEN)

@@ -618,6 +618,52 @@ def run_demo(
     return audit.folder.path, certificate, audit.verify().good
 
 
+def run_exposure_demo(
+    place: Path, progress: Progress, say: Callable[[str], None] | None
+) -> tuple[Path, SealedCertificate, bool]:
+    """Ask, in ``exposure`` of a demonstration's folder, who is given away; verify the answer.
+
+    Parameters
+    ----------
+    place
+        The folder of the demonstration.
+    progress, say
+        Told what is done.
+    """
+    speak = say or (lambda text: None)
+    data = place / "exposure" / "data"
+    audit = Audit(data.parent / "audit", home=data.parent / "home", data=[data], progress=progress)
+    with audit._drawing_soon():
+        write_coarse_digits(data)
+        audit.init(files("proxyguard.audit").joinpath("demo-exposure.toml").read_text("utf-8"))
+        speak(
+            "exposure  who was in the training rows? two attacks on copied rows, and on histograms"
+        )
+        for problem in audit.check().problems:
+            speak(f"problem: {problem}")
+        audit.seal()
+        audit.register()
+        audit.draw()
+    certificate = audit.open()
+    assert certificate is not None  # a fixed audit certifies when it is opened
+    return audit.folder.path, certificate, audit.verify().good
+
+
+def write_coarse_digits(folder: Path) -> None:
+    """Write the digits as 16 blocks of four pixels, each in four shades, and the parity."""
+    from sklearn.datasets import load_digits
+
+    folder.mkdir(parents=True)
+    pixels, digits = load_digits(return_X_y=True)
+    blocks = pixels.reshape(-1, 4, 2, 4, 2).sum(axis=(2, 4)).reshape(-1, 16)  # 0 to 64
+    shades = ("blank", "light", "grey", "dark")
+    lines = [",".join([*(f"block{k}" for k in range(16)), "parity"])]
+    for row, digit in zip(blocks, digits, strict=True):
+        words = [shades[min(3, int(ink) // 16)] for ink in row]
+        lines.append(",".join([*words, "odd" if digit % 2 else "even"]))
+    (folder / "coarse.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 def write_digits(folder: Path) -> None:
     """Write the digits as a table: 64 pixels and whether the digit is odd."""
     from sklearn.datasets import load_digits

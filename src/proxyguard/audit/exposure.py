@@ -167,6 +167,8 @@ class Attacked:
     """By measure; missing where the attack could not be fitted, or the draw failed."""
     named: Mapping[str, Array] = field(default_factory=dict)
     """Scores of the whole target by attacks of others, which were asked once."""
+    release: Rows | None = None
+    """What was attacked; nothing where the draw failed."""
 
     def scores(self, rows: Rows) -> tuple[dict[str, Array], int]:
         """Return the scores of some records by attack, and how many records had none.
@@ -330,7 +332,7 @@ class MemberAttacks:
         """
         members = self.members_of(draw)
         suites = list(self._fitted(release, members, draw.seed))
-        attacked = Attacked(draw=draw, suites=suites, found={})
+        attacked = Attacked(draw=draw, suites=suites, found={}, release=release)
         counted = self._sampled(members, draw.seed)
         open_rows = [counted.rows, *([] if self.calibration is None else [self.calibration])]
         scored, *others = (attacked.scores(rows)[0] for rows in open_rows)
@@ -773,6 +775,7 @@ def check_found(
     draws: Sequence[AnyDraw],
     evidence: GroupEvidence,
     digits: int | None,
+    describe: Callable[[Attacked], None] = lambda attacked: None,
 ) -> None:
     """Raise unless the shares of members on record are those that the attacks find again.
 
@@ -789,6 +792,8 @@ def check_found(
         The releases, and what is on record of them.
     digits
         Of a registered disclosure, to which shares of two directions are rounded.
+    describe
+        Shown every attacked release, so that none is attacked twice.
 
     Raises
     ------
@@ -801,6 +806,7 @@ def check_found(
             if draw.failed:
                 continue  # whose statistics are compared with the worst for all requirements
             attacked = attacks.on(draw)
+            describe(attacked)
             for j, index in enumerate(indices):
                 column, found = evidence.columns[index], attacked.found.get(j)
                 name = evidence.requirements[index]

@@ -123,8 +123,6 @@ class GroupFigures:
             By measure, which records count.
         """
         label = attacked.draw.label
-        if label not in self._draws or not self._ours(attacked):
-            return
         if label not in self._described:
             self.describe(attacked)
         if label not in self._described:
@@ -137,11 +135,13 @@ class GroupFigures:
             self._nonmembers[label, j] = self._nonmembers.get((label, j), 0) + fresh.size
 
     def describe(self, attacked: Attacked) -> None:
-        """Describe one release from what lies open."""
-        draw = self._draws[attacked.draw.label]
+        """Describe a release from what lies open, if it is one of those that are described."""
+        draw = self._draws.get(attacked.draw.label)
+        if draw is None or attacked.release is None or not self._ours(attacked):
+            return
         try:
             described = describe_release(
-                self._attacks.rows_of(draw), self._members(draw), self._others, self._copies(draw)
+                attacked.release, self._members(draw), self._others, self._copies(draw)
             )
         except BEYOND:
             # Text where members have numbers, say: it is not among those described, which are told.
@@ -155,13 +155,6 @@ class GroupFigures:
     def _ours(self, attacked: Attacked) -> list[tuple[int, Found]]:
         """Return what attacks of the package found; code of others is asked for no description."""
         return [(j, told) for j, told in attacked.found.items() if not self._attacks.is_named(j)]
-
-    def describe_all(self) -> None:
-        """Attack and describe all releases that will be, without the target."""
-        for draw in list(self._draws.values()):
-            attacked = self._attacks.on(draw)
-            if self._ours(attacked):
-                self.describe(attacked)
 
     def _members(self, draw: DrawnRelease) -> Rows:
         """Return the members of a draw in the columns that attacks see; others name records."""
@@ -294,9 +287,7 @@ def _json(numbers: Array) -> tuple[JsonNumber, ...]:
     )
 
 
-def check_figures(
-    attacks: MemberAttacks, draws: Sequence[AnyDraw], shown: ExposureFigures | None, where: str
-) -> None:
+def check_figures(figures: GroupFigures, shown: ExposureFigures | None, where: str) -> None:
     """Raise unless what is said of members and open rows is what the folder gives again.
 
     Shares of the target's nonmembers cannot be found again without it: they are shares, and rise
@@ -304,8 +295,8 @@ def check_figures(
 
     Parameters
     ----------
-    attacks, draws
-        The attacks on a group's releases, and these.
+    figures
+        The releases of a group, described again.
     shown
         The figures on record.
     where
@@ -316,9 +307,7 @@ def check_figures(
     SealError
         Where a figure is another one.
     """
-    figures = GroupFigures(attacks, draws)
     with threadpool_limits(1):
-        figures.describe_all()
         expected = figures.document(target=False)
     if shown is None or expected is None:
         if shown is not expected:

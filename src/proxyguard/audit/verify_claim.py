@@ -42,7 +42,7 @@ from proxyguard.audit.development import (
     reference_policies,
 )
 from proxyguard.audit.exposure import MemberAttacks, check_found
-from proxyguard.audit.figures import check_figures
+from proxyguard.audit.figures import GroupFigures, check_figures
 from proxyguard.audit.folder import (
     CERTIFICATE,
     CORRECTION,
@@ -494,6 +494,9 @@ def _check_exposures(audit: RegisteredAudit, registry: Registry, evidence: Evide
             recorded.append((group, (draw,), score.statistics))
     for group, _, statistics in recorded:
         _check_nonmembers(audit, group, statistics)
+    # Of an audit that draws after opening nothing is described.
+    described = evidence if isinstance(evidence, FixedEvidence) else None
+    shown = {} if described is None else dict(described.diagnostics.exposure or {})
     # Our own attacks first: what code of others would say is left unchecked where it is not run.
     for named in (False, True):
         attacks: dict[str, MemberAttacks] = {}
@@ -514,9 +517,15 @@ def _check_exposures(audit: RegisteredAudit, registry: Registry, evidence: Evide
                     hidden if audit.scope.run_named_code else None,
                 )
             digits = registry.declaration.digits
-            check_found(attacks[name], list(about), draws_of, statistics, digits)
-        if not named and registry is audit.registry and isinstance(evidence, FixedEvidence):
-            _check_described(audit, evidence)
+            again = partial(check_found, attacks[name], list(about), draws_of, statistics, digits)
+            if named or described is None or statistics is not described.groups[group.name]:
+                again()
+                continue
+            figures = GroupFigures(attacks[name], draws_of)
+            again(figures.describe)
+            check_figures(figures, shown.pop(group.name, None), group.name)
+        if not named and shown:
+            raise SealError(f"{sorted(shown)}: the record describes what no attack of ours is on")
 
 
 def _check_corrected_exposures(audit: RegisteredAudit) -> None:
@@ -525,21 +534,6 @@ def _check_corrected_exposures(audit: RegisteredAudit) -> None:
     evidence = audit.folder.document(Correction, CORRECTION).evidence
     corrected = corrected_registry(audit.registry, design, audit.journal)
     _check_exposures(audit, corrected, evidence)
-
-
-def _check_described(audit: RegisteredAudit, evidence: FixedEvidence) -> None:
-    """Describe the releases again, with our own attacks; code of others is not described."""
-    shown = evidence.diagnostics.exposure or {}
-    manifest = audit.folder.document(ReleaseManifest, RELEASES)
-    for group in groups_of(audit.registry, manifest):
-        if group.member.exposures:
-            ours = [
-                measure
-                for measure in group.measures
-                if measure.exposure is not None and ":" not in measure.exposure.settings.kind
-            ]
-            attacks = MemberAttacks(audit.development(group.member), ours)
-            check_figures(attacks, group.draws, shown.get(group.name), group.name)
 
 
 def _check_nonmembers(audit: RegisteredAudit, group: Group, statistics: GroupEvidence) -> None:

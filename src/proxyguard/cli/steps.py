@@ -433,20 +433,34 @@ def demo(
         "--dir", help="Where the demonstration is put.", metavar="DIR")] = Path("demo-audit"),
     json: show.Json = False,
 ) -> None:  # fmt: skip
-    """Run a whole audit on embedded data: one mechanism validated, one not, one in between."""
-    from proxyguard.audit.audit import run_demo
+    """Run two audits on embedded data: what mechanisms are good for, and what they give away."""
+    from proxyguard.audit.audit import run_demo, run_exposure_demo
 
+    say = None if json else show.say
     with show.bars(json) as progress:
-        audited, certificate, good = run_demo(folder, progress, None if json else show.say)
+        audited, certificate, good = run_demo(folder, progress, say)
     if not json:
         show.say()
         show.show_outcome(audited, certificate)
-    holds = "everything holds" if good else "BROKEN"
-    values = {"folder": str(audited), "verified": good, "certificate": certificate.to_dict()}
+        show.say()
+    with show.bars(json) as progress:
+        exposed, told, safe = run_exposure_demo(audited.parent, progress, say)
+    if not json:
+        show.say()
+        show.show_outcome(exposed, told)
+    values = {
+        "folder": str(audited), "verified": good, "certificate": certificate.to_dict(),
+        "exposure": {"folder": str(exposed), "verified": safe, "certificate": told.to_dict()},
+    }  # fmt: skip
     show.answer(json, values, [
-        "",
-        f"Report:  {audited / 'report.html'}",
-        f"Check:   proxyguard verify {audited}   -> {holds}",
+        line
+        for place, holds in ((audited, good), (exposed, safe))
+        for line in (
+            "",
+            f"Report:  {place / 'report.html'}",
+            f"Check:   proxyguard verify {place}   -> {'everything holds' if holds else 'BROKEN'}",
+        )
     ])  # fmt: skip
+    good = good and safe
     if not good:
         raise typer.Exit(show.Exit.BROKEN)
