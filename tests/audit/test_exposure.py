@@ -708,7 +708,7 @@ def test_reference_rows_that_tell_nothing_are_refused_while_the_target_is_sealed
         audit.register()
 
 
-HALF = """
+PUBLISHED_HALF = """
 class Half:
     def describe(self):
         return {"mechanism": "half of the rows, as they are"}
@@ -724,7 +724,7 @@ class Half:
 def test_rows_that_a_draw_was_not_trained_on_are_no_members_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "pg_half_of_them.py").write_text(HALF)
+    (tmp_path / "pg_half_of_them.py").write_text(PUBLISHED_HALF)
     monkeypatch.syspath_prepend(str(tmp_path))
     half = 'generator = "pg_half_of_them:Half"'
     audit = new_audit(tmp_path, EVERYWHERE, ADVANTAGE, mechanism(half, 3), CLAIM)
