@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from scipy.stats import beta, binom
 from proxyguard.adapters.privacy import PrivacyStatement, privacy_lines
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.epsilon import best_guesses
+from proxyguard.draw.messages import DrawResult, Failed
 from proxyguard.draw.protocol import coin_bits, members_in
 from proxyguard.errors import RegistryError, StageError
 from proxyguard.registry.declaration import read_declaration
@@ -35,6 +37,11 @@ def ignore(source, rng):
     label = np.where(rng.random(300) < 0.5, "yes", "no")
     return pd.DataFrame({"first": rng.normal(size=300), "second": rng.normal(size=300),
                          "label": label})
+
+
+def whole(source, rng):
+    """All rows that came, in another order."""
+    return source.sample(frac=1.0, random_state=rng)
 '''
 DRAWS, GUESSES = 4, 100
 TEXT = f"""
@@ -251,6 +258,35 @@ def test_a_release_that_ignores_its_rows_is_not_refuted_and_that_proves_nothing(
     assert not record["refuted"]
     assert abs(record["right"] / record["guesses"] - 0.5) < 0.15
     assert "This proves nothing" in record["sentence"]
+
+
+def test_failed_draws_have_no_right_guess_and_excluded_ones_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, draw_here: Callable[..., None]
+) -> None:
+    def failing(*job: Any, keep: Callable[..., None], **settings: Any) -> None:
+        def kept(result: DrawResult) -> None:
+            if result.said.seed == 101:
+                said = Failed(seed=101, status="failed", error="no memory")
+                result = replace(result, said=said, release=b"", model=b"")
+            keep(result)
+
+        draw_here(*job, keep=kept, **settings)
+
+    (tmp_path / "pg_coins.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("proxyguard.audit.draw.draw_all", failing)
+    all_rows = IGNORES.replace("ignore", "whole")
+    audit = new_audit(tmp_path, TEXT.replace('generator = "bootstrap"', all_rows))
+    audit.seal()
+    audit.register()
+    audit.amend(reason="left out before it is drawn", exclude=[("bootstrap", 102)])
+    audit.draw()
+    audit.open()
+    (record,) = recorded(audit)
+    # All rows that were in are released, so that each guess about a draw that worked is right.
+    assert record["right"] == (DRAWS - 1) * GUESSES
+    assert record["guesses"] == DRAWS * GUESSES
+    assert audit.verify().good
 
 
 def test_several_claims_share_the_error_and_delta_is_counted(tmp_path: Path) -> None:

@@ -152,9 +152,10 @@ def _sentence(
             f"Not refuted: that {name} has {claim} for one row more or less. {counted}. This "
             "proves nothing: another attack may guess better, and no guesses confirm an epsilon."
         )
+    given = " with this delta" if number(part.delta) else ""
     # Rounded down: the words must not say more than was shown.
     shown = floor(1000 * max(lower, number(part.claimed))) / 1000
     return (
         f"Refuted, at error level {part.alpha}: that {name} has {claim} for one row more or "
-        f"less. {counted}; with this delta its epsilon is above {shown:g}."
+        f"less. {counted}; its epsilon{given} is above {shown:g}."
     )

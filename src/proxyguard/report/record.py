@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from fractions import Fraction
 from functools import lru_cache
-from math import fsum
+from math import floor, fsum
 
 from proxyguard.certificate.wording import CHOSEN_AFTER_OPENING
 from proxyguard.documents.certificate import ClaimStatusRecord, Predicate, ReportTable
@@ -392,7 +392,7 @@ def epsilon_table(predicate: Predicate | None) -> ReportTable:
          "epsilon at least", "what follows"),
         [
             (r.mechanism, f"{r.claimed}, {r.delta}", r.attack, f"{r.right:,} of {r.guesses:,}",
-             f"{r.pvalue:.3g}", f"{r.lower:.3f}", r.sentence)
+             f"{r.pvalue:.3g}", f"{floor(1000 * r.lower) / 1000:.3f}", r.sentence)
             for r in records
         ],
         "A coin for each row decided who was trained on. Many right guesses refute a claimed "
