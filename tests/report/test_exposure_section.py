@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -132,6 +133,18 @@ def test_the_region_is_shaded_only_where_it_was_certified(
     side = WIDTH - 10.0 - left
     assert (line.x1, line.y1) == pytest.approx((left, top + 0.9 * side))  # type: ignore[union-attr]
     assert (line.x2, line.y2) == pytest.approx((left + 0.9 * side, top))  # type: ignore[union-attr]
+
+
+def test_where_no_guarantee_remains_nothing_is_called_certified() -> None:
+    sources = exposed_sources(R=30)
+    lost = replace(sources, status=sources.status.model_copy(update={"guarantee": "no: seen"}))
+    for known, said in ((sources, True), (lost, False)):
+        drawn = exposure_pictures(known, "careful")
+        assert any("ertified: under" in picture.says for picture in drawn) is said
+        assert any(mark.kind == "band" for picture in drawn for mark in picture.marks) is said
+    page = to_html(build_report(lost), lost)
+    section = page[page.index('id="exposure"') : page.index('id="budget"')]
+    assert 'class="pg-lost"' in section
 
 
 def test_a_claim_at_one_threshold_shades_nothing_and_has_a_ring(sources: Sources) -> None:

@@ -33,6 +33,7 @@ from proxyguard.report.picture import (
     plain,
     ticks,
 )
+from proxyguard.report.record import lost_guarantee
 from proxyguard.report.sources import Sources, table
 
 LEFT, RIGHT, TOP = 44.0, WIDTH - 10.0, 78.0
@@ -144,7 +145,12 @@ def exposure_pictures(sources: Sources, name: str) -> list[Picture]:
     """Return the pictures of one group: every attack and its scores, then distances."""
     figures = figures_of(sources)[name]
     verdict = sources.verdict(name)
-    certified = verdict is not None and verdict.decision.value == "validated"
+    # Where no guarantee remains nothing is certified, whatever the verdict says.
+    certified = (
+        verdict is not None
+        and verdict.decision.value == "validated"
+        and not lost_guarantee(sources.status, sources.ledger)
+    )
     pictures: list[Picture] = []
     drawn: list[tuple[str, Sequence[JsonNumber]]] = []
     for attack in figures.attacks[:MOST_ATTACKS]:

@@ -231,6 +231,7 @@ class ExposureView:
 
     name: str
     sentence: str
+    warning: str  # that no guarantee remains
     pictures: list[Markup]
     note: str
 
@@ -426,13 +427,15 @@ def _group(name: str, report: Report, sources: Sources) -> GroupView:
 def _exposure(name: str, report: Report, sources: Sources) -> ExposureView:
     """Return what the page shows of the attacks on one group."""
     figures = figures_of(sources)[name]
+    verdict = next((v for v in report.verdicts if v.name == name), None)
     undrawn = len(figures.attacks) - MOST_ATTACKS
     note = f"Described are the first {len(figures.releases)} releases that there are. " + (
         f"{undrawn} more attacks are in the table." if undrawn > 0 else ""
     )
     return ExposureView(
         name=name,
-        sentence=next((_unbroken(v.sentence) for v in report.verdicts if v.name == name), ""),
+        sentence="" if verdict is None else _unbroken(verdict.sentence),
+        warning="" if verdict is None else verdict.warning,
         pictures=_svgs(exposure_pictures(sources, name)),
         note=note.strip(),
     )
