@@ -78,6 +78,7 @@ def test_each_draw_names_the_rows_that_it_was_trained_on(
         ([3, ROWS], "names row 30, and the source has 30 rows"),
         ([-1], "whole numbers from 0 on"),
         ([0.5], "whole numbers from 0 on"),
+        ([2**63 + 5], "whole numbers from 0 on"),
         ([True, False], "whole numbers from 0 on"),
         ([[1, 2]], "whole numbers from 0 on"),
         ([], "at least one"),

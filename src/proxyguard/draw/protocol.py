@@ -110,13 +110,17 @@ class Seed(int):
         rows are. Said more than once, they are all that were named.
         """
         named = np.asarray(rows)
-        if named.ndim != 1 or named.dtype.kind not in "iu" or not named.size or named.min() < 0:
+        whole = named.ndim == 1 and named.dtype.kind in "iu" and named.size > 0
+        # Beyond the largest signed number a position would come back as a negative one.
+        if not whole or named.min() < 0 or named.max() > np.iinfo(np.int64).max:
             raise DrawError(
                 "seed.trained_on takes the positions of rows of the source, whole numbers from 0 "
                 f"on and at least one, and got {rows!r:.200}"
             )
-        before = () if self.members is None else self.members
-        self.members = np.union1d(before, named).astype(np.int64)
+        positions = named.astype(np.int64)
+        self.members = np.unique(
+            positions if self.members is None else np.concatenate([self.members, positions])
+        )
 
 
 def member_bits(seed: Seed, rows: int) -> bytes:
