@@ -18,7 +18,7 @@ from scipy.stats import binom
 
 from proxyguard.audit.audit import Audit, run_exposure_demo
 from proxyguard.audit.development import MemberDevelopment
-from proxyguard.audit.exposure import MemberAttacks
+from proxyguard.audit.exposure import Found, MemberAttacks, _possible
 from proxyguard.audit.home import load_key_file
 from proxyguard.audit.plan import pilot_laws
 from proxyguard.audit.rules import measures_of
@@ -28,7 +28,10 @@ from proxyguard.draw.messages import DrawResult, Failed
 from proxyguard.errors import AttackRefused, RegistryError, UnsupportedDesign
 from proxyguard.exposure.attacks import AttackSuite
 from proxyguard.exposure.representation import Rows
+from proxyguard.exposure.statistics import Census
 from proxyguard.modes.evidence import Decision
+from proxyguard.registry.exposure import AttackPart, ExposureKind, ExposureQuestion
+from proxyguard.registry.requirement import Requirement
 from proxyguard.seal.sealed_file import SealedFile
 from proxyguard.tables.files import read_table_bytes
 
@@ -513,6 +516,24 @@ reliability_target = "0.3"
 threshold = "0.01"
 looks = [3, 6]
 """
+
+
+@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("kind", [ExposureKind.ADVANTAGE, ExposureKind.EVERYWHERE])
+def test_shares_are_told_apart_however_small_the_scores_of_an_attack_are(
+    size: float, kind: ExposureKind
+) -> None:
+    scores = np.random.default_rng(3).random(40) * size
+    part = AttackPart(kind="theirs:Attack")
+    found = Found(
+        question=ExposureQuestion(kind=kind, attack="theirs", settings=part, ceiling=0.1),
+        requirement=Requirement(name="a", low=-1, high=1, limit=0.1, form="exposure"),
+        census=Census(scores),
+        members=40,
+        threshold=float(np.sort(scores)[30]) if kind is ExposureKind.ADVANTAGE else None,
+    )
+    low, high = _possible(found, "validation")
+    np.testing.assert_allclose(low, high, atol=1e-12)
 
 
 HALF = """

@@ -863,7 +863,8 @@ def _possible(found: Found, direction: str) -> tuple[Array, Array]:
     if found.threshold is None:
         thresholds, shares = census.thresholds, census.shares
         # Thresholds that nearly meet are one: from its first to its last any share may be right.
-        starts = np.concatenate([[True], np.diff(thresholds) > _reach(thresholds[1:])])
+        apart = np.diff(thresholds) > _reach(thresholds[1:], thresholds)
+        starts = np.concatenate([[True], apart])
         first = np.flatnonzero(starts)
         last = np.append(first[1:], thresholds.size) - 1
         if side == 1:
@@ -873,12 +874,20 @@ def _possible(found: Found, direction: str) -> tuple[Array, Array]:
         highest, lowest = shares[first], shares[last]
     else:
         c = found.threshold
-        reach = float(_reach(np.array([c]))[0])
+        reach = float(_reach(np.array([c]), census.thresholds)[0])
         here, above, beyond = census.share([c, np.nextafter(c, np.inf), c + reach])
         highest, lowest = census.share([c - reach]), np.array([here - above + beyond])
     return found.unflagged_shares(highest)[side], found.unflagged_shares(lowest)[side]
 
 
-def _reach(scores: Array) -> Array:
+def _reach(scores: Array, members: Array) -> Array:
+    """Return how far from each score another machine's may lie.
+
+    As differences of numbers of size 1 do, or of the members' own size where that is less: scores
+    of a millionth would otherwise all be one, and any share would do. Below that is the rounding of
+    coordinates, which are of size 1 whatever the scores are.
+    """
+    sizes = np.abs(members[np.isfinite(members)])
+    least = min(1.0, max(1e-6, float(sizes.max(initial=0.0))))
     finite = np.isfinite(scores)
-    return np.where(finite, APART * np.maximum(1.0, np.abs(np.where(finite, scores, 0.0))), 0.0)
+    return np.where(finite, APART * np.maximum(least, np.abs(np.where(finite, scores, 0.0))), 0.0)
