@@ -25,8 +25,9 @@ from proxyguard.audit.rules import measures_of
 from proxyguard.audit.stated import reading_place
 from proxyguard.audit.target import OpenTarget
 from proxyguard.draw.messages import DrawResult, Failed
-from proxyguard.errors import AttackRefused, RegistryError, UnsupportedDesign
+from proxyguard.errors import AttackRefused, RegistryError, TableError, UnsupportedDesign
 from proxyguard.exposure.attacks import AttackSuite
+from proxyguard.exposure.descriptive import ReleaseDescription, describe_release
 from proxyguard.exposure.representation import Rows
 from proxyguard.exposure.statistics import Census
 from proxyguard.modes.evidence import Decision
@@ -979,3 +980,23 @@ def test_the_demonstration_finds_copied_rows_and_lets_histograms_pass(tmp_path: 
     # Coarse rows meet by chance: few of them, and others' rows as often as members'.
     chance = figures["noisy marginals"]
     assert 20 * chance["copies"] < chance["rows"]
+
+
+def test_a_release_that_cannot_be_described_stops_no_opening_and_is_not_among_those_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def first_fails(*rows: Any) -> ReleaseDescription:
+        asked.append(1)
+        if len(asked) in (1, 4):  # of the opening, and of verifying
+            raise TableError("text where members have numbers")
+        return describe_release(*rows)
+
+    monkeypatch.setattr("proxyguard.audit.figures.describe_release", first_fails)
+    audit = new_audit(tmp_path, ADVANTAGE, mechanism(BOOTSTRAP, 3), CLAIM)
+    audit.run()
+    assert figures_of(audit)["releases"] == ["101", "102"]
+    found = audit.verify()
+    assert found.good, found.findings
+    assert len(asked) == 6
