@@ -329,7 +329,7 @@ def test_one_shared_target_is_not_a_set_of_separate_batches(effort: Any) -> None
         "reliability_target": 0.5, "alpha": ALPHA, "beta": None, "seed": 1,
     }  # fmt: skip
     separate, shared = [], []
-    for _ in range(effort.times(whole=200, reduced=60)):
+    for _ in range(effort.times(whole=200, reduced=120)):
         batches = rng.random((releases, 1, 150, 1)) < LIMIT
         own = pg.LossBatches([pg.LossArray(batch) for batch in batches])
         separate.append(pg.certify(own, [HIT], **choices).lower.steps[0][1] > 0)
