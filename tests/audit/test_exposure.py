@@ -569,6 +569,8 @@ def test_a_certificate_says_what_no_attack_sees_and_how_few_members_draws_named(
     (words,) = audit.certificate().predicate.estimand.values()
     assert "240 members, of whom 6 draws named 3 to 4 alone, from others" in words
     assert "what a release gives away in 'who' is seen by no attack" in words
+    stated = {s.about: s.words for s in audit.certificate().predicate.stated_not_checked}
+    assert "nor that of the attacks for what they found among members" in stated["seeds"]
     assert audit.verify().good
 
 

@@ -166,7 +166,11 @@ def _about_draws(declaration: Declaration) -> Iterator[Unchecked]:
         )
     if declaration.claim.stream:
         yield Unchecked("candidates", "which table each name stands for, and who made it")
-    yield Unchecked("seeds", "that none was chosen for what it gave on development data")
+    seeds = "that none was chosen for what it gave on development data"
+    # It gives attacks their noise and samples members, and may be amended once releases are drawn.
+    if any(member.exposures for member in declaration.members):
+        seeds += ", nor that of the attacks for what they found among members"
+    yield Unchecked("seeds", seeds)
     yield Unchecked(
         "draws",
         "that each stored release is what its registered seed gives, which stages took that seed, "
