@@ -126,9 +126,10 @@ def test_another_accountant_excuses_its_own_number_on_privacy_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch, stated: list[str] | None, broken: bool
 ) -> None:
     derived = [ACCOUNTED.format("7.000", "0.4"), "Not covered: names."]
-    monkeypatch.setattr(stated_module, "privacy_lines", lambda *_: derived)
+    monkeypatch.setattr(stated_module, "privacy_lines", lambda *_, anew: derived)
     registered: Any = SimpleNamespace(describe={"privacy": PROMISE}, privacy=stated)
-    (doubt,) = stated_module._privacy_doubts("target/private", registered, 8)
+    mechanism: Any = SimpleNamespace(draws=8, inclusion="all")
+    (doubt,) = stated_module._privacy_doubts("target/private", registered, mechanism)
     assert doubt.broken is broken
 
 
