@@ -124,6 +124,7 @@ def test_a_membership_auc_is_a_mean_between_0_and_1() -> None:
             (SPLIT, EVERYWHERE, '[exposure]\nmember_sample = { rows = 10, error = "0.01" }'),
             "members are sampled only",
         ),
+        ((SPLIT, EVERYWHERE, "[exposure]\nsame_law = 'one table'"), "same_law says why two tables"),
         (
             (
                 SPLIT.replace('calibration = "0.1"', "").replace("0.3", "0.4"),
@@ -191,6 +192,9 @@ def test_a_target_with_a_table_of_its_own_needs_a_word_on_why_it_has_the_members
         ({"kind": "linkability", "sides": [["a"], ["a", "b"]]}, "different columns"),
         ({"kind": "dcr", "sides": [["a"], ["b"]]}, "two sides"),
         ({"kind": "density", "jitter": "-0.1"}, "negative"),
+        ({"kind": "dcr", "jitter": "0.5"}, "adds no jitter"),
+        ({"kind": "gen-lra", "jitter": "1e-6"}, "adds no jitter"),
+        ({"kind": "mine:Attack", "jitter": "0.5"}, "adds no jitter"),
     ],
 )
 def test_settings_that_an_attack_would_ignore_are_refused(

@@ -175,6 +175,18 @@ class Member(DeclarationPart):
                 "as exposure; the target has a table of its own: say in exposure.same_law why "
                 "they do, or reserve the target from the table of the members"
             )
+        # A reason that nothing rests on would read as one that something does.
+        if self.attacking.same_law is not None and (
+            self.target.reserve is not None or not exposures
+        ):
+            why = (
+                "no requirement is about exposure"
+                if not exposures
+                else "the target is reserved from the table of the members"
+            )
+            raise ValueError(
+                f"exposure.same_law says why two tables have one law, and {why}; leave it out"
+            )
         named = {name for r in exposures for name in r.attacks or ()}
         named |= {epsilon.attack for epsilon in epsilons}
         idle = sorted(set(self.attacking.attack) - named)

@@ -73,6 +73,8 @@ LINKABILITY = ("linkability",)
 _KINDS = frozenset({*MEMBERSHIP, *ATTRIBUTE, *LINKABILITY})
 # The neighbours that an attack looks at, where its settings do not say.
 NEIGHBORS = {"gen-lra": 10, "gen-lra refit": 10, "synthetic among nearest": 20, "linkability": 1}
+# Whose densities could be singular without noise.
+JITTERED = ("density", "domias", "gen-lra refit")
 # At how many thresholds a violation of "advantage everywhere" is looked for.
 THRESHOLDS = 20
 
@@ -128,6 +130,10 @@ class AttackPart(DeclarationPart):
             raise ValueError(f"known names columns other than the secret, got {list(self.known)}")
         if self.tolerance is not None and number(self.tolerance) < 0:
             raise ValueError(f"tolerance is no negative number, got {self.tolerance!r}")
+        if "jitter" in self.model_fields_set and self.kind not in JITTERED:
+            raise ValueError(
+                f"{self.kind!r} adds no jitter, {', '.join(JITTERED)} do; leave jitter out"
+            )
         if number(self.jitter) < 0:
             raise ValueError(f"jitter is no negative number, got {self.jitter!r}")
         if (self.kind in LINKABILITY) != (self.sides is not None):
