@@ -916,6 +916,27 @@ def test_figures_of_an_attack_agree_with_the_statistics_that_decide(copying: Pat
     assert any("threshold_alarms" in shown for shown in told.values())
 
 
+def test_without_calibration_rows_no_others_are_described_by_rows_that_attacks_know(
+    tmp_path: Path,
+) -> None:
+    write_table(tmp_path / "data" / "table.csv")
+    audit = audit_in(tmp_path)
+    head = HEAD.replace('reference = "0.3"\ncalibration = "0.1"', 'reference = "0.4"')
+    known = EVERYWHERE.replace('"nearest-neighbour ratio"', '"calibrated dcr", "domias"')
+    audit.init(head + known + mechanism(NOISE, 2) + CLAIM)
+    audit.run()
+    assert_verified(audit)
+    figures = figures_of(audit)
+    assert len(figures["attacks"]) == 3
+    for attack in figures["attacks"]:
+        # The target's shares stay: no attack knows the target.
+        assert {"hits", "alarms", "baseline_hits", "member_scores"} <= set(attack)
+        assert not {"open_alarms", "open_scores", "baseline_alarms"} & set(attack)
+    assert figures["open_rows"] == "reference"  # of distances, in which no attack has a part
+    report = audit.folder.read("report.html").decode()
+    assert "Calibration rows (development.calibration) would show them" in report
+
+
 def more_copies(figures: dict[str, Any]) -> None:
     figures["copies"] -= 1
 

@@ -114,7 +114,7 @@ def synthetic_sources(
     )
 
 
-def exposed_sources(*, R: int = 4, target: bool = True) -> Sources:
+def exposed_sources(*, R: int = 4, target: bool = True, calibration: bool = True) -> Sources:
     """Return the record of an audit that asks of exposure too, with figures of its attacks."""
     sources = synthetic_sources(R=R)
     parts = [
@@ -144,12 +144,15 @@ def exposed_sources(*, R: int = 4, target: bool = True) -> Sources:
     names = (("told apart: dcr", "dcr"), ("told apart: domias", "domias"), ("flagged", "dcr"),
              ("few found", "dcr"), ("area", "dcr"), ("income", "guess"))  # fmt: skip
     figures = ExposureFigures(
-        releases=tuple(str(100 + r) for r in range(R)), open_rows="calibration",
+        releases=tuple(str(100 + r) for r in range(R)),
+        open_rows="calibration" if calibration else "reference",
         levels=(0.0, 0.25, 0.5, 0.75, 1.0), rows=400 * R, copies=7, copied_members=0.0123,
         identical_members=0.02, identical_others=0.01,
         member_distances=(0.0, 0.2, 0.4, 0.9, 3.0), other_distances=(0.1, 0.3, 0.45, 0.95, 3.1),
         attacks=tuple(
-            attack_figures(name, attack, 1 if attack == "guess" else 20, target=target)
+            attack_figures(
+                name, attack, 1 if attack == "guess" else 20, target=target, calibration=calibration
+            )
             for name, attack in names
         ),
     )  # fmt: skip
@@ -168,7 +171,7 @@ def exposed_sources(*, R: int = 4, target: bool = True) -> Sources:
 
 
 def attack_figures(
-    requirement: str, attack: str, thresholds: int, *, target: bool = True
+    requirement: str, attack: str, thresholds: int, *, target: bool = True, calibration: bool = True
 ) -> AttackFigures:
     """Return made figures of an attack that finds a few members more than others."""
     found = tuple((k + 1) / thresholds for k in range(thresholds))
@@ -181,10 +184,12 @@ def attack_figures(
         alarms=alarms if target else None,
         alarms_least=tuple(0.9 * share for share in alarms) if target else None,
         alarms_most=tuple(min(1.0, 1.1 * share) for share in alarms) if target else None,
-        open_alarms=alarms, baseline_hits=found, baseline_alarms=found,
+        open_alarms=alarms if calibration else None,
+        baseline_hits=found, baseline_alarms=found if calibration else None,
         threshold_hits=0.08 if own else None,
         threshold_alarms=0.05 if own and target else None,
-        member_scores=("-inf", -0.9, -0.4, -0.2, 0.0), open_scores=(-3.1, -0.95, -0.45, -0.3, -0.1),
+        member_scores=("-inf", -0.9, -0.4, -0.2, 0.0),
+        open_scores=(-3.1, -0.95, -0.45, -0.3, -0.1) if calibration else None,
     )  # fmt: skip
 
 

@@ -110,6 +110,26 @@ def test_under_a_disclosure_open_rows_stand_for_others() -> None:
         assert not any(mark.kind == "spread" for mark in picture.marks)
 
 
+@pytest.mark.parametrize("target", [True, False])
+def test_without_calibration_rows_nobody_else_stands_for_others(target: bool) -> None:
+    sources = exposed_sources(target=target, calibration=False)
+    report = build_report(sources)
+    for text in (to_html(report, sources), to_markdown(report).replace("\\", "")):
+        assert "Calibration rows (development.calibration) would show them" in text
+    for row in table_of(report, "What attacks tell").rows:
+        assert row[8] == "not shown"
+        assert row[9] == ("target" if target else "not shown")
+        assert (row[7] == "not shown") is not target
+    drawn = exposure_pictures(sources, "careful")
+    assert any("members against others" in picture.title for picture in drawn) is target
+    for picture in drawn:
+        assert not any(mark.kind == "baseline" for mark in picture.marks)
+        if picture.title.endswith(": scores"):
+            assert not any(mark.kind == "others" for mark in picture.marks)
+            assert "reference" not in picture.says
+    assert_words_inside(drawn)
+
+
 def declared(kind: str, limit: str = "0.10", **more: object) -> RequirementPart:
     return RequirementPart.model_validate(
         {"name": "told", "exposure": kind, "limit": limit, "attacks": ("dcr",), **more}
@@ -181,7 +201,11 @@ def test_scores_of_an_attack_are_drawn_once(sources: Sources) -> None:
 
 
 def test_words_stay_inside_and_every_look_is_known(sources: Sources) -> None:
-    for picture in pictures(sources):
+    assert_words_inside(pictures(sources))
+
+
+def assert_words_inside(drawn: list[Picture]) -> None:
+    for picture in drawn:
         for mark in picture.marks:
             assert mark.kind in LOOKS
             if isinstance(mark, Writing):
@@ -199,10 +223,9 @@ def test_infinite_scores_leave_a_picture_of_the_finite_ones(sources: Sources) ->
     assert "inf" in picture.says
 
 
-def test_an_attack_that_succeeds_or_not_is_bars(sources: Sources) -> None:
-    figures = figures_of(sources)["careful"]
+def test_an_attack_that_succeeds_or_not_is_bars() -> None:
     part = declared("attribute inference", "0.05")
-    picture = success_picture(attack_figures("income", "guess", 1), part, figures)
+    picture = success_picture(attack_figures("income", "guess", 1), part)
     assert "members 62.0 %; others 60.5 %" in picture.says
     assert "+1.5 points for members; allowed: less than 5" in picture.says
 

@@ -50,13 +50,13 @@ class _Seen:
     thresholds: Array  # those of the curve, then the requirement's own, where it has one
     curve: int  # how many are of the curve
     hits: Array
-    open_alarms: Array
+    open_alarms: Array | None  # nothing without rows that the attacks do not know
     member_scores: Array
-    open_scores: Array
+    open_scores: Array | None
     flagged: NDArray[np.int64]  # nonmembers of the target, at the same thresholds
 
     @classmethod
-    def of(cls, told: Found, others: Array) -> _Seen:
+    def of(cls, told: Found, others: Array | None) -> _Seen:
         """Count members and open rows at the thresholds that the members choose."""
         # Unweighted on both sides: strata are weighted where something is decided.
         census = Census(told.census.scores)
@@ -73,9 +73,9 @@ class _Seen:
             thresholds,
             curve,
             census.share(thresholds),
-            Census(others).share(thresholds),
+            None if others is None else Census(others).share(thresholds),
             _quantiles(census.scores),
-            _quantiles(others),
+            None if others is None else _quantiles(others),
             np.zeros(thresholds.size, dtype=np.int64),
         )
 
@@ -141,16 +141,28 @@ class GroupFigures:
             return
         try:
             described = describe_release(
-                attacked.release, self._members(draw), self._others, self._copies(draw)
+                attacked.release, self._members(draw), self._compared, self._copies(draw)
             )
         except BEYOND:
             # Text where members have numbers, say: it is not among those described, which are told.
             del self._draws[draw.label]
             return
         self._described[draw.label] = described
-        scores = attacked.scores(self._others)[0]
-        for j, told in self._ours(attacked):
-            self._seen[draw.label, j] = _Seen.of(told, scores[told.question.attack])
+        for j, seen in self._look(attacked).items():
+            self._seen[draw.label, j] = seen
+
+    def _look(self, attacked: Attacked) -> dict[int, _Seen]:
+        """Return what each attack says of members, and of calibration rows where there are any.
+
+        No other open rows can stand for others: attacks are fitted on the reference rows (a density
+        is divided by theirs, a distance compared with the one to them), and a release that knows
+        nobody is drawn from them.
+        """
+        calibration = self._attacks.calibration
+        scores = {} if calibration is None else attacked.scores(calibration)[0]
+        return {
+            j: _Seen.of(told, scores.get(told.question.attack)) for j, told in self._ours(attacked)
+        }
 
     def _ours(self, attacked: Attacked) -> list[tuple[int, Found]]:
         """Return what attacks of the package found; code of others is asked for no description."""
@@ -177,7 +189,8 @@ class GroupFigures:
         return "reference" if self._attacks.calibration is None else "calibration"
 
     @property
-    def _others(self) -> Rows:
+    def _compared(self) -> Rows:
+        """The rows whose distances are described: no attack has a part in these."""
         calibration = self._attacks.calibration
         return self._attacks.reference if calibration is None else calibration
 
@@ -191,8 +204,7 @@ class GroupFigures:
         attacked = self._attacks.attack(
             draw, Rows(frame, self._attacks.representation), named=False
         )
-        scores = attacked.scores(self._others)[0]
-        return {j: _Seen.of(told, scores[told.question.attack]) for j, told in self._ours(attacked)}
+        return self._look(attacked)
 
     def document(self, *, target: bool) -> ExposureFigures | None:
         """Return the figures of all releases that were described; nothing where none was.
@@ -264,19 +276,27 @@ class GroupFigures:
             alarms=None if alarms is None else _mean(alarms, curve),
             alarms_least=None if alarms is None else _json(alarms.min(axis=0)[:curve]),
             alarms_most=None if alarms is None else _json(alarms.max(axis=0)[:curve]),
-            open_alarms=_mean([each.open_alarms for each in seen], curve),
+            open_alarms=_mean_if([each.open_alarms for each in seen], curve),
             threshold_hits=at_own(hits),
             threshold_alarms=None if alarms is None else at_own(alarms),
             baseline_hits=_json(baseline.hits[:curve]),
-            baseline_alarms=_json(baseline.open_alarms[:curve]),
+            baseline_alarms=_mean_if([baseline.open_alarms], curve),
             member_scores=_mean([each.member_scores for each in seen]),
-            open_scores=_mean([each.open_scores for each in seen]),
+            open_scores=_mean_if([each.open_scores for each in seen]),
         )
 
 
 def _mean(arrays: Sequence[Array] | Array, most: int | None = None) -> tuple[JsonNumber, ...]:
     """Return the mean over releases, of the first so many entries."""
     return _json(np.mean(arrays, axis=0)[:most])
+
+
+def _mean_if(
+    arrays: Sequence[Array | None], most: int | None = None
+) -> tuple[JsonNumber, ...] | None:
+    """Return the mean over releases; nothing where there are no calibration rows."""
+    there = [array for array in arrays if array is not None]
+    return _mean(there, most) if there else None
 
 
 def _json(numbers: Array) -> tuple[JsonNumber, ...]:

@@ -120,20 +120,20 @@ class AttackFigures(Document):
     """The smallest of any release."""
     alarms_most: Numbers | None = None
     """The largest of any release."""
-    open_alarms: Numbers
-    """Shares of open rows that no release was made from."""
+    open_alarms: Numbers | None = None
+    """Shares of calibration rows, where there are any: attacks know all other open rows."""
     threshold_hits: float | None = None
     """At the requirement's own threshold, where it has one: the share of members."""
     threshold_alarms: float | None = None
     """The same of the target's nonmembers; nothing under a disclosure."""
     baseline_hits: Numbers
     """Of a release that knows nobody: shares of members."""
-    baseline_alarms: Numbers
-    """Of a release that knows nobody: shares of open rows."""
+    baseline_alarms: Numbers | None = None
+    """Of a release that knows nobody: shares of calibration rows, where there are any."""
     member_scores: Numbers
     """Quantiles of the members' scores."""
-    open_scores: Numbers
-    """Quantiles of the open rows' scores; those of single target records are never written."""
+    open_scores: Numbers | None = None
+    """Quantiles of the scores of calibration rows, where there are any; no target's are written."""
 
 
 class ExposureFigures(Document):
@@ -142,7 +142,7 @@ class ExposureFigures(Document):
     releases: tuple[str, ...]
     """The releases described: the first ones that there are."""
     open_rows: Literal["calibration", "reference"]
-    """Which rows, open and not trained on, stand for others."""
+    """Which rows, open and not trained on, distances are compared with."""
     levels: Numbers
     """The levels of all quantiles."""
     rows: Amount

@@ -40,6 +40,7 @@ LEFT, RIGHT, TOP = 44.0, WIDTH - 10.0, 78.0
 BOTTOM = TOP + RIGHT - LEFT
 # Attacks of one group that have pictures; the table has all.
 MOST_ATTACKS = 6
+NOT_SHOWN = "not shown"
 NOT_VALID = (
     "Tests over synthetic rows are not valid: the rows of a release share one training table. "
     "Copies, identical rows and distances are a census of these releases, and no certificate."
@@ -78,6 +79,16 @@ def exposure_words(sources: Sources) -> tuple[str, ...]:
                         f"{whose}{member.copies:,} of {member.records:,} target records have all "
                         "values of a member. They are no nonmembers and were left out."
                     )
+    if any(
+        attack.open_alarms is None
+        for figures in figures_of(sources).values()
+        for attack in figures.attacks
+    ):
+        lines.append(
+            "Without calibration rows there are neither score curves of others nor a comparison "
+            "with a release that knows nobody: attacks know the reference rows. Calibration rows "
+            "(development.calibration) would show them."
+        )
     return (
         *lines,
         "Not claimed: that anybody is safe, or that the data are anonymous. The claim is about "
@@ -93,16 +104,13 @@ def attack_table(sources: Sources) -> ReportTable:
     for name, figures in figures_of(sources).items():
         for attack in figures.attacks:
             declared = _part(sources, attack)
-            others = attack.open_alarms if attack.alarms is None else attack.alarms
-            hits, alarms = _widest(attack.hits, others)
-            base = _widest(attack.baseline_hits, attack.baseline_alarms)
             rows.append((
                 name, attack.requirement, attack.attack,
                 "" if declared is None or declared.exposure is None else declared.exposure.value,
                 "" if declared is None else str(declared.limit),
-                f"{hits:.3f}", f"{alarms:.3f}", f"{hits - alarms:+.3f}",
-                f"{base[0] - base[1]:+.3f}",
-                "target" if attack.alarms is not None else f"{figures.open_rows} rows",
+                *_gap_cells(attack.hits, _others(attack)),
+                _gap_cells(attack.baseline_hits, attack.baseline_alarms)[-1],
+                _whose(attack, "target"),
             ))  # fmt: skip
     return table(
         "What attacks tell",
@@ -113,6 +121,28 @@ def attack_table(sources: Sources) -> ReportTable:
         "described. A release that knows nobody draws every column by itself from reference rows.",
         "exposure",
     )  # fmt: skip
+
+
+def _others(attack: AttackFigures) -> Sequence[JsonNumber] | None:
+    """Return the shares of others that are flagged; nothing where none are on record."""
+    return attack.open_alarms if attack.alarms is None else attack.alarms
+
+
+def _whose(attack: AttackFigures, target: str) -> str:
+    """Return whose shares these are."""
+    if attack.alarms is not None:
+        return target
+    return NOT_SHOWN if attack.open_alarms is None else "calibration rows"
+
+
+def _gap_cells(
+    hits: Sequence[JsonNumber], alarms: Sequence[JsonNumber] | None
+) -> tuple[str, str, str]:
+    """Return both shares and their difference, where they differ most."""
+    if alarms is None:
+        return NOT_SHOWN, NOT_SHOWN, NOT_SHOWN
+    hit, alarm = _widest(hits, alarms)
+    return f"{hit:.3f}", f"{alarm:.3f}", f"{hit - alarm:+.3f}"
 
 
 def copy_table(sources: Sources) -> ReportTable:
@@ -156,9 +186,10 @@ def exposure_pictures(sources: Sources, name: str) -> list[Picture]:
     for attack in figures.attacks[:MOST_ATTACKS]:
         declared = _part(sources, attack)
         if len(attack.hits) == 1:
-            pictures.append(success_picture(attack, declared, figures))
+            pictures.append(success_picture(attack, declared))
             continue
-        pictures.append(attack_picture(attack, declared, figures, certified=certified))
+        if _others(attack) is not None:
+            pictures.append(attack_picture(attack, declared, figures, certified=certified))
         # Scores do not depend on what is asked of them, unless it is asked of a group.
         scores = (attack.attack, attack.member_scores)
         if scores in drawn:
@@ -188,7 +219,7 @@ def attack_picture(
     Parameters
     ----------
     attack
-        Its shares.
+        Its shares, which has some of others.
     declared
         The requirement, which draws a line or a corner; nothing where it is not on record.
     figures
@@ -197,8 +228,8 @@ def attack_picture(
         Whether the claim was validated: the region is then shaded.
     """
     x, y = Scale(0.0, 1.0, LEFT, RIGHT), Scale(0.0, 1.0, BOTTOM, TOP)
-    others = attack.open_alarms if attack.alarms is None else attack.alarms
-    whose = f"{figures.open_rows} rows" if attack.alarms is None else "the target's others"
+    others, whose = _others(attack), _whose(attack, "the target's others")
+    assert others is not None  # as the caller saw
 
     def path(alarms: Sequence[JsonNumber], hits: Sequence[JsonNumber]) -> tuple[Point, ...]:
         pairs = [(0.0, 0.0), *((float(f), float(t)) for f, t in zip(alarms, hits, strict=True))]
@@ -216,23 +247,28 @@ def attack_picture(
             f"{percent(attack.threshold_alarms)} of others"
         )
         ring = [Circle(x(attack.threshold_alarms), y(attack.threshold_hits), 5.0, "point", tip)]
+    known = "no calibration rows for a release that knows nobody"
+    nobody = ""
+    if attack.baseline_alarms is not None:
+        marks.append(Stroke(path(attack.baseline_alarms, attack.baseline_hits), "baseline"))
+        base = _widest(attack.baseline_hits, attack.baseline_alarms)
+        nobody = f"; with a release that knows nobody {100 * (base[0] - base[1]):+.1f} points"
+        known = "dotted: a release that knows nobody"
     marks += [
-        Stroke(path(attack.baseline_alarms, attack.baseline_hits), "baseline"),
         Stroke(path(others, attack.hits), "curve"),
         *ring,
         Writing(0.0, 31.0, f"solid: {count(len(figures.releases), 'release')}, mean and range",
                 "quiet", size=11.0),
-        Writing(0.0, 46.0, "dotted: a release that knows nobody", "quiet", size=11.0),
+        Writing(0.0, 46.0, known, "quiet", size=11.0),
         Writing(0.0, 61.0, words, "quiet", size=11.0),
         Writing(RIGHT, BOTTOM + 31.0, f"flagged of {whose}", "quiet", "end", 11.0),
         Writing(LEFT + 6.0, TOP + 14.0, "flagged of members", "over", size=11.0),
     ]  # fmt: skip
     hits, alarms = _widest(attack.hits, others)
-    base = _widest(attack.baseline_hits, attack.baseline_alarms)
     says = (
         f"Where they differ most, {percent(hits)} of the members and {percent(alarms)} of "
-        f"{whose} are flagged, {100 * (hits - alarms):+.1f} points; with a release that knows "
-        f"nobody {100 * (base[0] - base[1]):+.1f} points. {words[:1].upper()}{words[1:]}."
+        f"{whose} are flagged, {100 * (hits - alarms):+.1f} points{nobody}. "
+        f"{words[:1].upper()}{words[1:]}."
     )
     title = f"{attack.requirement}: members against others"
     return framed(title, says, marks, BOTTOM + 40.0, heading=attack.requirement)
@@ -279,7 +315,7 @@ def _grid(x: Scale, y: Scale) -> list[Mark]:
 
 def curve_picture(
     title: str, figures: ExposureFigures, members: Sequence[JsonNumber],
-    others: Sequence[JsonNumber], unit: str,
+    others: Sequence[JsonNumber] | None, unit: str,
 ) -> Picture:  # fmt: skip
     """Return how a number of members and of open rows is spread: the share at or below it.
 
@@ -290,12 +326,14 @@ def curve_picture(
     figures
         Whose levels the quantiles have.
     members, others
-        The quantiles of both.
+        The quantiles of both; of others there may be none.
     unit
         What the number is.
     """
     levels = [float(level) for level in figures.levels]
-    both = [[float(q) for q in quantiles] for quantiles in (members, others)]
+    both = [
+        [float(q) for q in quantiles] for quantiles in (members, others) if quantiles is not None
+    ]
     # The outer hundredths of heavy tails would flatten everything between them.
     inner = [q for quantiles in both for q in quantiles[1:-1] if isfinite(q)]
     low, high = (min(inner), max(inner)) if inner else (0.0, 1.0)
@@ -313,7 +351,8 @@ def curve_picture(
         centred(x(tick), plain(tick), "quiet", bottom + 16.0, size=11.0)
         for tick in ticks(low, high)
     ]
-    for quantiles, kind in zip(both, ("curve", "others"), strict=True):
+    # Members come first, and nobody may come after them.
+    for quantiles, kind in zip(both, ("curve", "others"), strict=False):
         points = [
             (x(q), y(level)) for q, level in zip(quantiles, levels, strict=True) if isfinite(q)
         ]
@@ -321,21 +360,22 @@ def curve_picture(
             marks.append(Stroke(tuple(points), kind))
     marks += [
         Writing(0.0, 31.0, "solid: members", "quiet", size=11.0),
-        Writing(0.0, 46.0, f"dashed: {figures.open_rows} rows, which are no members", "quiet",
-                size=11.0),
         Writing(RIGHT, bottom + 31.0, unit, "quiet", "end", 11.0),
-    ]  # fmt: skip
+    ]
     half = levels.index(0.5)
     says = (
         f"Share of rows at or below a number ({unit}). The median of members is "
-        f"{plain(both[0][half])}, that of {figures.open_rows} rows {plain(both[1][half])}."
+        f"{plain(both[0][half])}"
     )
-    return framed(title, says, marks, bottom + 40.0, heading=title)
+    second = "no calibration rows, whose curve would stand here"
+    if others is not None:
+        second = f"dashed: {figures.open_rows} rows, which are no members"
+        says += f", that of {figures.open_rows} rows {plain(both[1][half])}"
+    marks.append(Writing(0.0, 46.0, second, "quiet", size=11.0))
+    return framed(title, f"{says}.", marks, bottom + 40.0, heading=title)
 
 
-def success_picture(
-    attack: AttackFigures, declared: RequirementPart | None, figures: ExposureFigures
-) -> Picture:
+def success_picture(attack: AttackFigures, declared: RequirementPart | None) -> Picture:
     """Return how often an attack that succeeds or not does so, for members and for others.
 
     Parameters
@@ -344,14 +384,11 @@ def success_picture(
         Its shares.
     declared
         The requirement, where it is on record.
-    figures
-        What the shares are means of.
     """
-    others = attack.open_alarms if attack.alarms is None else attack.alarms
-    whose = f"{figures.open_rows} rows" if attack.alarms is None else "others"
+    others = _others(attack)
     rows = [
         ("members", float(attack.hits[0]), "bar"),
-        (whose, float(others[0]), "bar-2"),
+        *([] if others is None else [(_whose(attack, "others"), float(others[0]), "bar-2")]),
         ("members, by a release that knows nobody", float(attack.baseline_hits[0]), "loss"),
     ]
     marks: list[Mark] = []
@@ -368,7 +405,12 @@ def success_picture(
         if declared is None
         else f"; allowed: less than {plain(100 * float(str(declared.limit)))}"
     )
-    gap = f"{100 * (rows[0][1] - rows[1][1]):+.1f} points for members{limit}"
+    told = (
+        "no others are on record"
+        if others is None
+        else f"{100 * (float(attack.hits[0]) - float(others[0])):+.1f} points for members"
+    )
+    gap = f"{told}{limit}"
     marks.append(Writing(0.0, y, gap, "quiet"))
     listed = "; ".join(f"{label} {percent(share)}" for label, share, _ in rows)
     title = f"{attack.requirement}: how often it is right"
