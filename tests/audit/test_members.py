@@ -196,6 +196,21 @@ def test_every_stratum_has_members(tmp_path: Path) -> None:
         new_audit(tmp_path / "none", other, few).seal()
 
 
+@pytest.mark.parametrize(("label", "told"), [("west", "'west'"), (None, "'no label'")])
+def test_members_in_strata_that_the_target_lacks_are_refused_before_anything_is_sealed(
+    tmp_path: Path, label: str | None, told: str
+) -> None:
+    # After the opening their share would have no weight, and every release would be the worst.
+    text, table = stratified(patients())
+    table.loc[table.index % 10 == 0, "site"] = label
+    audit = new_audit(tmp_path, text, table)
+    words = rf"of 120 members are in strata of 'site' that the target lacks, \{{{told}: \d+\}}"
+    assert any(re.search(words, problem) for problem in audit.check().problems)
+    with pytest.raises(TableError, match=words + r".* take rows of these strata out of the table"):
+        audit.seal()
+    assert not audit.journal().ledger.entries
+
+
 def test_copies_are_left_out_of_iid_records_alone(tmp_path: Path) -> None:
     text, table = stratified(patients())
     with pytest.raises(TableError, match="covered for iid records alone"):

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from proxyguard.audit.development import MemberDevelopment
-from proxyguard.audit.members import MemberRows
+from proxyguard.audit.members import MemberRows, strata_of
 from proxyguard.audit.score import (
     CELLS,
     HELD,
@@ -67,7 +67,6 @@ from proxyguard.registry.design import Sampling, Stratified
 from proxyguard.registry.exposure import AttackPart, ExposureKind, ExposureQuestion
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.target import StratifiedDesign
-from proxyguard.seal.fingerprint import canonical_value
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -482,8 +481,7 @@ class MemberAttacks:
         declared, design = self._member.target.design, self._member.target.sampling_design
         if not isinstance(declared, StratifiedDesign) or not isinstance(design, Stratified):
             return ()
-        labels = [canonical_value(str(label)) for label in members[declared.by]]
-        return np.array(labels), design.weights
+        return np.array(strata_of(members[declared.by])), design.weights
 
 
 def _question(measure: Measure) -> ExposureQuestion:

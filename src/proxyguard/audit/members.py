@@ -9,7 +9,8 @@ finite members alone would break.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import ceil, sqrt
 from typing import TYPE_CHECKING
@@ -66,6 +67,11 @@ def copies_of_members(records: pd.DataFrame, members: pd.DataFrame) -> NDArray[n
     return MemberRows(members).copies(records)
 
 
+def strata_of(labels: Iterable[object]) -> list[str]:
+    """Return the strata that labels name, as a design names them; empty where one is missing."""
+    return [canonical_value(as_text(label)) for label in labels]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberCounts:
     """How many members and nonmembers an audit of exposure has."""
@@ -117,8 +123,8 @@ class MemberCounts:
         ------
         TableError
             Fewer than half of the target are no copies, or some are where none may be left out; or
-            a group or a stratum has no member, or an attack names a column that is not as it
-            should be.
+            a group or a stratum has no member, members are in strata that the target lacks, or an
+            attack names a column that is not as it should be.
         """
         self._require_columns(kinds)
         if not self.member.exposures:
@@ -146,15 +152,34 @@ class MemberCounts:
             )
         design = self.member.target.design
         if isinstance(design, StratifiedDesign):
-            there = {canonical_value(as_text(label)) for label in members[design.by].unique()}
-            lacking = sorted(g for g in design.sizes if canonical_value(g) not in there)
-            # What members are flagged is the registered mixture of what each stratum's are.
-            if lacking:
-                raise TableError(
-                    f"{self.member.name}: the strata {lacking} of {design.by!r} have no member, "
-                    "and members count with the weights of their strata; enlarge "
-                    "development.members, or leave the strata out of the target"
-                )
+            self._require_strata(design, members)
+
+    def _require_strata(self, design: StratifiedDesign, members: pd.DataFrame) -> None:
+        """Raise unless the strata of members are those of the target.
+
+        What members are flagged is the registered mixture of what each stratum's are: one without
+        a member has no share, and members of another have no weight.
+        """
+        sizes = Counter(strata_of(members[design.by]))
+        lacking = sorted(g for g in design.sizes if canonical_value(g) not in sizes)
+        if lacking:
+            raise TableError(
+                f"{self.member.name}: the strata {lacking} of {design.by!r} have no member, "
+                "and members count with the weights of their strata; enlarge "
+                "development.members, or leave the strata out of the target"
+            )
+        beside = {
+            label or "no label": size
+            for label, size in sorted(sizes.items())
+            if label not in {canonical_value(g) for g in design.sizes}
+        }
+        if beside:
+            raise TableError(
+                f"{self.member.name}: {sum(beside.values()):,} of {len(members):,} members are in "
+                f"strata of {design.by!r} that the target lacks, {beside}, and members count with "
+                "the weights of its strata; take rows of these strata out of the table, or name "
+                "the strata in target.design with sizes and weights"
+            )
 
     def _require_columns(self, kinds: Mapping[str, str]) -> None:
         for part in self.member.exposures:
