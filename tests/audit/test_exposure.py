@@ -941,6 +941,22 @@ def more_copies(figures: dict[str, Any]) -> None:
     figures["copies"] -= 1
 
 
+def fewer_copied_members(figures: dict[str, Any]) -> None:
+    figures["copied_members"] -= 0.015
+
+
+def fewer_identical_rows(figures: dict[str, Any]) -> None:
+    figures["identical_members"] -= 0.015
+
+
+def more_identical_others(figures: dict[str, Any]) -> None:
+    figures["identical_others"] += 0.015
+
+
+def other_levels(figures: dict[str, Any]) -> None:
+    figures["levels"][1] = 0.02
+
+
 def kinder_scores(figures: dict[str, Any]) -> None:
     figures["attacks"][0]["open_scores"] = figures["attacks"][0]["member_scores"]
 
@@ -969,6 +985,10 @@ def another_release(figures: dict[str, Any]) -> None:
     ("lie", "words"),
     [
         (more_copies, "copies"),
+        (fewer_copied_members, "copied_members"),
+        (fewer_identical_rows, "identical_members"),
+        (more_identical_others, "identical_others"),
+        (other_levels, "levels"),
         (kinder_scores, "open_scores"),
         (kinder_members, "hits"),
         (impossible_alarms, "cannot be"),
