@@ -265,6 +265,21 @@ def test_a_share_is_rounded_by_its_count_and_its_variance_covers_every_count_bet
     assert is_published(rounded, digits)
 
 
+@given(st.integers(20, 500), st.data(), st.integers(1, 2))
+def test_limits_of_a_share_of_members_leave_the_counts_of_both_directions_one(
+    n: int, data: st.DataObject, digits: int
+) -> None:
+    k = np.array([data.draw(st.integers(0, n))])
+    lower, upper = np.array([0.25]), np.array([0.5])
+    rounded = publish(share_column(n, k, lower, k, upper), digits)
+    assert is_published(rounded, digits)
+    # A count for validation and another for violation: each is rounded, and of one number only.
+    far = np.array([0 if k[0] > n / 2 else n])
+    other = publish(share_column(n, np.maximum(k, far), lower, np.minimum(k, far), upper), digits)
+    assert not is_published(other, digits)
+    assert is_published(other, digits, thresholds=20)
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -142,7 +142,7 @@ def _check_rounding(column: Column, requirement: Requirement, digits: int | None
             rounded = (column.count_low if requirement.thresholds == 1 else None,)
         if any(statistic is not None for statistic in rounded):
             raise SealError(f"{name}: the evidence is rounded, and no disclosure is registered")
-    elif not is_published(column, digits):
+    elif not is_published(column, digits, requirement.thresholds):
         raise SealError(
             f"{name}: the evidence holds statistics that are not rounded, up and down, to the "
             f"{digits} registered digits"

@@ -110,22 +110,27 @@ def publish(column: Column, digits: int) -> Column:
     )
 
 
-def is_published(column: Column, digits: int) -> bool:
+def is_published(column: Column, digits: int, thresholds: int = 1) -> bool:
     """Whether statistics are rounded, and up and down are roundings of one and the same number.
 
     Without the second half a record could carry a mean for validation and another for violation.
+    Only at several ``thresholds`` does each direction have a count of its own; limits of a share
+    of sampled members make two answers, and so two means, of one count.
     """
     if _differ(column, publish(column, digits)):
         return False
-    if column.answer_low is not None:
-        return True  # the two directions look at two thresholds, or limits of a share
-    step = 1.5 * 10.0**-digits  # neighbouring multiples are one step apart, others two
-    apart = column.mean - column.violation_mean
+    if column.answer_low is None:
+        step = 1.5 * 10.0**-digits  # neighbouring multiples are one step apart, others two
+        apart = column.mean - column.violation_mean
+        if not np.all((apart >= 0.0) & (apart < step)):
+            return False
+    elif thresholds > 1:
+        return True
     counts = (
         (column.count, column.violation_count),
         (column.indicators, column.violation_indicators),
     )
-    return bool(np.all((apart >= 0.0) & (apart < step))) and all(
+    return all(
         _neighbours(high, low, column.n, digits)
         for high, low in counts
         if high is not None and low is not None
