@@ -367,6 +367,35 @@ def test_more_nonmembers_than_were_sealed_without_copies_are_found(
     assert "copies of members" in forge.found_by(audit)
 
 
+def test_a_release_that_is_said_to_be_beyond_attack_is_found(
+    again: Callable[[], Audit], forge: Any
+) -> None:
+    audit = again()
+
+    def lie(value: dict[str, Any]) -> None:
+        group = value["groups"]["bootstrap"]
+        for name, column in zip(group["requirements"], group["columns"], strict=True):
+            if name != "risk":
+                column["unmeasured"] = [True] * len(group["releases"])
+        forge.derive(audit, value)
+
+    forge.certificate(audit, evidence=lie)
+    assert "cannot be made on release" in forge.found_by(audit)
+
+
+def test_a_loss_is_never_unmeasured(again: Callable[[], Audit], forge: Any) -> None:
+    audit = again()
+
+    def lie(value: dict[str, Any]) -> None:
+        group = value["groups"]["bootstrap"]
+        column = group["columns"][group["requirements"].index("risk")]
+        column["unmeasured"] = [True] * len(group["releases"])
+        forge.derive(audit, value)
+
+    forge.certificate(audit, evidence=lie)
+    assert "none is unmeasured" in forge.found_by(audit)
+
+
 def broken(attack: str) -> Callable[..., AttackSuite]:
     """Return a suite that cannot be fitted where some attack is in it."""
     fit = AttackSuite.fit
@@ -379,7 +408,7 @@ def broken(attack: str) -> Callable[..., AttackSuite]:
     return refuse
 
 
-def test_an_attack_that_cannot_be_made_counts_as_the_worst_and_stops_nothing(
+def test_an_attack_that_cannot_be_made_speaks_neither_for_nor_against_a_release(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     audit = new_audit(tmp_path, EVERYWHERE, OTHERS, mechanism(NOISE, 3), CLAIM)
@@ -390,6 +419,10 @@ def test_an_attack_that_cannot_be_made_counts_as_the_worst_and_stops_nothing(
     assert evidence["requirements"][1] == "told apart: nearest-neighbour ratio"
     pvalues = np.array(evidence["derived"]["pvalues"])
     assert pvalues[:, 1].tolist() == [1.0, 1.0, 1.0]
+    against = np.array(evidence["derived"]["violation_pvalues"])
+    assert against[:, 1].tolist() == [1.0, 1.0, 1.0]
+    assert evidence["columns"][1]["unmeasured"] == [True, True, True]
+    assert evidence["columns"][0].get("unmeasured") is None
     assert np.all(pvalues[:, [0, 2, 3]] < 0.5)
     shown = json.loads(audit.folder.read("evidence.json"))["diagnostics"]["unscored"]
     assert shown == {"bootstrap": {"100": 240, "101": 240, "102": 240}}
@@ -438,6 +471,8 @@ def test_a_failed_draw_is_the_worst_release(
     evidence = evidence_of(audit)
     assert set(evidence["derived"]["pvalues"][1]) == {1.0}
     assert max(evidence["derived"]["pvalues"][0]) < 0.5
+    # It is no release at all, which counts against the mechanism by definition.
+    assert min(evidence["derived"]["violation_pvalues"][1]) < 1e-6
 
 
 GROUPED = ADVANTAGE + 'group = { label = "yes" }\n'
@@ -859,7 +894,7 @@ def test_an_attack_that_looks_at_other_rows_is_refused_before_anything_is_regist
 
 
 @pytest.mark.usefixtures("_code")
-def test_an_attack_that_misbehaves_once_the_target_is_open_counts_as_the_worst(
+def test_an_attack_that_misbehaves_once_the_target_is_open_tells_nothing(
     tmp_path: Path,
 ) -> None:
     audit = new_audit(tmp_path, THEIRS.format("Turncoat"), mechanism(NOISE, 1), NAMED)
@@ -867,6 +902,7 @@ def test_an_attack_that_misbehaves_once_the_target_is_open_counts_as_the_worst(
     evidence = json.loads(audit.folder.read("evidence.json"))["groups"]["target"]
     ((ours, theirs),) = evidence["derived"]["pvalues"]
     assert ours < 0.5 < theirs == 1.0
+    assert evidence["derived"]["violation_pvalues"][0][1] == 1.0
     found = audit.verify(run_named_code=True)
     assert found.good, found.findings
 

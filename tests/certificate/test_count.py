@@ -93,7 +93,7 @@ def test_the_certificate_carries_its_count() -> None:
 
 
 def test_at_the_bonferroni_threshold_it_is_the_bonferroni_count() -> None:
-    # theory 6: threshold(alpha_Z/R), a tie in every comparison, exact rationals.
+    # theory section 3: threshold(alpha_Z/R), a tie in every comparison, exact rationals.
     values = counts(*range(30, 80))
     certificate = certify(values, threshold=Fraction(1, 40 * 50))
     p = certificate.evidence.release_pvalues

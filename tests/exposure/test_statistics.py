@@ -23,8 +23,8 @@ from proxyguard.exposure.statistics import (
     flags,
     higher_quantile,
     member_sample,
+    registered_threshold,
     sampled_share,
-    threshold,
 )
 from proxyguard.registry.exposure import ThresholdRule
 
@@ -152,8 +152,11 @@ def test_a_decimal_quantile_on_a_score_is_that_score() -> None:
 
 def test_a_rule_reads_the_records_that_it_names() -> None:
     rule = {"quantile": "0.5"}
-    assert threshold(ThresholdRule.model_validate(rule), [1.0, 2.0, 3.0], [7.0]) == 2.0
-    assert threshold(ThresholdRule.model_validate(rule | {"of": "members"}), [1.0], [7.0]) == 7.0
+    assert registered_threshold(ThresholdRule.model_validate(rule), [1.0, 2.0, 3.0], [7.0]) == 2.0
+    assert (
+        registered_threshold(ThresholdRule.model_validate(rule | {"of": "members"}), [1.0], [7.0])
+        == 7.0
+    )
 
 
 def test_a_record_at_the_threshold_is_flagged_and_losses_average_to_the_advantage() -> None:

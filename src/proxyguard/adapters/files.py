@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from proxyguard.documents.registry import DELIVERED
 from proxyguard.draw.messages import DeliveredFile
 from proxyguard.draw.protocol import Seed
 from proxyguard.errors import RegistryError, TableError
@@ -52,7 +53,7 @@ def declared_files(
     """
     if generator == NAMED:
         return [str(options[PATH])], []
-    if generator not in ("files", "predictions"):
+    if generator not in DELIVERED:
         return [], []
     folder = root / str(options[FOLDER])
     return [str(path) for path in _matching(folder, str(options.get(PATTERN, "*")))], [str(folder)]

@@ -97,8 +97,8 @@ class Guesser:
 
 def epsilon_records(
     developments: Sequence[MemberDevelopment], manifest: ReleaseManifest
-) -> tuple[EpsilonRecord, ...] | None:
-    """Return what became of every claimed epsilon; nothing where none was declared.
+) -> tuple[EpsilonRecord, ...]:
+    """Return what became of every claimed epsilon.
 
     Parameters
     ----------
@@ -109,8 +109,6 @@ def epsilon_records(
         were guessed badly would refute any claim.
     """
     declared = [(own, part) for own in developments for part in own.member.epsilons]
-    if not declared:
-        return None
     with threadpool_limits(1):  # sums in another order are other scores
         return tuple(_record(own, part, manifest, len(declared)) for own, part in declared)
 

@@ -10,8 +10,9 @@ chunk, and none is written.
 Nothing stops an opened audit. A record that an attack cannot score has the score minus infinity: no
 threshold of its own flags it, member or not. So completed, the attack is still a function of one
 record, and both directions stay exact for it; for validation it is the worst that a nonmember can
-say. An attack that cannot be fitted to a release gives every loss its upper bound, as a failed draw
-does. Both are told among the records without a prediction.
+say. An attack that cannot be made on a release tells nothing of it: its p-values are 1 in both
+directions, so that it cannot validate and is no evidence of a violation. Both are told among the
+records without a prediction.
 
 Reads stored releases, the development part and the opened target; writes nothing. `check_found`
 compares the shares of members on record with those found again, for `verify`.
@@ -35,7 +36,6 @@ from proxyguard.audit.score import (
     CELLS,
     HELD,
     check_counted,
-    is_worst,
     needs_whole,
     only,
     reads_counts,
@@ -54,8 +54,8 @@ from proxyguard.exposure.statistics import (
     auc_losses,
     flag_losses,
     flags,
-    higher_quantile,
     member_sample,
+    registered_threshold,
     sampled_share,
 )
 from proxyguard.losses.cell import Column, Reading, join_columns, share_column
@@ -501,10 +501,7 @@ def _threshold(
     match question.kind:
         case ExposureKind.ADVANTAGE:
             assert question.rule is not None  # checked where it is declared
-            whose = members if question.rule.of == "members" else calibration
-            if whose is None:
-                raise LossMismatch("no calibration rows were set aside, and a threshold needs some")
-            return higher_quantile(whose, question.rule.quantile)
+            return registered_threshold(question.rule, calibration, members)
         case ExposureKind.TPR:
             return census.threshold_for(question.ceiling)
         case ExposureKind.ATTRIBUTE | ExposureKind.LINKABILITY:
@@ -598,7 +595,7 @@ class ExposureScorer:
                 group.clear()  # attacks on all releases together would not fit
                 self.progress(f"attacking {mechanism}", done, len(draws))
         return Exposed(
-            columns=tuple(tuple(join_columns(each) for each in whole) for whole in blocks),
+            columns=tuple(tuple(_joined(each) for each in whole) for whole in blocks),
             unscored=unscored,
         )
 
@@ -637,7 +634,7 @@ class ExposureScorer:
         some = [only(reading, rest) for reading in readings]
         names = [attacked.draw.label for attacked in group]
         dense = bool(self.attacks.named) or (bool(rest) and needs_whole(some))
-        tally = _counting(group, measures, counted)
+        tally = _counting(group, counted)
         declared = LossStream(
             chunks=(), n_releases=len(group), n_records=self.target.n_records,
             n_requirements=max(1, len(rest)), random_order=True, releases=names,
@@ -666,7 +663,9 @@ class ExposureScorer:
         for k, reading in enumerate(readings):
             whole = dict(zip(rest, by_record[k], strict=True)) if rest else {}
             whole |= {j: _counted_column(j, group, reading, tally) for j in counted}
-            columns.append([whole[j] for j in range(len(measures))])
+            columns.append(
+                [replace(whole[j], unmeasured=_unmeasured(group, j)) for j in range(len(measures))]
+            )
         return columns, tally.unscored
 
     def _chunks(self, dense: bool, cells: int) -> Iterator[Chunk]:
@@ -723,9 +722,7 @@ class ExposureScorer:
         return losses
 
 
-def _counting(
-    group: Sequence[Attacked], measures: Sequence[Measure], counted: Sequence[int]
-) -> _Counts:
+def _counting(group: Sequence[Attacked], counted: Sequence[int]) -> _Counts:
     """Return counts of which no record was seen yet."""
     counters, unflagged = {}, {}
     for r, attacked in enumerate(group):
@@ -736,6 +733,21 @@ def _counting(
             elif found is not None:
                 unflagged[r, j] = 0
     return _Counts(sizes=dict.fromkeys(counted, 0), unflagged=unflagged, counters=counters)
+
+
+def _unmeasured(group: Sequence[Attacked], j: int) -> NDArray[np.bool_]:
+    """Return the releases that the attack of a measure could not be made on.
+
+    A failed draw is none of them: it is no release, and counts as the worst by definition.
+    """
+    return np.array([j not in each.found and not each.draw.failed for each in group], dtype=bool)
+
+
+def _joined(columns: Sequence[Column]) -> Column:
+    """Return blocks of releases as one; nothing is said of measuring where all were measured."""
+    whole = join_columns(columns)
+    assert whole.unmeasured is not None  # of every block
+    return whole if whole.unmeasured.any() else replace(whole, unmeasured=None)
 
 
 def _counted_column(j: int, group: Sequence[Attacked], reading: Reading, tally: _Counts) -> Column:
@@ -796,8 +808,8 @@ def check_found(
     Raises
     ------
     SealError
-        Where a share is another one, or an attack that cannot be fitted has better statistics than
-        the worst.
+        Where a share is another one, or an attack cannot be made on a release that has statistics,
+        or could be made on one that is said to have none.
     """
     with threadpool_limits(1):
         for r, draw in enumerate(draws):
@@ -808,17 +820,18 @@ def check_found(
             for j, index in enumerate(indices):
                 column, found = evidence.columns[index], attacked.found.get(j)
                 name = evidence.requirements[index]
-                worst = is_worst(column, float(evidence.derived.pvalues[r][index]), r)
-                if worst and attacks.is_named(j):
+                unmeasured = column.unmeasured is not None and column.unmeasured[r]
+                if unmeasured and attacks.is_named(j):
                     continue  # it may have been refused for what it made of target records
+                if unmeasured != (found is None):
+                    raise SealError(
+                        f"{name}: by the record the attack "
+                        f"{'cannot' if unmeasured else 'can'} be made on release "
+                        f"{evidence.releases[r]}, and here it {'can' if unmeasured else 'cannot'}"
+                    )
                 if found is None:
-                    if not worst:
-                        raise SealError(
-                            f"{name}: the attack cannot be made on release "
-                            f"{evidence.releases[r]}, which counts as the worst loss on every "
-                            "record; better statistics are on record"
-                        )
-                elif column.answer is not None and column.n:
+                    continue
+                if column.answer is not None and column.n:
                     where = f"{name}, release {evidence.releases[r]}"
                     rounded = digits if column.answer_low is not None else None
                     _check_answers(found, column, r, rounded, where)

@@ -46,10 +46,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-# Generators whose releases were made elsewhere: nothing here knows what those were trained on.
-DELIVERED = ("files", "predictions")
-
-
 def repeats(draws: Iterable[Draw]) -> Iterator[tuple[str, int, int]]:
     """Yield what two draws have in common that independent draws have not, and their seeds."""
     seen: dict[tuple[str, str], int] = {}
@@ -213,7 +209,7 @@ def _check_draws(
             raise SealError(f"{where}, seed {draw.seed}: it is named {draw.name!r} besides")
         check_content(folder, f"{name}, seed {draw.seed}", draw, schema)
         mechanism = registry.members[member.name].drawn(name)
-        generated = mechanism is not None and mechanism.generator not in DELIVERED
+        generated = mechanism is not None and not mechanism.delivered
         check_members(
             folder, f"{name}, seed {draw.seed}", draw, sealed,
             generated=generated, coins=member.tossed(name),

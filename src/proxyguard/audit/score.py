@@ -723,7 +723,9 @@ def check_answers(
                     f"and {stated[wrong[0]]:.6g} is on record"
                 )
         for j in range(len(measures)) if draw.failed else _silent(coded, measures, queries):
-            if not is_worst(columns[j], float(evidence.derived.pvalues[r][j]), r):
+            unmeasured = (columns[j].unmeasured or ())[r : r + 1] == (True,)
+            # A failure counts in both directions; what could not be measured in neither.
+            if unmeasured or not is_worst(columns[j], float(evidence.derived.pvalues[r][j]), r):
                 raise SealError(
                     f"{measures[j].requirement.name}: release {evidence.releases[r]} failed or "
                     "has nothing to answer with, which counts as the worst loss on every record; "

@@ -533,6 +533,8 @@ def committed_records(folder: AuditFolder, registry: Registry, journal: Journal)
     sealed = journal.ledger.sealed.members[member.name]
     name = member.mechanism[0].name if member.mechanism else ""
     schema = schema_of(registry, member, name, sealed)
+    mechanism = registry.members[member.name].drawn(name)
+    generated = mechanism is not None and not mechanism.delivered
     records: list[MadeDraw] = []
     for entry in journal.ledger.find(Committed):
         draw = entry.body.record
@@ -540,9 +542,8 @@ def committed_records(folder: AuditFolder, registry: Registry, journal: Journal)
             raise SealError(f"{draw.label}: the committed digest is of another release")
         check_content(folder, draw.label, draw, schema)
         check_members(
-            folder, draw.label, draw, sealed,
-            generated=bool(member.mechanism), coins=member.tossed(name),
-        )  # fmt: skip
+            folder, draw.label, draw, sealed, generated=generated, coins=member.tossed(name)
+        )
         records.append(draw)
     return records
 

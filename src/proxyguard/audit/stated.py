@@ -23,6 +23,7 @@ from proxyguard.audit.seal import negative_of
 from proxyguard.documents.canonical import digest
 from proxyguard.documents.ledger import DevelopmentRole, PersonWrap, Sealed, SealedMember
 from proxyguard.documents.registry import (
+    DELIVERED,
     DrawnMechanism,
     GivenMechanism,
     Origin,
@@ -206,7 +207,7 @@ def _about_mechanism(mechanism: MechanismPart, resolved: RegisteredMember) -> It
         yield Unchecked(
             mechanism.name, "everything about its losses, which were computed elsewhere"
         )
-    elif generator in ("files", "predictions"):
+    elif generator in DELIVERED:
         yield Unchecked(
             mechanism.name, "that the delivered files are independent draws of one mechanism"
         )

@@ -57,6 +57,7 @@ from proxyguard.audit.folder import (
     snapshot_name,
 )
 from proxyguard.audit.grant import read_grant, release_set
+from proxyguard.audit.home import default_home
 from proxyguard.audit.manifest import check_manifest
 from proxyguard.audit.outcome import report_bytes
 from proxyguard.audit.register import (
@@ -96,9 +97,9 @@ from proxyguard.errors import SealError, UntrustedCode
 from proxyguard.evidence.record import Sizes, check_counts, derived_record, read_evidence
 from proxyguard.exposure.named import Apart
 from proxyguard.losses.cell import Reading
-from proxyguard.losses.measure import NONMEMBERS
 from proxyguard.registry.declaration import Declaration, Member, read_declaration
 from proxyguard.registry.parts import MechanismPart
+from proxyguard.registry.requirement import NONMEMBERS
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Schedule, Stage
 
@@ -432,7 +433,7 @@ def _check_mechanism(
     generator, options = drawn_as.generator, drawn_as.options
     if registered.generator != generator or registered.options != options:
         raise SealError(f"{name}: {mechanism.name!r} has another generator than was declared")
-    if isinstance(registered, DrawnMechanism) and generator in ("files", "predictions"):
+    if isinstance(registered, DrawnMechanism) and registered.delivered:
         # Without digests that were registered, the files could be chosen after the claim.
         listed = {file.seed for file in registered.files or ()}
         if not listed >= set(mechanism.seed_list):
@@ -510,7 +511,9 @@ def _check_exposures(audit: RegisteredAudit, registry: Registry, evidence: Evide
                 continue
             name = group.member.name
             if name not in attacks:
-                hidden = Apart(forbidden=(str(folder.path),), timeout=audit.scope.timeout)
+                # The home of whoever verifies has keys, of other audits too.
+                secret = (str(default_home()), str(folder.path))
+                hidden = Apart(forbidden=secret, timeout=audit.scope.timeout)
                 attacks[name] = MemberAttacks(
                     audit.development(group.member),
                     list(about.values()),

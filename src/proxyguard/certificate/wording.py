@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from proxyguard.modes.evidence import Decision, ReliabilityBound
 from proxyguard.registry.design import Clustered
-from proxyguard.registry.requirement import Form, Requirement
+from proxyguard.registry.requirement import NONMEMBERS, Form, Requirement
 from proxyguard.registry.test import Bound
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def exposure_promises(requirements: Sequence[Requirement]) -> list[str]:
             who = f"the {len(names)} attacks {', '.join(names[:-1])} and {names[-1]}"
         # Braces in a column's name are not for us to fill in.
         told = promise.replace("{attacks}", who)
-        promises.append(told if group is None or ", of " not in group else f"{told} ({group})")
+        promises.append(told if group in (None, NONMEMBERS) else f"{told} ({group})")
     return promises
 
 

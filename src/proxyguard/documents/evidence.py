@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, StrictBool
 
 from proxyguard.documents.document import Amount, Digest, Document, Format, Hex, NumberText
 
@@ -54,6 +54,8 @@ class ColumnRecord(Document):
     """Randomized count, rounded down, of a disclosure."""
     answer_low: Numbers | None = None
     """Of an exposure: the answer at the threshold, or limit, that speaks against a release."""
+    unmeasured: tuple[StrictBool, ...] | None = None
+    """Of an exposure: the releases that the attack could not be made on, where there are some."""
 
 
 class Derived(Document):

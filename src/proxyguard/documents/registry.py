@@ -154,6 +154,10 @@ class StandIn(Document):
     """The one file."""
 
 
+# Generators that hand on files which were made elsewhere.
+DELIVERED = ("files", "predictions")
+
+
 class DrawnMechanism(Document):
     """A mechanism as it was registered: its generator, options, description and code."""
 
@@ -175,6 +179,11 @@ class DrawnMechanism(Document):
     """The files that its draws read, of delivered releases."""
     privacy: tuple[str, ...] | None = None
     """What its releases cost in privacy, in words."""
+
+    @property
+    def delivered(self) -> bool:
+        """Whether its releases were made elsewhere, so that no draw knows its own members."""
+        return self.generator in DELIVERED
 
 
 class NoOrigin(Document):

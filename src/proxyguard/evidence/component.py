@@ -71,10 +71,12 @@ def component_pvalues(
     # The union bound: over the thresholds that a violation is looked for at, and over the event
     # that a sample of members misleads (theory section 6, E2 and E7).
     error = requirement.member_error
-    return (
-        _corrected(validation, 1, error),
-        _corrected(violation, requirement.thresholds, error),
-    )
+    validation = _corrected(validation, 1, error)
+    violation = _corrected(violation, requirement.thresholds, error)
+    if column.unmeasured is None:
+        return validation, violation
+    # What could not be measured meets nothing, and is no evidence of a violation either.
+    return np.where(column.unmeasured, 1.0, validation), np.where(column.unmeasured, 1.0, violation)
 
 
 def _corrected(single: Array, tests: int, error: float) -> Array:
@@ -200,6 +202,11 @@ def requirement_bounds(
         low = 1.0 - lower
         if digits is not None:
             low, upper = round_down(low, digits), np.minimum(1.0, round_up(upper, digits))
+        if column.unmeasured is not None:
+            low, upper = (
+                np.where(column.unmeasured, 0.0, low),
+                np.where(column.unmeasured, 1.0, upper),
+            )
         lows.append(requirement.from_unit(low))
         highs.append(requirement.from_unit(upper))
         names.append(name)

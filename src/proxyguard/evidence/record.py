@@ -192,6 +192,8 @@ def check_counts(
             raise SealError(
                 f"{requirement.name}: {counted} records were counted, and there are {n_records}"
             )
+        if column.unmeasured is not None and requirement.form is not Form.EXPOSURE:
+            raise SealError(f"{requirement.name}: every release has losses, and none is unmeasured")
         if column.answer is not None:
             _check_share(_read_column(column), requirement)
         _check_ranges(_read_column(column), reading, j, len(record.releases))
@@ -299,6 +301,7 @@ def _read_column(record: ColumnRecord) -> Column:
         count_low=_counts(record.count_low),
         indicators_low=_counts(record.indicators_low),
         answer_low=_reals(record.answer_low),
+        unmeasured=None if record.unmeasured is None else np.array(record.unmeasured, dtype=bool),
     )
 
 

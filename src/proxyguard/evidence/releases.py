@@ -77,7 +77,8 @@ def publish(column: Column, digits: int) -> Column:
             # At which threshold a count is worst the target says, and so which answer is given.
             answer = round_down(answer, digits)
             answer_low = np.minimum(1.0, round_up(answer_low, digits))
-        return share_column(column.n, count, answer, count_low, answer_low)
+        shares = share_column(column.n, count, answer, count_low, answer_low)
+        return replace(shares, unmeasured=column.unmeasured)
     indicators, indicators_low = _counts(
         column.indicators, column.violation_indicators, column.n, digits
     )

@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-WARNING = (
-    "Shares over the rows of a release are a description: its rows share one training table, so "
-    "that no test that counts them one by one is valid."
-)
 IDENTICAL = 1e-6
 """Distance up to which a row counts as identical, in units of the representation."""
 LEVELS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)

@@ -188,9 +188,20 @@ def higher_quantile(scores: ArrayLike, quantile: Level) -> float:
     return float(values[ceil(q * (values.size - 1))])
 
 
-def threshold(rule: ThresholdRule, calibration: ArrayLike, members: ArrayLike) -> float:
-    """Return the registered threshold from the scores of open records (E1)."""
-    return higher_quantile(calibration if rule.of == "calibration" else members, rule.quantile)
+def registered_threshold(
+    rule: ThresholdRule, calibration: ArrayLike | None, members: ArrayLike
+) -> float:
+    """Return the registered threshold from the scores of open records (E1).
+
+    Raises
+    ------
+    LossMismatch
+        If it is of calibration records, and none were set aside.
+    """
+    whose = calibration if rule.of == "calibration" else members
+    if whose is None:
+        raise LossMismatch("no calibration rows were set aside, and a threshold needs some")
+    return higher_quantile(whose, rule.quantile)
 
 
 def flags(scores: ArrayLike, threshold: float) -> NDArray[np.bool_]:

@@ -172,6 +172,7 @@ class Column:
     mean_low: Array | None = None  # (R,)
     count_low: NDArray[np.int64] | None = None  # (R,)
     answer_low: Array | None = None  # (R,) where violation looks at another threshold, or limit
+    unmeasured: NDArray[np.bool_] | None = None  # (R,) releases of which nothing could be measured
     indicators_low: NDArray[np.int64] | None = None  # (R,)
 
     @property

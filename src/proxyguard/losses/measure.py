@@ -36,7 +36,7 @@ from proxyguard.registry.exposure import (
 )
 from proxyguard.registry.fields import number
 from proxyguard.registry.parts import Choose, RequirementPart
-from proxyguard.registry.requirement import Form, Requirement, check_range
+from proxyguard.registry.requirement import NONMEMBERS, Form, Requirement, check_range
 from proxyguard.registry.target import Outcome, TableReading
 from proxyguard.tables.columns import as_text
 from proxyguard.tables.files import read_table
@@ -379,10 +379,6 @@ def measure_query(
         for sign, side in ((1.0, "target above release"), (-1.0, "target below release"))
     )  # fmt: skip
     return above, below
-
-
-# What records are called that equal no member's in every column.
-NONMEMBERS = "records that equal no member's"
 
 
 def measure_exposure(

@@ -58,6 +58,10 @@ def check_range(name: str, low: float, high: float) -> None:
         )
 
 
+# The group of target records that requirements about exposure count.
+NONMEMBERS = "records that equal no member's"
+
+
 class Form(Enum):
     """Whether a requirement compares with the source procedure or stands alone.
 

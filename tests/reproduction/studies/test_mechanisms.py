@@ -45,7 +45,7 @@ def test_our_errors_stay_within_their_budget(rows: list[Row]) -> None:
 
 
 def test_the_sharp_certificate_validates_no_less_than_the_count(rows: list[Row]) -> None:
-    # Theory section 6: sharp >= CP_lower(K_LB) for one threshold, on every repetition.
+    # Theory sections 2 and 3: sharp >= CP_lower(K_LB) for one threshold, on every repetition.
     power = {
         (row.study, str(row.cell), row.method): row.value for row in rows if row.metric == "power"
     }

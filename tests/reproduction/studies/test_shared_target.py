@@ -64,7 +64,7 @@ def test_the_order_is_strict_somewhere() -> None:
 
 @pytest.mark.parametrize("eta", [0.80, 0.87, 0.95])
 def test_the_count_validates_nothing_that_sharp_does_not(eta: float) -> None:
-    # Theory section 6: sharp >= CP_lower(K_LB) for the same threshold.
+    # Theory sections 2 and 3: sharp >= CP_lower(K_LB) for the same threshold.
     drawn = block(eta)
     binomial = drawn.by_test("binomial")
     scores = drawn.below_threshold(binomial)
