@@ -422,6 +422,17 @@ def test_check_warns_of_limits_that_finite_members_alone_would_break(
     assert all("train on at least" in warning for warning in told) is (limit != "0.5")
 
 
+def test_with_coins_about_half_of_the_training_rows_are_members_of_a_draw(tmp_path: Path) -> None:
+    # Between what 120 members show by themselves and what 60 do.
+    text = DECLARATION.replace('"0.30"', '"0.10"')
+    assert checked(tmp_path / "all", text)[1] == []
+    tossed = text.replace("draws = 8", 'draws = 8\ninclusion = "coins"')
+    (warning,) = checked(tmp_path / "coins", tossed)[1]
+    assert "60 members, about half of 120 by coins, are themselves a sample" in warning
+    assert "often reach about 0.116, and the limit is 0.10" in warning
+    assert "train on at least 82 members, 164 rows to toss for" in warning
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [

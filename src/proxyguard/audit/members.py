@@ -215,21 +215,26 @@ class MemberCounts:
         return [warning for part in self.member.exposures for warning in self._too_low(part)]
 
     def _too_low(self, part: RequirementPart) -> Iterator[str]:
-        members = self.inside.get(part.name, self.rows["training"])
+        rows = self.inside.get(part.name, self.rows["training"])
+        # By coins a draw gets about every other row, and the rest are no members of it.
+        tossed = any(self.member.tossed(mechanism.name) for mechanism in self.member.mechanism)
+        members = max(1, rows // 2) if tossed else rows
         chance = by_chance(part, members)
         limit = number(str(part.limit))
         if limit > chance.expected:
             return
         group = "" if part.group is None else f" with {group_name(part.group)}"
         most = "up to" if part.exposure is not None and part.exposure.counts_success else "about"
+        coins = f", about half of {rows:,} by coins," if tossed else ""
         remedy = "raise the limit"
         enough = chance.enough(limit)
         if enough is not None:
             remedy += f", or train on at least {enough:,} members"
+            remedy += f", {2 * enough:,} rows to toss for" if tossed else ""
         yield (
-            f"{part.name}: {members:,} members{group} are themselves a sample, so that releases "
-            f"that give nothing away often reach {most} {chance.expected:.3g}, and the limit is "
-            f"{part.limit}; {remedy}"
+            f"{part.name}: {members:,} members{group}{coins} are themselves a sample, so that "
+            f"releases that give nothing away often reach {most} {chance.expected:.3g}, and the "
+            f"limit is {part.limit}; {remedy}"
         )
 
 
