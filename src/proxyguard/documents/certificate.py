@@ -766,6 +766,8 @@ class ReportDocument(Document):
     """Which requirement binds."""
     picks: str
     """The sentence of the budget for picks, if one is registered."""
+    exposure: tuple[str, ...]
+    """Whom claims about exposure are about, and what they do not say; nothing without such claims."""
     certificate: Predicate
     """What the certificate says."""
     subjects: dict[str, Digest]
