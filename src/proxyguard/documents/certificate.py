@@ -767,7 +767,7 @@ class ReportDocument(Document):
     picks: str
     """The sentence of the budget for picks, if one is registered."""
     exposure: tuple[str, ...]
-    """Whom claims about exposure are about, and what they do not say; nothing without such claims."""
+    """Whom claims about exposure are about, and what they do not say."""
     certificate: Predicate
     """What the certificate says."""
     subjects: dict[str, Digest]
