@@ -306,7 +306,14 @@ def test_a_copy_of_the_folder_is_verified_without_keys(copying: Path, tmp_path: 
     shutil.copytree(copying / "audit", tmp_path / "audit")
     found = Audit(tmp_path / "audit", home=tmp_path / "home", data=[], workers=1).verify()
     assert found.good, found.findings
-    assert "exposure: what attacks find among members, found again" in found.checked
+    told = "exposure: what attacks find among members, found again where it is on record"
+    assert told in found.checked
+
+
+def test_verify_says_so_where_no_share_of_members_is_compared(tmp_path: Path) -> None:
+    audit = certified(tmp_path, OTHERS, mechanism(NOISE, 3), CLAIM)
+    told = [step for step in audit.verify().checked if step.startswith("exposure:")]
+    assert told == ["exposure: attacks made again; no share of members decides that is on record"]
 
 
 @pytest.mark.parametrize(
@@ -452,6 +459,8 @@ def test_a_record_that_cannot_be_scored_is_one_that_no_attack_flags(
     assert column["answer"] != evidence_of(whole)["columns"][0]["answer"]
     shown = json.loads(audit.folder.read("evidence.json"))["diagnostics"]["unscored"]
     assert shown["bootstrap"]["100"] == round(large["target"] * 240)
+    report = audit.folder.read("report.html").decode()
+    assert "A record that an attack cannot score is taken for no member" in report
 
 
 def test_a_failed_draw_is_the_worst_release(
@@ -510,6 +519,10 @@ def test_members_count_with_the_registered_weights_of_their_strata(
     assert audit.check().problems == []
     audit.run()
     assert_verified(audit)
+    (words,) = audit.certificate().predicate.estimand.values()
+    assert "members are weighted by the registered strata too" in words
+    report = audit.folder.read("report.html").decode()
+    assert "The shares and curves here are unweighted" in report
     hand, evidence = ByHand(audit), evidence_of(audit)
     share = {"yes": 2 / 3, "no": 1 / 3} if "2/3" in weights else {"yes": 0.3, "no": 0.7}
     for r, release in enumerate(releases_of(audit)):
@@ -637,7 +650,8 @@ def test_draws_after_the_opening_are_attacked_one_by_one(tmp_path: Path, forge: 
     assert len(scores) == 3  # all favorable: the boundary is crossed at the first look
     assert "no threshold of the 2 attacks" in audit.certificate().verdicts[0].sentence
     found = audit.verify()
-    assert "exposure: what attacks find among members, found again" in found.checked
+    told = "exposure: what attacks find among members, found again where it is on record"
+    assert told in found.checked
 
 
 STREAM = """

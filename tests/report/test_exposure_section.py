@@ -65,6 +65,9 @@ def test_the_section_says_who_was_left_out_and_what_is_not_claimed(
         assert "3 of 400 target records have all values of a member" in text
         assert "these members, these attacks" in text
         assert "Tests over synthetic rows are not valid" in text
+        assert "0.6 to 0.9 divided by the square root of the number of members" in text
+        assert "At that of 20 thresholds" in text
+        assert "unweighted" not in text  # which is said of strata
 
 
 @pytest.mark.parametrize("form", ["page", "markdown"])
@@ -107,6 +110,9 @@ def test_under_a_disclosure_open_rows_stand_for_others() -> None:
     assert {row[-1] for row in table_of(report, "What attacks tell").rows} == {"calibration rows"}
     for picture in exposure_pictures(sources, "careful"):
         assert "target" not in picture.says
+        # A ring would have the share of the target's others, which is not written.
+        assert "ring" not in picture.says
+        assert not any(isinstance(mark, Circle) for mark in picture.marks)
         assert not any(mark.kind == "spread" for mark in picture.marks)
 
 

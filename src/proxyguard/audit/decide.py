@@ -77,6 +77,7 @@ from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.design import Design, Iid
 from proxyguard.registry.fields import number
 from proxyguard.registry.requirement import Requirement
+from proxyguard.registry.target import StratifiedDesign
 from proxyguard.report.sources import mechanism_verdict, release_family, release_verdicts
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Ledger, Schedule, Stage
@@ -566,6 +567,8 @@ def _estimand(
         f"{sealed.copies:,} of {sealed.records:,} target records, which have the values of a "
         "member, are left out of it"
     )
+    if isinstance(member.target.design, StratifiedDesign):
+        words += "; members are weighted by the registered strata too"
     # A release may have such a column, with the names of all members in it.
     if member.target.exclude:
         columns = ", ".join(map(repr, member.target.exclude))

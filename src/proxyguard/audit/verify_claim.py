@@ -172,19 +172,19 @@ def _verify_certified(
     else:
         bounds = partial(_check_evidence, audit, evidence)
         result.step(EVIDENCE, "evidence: p-values and bounds derived anew", bounds)
-    if any(member.exposures for member in registry.declaration.members):
+    attacked = _what_is_found_again(registry)
+    if attacked is not None:
         shares = partial(_check_exposures, audit, registry, evidence)
-        result.step(EVIDENCE, "exposure: what attacks find among members, found again", shares)
+        result.step(EVIDENCE, f"exposure: {attacked}", shares)
     if not result.good:
         return  # nor does what is decided from evidence that does not hold
     certificate = partial(_check_certificate, audit, evidence, grant)
     result.step(CERTIFICATE, "certificate: signature, subjects, decided anew", certificate)
     if corrected:
         result.step(CORRECTION, "correction: decided anew", partial(_check_correction, audit))
-        if any(member.exposures for member in registry.declaration.members):
+        if attacked is not None:
             shares = partial(_check_corrected_exposures, audit)
-            told = "correction: what attacks find among members, found again"
-            result.step(CORRECTION, told, shares)
+            result.step(CORRECTION, f"correction: {attacked}", shares)
     # After the rest: the report is built from all of it.
     if len(result.absent) < len(REPORTS) and result.good:
         report = partial(_check_report, folder, journal)
@@ -469,6 +469,27 @@ def _check_statistics(
     # invented one would decide, and a failure with good statistics would count as a success.
     for group in groups_of(registry, manifest):
         check_answers(folder, group.measures, group.draws, evidence.groups[group.name])
+
+
+def _what_is_found_again(registry: Registry) -> str | None:
+    """Return what is seen of exposure without the target's key; nothing where it is not claimed.
+
+    Shares of members are on record where the limit is on a difference of two shares. Elsewhere they
+    are in the losses of target records, and it is seen that the attack can be made.
+    """
+    kinds = {
+        part.exposure
+        for member in registry.declaration.members
+        for part in member.exposures
+        if part.exposure is not None
+    }
+    if not kinds:
+        return None
+    recorded = {kind.is_difference for kind in kinds}
+    if recorded == {False}:
+        return "attacks made again; no share of members decides that is on record"
+    where = " where it is on record" if False in recorded else ""
+    return f"what attacks find among members, found again{where}"
 
 
 def _check_exposures(audit: RegisteredAudit, registry: Registry, evidence: Evidence) -> None:

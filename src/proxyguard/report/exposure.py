@@ -13,8 +13,9 @@ from math import isfinite
 from proxyguard.documents.certificate import ReportTable
 from proxyguard.documents.evidence import AttackFigures, ExposureFigures, JsonNumber
 from proxyguard.documents.ledger import Sealed
-from proxyguard.registry.exposure import ExposureKind
+from proxyguard.registry.exposure import THRESHOLDS, ExposureKind
 from proxyguard.registry.parts import RequirementPart
+from proxyguard.registry.target import StratifiedDesign
 from proxyguard.report.picture import (
     WIDTH,
     Circle,
@@ -89,12 +90,19 @@ def exposure_words(sources: Sources) -> tuple[str, ...]:
             "with a release that knows nobody: attacks know the reference rows. Calibration rows "
             "(development.calibration) would show them."
         )
+    declared = None if sources.registry is None else sources.registry.declaration
+    targets = [] if declared is None else [declared.target, *(c.target for c in declared.candidate)]
+    if any(t is not None and isinstance(t.design, StratifiedDesign) for t in targets):
+        lines.append(
+            "Where something is decided, members are weighted by the registered strata, as target "
+            "records are. The shares and curves here are unweighted."
+        )
     return (
         *lines,
         "Not claimed: that anybody is safe, or that the data are anonymous. The claim is about "
         "these members, these attacks and releases like these; another attack may find more.",
-        "Members are a sample too: without any leak the shares of members and of others differ by "
-        "about one over the square root of the number of members.",
+        "Members are a sample too: without any leak the largest difference over all thresholds is "
+        "about 0.6 to 0.9 divided by the square root of the number of members.",
     )
 
 
@@ -117,8 +125,9 @@ def attack_table(sources: Sources) -> ReportTable:
         ("mechanism", "requirement", "attack", "required of it", "limit", "members flagged",
          "others flagged", "difference", "with a release that knows nobody", "others are"),
         rows,
-        "At the threshold where members and others differ most, as means over the releases "
-        "described. A release that knows nobody draws every column by itself from reference rows.",
+        f"At that of {THRESHOLDS} thresholds, which members choose, where members and others "
+        "differ most, as means over the releases described. A release that knows nobody draws "
+        "every column by itself from reference rows.",
         "exposure",
     )  # fmt: skip
 
@@ -235,11 +244,6 @@ def attack_picture(
         pairs = [(0.0, 0.0), *((float(f), float(t)) for f, t in zip(alarms, hits, strict=True))]
         return tuple((x(f), y(t)) for f, t in pairs)
 
-    region, words = _region(declared, x, y, certified=certified)
-    marks: list[Mark] = [*region, *_grid(x, y)]
-    if attack.alarms_least is not None and attack.alarms_most is not None:
-        near, far = path(attack.alarms_least, attack.hits), path(attack.alarms_most, attack.hits)
-        marks.append(Stroke(near + far[::-1], "spread", closed=True))
     ring: list[Mark] = []
     if attack.threshold_hits is not None and attack.threshold_alarms is not None:
         tip = (
@@ -247,6 +251,12 @@ def attack_picture(
             f"{percent(attack.threshold_alarms)} of others"
         )
         ring = [Circle(x(attack.threshold_alarms), y(attack.threshold_hits), 5.0, "point", tip)]
+    point = "where the ring is" if ring else "at one threshold"
+    region, words = _region(declared, x, y, point=point, certified=certified)
+    marks: list[Mark] = [*region, *_grid(x, y)]
+    if attack.alarms_least is not None and attack.alarms_most is not None:
+        near, far = path(attack.alarms_least, attack.hits), path(attack.alarms_most, attack.hits)
+        marks.append(Stroke(near + far[::-1], "spread", closed=True))
     known = "no calibration rows for a release that knows nobody"
     nobody = ""
     if attack.baseline_alarms is not None:
@@ -266,18 +276,21 @@ def attack_picture(
     ]  # fmt: skip
     hits, alarms = _widest(attack.hits, others)
     says = (
-        f"Where they differ most, {percent(hits)} of the members and {percent(alarms)} of "
-        f"{whose} are flagged, {100 * (hits - alarms):+.1f} points{nobody}. "
-        f"{words[:1].upper()}{words[1:]}."
+        f"Where they differ most, of {len(attack.hits)} thresholds, {percent(hits)} of the "
+        f"members and {percent(alarms)} of {whose} are flagged, "
+        f"{100 * (hits - alarms):+.1f} points{nobody}. {words[:1].upper()}{words[1:]}."
     )
     title = f"{attack.requirement}: members against others"
     return framed(title, says, marks, BOTTOM + 40.0, heading=attack.requirement)
 
 
 def _region(
-    declared: RequirementPart | None, x: Scale, y: Scale, *, certified: bool
+    declared: RequirementPart | None, x: Scale, y: Scale, *, point: str, certified: bool
 ) -> tuple[list[Mark], str]:
-    """Return where a requirement wants the curve to be, and how it is said."""
+    """Return where a requirement wants the curve to be, and how it is said.
+
+    ``point`` says where a requirement at one threshold is met.
+    """
     if declared is None or declared.exposure is None:
         return [], "no requirement is on record"
     limit = float(str(declared.limit))
@@ -288,7 +301,7 @@ def _region(
         shade = Stroke(tuple((x(f), y(t)) for f, t in corners), "band", closed=True)
         # At one threshold the claim is about one point, and the band would say more.
         everywhere = declared.exposure is ExposureKind.EVERYWHERE
-        where = "" if everywhere else " where the ring is"
+        where = "" if everywhere else f" {point}"
         words = f"{said}: under the dashed line{where} ({plain(100 * limit)} points)"
         return [*([shade] if certified and everywhere else []), line], words
     if declared.exposure is ExposureKind.TPR and declared.fpr is not None:

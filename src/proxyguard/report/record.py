@@ -205,6 +205,13 @@ def failure_table(sources: Sources) -> ReportTable:
     )  # fmt: skip
 
 
+UNSCORED = (
+    "A record without a prediction has the worst loss, and so have all records where an attack "
+    "could not be made. A record that an attack cannot score is taken for no member, and so is a "
+    "member that it cannot score. The others count as they are."
+)
+
+
 def unscored_table(predicate: Predicate | None) -> ReportTable:
     """Return what could not be scored on the target, and how it counted.
 
@@ -221,7 +228,7 @@ def unscored_table(predicate: Predicate | None) -> ReportTable:
     ]
     return table(
         "Releases that could not be scored everywhere", ("mechanism", "release", "what happened"),
-        rows, "Such a record has the worst loss; the others count as they are.", "draws",
+        rows, UNSCORED, "draws",
     )  # fmt: skip
 
 
