@@ -5,8 +5,8 @@ seeded random order, 3,000 are members, the next 3,000 are kept from every relea
 "control" or "holdout", our target) and 1,500 more are our reference rows. ``bootstrap`` draws 3,000
 members with replacement; ``marginals`` draws every column by itself from the members.
 
-    python benchmarks/compare_exposure.py tables /tmp/exposure
-    python benchmarks/compare_exposure.py ours /tmp/exposure
+    python benchmarks/compare_exposure.py tables FOLDER
+    python benchmarks/compare_exposure.py ours FOLDER
 
 The other two are no dependencies, and each wants an environment of its own:
 
