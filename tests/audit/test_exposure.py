@@ -622,6 +622,24 @@ def test_a_certificate_says_what_no_attack_sees_and_how_few_members_draws_named(
     assert audit.verify().good
 
 
+def test_records_that_only_an_excluded_column_tells_from_members_are_left_out(
+    tmp_path: Path,
+) -> None:
+    write_table(tmp_path / "data" / "table.csv", twins=20)
+    table = pd.read_csv(tmp_path / "data" / "table.csv")
+    table["who"] = [f"person {k}" for k in range(len(table))]
+    table.to_csv(tmp_path / "data" / "table.csv", index=False)
+    audit = audit_in(tmp_path)
+    head = HEAD.replace('positive = "yes"', 'positive = "yes"\nexclude = ["who"]')
+    audit.init(head + ADVANTAGE + mechanism(BOOTSTRAP, 3) + CLAIM)
+    audit.run()
+    (member,) = audit.journal().ledger.sealed.members.values()
+    (column,) = evidence_of(audit)["columns"]
+    assert member.copies
+    assert column["n"] == member.records - member.copies
+    assert_verified(audit)
+
+
 def test_a_small_group_is_in_every_sample_of_members(tmp_path: Path) -> None:
     write_table(tmp_path / "data" / "table.csv")
     table = pd.read_csv(tmp_path / "data" / "table.csv")

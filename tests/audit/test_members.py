@@ -158,6 +158,17 @@ def test_copies_of_members_are_counted_and_said(sealed: Audit, tmp_path: Path) -
     assert f"{expected} of these records have the values of a member" in shown.output
 
 
+def test_an_excluded_number_of_each_row_hides_no_copy(tmp_path: Path) -> None:
+    table = patients().assign(row=[f"row {i}" for i in range(300)])
+    text = DECLARATION.replace("[target]\n", '[target]\nexclude = ["row"]\n')
+    audit = new_audit(tmp_path, text, table)
+    # As many as without that column: the rows are the same, and so is what attacks see of them.
+    words = "of 100 target records 34 have the values of a member and are left out; no attack sees"
+    assert any(words in fact for fact in audit.check().facts)
+    (sealed,) = audit.seal().record.members.values()
+    assert sealed.copies == 34
+
+
 def test_a_copy_is_one_however_its_values_are_written() -> None:
     members = pd.DataFrame({"a": [1.0, np.nan], "b": ["x", "02"]})
     records = pd.DataFrame({"b": ["x", "2.0", "x"], "a": [1.0, np.nan, 1.5], "more": [1, 2, 3]})

@@ -572,7 +572,10 @@ def _estimand(
     # A release may have such a column, with the names of all members in it.
     if member.target.exclude:
         columns = ", ".join(map(repr, member.target.exclude))
-        words += f"; what a release gives away in {columns} is seen by no attack"
+        words += (
+            f"; what a release gives away in {columns} is seen by no attack, and tells no record "
+            "from a member here"
+        )
     return words
 
 

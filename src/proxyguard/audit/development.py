@@ -47,7 +47,7 @@ from proxyguard.registry.fields import number
 from proxyguard.registry.parts import (
     Drawn,
 )
-from proxyguard.registry.target import Outcome, StratifiedDesign
+from proxyguard.registry.target import Outcome
 from proxyguard.seal.fingerprint import canonical_value
 from proxyguard.seal.storage import OBJECT
 from proxyguard.tables.columns import as_text
@@ -144,13 +144,8 @@ class MemberDevelopment:
 
     @property
     def attacked(self) -> list[str]:
-        """The columns that attacks read: all but excluded ones and the names of clusters."""
-        target = self.member.target
-        # Columns that no procedure may use identify records, and a cluster's name does so too.
-        hidden = {*target.exclude}
-        if target.design_column is not None and not isinstance(target.design, StratifiedDesign):
-            hidden.add(target.design_column)
-        return [name for name in self.kinds if name not in hidden]
+        """The columns that attacks read."""
+        return self.member.target.attacked(self.kinds)
 
     def training(self) -> pd.DataFrame:
         """Return the rows that sources and releases are made from."""

@@ -266,8 +266,8 @@ class MemberAttacks:
 
     @cached_property
     def copied(self) -> MemberRows:
-        """The values of all members of all draws, which no nonmember has."""
-        return MemberRows(self._development.members())
+        """The values of all members of all draws that attacks see, which no nonmember has."""
+        return MemberRows(self._development.members()[self._development.attacked])
 
     def is_named(self, j: int) -> bool:
         """Whether the attack of a measure is of others."""

@@ -1,10 +1,10 @@
 """Whom a release could give away: members, the rows that attacks compare with, and copies.
 
 Members are the rows that draws were trained on, nonmembers the target's records. A target record
-with the values of a member belongs to neither: nobody could tell the two apart, and a release that
-gives the member away would give it away too. `copies_of_members` finds these, `MemberCounts` says
-how many rows there will be of each kind, what stands in the way of an exposure, and which limits
-finite members alone would break.
+with the values of a member, in the columns that attacks see, belongs to neither: nobody could tell
+the two apart, and a release that gives the member away would give it away too. `copies_of_members`
+finds these, `MemberCounts` says how many rows there will be of each kind, what stands in the way of
+an exposure, and which limits finite members alone would break.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class MemberCounts:
                 f"{self.member.name}: {self.copies:,} of {self.records:,} target records have the "
                 "values of a member, so that fewer than half are left to be told from members; "
                 "leave out the requirements about exposure, or seal records with columns that "
-                "tell them apart"
+                "attacks see and that tell them apart"
             )
         # A record less changes the sizes of strata, and the pool that a sample is from.
         if self.copies and not isinstance(self.member.target.sampling_design, Iid):
@@ -203,11 +203,12 @@ class MemberCounts:
         if "calibration" in self.rows:
             held.append(f"{self.rows['calibration']:,} calibration rows")
         hidden = self.member.target.exclude
+        unseen = f"; no attack sees {list(hidden)}, which are excluded and not compared"
         return (
             f"{self.member.name}: exposure is about {self.rows['training']:,} members, with "
             f"{' and '.join(held)}, and {self.records - self.copies:,} nonmembers: of "
             f"{self.records:,} target records {self.copies:,} have the values of a member and are "
-            f"left out{f'; no attack sees {list(hidden)}, which are excluded' if hidden else ''}"
+            f"left out{unseen if hidden else ''}"
         )
 
     def warnings(self) -> list[str]:

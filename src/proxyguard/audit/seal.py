@@ -277,7 +277,9 @@ def _count_members(
         return None
     members = parts["training"]
     # By the types of development, as opening reads them: "NA" and "" may both be missing.
-    copies = copies_of_members(typed(records, dict(kinds), member.target.read.missing), members)
+    read = typed(records, dict(kinds), member.target.read.missing)
+    # In what attacks see, as opening compares them: with a number of each row nobody had a copy.
+    copies = copies_of_members(read, members[member.target.attacked(kinds)])
     rows = {role: len(part) for role, part in parts.items()}
     counts = MemberCounts.of(member, rows, len(records), int(copies.sum()), members)
     counts.require(members, kinds)

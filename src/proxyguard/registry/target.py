@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Literal
 
@@ -276,6 +277,17 @@ class Target(DeclarationPart):
         """The files that hold target rows, by the names that the declaration has for them."""
         names = (self.table, self.file, self.population, self.losses)
         return tuple(name for name in names if name is not None)
+
+    def attacked(self, columns: Iterable[str]) -> list[str]:
+        """Return the columns that attacks read: all but excluded ones and the names of clusters.
+
+        A record that equals a member in these is a copy of it: no attack can tell the two apart.
+        """
+        # Columns that no procedure may use identify records, and a cluster's name does so too.
+        hidden = {*self.exclude}
+        if self.design_column is not None and not isinstance(self.design, StratifiedDesign):
+            hidden.add(self.design_column)
+        return [name for name in columns if name not in hidden]
 
     @property
     def design_column(self) -> str | None:
