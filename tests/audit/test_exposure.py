@@ -310,6 +310,39 @@ def test_a_copy_of_the_folder_is_verified_without_keys(copying: Path, tmp_path: 
     assert told in found.checked
 
 
+@pytest.mark.parametrize(
+    ("generator", "decision"),
+    [(NOISE.replace('"3"', '"1"'), Decision.VALIDATED), (BOOTSTRAP, Decision.VIOLATION)],
+    ids=["noise", "copies"],
+)
+def test_use_and_exposure_are_certified_together_and_verified_by_a_stranger(
+    tmp_path: Path, generator: str, decision: Decision
+) -> None:
+    useful = USEFUL.replace("0.35", "0.24")  # whoever knows nothing loses .25
+    claim = CLAIM.replace("0.3", "0.5")
+    audit = new_audit(tmp_path / "author", useful, EVERYWHERE, mechanism(generator), claim)
+    audit.run()
+    shutil.copytree(tmp_path / "author" / "audit", tmp_path / "audit")
+    shutil.rmtree(tmp_path / "author")  # neither keys nor the table are left
+    copy = Audit(tmp_path / "audit", home=tmp_path / "home", data=[], workers=1)
+    found = copy.verify()
+    assert found.good, found.findings
+    assert found.not_checked == []
+    assert "exposure: what attacks find among members, found again" in found.checked
+    assert decisions_of(copy) == {decision}
+    # One verdict is about both, and the use of either mechanism is not in doubt.
+    (verdict,) = copy.certificate().verdicts
+    assert "meet all 3 requirements" in verdict.sentence
+    assert "no threshold of the 2 attacks dcr and nearest-neighbour ratio" in verdict.sentence
+    evidence = evidence_of(copy)
+    pvalues = dict(
+        zip(evidence["requirements"], np.array(evidence["derived"]["pvalues"]).T, strict=True)
+    )
+    assert max(pvalues["risk"]) < 0.05
+    held = bool(max(pvalues["told apart: dcr"]) < 0.05)
+    assert held is (decision is Decision.VALIDATED)
+
+
 def test_verify_says_so_where_no_share_of_members_is_compared(tmp_path: Path) -> None:
     audit = certified(tmp_path, OTHERS, mechanism(NOISE, 3), CLAIM)
     told = [step for step in audit.verify().checked if step.startswith("exposure:")]
