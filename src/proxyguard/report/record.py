@@ -206,9 +206,9 @@ def failure_table(sources: Sources) -> ReportTable:
 
 
 UNSCORED = (
-    "A record without a prediction has the worst loss, and so have all records where an attack "
-    "could not be made. A record that an attack cannot score is taken for no member, and so is a "
-    "member that it cannot score. The others count as they are."
+    "A record without a prediction has the worst loss. A record that an attack cannot score is "
+    "taken for no member, and so is a member that it cannot score; where an attack could not be "
+    "made, it tells nothing, for the release or against it. The others count as they are."
 )
 
 
