@@ -62,6 +62,12 @@ def test_the_name_of_an_attack_is_not_given_to_another() -> None:
     declared(SPLIT, EVERYWHERE, "[exposure.attack.domias]\nkind = 'domias'\njitter = '1e-5'")
 
 
+@pytest.mark.parametrize("kind", ["share in radius", "domias", "mine:Attack"])
+def test_settings_that_were_written_with_all_fields_are_read_again(kind: str) -> None:
+    settings = AttackPart(kind=kind)
+    assert AttackPart.model_validate(settings.model_dump()) == settings
+
+
 def test_what_attacks_is_told_beside_the_name_that_an_author_gave_it() -> None:
     named = EVERYWHERE.replace('"domias"', '"DCR, best of all"')
     theirs = "[exposure.attack.'DCR, best of all']\nkind = 'share in radius'"

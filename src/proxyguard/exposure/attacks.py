@@ -31,14 +31,14 @@ from proxyguard.exposure.membership import (
 )
 from proxyguard.exposure.named import Apart, NamedAttack
 from proxyguard.exposure.representation import Rows
-from proxyguard.registry.exposure import AttackPart
+from proxyguard.registry.exposure import JITTER, AttackPart
 from proxyguard.registry.fields import number
 
 Fit = Callable[[AttackPart, Ground], Attack]
 
 
 def _jitter(part: AttackPart) -> float:
-    return number(part.jitter)
+    return number(JITTER if part.jitter is None else part.jitter)
 
 
 def _secret(part: AttackPart, ground: Ground) -> Secret:

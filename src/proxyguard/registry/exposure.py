@@ -75,6 +75,8 @@ _KINDS = frozenset({*MEMBERSHIP, *ATTRIBUTE, *LINKABILITY})
 NEIGHBORS = {"gen-lra": 10, "gen-lra refit": 10, "synthetic among nearest": 20, "linkability": 1}
 # Whose densities could be singular without noise.
 JITTERED = ("density", "domias", "gen-lra refit")
+# The noise where settings do not say.
+JITTER = "1e-6"
 # At how many thresholds a violation of "advantage everywhere" is looked for.
 THRESHOLDS = 20
 
@@ -99,8 +101,8 @@ class AttackPart(DeclarationPart):
     """One of ours, or an import path, module:class."""
     neighbors: Positive | None = None
     """How many nearest rows it looks at."""
-    jitter: DecimalText = "1e-6"
-    """Standard deviation of the noise that keeps densities from being singular."""
+    jitter: DecimalText | None = None
+    """Standard deviation of the noise that keeps densities from being singular; else 1e-6."""
     secret: Name | None = None
     """Of attribute inference: the column that is guessed."""
     known: tuple[Name, ...] | None = None
@@ -130,11 +132,12 @@ class AttackPart(DeclarationPart):
             raise ValueError(f"known names columns other than the secret, got {list(self.known)}")
         if self.tolerance is not None and number(self.tolerance) < 0:
             raise ValueError(f"tolerance is no negative number, got {self.tolerance!r}")
-        if "jitter" in self.model_fields_set and self.kind not in JITTERED:
+        # Not by which fields are set: a registry is written with all of them, and read again.
+        if self.jitter is not None and self.kind not in JITTERED:
             raise ValueError(
                 f"{self.kind!r} adds no jitter, {', '.join(JITTERED)} do; leave jitter out"
             )
-        if number(self.jitter) < 0:
+        if self.jitter is not None and number(self.jitter) < 0:
             raise ValueError(f"jitter is no negative number, got {self.jitter!r}")
         if (self.kind in LINKABILITY) != (self.sides is not None):
             raise ValueError("linkability, and nothing else, has the columns of two sides")
