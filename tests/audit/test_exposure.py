@@ -414,9 +414,11 @@ def test_a_release_that_is_said_to_be_beyond_attack_is_found(
 
     def lie(value: dict[str, Any]) -> None:
         group = value["groups"]["bootstrap"]
-        for name, column in zip(group["requirements"], group["columns"], strict=True):
-            if name != "risk":
-                column["unmeasured"] = [True] * len(group["releases"])
+        column = group["columns"][group["requirements"].index("flagged")]
+        releases = len(group["releases"])
+        column["unmeasured"], column["count"] = [True] * releases, [column["n"]] * releases
+        column["answer"], column["mean"] = [0.0] * releases, [1.0] * releases
+        column["variance"] = [0.0] * releases
         forge.derive(audit, value)
 
     forge.certificate(audit, evidence=lie)
@@ -449,7 +451,7 @@ def broken(attack: str) -> Callable[..., AttackSuite]:
 
 
 def test_an_attack_that_cannot_be_made_speaks_neither_for_nor_against_a_release(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forge: Any
 ) -> None:
     audit = new_audit(tmp_path, EVERYWHERE, OTHERS, mechanism(NOISE, 3), CLAIM)
     monkeypatch.setattr(AttackSuite, "fit", broken("nearest-neighbour ratio"))
@@ -466,6 +468,17 @@ def test_an_attack_that_cannot_be_made_speaks_neither_for_nor_against_a_release(
     assert np.all(pvalues[:, [0, 2, 3]] < 0.5)
     shown = json.loads(audit.folder.read("evidence.json"))["diagnostics"]["unscored"]
     assert shown == {"bootstrap": {"100": 240, "101": 240, "102": 240}}
+
+    def lie(value: dict[str, Any]) -> None:
+        column = value["groups"]["bootstrap"]["columns"][1]
+        n, count = column["n"], column["n"] - 40
+        column["count"][0] = column["count_low"][0] = count
+        column["mean"][0] = column["mean_low"][0] = (count / n + 1) / 2
+        column["variance"][0] = count / n * (1 - count / n) * n / (n - 1) / 4
+        forge.derive(audit, value)
+
+    forge.certificate(audit, evidence=lie)
+    assert "better statistics than the worst" in forge.found_by(audit)
 
 
 def test_a_record_that_cannot_be_scored_is_one_that_no_attack_flags(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from proxyguard.errors import SealError
 from proxyguard.evidence.component import component_pvalues
 from proxyguard.evidence.record import check_counts, derived_record, evidence_record, read_evidence
 from proxyguard.evidence.releases import ReleaseEvidence, evidence_of
-from proxyguard.losses.cell import Reading, share_column
+from proxyguard.losses.cell import Reading, join_columns, share_column
 from proxyguard.registry.design import Iid, Stratified
 from proxyguard.registry.requirement import Form, Requirement
 from proxyguard.registry.test import ComponentTest
@@ -116,3 +117,16 @@ def test_two_directions_are_counted_and_no_other_test_has_them() -> None:
     assert "it takes the binomial test" in ComponentTest.BETTING.objections(Iid(), exposure())[0]
     weighted = Stratified(sizes={"a": 5, "b": 5}, weights={"a": "0.9", "b": "0.1"})
     assert all(test.objections(weighted, exposure()) for test in ComponentTest)
+
+
+def test_releases_that_could_not_be_attacked_stay_so_among_others() -> None:
+    measured = share_column(240, np.array([200]), np.array([0.5]))
+    unmeasured = replace(
+        share_column(240, np.array([240]), np.array([0.0])), unmeasured=np.array([True])
+    )
+    joined = join_columns([measured, unmeasured])
+    assert joined.unmeasured is not None
+    assert joined.unmeasured.tolist() == [False, True]
+    validation, violation = component_pvalues(joined, exposure(thresholds=1), BINOMIAL, Iid())
+    assert (validation[1], violation[1]) == (1.0, 1.0)
+    assert violation[0] < 0.01

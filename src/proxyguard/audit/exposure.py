@@ -36,6 +36,7 @@ from proxyguard.audit.score import (
     CELLS,
     HELD,
     check_counted,
+    is_worst,
     needs_whole,
     only,
     reads_counts,
@@ -821,6 +822,13 @@ def check_found(
                 column, found = evidence.columns[index], attacked.found.get(j)
                 name = evidence.requirements[index]
                 unmeasured = column.unmeasured is not None and column.unmeasured[r]
+                worst = is_worst(column, float(evidence.derived.pvalues[r][index]), r)
+                # Modes that bet read the capital besides the p-value: it has none to show either.
+                if unmeasured and not worst:
+                    raise SealError(
+                        f"{name}: nothing could be measured of release {evidence.releases[r]}, "
+                        "and better statistics than the worst are on record"
+                    )
                 if unmeasured and attacks.is_named(j):
                     continue  # it may have been refused for what it made of target records
                 if unmeasured != (found is None):

@@ -155,7 +155,8 @@ class NamedAttack:
         job = _AttackJob(
             path=self.path,
             options=dict(self.options),
-            forbidden=self.apart.forbidden,
+            # Absolute: the child works in a folder of its own.
+            forbidden=tuple(os.path.abspath(path) for path in self.apart.forbidden),
             alone=alone,
         )
         tables = [table_bytes(frame) for frame in (self.release, self.reference, rows)]

@@ -359,6 +359,12 @@ def join_columns(columns: Sequence[Column]) -> Column:
     joined = {}
     for name in Column.__dataclass_fields__:
         blocks = [getattr(column, name) for column in columns]
+        if name == "unmeasured" and any(block is not None for block in blocks):
+            # Of a block that says nothing every release was measured.
+            blocks = [
+                np.zeros(column.mean.size, dtype=bool) if block is None else block
+                for column, block in zip(columns, blocks, strict=True)
+            ]
         if name in ("n", "size_share", "mean") or any(block is None for block in blocks):
             continue  # the same in every block, joined below, or not computed
         joined[name] = np.concatenate(blocks, axis=1 if name in by_direction else 0)

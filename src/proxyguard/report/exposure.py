@@ -77,8 +77,8 @@ def exposure_words(sources: Sources) -> tuple[str, ...]:
                 if member.copies is not None:
                     whose = f"{name}: " if len(body.members) > 1 else ""
                     lines.append(
-                        f"{whose}{member.copies:,} of {member.records:,} target records have all "
-                        "values of a member. They are no nonmembers and were left out."
+                        f"{whose}{member.copies:,} of {member.records:,} target records equal a "
+                        "member in all that attacks see. They are no nonmembers and were left out."
                     )
     if any(
         attack.open_alarms is None
