@@ -235,8 +235,8 @@ class MemberAttacks:
         self._attacking = self._member.attacking
         self._questions = [_question(measure) for measure in measures]
         attacks = {q.attack: q.settings for q in self._questions}
-        self._ours = {name: part for name, part in attacks.items() if ":" not in part.kind}
-        self.named = {name: part for name, part in attacks.items() if ":" in part.kind}
+        self._ours = {name: part for name, part in attacks.items() if not part.by_path}
+        self.named = {name: part for name, part in attacks.items() if part.by_path}
         self._members: dict[str | None, Rows] = {}
 
     @cached_property

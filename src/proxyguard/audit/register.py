@@ -328,7 +328,7 @@ def _try_attacks(development: MemberDevelopment) -> None:
 
     frame, calibration = development.reference(), development.calibration()
     fitted = Representation.fit(frame, development.attacked, member.attacking.components)
-    if not any(":" in settings.kind for settings in attacks.values()):
+    if not any(settings.by_path for settings in attacks.values()):
         return
     from proxyguard.exposure.attacks import try_attacks
     from proxyguard.exposure.named import Apart

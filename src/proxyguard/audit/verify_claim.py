@@ -526,7 +526,7 @@ def _check_exposures(audit: RegisteredAudit, registry: Registry, evidence: Evide
             about = {
                 j: measure
                 for j, measure in enumerate(group.measures)
-                if measure.exposure is not None and (":" in measure.exposure.settings.kind) is named
+                if measure.exposure is not None and measure.exposure.settings.by_path is named
             }
             if not about:
                 continue

@@ -146,7 +146,7 @@ class AttackSuite:
         for name, part in attacks.items():
             if part.kind in ATTACKS:
                 ours[name] = ATTACKS[part.kind](part, ground)
-            elif ":" in part.kind and apart is not None:
+            elif part.by_path and apart is not None:
                 named[name] = NamedAttack(
                     name=name,
                     path=part.kind,
@@ -236,7 +236,7 @@ def try_attacks(
     AttackRefused
         One of them failed, or its score of a row depends on other rows.
     """
-    named = {name: part for name, part in attacks.items() if ":" in part.kind}
+    named = {name: part for name, part in attacks.items() if part.by_path}
     if not named:
         return
     drawn = random_release(reference.frame, len(reference), 0)

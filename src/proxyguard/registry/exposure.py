@@ -119,7 +119,7 @@ class AttackPart(DeclarationPart):
         if self.asks is None:
             known = ", ".join((*MEMBERSHIP, *ATTRIBUTE, *LINKABILITY))
             raise ValueError(f"no attack {self.kind!r}; there are {known}, or module:class")
-        if self.options and ":" not in self.kind:
+        if self.options and not self.by_path:
             raise ValueError(f"{self.kind!r} has no options; they are for attacks by import path")
         if self.neighbors is not None and self.kind not in NEIGHBORS:
             raise ValueError(f"{self.kind!r} looks at no number of neighbors; leave it out")
@@ -148,9 +148,14 @@ class AttackPart(DeclarationPart):
         return self
 
     @property
+    def by_path(self) -> bool:
+        """Whether it is code of others, named by import path."""
+        return ":" in self.kind
+
+    @property
     def asks(self) -> Literal["membership", "attribute", "linkability"] | None:
         """What it tells of a row; nothing where there is no such attack."""
-        if self.kind in MEMBERSHIP or ":" in self.kind:
+        if self.kind in MEMBERSHIP or self.by_path:
             return "membership"
         if self.kind in ATTRIBUTE:
             return "attribute"
