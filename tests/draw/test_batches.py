@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+from pydantic import ValidationError
 
+from proxyguard.audit.draw import made_draw
+from proxyguard.documents.document import parse_canonical
+from proxyguard.documents.releases import DrawnRelease, read_draw, same_outcome
 from proxyguard.draw.confine import Confined, Reach
-from proxyguard.draw.messages import Answer, DrawJob, Failed, Killed, drawn_answers
+from proxyguard.draw.messages import (
+    Answer,
+    DrawJob,
+    DrawResult,
+    Failed,
+    FittedRelease,
+    Killed,
+    Made,
+    Prepared,
+    drawn_answers,
+)
+from proxyguard.draw.protocol import FACT, FACTS, Seed
 from proxyguard.draw.worker import Forks, Worker, _Fits, tables
+from proxyguard.errors import DrawError
 from proxyguard.tables.files import table_bytes
 
 MODULE = """
 import itertools
+
+from proxyguard.errors import DrawError
 
 
 class Many:
@@ -28,12 +47,19 @@ class Many:
     def draw(self, seed):
         if int(seed) == self.broken:
             raise ValueError("no release")
+        seed.computed(device="cpu", together=1)
         release = self.source.sample(self.rows, random_state=seed.take("rows"))
         return release.astype({"x": self.dtype})
     def draw_many(self, seeds):
         self.batches += 1
         if self.many == "endless":
             return itertools.repeat(self.draw(seeds[0]))
+        if self.many == "errors":
+            failed = DrawError("nothing was learned"), ValueError("not in its place")
+            releases = [self.draw(seed) for seed in seeds]
+            for seed in seeds:
+                seed.computed(together=len(seeds))
+            return [releases[0], *failed, *releases[3:]]
         return [self.draw(seed) for seed in seeds][: self.many]
 """
 
@@ -72,6 +98,79 @@ def test_one_bad_seed_does_not_fail_its_batch(
 ) -> None:
     found, _ = drawn(tmp_path, monkeypatch, [5, 6, 7], broken=6)
     assert [record.status for record, _, _ in found] == ["drawn", "failed", "drawn"]
+
+
+def test_an_error_in_the_place_of_a_release_fails_that_seed_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, batches = drawn(tmp_path, monkeypatch, [5, 6, 7, 8], many="errors")
+    assert batches == 1
+    assert [record.status for record, _, _ in found] == ["drawn", "failed", "failed", "drawn"]
+    assert found[1].said == Failed(seed=6, error="nothing was learned")
+    # No other error is a release that failed: whoever gives one has made a mistake.
+    assert isinstance(found[2].said, Failed)
+    assert "gave a ValueError" in found[2].said.error
+    alone, _ = drawn(tmp_path, monkeypatch, [5])
+    assert found[0].release == alone[0].release
+
+
+def test_a_draw_says_how_it_was_computed_and_that_is_no_use_of_its_seed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (alone,), _ = drawn(tmp_path, monkeypatch, [5])
+    batch, _ = drawn(tmp_path, monkeypatch, [5, 6, 7, 8], many="errors")
+    assert isinstance(alone.said, FittedRelease)
+    assert isinstance(batch[0].said, FittedRelease)
+    assert alone.said.computed == {"device": "cpu", "together": "1"}
+    assert batch[0].said.computed == {"device": "cpu", "together": "4"}
+    seed = Seed(5)
+    seed.computed(device="cpu")
+    assert not seed.used
+
+
+def test_the_record_of_a_draw_keeps_how_it_was_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (alone,), _ = drawn(tmp_path, monkeypatch, [5])
+    result = DrawResult(
+        said=alone.said,
+        release=alone.release,
+        model=alone.model,
+        guard="audit hook",
+        prepared=Prepared(prepared_at_random=False),
+    )
+    record = made_draw(result)
+    assert isinstance(record, DrawnRelease)
+    assert record.computed == {"device": "cpu", "together": "1"}
+    read = read_draw(parse_canonical(record.to_bytes(), "a draw"), "a draw")
+    assert read == record
+    # Where it was made says nothing of what came out.
+    assert same_outcome(record, record.model_copy(update={"computed": {"device": "cuda"}}))
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"device": ["cpu"]}, "'device' = ['cpu']"),
+        ({"device": None}, "'device' = None"),
+        ({"device": ""}, "'device' = ''"),
+        ({"device": "x" * (FACT + 1)}, "at most 200 characters"),
+        ({"x" * (FACT + 1): "cpu"}, "at most 200 characters"),
+        ({f"fact {i}": i for i in range(FACTS + 1)}, "at most 20 facts"),
+    ],
+)
+def test_what_is_no_plain_fact_is_refused(facts: dict[str, Any], words: str) -> None:
+    with pytest.raises(DrawError, match=re.escape(words)):
+        Seed(5).computed(**facts)
+
+
+def test_facts_of_a_hostile_process_are_few_and_short() -> None:
+    made = {"seed": 5, "status": "made", "stages": ["rows"]}
+    long = Made.model_validate({**made, "computed": {"device": "\ud800" + "x" * 10_000}})
+    assert len(long.computed["device"]) == FACT
+    for computed in ({"device": 5}, {"device": ""}, {str(i): "x" for i in range(FACTS + 1)}):
+        with pytest.raises(ValidationError):
+            Made.model_validate({**made, "computed": computed})
 
 
 @pytest.mark.parametrize(("many", "gave"), [(2, "gave 2"), (0, "gave 0"), ("endless", "gave more")])

@@ -182,6 +182,21 @@ def test_failed_and_repeated_draws_are_counted() -> None:
     assert table(report, "Failed draws").rows == (("good", "4", "timeout", "slow"),)
 
 
+def test_the_report_says_how_draws_were_computed_where_generators_say_it() -> None:
+    sources = family()
+    cpu = {"together": "50", "device": "cpu"}
+    draws = [drawn(1, computed=cpu), drawn(2, computed=cpu), drawn(3, computed={"device": "cuda"})]
+    sealed = sealed_as(sources, predicate_of(sources))
+    manifest = manifest_of({"good": [*draws, drawn(4)], "bad": [drawn(5)]})
+    report = build_report(replace(sealed, manifest=manifest))
+    assert table(report, "How draws were computed").rows == (
+        ("good", "2", "device cpu, together 50"),
+        ("good", "1", "device cuda"),
+    )
+    silent = build_report(replace(sealed, manifest=manifest_of({"good": [drawn(4)]})))
+    assert not any(one.title == "How draws were computed" for one in silent.tables)
+
+
 def test_a_long_ledger_is_shortened_and_says_so() -> None:
     steps = [
         Committed.model_construct(time=NOON, record=drawn(i), release="f" * 64, files={})

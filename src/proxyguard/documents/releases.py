@@ -74,6 +74,8 @@ class DroppedRelease(_Made):
     """Where the fitted procedure lies in the store."""
     members: Digest | None = None
     """Where the store says which rows of the source it was trained on; nothing means all."""
+    computed: dict[str, str] | None = None
+    """How the generator says it was computed: a device, a version, the draws of its batch."""
 
     @property
     def failed(self) -> bool:
@@ -165,7 +167,8 @@ def read_draw(plain: object, name: str) -> MadeDraw:
 
 
 # What a verdict can depend on of a draw: one that differs in any of it came out otherwise.
-# Guard and format are not in it: where a draw was made says nothing of what came out.
+# Guard, format and how it was computed are not in it: where a draw was made says nothing of what
+# came out.
 _OUTCOME = (
     "status", "content", "rows", "model", "selected", "threshold", "temperature", "stages", "files",
     "prepared_at_random", "prepared_from", "members",

@@ -31,7 +31,7 @@ from proxyguard.documents.document import NumberText
 from proxyguard.documents.registry import Origin, RegisteredProcedure, ReleaseFile
 from proxyguard.draw.catalog import code_path
 from proxyguard.draw.confine import Needs, is_guard, texts_in
-from proxyguard.draw.protocol import STAGES, coin_bits, members_in
+from proxyguard.draw.protocol import FACT, FACTS, STAGES, coin_bits, members_in
 from proxyguard.errors import DrawError, RegistryError, UntrustedCode
 from proxyguard.registry.parts import Procedure
 from proxyguard.registry.target import Outcome
@@ -305,6 +305,10 @@ def _plain_words(text: object) -> object:
     return in_words(text) if isinstance(text, str) else text
 
 
+def _short_words(text: object) -> object:
+    return in_words(text, FACT) if isinstance(text, str) else text
+
+
 Words = Annotated[str, BeforeValidator(_plain_words)]
 Stages = Annotated[list[Words], Field(max_length=2 * STAGES)]
 """Of a draw and of the procedure after it."""
@@ -315,6 +319,10 @@ ReadFiles = dict[Words, Sha256 | None]
 
 Bits = Annotated[str, Field(pattern=r"^([0-9a-f]{2})+$")]
 """Which rows of the source a draw was trained on, one bit a row, in hexadecimal digits."""
+
+Fact = Annotated[str, BeforeValidator(_short_words), Field(min_length=1)]
+Computed = Annotated[dict[Fact, Fact], Field(max_length=FACTS)]
+"""How a draw was computed, in its generator's words: what may change its bits."""
 
 
 class Held(_Message):
@@ -413,6 +421,7 @@ class Made(_Message):
     stages: Stages
     files: ReadFiles = Field(default_factory=dict)
     members: Bits | None = None  # of the rows of its source; all if nothing is said
+    computed: Computed = Field(default_factory=dict)
 
 
 class FittedRelease(_Message):
@@ -436,6 +445,8 @@ class FittedRelease(_Message):
         Whether the release holds predictions that were made elsewhere.
     members
         Which rows of the source the draw says it was trained on; nothing where all are.
+    computed
+        How the draw says it was computed: a device, a version, the draws of its batch.
     """
 
     seed: int
@@ -449,6 +460,7 @@ class FittedRelease(_Message):
     temperature: str | None
     predictions: bool = False
     members: Bits | None = None
+    computed: Computed = Field(default_factory=dict)
 
     @property
     def member_bits(self) -> bytes:

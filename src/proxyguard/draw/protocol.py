@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 
 STAGES = 1000
 """Stages that one draw names; every release's record lists them."""
+FACTS = 20
+"""Facts that a draw says of how it was computed."""
+FACT = 200
+"""Characters of one of them, or of its name; a report prints them."""
 
 
 class Seed(int):
@@ -56,6 +60,7 @@ class Seed(int):
     files: dict[str, str | None]
     used: bool
     members: NDArray[np.int64] | None
+    facts: dict[str, str]
 
     def __new__(cls, value: int) -> Seed:
         seed = super().__new__(cls, value)
@@ -63,6 +68,7 @@ class Seed(int):
         seed.files = {}
         seed.used = False
         seed.members = None
+        seed.facts = {}
         return seed
 
     def __getattribute__(self, name: str) -> object:
@@ -122,6 +128,34 @@ class Seed(int):
             positions if self.members is None else np.concatenate([self.members, positions])
         )
 
+    def computed(self, **facts: str | float) -> None:
+        """Say how this draw is computed: the device, the version of a library, its batch.
+
+        What may change the last bits of a release and not its law. The record of the draw keeps
+        it as text, the report shows it, and whoever draws the seed again elsewhere knows why
+        contents differ. It is the generator's word. Said again, a fact is what was said last.
+
+        Examples
+        --------
+        >>> seed = Seed(7)
+        >>> seed.computed(device="cpu", together=50)
+        >>> seed.facts
+        {'device': 'cpu', 'together': '50'}
+        """
+        for name, fact in facts.items():
+            text = str(fact)
+            if not isinstance(fact, str | int | float) or not 0 < len(text) <= FACT >= len(name):
+                raise DrawError(
+                    "seed.computed takes facts by name, each a word or a number of at most "
+                    f"{FACT} characters, and got {name[:80]!r} = {fact!r:.200}"
+                )
+            self.facts[name] = text
+        if len(self.facts) > FACTS:
+            raise DrawError(
+                f"seed.computed keeps at most {FACTS} facts about a draw, and got "
+                f"{len(self.facts)}; say what may change its bits, not how it went"
+            )
+
 
 def member_bits(seed: Seed, rows: int) -> bytes:
     """Return the members of a draw, one bit for each row of a source of so many; empty for all.
@@ -179,7 +213,7 @@ def members_in(bits: bytes, rows: int) -> NDArray[np.bool_]:
     return mask[:rows]
 
 
-_RECORDED = frozenset({"taken", "files", "used", "members", "trained_on"})
+_RECORDED = frozenset({"taken", "files", "used", "members", "trained_on", "facts", "computed"})
 _USES = (
     "__int__", "__index__", "__float__", "__bool__", "__hash__", "__repr__", "__str__",
     "__format__", "__getnewargs__", "__abs__", "__neg__", "__pos__", "__invert__", "__trunc__",
@@ -226,9 +260,12 @@ class Generator(Protocol):
 
     Everything random that the claim should cover is redrawn inside ``draw``; what
     ``prepare`` does is done once and conditioned upon. A draw that is trained on some rows of
-    the source alone says so by ``seed.trained_on(rows)``. A generator may also have
+    the source alone says so by ``seed.trained_on(rows)``, and one whose bits depend on a device
+    or a batch by ``seed.computed(device=...)``. A generator may also have
 
-    - ``draw_many(seeds)``, which returns one release a seed, each as ``draw`` would;
+    - ``draw_many(seeds)``, which returns one release a seed, each as ``draw`` would, and a
+      `DrawError` in the place of a release that failed;
+    - ``batch``, how many seeds it is given at once (32 if it does not say);
     - ``code``, import paths of further code that its draws run, registered beside its own;
     - ``survey(seeds, schema)``, which returns the files that its draws read (`DeliveredFile`);
     - ``prepared_from``, after ``prepare`` the digests of the files that all draws rest on.
@@ -248,8 +285,12 @@ class Generator(Protocol):
 class DrawsMany(Protocol):
     """A generator that draws several seeds faster together than one by one."""
 
-    def draw_many(self, seeds: Sequence[Seed]) -> Iterable[pd.DataFrame]:
-        """Return one release a seed, in their order, each as ``draw`` would."""
+    def draw_many(self, seeds: Sequence[Seed]) -> Iterable[pd.DataFrame | DrawError]:
+        """Return one release a seed, in their order, each as ``draw`` would.
+
+        Where ``draw`` would fail, the error stands in the place of the release: the others of its
+        batch are kept. An error that is raised has every seed drawn by itself.
+        """
 
 
 @runtime_checkable

@@ -154,6 +154,7 @@ class Fitter:
             temperature=None if fitted is None else _text(fitted.temperature),
             predictions=self._schema.predictions,
             members=made.members,
+            computed=made.computed,
         )
         model = b"" if fitted is None else model_bytes(fitted.estimator)
         return Answer(said, table_bytes(release), model)
@@ -423,6 +424,9 @@ class Worker:
 
     def draw(self, seed: Seed, table: object = _ALONE) -> tuple[Made, bytes]:
         """Return what is said of one draw, and its table as bytes."""
+        # What `draw_many` gave in the place of a release: this seed fails, and the others stay.
+        if isinstance(table, DrawError):
+            raise table
         if table is _ALONE:
             table = (self._generator if self._source is None else self._tossed(seed)).draw(seed)
         if not hasattr(table, "columns"):
@@ -451,6 +455,7 @@ class Worker:
             stages=list(seed.taken),
             files=dict(seed.files),
             members=named.hex() or None,
+            computed=dict(seed.facts),
         )
         return made, self._schema.sent(cast("pd.DataFrame", table))
 

@@ -225,6 +225,7 @@ def _tables(
         record.counts_table(sources),
         record.health_table(sources),
         record.guard_table(sources),
+        record.computed_table(sources),
         record.times_table(sources.ledger),
         record.failure_table(sources),
         record.unscored_table(sources.predicate),

@@ -145,6 +145,25 @@ def guard_table(sources: Sources) -> ReportTable:
     )  # fmt: skip
 
 
+def computed_table(sources: Sources) -> ReportTable:
+    """Return how draws were computed, where their generators say it: devices, versions, batches."""
+    rows = []
+    draws = draws_of(sources)
+    for name in sources.in_order(draws):
+        said = Counter(
+            ", ".join(f"{fact} {words}" for fact, words in sorted(draw.computed.items()))
+            for draw in draws[name]
+            if isinstance(draw, DrawnRelease) and draw.computed
+        )
+        rows += [(name, str(count), words) for words, count in sorted(said.items())]
+    return table(
+        "How draws were computed", ("mechanism", "draws", "as the generator says"), rows,
+        "The same seed may give other last bits on another device or with another version of a "
+        "library; its law is the same. The words are the generator's.",
+        "draws",
+    )  # fmt: skip
+
+
 def counts_table(sources: Sources) -> ReportTable:
     """Return what became of the registered draws, as the certificate says it.
 
