@@ -1,0 +1,139 @@
+"""Layers with a leading axis of draws, and how many draws are computed at once.
+
+A layer of a batch is one stack of weights, and its product one batched product: on a CPU with one
+thread every draw gets the bits that it gets alone, on a GPU all draws take little longer than one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+import torch
+from torch import Tensor
+
+from proxyguard.errors import DrawError
+from proxyguard.neural.noise import Purpose, Streams
+
+Device = Literal["auto", "cpu", "cuda"]
+DEVICES: tuple[Device, ...] = ("auto", "cpu", "cuda")
+WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
+"""Without it cuBLAS refuses to be deterministic."""
+Result = TypeVar("Result")
+
+
+def chosen_device(device: Device) -> torch.device:
+    """Return the device that draws are computed on.
+
+    To be asked in the process that draws and never before it is forked: to ask for a GPU may
+    start CUDA, which does not survive a fork.
+
+    Raises
+    ------
+    DrawError
+        If a GPU is asked for and there is none.
+    """
+    if device == "cpu":
+        return torch.device("cpu")
+    os.environ.setdefault(WORKSPACE, ":4096:8")  # before the first product on the GPU
+    present = torch.cuda.is_available()
+    if device == "cuda" and not present:
+        raise DrawError(
+            'device is "cuda", and PyTorch sees no GPU here; run it where there is one, or '
+            'register device = "auto" or "cpu"'
+        )
+    return torch.device("cuda" if present else "cpu")
+
+
+@contextmanager
+def reproducible() -> Iterator[None]:
+    """Compute, within, by algorithms that give the same bits each time.
+
+    Threads are left as they are: a drawing process has one.
+    """
+    before = torch.are_deterministic_algorithms_enabled()
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before)
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """An affine layer of every draw: ``weight`` (draws, in, out) and ``bias`` (draws, 1, out)."""
+
+    weight: Tensor
+    bias: Tensor
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """Return the layer's output for ``(draws, rows, in)``."""
+        return torch.baddbmm(self.bias, rows, self.weight)
+
+    @property
+    def parameters(self) -> list[Tensor]:
+        """What is learned."""
+        return [self.weight, self.bias]
+
+
+def new_linear(
+    streams: Streams, layer: int, inputs: int, outputs: int, fan_in: Tensor | None = None
+) -> Linear:
+    """Return a layer as PyTorch starts one: weights and biases uniform within 1 / sqrt(inputs).
+
+    Parameters
+    ----------
+    streams
+        The streams of the draws.
+    layer
+        The number of the layer in its network: each has numbers of its own.
+    inputs, outputs
+        The widths, equal for all draws.
+    fan_in
+        How many inputs each draw really has, ``(draws,)``, where the others are padding.
+    """
+    width = torch.full((len(streams),), float(inputs), device=streams.device)
+    if fan_in is not None:
+        width = fan_in.to(streams.device, torch.float32)
+    bound = width.rsqrt()[:, None, None]
+    drawn = streams.uniform(Purpose.WEIGHTS, layer, (inputs + 1, outputs))
+    values = (2.0 * drawn - 1.0) * bound
+    return Linear(
+        values[:, :inputs].clone().requires_grad_(), values[:, inputs:].clone().requires_grad_()
+    )
+
+
+def in_batches(
+    run: Callable[[Sequence[int]], Sequence[Result]], seeds: Sequence[int], most: int
+) -> list[tuple[Result, int]]:
+    """Return what ``run`` makes of each seed, and how many it was computed together with.
+
+    At most ``most`` are computed at once. Where the device's memory does not hold so many, half
+    of them are, from there on; a single draw that it does not hold is an error.
+
+    Raises
+    ------
+    DrawError
+        If one draw alone does not fit the memory of the device.
+    """
+    made: list[tuple[Result, int]] = []
+    size = max(1, min(most, len(seeds)))
+    while len(made) < len(seeds):
+        these = seeds[len(made) : len(made) + size]
+        try:
+            results = run(these)
+        except torch.OutOfMemoryError:
+            if len(these) == 1:
+                raise DrawError(
+                    "one draw alone does not fit the memory of the GPU; register smaller widths, "
+                    'a smaller batch_size or device = "cpu"'
+                ) from None
+            size = len(these) // 2
+            # Outside the handler's frame nothing holds the tensors of the failed try any more.
+            torch.cuda.empty_cache()
+            continue
+        made += [(result, len(these)) for result in results]
+    return made

@@ -1,0 +1,70 @@
+"""Layers of many draws at once, and batches that fit the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs the extra torch: make test-torch")
+
+from proxyguard.errors import DrawError  # noqa: E402 - after the skip
+from proxyguard.neural.batched import chosen_device, in_batches, new_linear  # noqa: E402
+from proxyguard.neural.noise import Purpose, Streams  # noqa: E402
+
+
+def test_a_draw_learns_the_same_bits_alone_and_in_company() -> None:
+    noise = Streams([4, 9, 2])
+
+    def gradients(noise: Streams) -> list[torch.Tensor]:
+        first, second = new_linear(noise, 0, 35, 128), new_linear(noise, 1, 128, 20)
+        rows = noise.normal(Purpose.START, 0, (500, 35))
+        loss = (second(torch.relu(first(rows))).tanh() ** 2).sum()
+        loss.backward()
+        return [p.grad for p in (*first.parameters, *second.parameters)]
+
+    together = gradients(noise)
+    for i in range(3):
+        for whole, alone in zip(together, gradients(noise.part(i, i + 1)), strict=True):
+            assert torch.equal(whole[i], alone[0])
+
+
+def test_a_layer_starts_within_the_bound_of_the_inputs_that_a_draw_has() -> None:
+    layer = new_linear(Streams([1, 2]), 0, 40, 300, fan_in=torch.tensor([40, 10]))
+    for i, inputs in enumerate((40, 10)):
+        for numbers, near in ((layer.weight, 0.01), (layer.bias, 0.05)):
+            widest = float(numbers[i].detach().abs().max())
+            assert widest == pytest.approx(inputs**-0.5, rel=near)
+
+
+def test_batches_are_halved_where_memory_ends_and_each_draw_says_its_company() -> None:
+    tried: list[int] = []
+
+    def run(seeds: Sequence[int]) -> list[int]:
+        tried.append(len(seeds))
+        if len(seeds) > 3:
+            raise torch.OutOfMemoryError("no memory")
+        return [10 * seed for seed in seeds]
+
+    made = in_batches(run, range(7), most=7)
+    assert [result for result, _ in made] == [10 * seed for seed in range(7)]
+    assert tried == [7, 3, 3, 1]
+    assert [company for _, company in made] == [3, 3, 3, 3, 3, 3, 1]
+
+
+def test_one_draw_that_does_not_fit_is_an_error_that_says_what_to_register() -> None:
+    def run(seeds: Sequence[int]) -> list[int]:
+        raise torch.OutOfMemoryError("no memory")
+
+    with pytest.raises(DrawError, match="smaller widths"):
+        in_batches(run, [1, 2], most=2)
+
+
+def test_a_gpu_that_is_not_there_is_refused_and_auto_takes_the_cpu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(DrawError, match='register device = "auto"'):
+        chosen_device("cuda")
+    assert chosen_device("auto").type == "cpu"
+    assert chosen_device("cpu").type == "cpu"
