@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # the installs share one .venv
-.PHONY: help demo test test-all test-whole test-adapters check bench reproduce audits constraints clean
+.PHONY: help demo test test-all test-whole test-torch test-adapters check bench reproduce audits constraints clean
 
 PYTHON ?=
 ARGS ?=
@@ -32,6 +32,10 @@ test-all: .venv/.dev ## run everything whole, as CI does: a quarter of an hour o
 # What `make test` does less of, whole: both together are all that test-all runs.
 test-whole: .venv/.dev ## run whole what make test reduces or leaves out, and nothing else
 	@$(pytest) --effort rest $(ARGS)
+
+# The other targets skip these where torch is not in .venv, and say so.
+test-torch: .venv/.torch ## install torch into .venv and run, whole, what needs it
+	@$(pytest) --effort whole -m torch $(ARGS)
 
 # Several minutes and 4 GB of disk while it runs; not part of `make test`.
 test-adapters: ## run the adapters with the real ctgan, SDV and smartnoise-synth, versions logged
@@ -73,8 +77,9 @@ clean: ## remove .venv, caches and built files
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps say what is installed: .core the product and what an audit needs, .reproduction the
-# paper's package with it, .dev both and all that the tests need.
+# paper's package with it, .dev both and all that the tests need, .torch these and torch.
 projects := pyproject.toml reproduction/pyproject.toml
+comma := ,
 
 .venv/.core: $(projects) $(CONSTRAINTS)
 	@$(call install,-e ".[audit]",.venv/.core)
@@ -85,6 +90,13 @@ projects := pyproject.toml reproduction/pyproject.toml
 .venv/.dev: $(projects) $(CONSTRAINTS)
 	@$(call install,-e ".[dev]" -e ./reproduction,.venv/.core .venv/.reproduction .venv/.dev)
 
+# Its version is named: the extra alone takes whichever there is, and the last bits of a neural
+# release depend on it. TORCH=torch==2.12.0 chooses another.
+TORCH ?= torch==2.13.0
+
+.venv/.torch: $(projects) $(CONSTRAINTS)
+	@$(call install,-e ".[dev$(comma)torch]" -e ./reproduction $(TORCH),.venv/.core .venv/.reproduction .venv/.dev .venv/.torch)
+
 # A stamp is not enough: an install may have been cut short (.installing is still there), the
 # interpreter replaced, the checkout moved, or another PYTHON or other CONSTRAINTS asked for. Then
 # start over.
@@ -94,7 +106,7 @@ probe := import importlib.util as u, os, sys; \
 usable := { test ! -e .venv/.installing && .venv/bin/python -I -c '$(probe)' && \
   { test -z "$(PYTHON)" || test "$$(cat .venv/.python)" = "$(PYTHON)"; } && \
   { test -z "$(CONSTRAINTS)" || cmp "$(CONSTRAINTS)" .venv/.constraints; }; } >/dev/null 2>&1
-$(shell $(usable) || rm -f .venv/.core .venv/.reproduction .venv/.dev)
+$(shell $(usable) || rm -f .venv/.core .venv/.reproduction .venv/.dev .venv/.torch)
 
 recent := import sys; sys.exit(sys.version_info < (3, 11))
 candidates := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python)

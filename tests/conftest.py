@@ -11,15 +11,20 @@ it can be reduced in one of three ways, all of which are read here and nowhere e
   them;
 - it is marked ``whole``, alone or as the mark of a parameter.
 
+What needs torch, a module that skips itself without it, is marked ``torch`` here, and is what
+`make test-torch` runs; what is marked ``gpu`` needs a CUDA device as well.
+
 Tests of hypothesis try fewer examples. A reduced test asserts what the whole one does, with the
 tolerance that its own number of repetitions allows.
 """
 
 from __future__ import annotations
 
+import glob
 import os
 import random
 import sqlite3
+from importlib.util import find_spec
 
 # Read when the libraries are loaded, so this precedes the first import of numpy.
 for _name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR"):
@@ -28,7 +33,7 @@ for _name in ("OMP", "OPENBLAS", "MKL", "NUMEXPR"):
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 import pytest
@@ -41,6 +46,9 @@ EXAMPLES = {"reduced": 25, "whole": 100, "rest": 100}
 """Examples of a property, where it names no number itself."""
 SLOWEST = 10
 """Tests that are named at the end of a run."""
+TORCH = find_spec("torch") is not None
+NEURAL = Path(__file__).parents[1] / "src" / "proxyguard" / "neural"
+"""Modules that import torch themselves: without it their docstrings cannot be tried."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +88,40 @@ def pytest_configure(config: pytest.Config) -> None:
     examples = EXAMPLES[config.getoption("effort")]
     settings.register_profile("proxyguard", derandomize=True, deadline=None, max_examples=examples)
     settings.load_profile("proxyguard")
+    # Registered and not a function of this file, which is asked about files beside it alone.
+    config.pluginmanager.register(WithoutTorch())
+
+
+class WithoutTorch:
+    """Leaves out, and says so, what cannot even be imported where torch is not installed."""
+
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        within = NEURAL in (collection_path, *collection_path.parents)
+        return True if within and not TORCH else None
+
+    def pytest_report_header(self) -> str | None:
+        return None if TORCH else "torch is not installed: make test-torch tries proxyguard.neural"
+
+
+def needs_torch(path: Path, known: dict[Path, bool]) -> bool:
+    """Return whether the tests of a file are those that `make test-torch` runs."""
+    if path not in known:
+        known[path] = NEURAL in path.parents or 'importorskip("torch"' in path.read_text("utf-8")
+    return known[path]
+
+
+def mark_torch(items: Sequence[pytest.Item]) -> None:
+    """Mark what needs torch, and skip what needs a GPU where there is none.
+
+    By the device's file: to ask torch would start CUDA in this process, which forks.
+    """
+    known: dict[Path, bool] = {}
+    no_gpu = not glob.glob("/dev/nvidia[0-9]*")
+    for item in items:
+        if needs_torch(item.path, known):
+            item.add_marker("torch")
+        if no_gpu and item.get_closest_marker("gpu"):
+            item.add_marker(pytest.mark.skip(reason="needs a CUDA device, and there is none"))
 
 
 def spread(number: int, cases: int) -> set[int]:
@@ -112,6 +154,7 @@ def runs_less(item: pytest.Item) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    mark_torch(items)
     effort = config.getoption("effort")
     if effort == "whole":
         return

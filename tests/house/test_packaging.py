@@ -87,8 +87,8 @@ def test_what_needs_the_extra_asks_for_it(metadata: Message, paper: zipfile.ZipF
     (product,) = (one for one in requirements(metadata_of(paper)) if one.name == "proxyguard")
     assert "audit" in product.extras
     installs = re.findall(r"install,(-e .*?),\.venv", (ROOT / "Makefile").read_text())
-    assert len(installs) == 3
-    assert all('".[audit]"' in line or '".[dev]"' in line for line in installs)
+    assert len(installs) == 4
+    assert all('".[audit]"' in line or '".[dev' in line for line in installs)
 
 
 def test_the_command_starts_where_nothing_of_the_extra_is_imported(wheel: zipfile.ZipFile) -> None:
@@ -155,10 +155,22 @@ def test_every_version_that_ci_installs_is_exact_and_one_that_is_allowed(
     ]
     assert all(re.fullmatch(r"[\w.-]+==[\w.+!]+", line) for line in lines)
     pinned = {canonicalize_name(n): Version(v) for n, v in (line.split("==") for line in lines)}
-    assert "torch" not in pinned  # the adapters that use it have environments of their own
+    assert "torch" not in pinned  # nobody gets it who does not ask for it
     for name, one in required.items():
         assert name in pinned, f"{name} has no exact version; run make constraints"
         assert one.specifier.contains(pinned[name]), f"{one} is asked for; run make constraints"
+
+
+def test_torch_is_an_extra_that_ci_tests_with_one_version_and_a_user_gets_with_any(
+    metadata: Message,
+) -> None:
+    (torch,) = (one for one in requirements(metadata, "torch") if one.name == "torch")
+    assert "torch" not in {one.name for one in requirements(metadata, "dev")}
+    makefile = (ROOT / "Makefile").read_text()
+    (named,) = re.findall(r"^TORCH \?= torch==(\S+)$", makefile, re.MULTILINE)
+    assert torch.specifier.contains(named)
+    assert torch.specifier.contains("3.0")  # no exact version: which build is a user's choice
+    assert "\nstage test-torch\n" in (ROOT / ".ci" / "run").read_text()
 
 
 def test_ci_installs_these_versions_and_a_user_does_not() -> None:
