@@ -77,6 +77,15 @@ def test_uniform_and_normal_numbers_have_their_laws() -> None:
     assert np.abs(between_draws - np.eye(20)).max() < 5.0 / np.sqrt(normal[0].size)
 
 
+@pytest.mark.parametrize("word", [0, 2**32 - 1])
+def test_a_uniform_number_is_neither_0_nor_1_whatever_the_bits(
+    word: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A logarithm is taken of it, and of what is left to 1.
+    monkeypatch.setattr(Streams, "bits", lambda *_: torch.full((1, 1), word))
+    assert 0.0 < float(Streams([1]).uniform(Purpose.GUMBEL, 0, (1,))) < 1.0
+
+
 def test_a_permutation_holds_every_row_once_and_each_order_as_often() -> None:
     orders = Streams(range(6000)).permutation(Purpose.SHUFFLE, 0, 3)
     assert torch.equal(orders.sort(dim=1).values, torch.arange(3).expand(6000, 3))

@@ -122,9 +122,10 @@ class Streams:
 
     def uniform(self, use: Purpose, step: int | Tensor, shape: Sequence[int]) -> Tensor:
         """Return numbers between 0 and 1, neither of which occurs, ``(draws, *shape)``."""
-        # 24 bits are exact in float32, and half a step keeps 0 and 1 away.
-        high = self.bits(use, step, shape) >> 8
-        return (high.to(torch.float32) + 0.5) * 2.0**-24
+        # 23 bits and the half step, which keeps 0 and 1 away, are the 24 bits of a float32. With
+        # 24 the half would round the greatest number up to 1, once in 2^24.
+        high = self.bits(use, step, shape) >> 9
+        return (high.to(torch.float32) + 0.5) * 2.0**-23
 
     def normal(self, use: Purpose, step: int | Tensor, shape: Sequence[int]) -> Tensor:
         """Return standard normal numbers, ``(draws, *shape)``, by Box and Muller."""
