@@ -34,7 +34,7 @@ from reproduction.audits.attack import (
     seed_figures,
     subsample,
 )
-from reproduction.audits.attacked import MECHANISMS, TABLES, Pools, release_of
+from reproduction.audits.attacked import MECHANISMS, TABLES, Pools, pools_of, release_of
 
 ROOT = Path(__file__).parents[3]
 needs_data = pytest.mark.skipif(
@@ -233,7 +233,7 @@ def test_releases_that_were_attacked_are_not_attacked_again(
     monkeypatch.setattr(
         attack, "TABLES", {name: replace(one, load=pd.DataFrame) for name, one in TABLES.items()}
     )
-    monkeypatch.setattr("reproduction.audits.attacked.AttackedTable.pools", lambda table: None)
+    monkeypatch.setattr("reproduction.audits.attack.pools_of", lambda table: None)
     attacked: list[tuple[str, str]] = []
 
     def once(table: str, mechanism: str, pools: Any) -> ReleaseResult:
@@ -296,14 +296,14 @@ def test_parts_are_the_published_ones() -> None:
     # Published: 162/54/54, 600/200/200 and 18,000/6,000/6,000.
     sizes = {"heart": 270, "german": 1000, "german-uci": 1000}
     for name, rows in sizes.items():
-        pools = TABLES[name].pools()
+        pools = pools_of(name)
         parts = (len(pools.members), len(pools.reference), len(pools.nonmembers))
         assert parts == (rows * 6 // 10, rows * 2 // 10, rows * 2 // 10)
 
 
 @needs_data
 def test_the_page_has_what_a_bootstrap_of_heart_gives() -> None:
-    result = attack.attack_release("heart", "bootstrap", TABLES["heart"].pools())
+    result = attack.attack_release("heart", "bootstrap", pools_of("heart"))
     line = next(line for line in _page().splitlines() if line.startswith("| Heart | bootstrap |"))
     shown = [float(cell.split()[0]) for cell in line.split("|")[3:7]]
     assert [a.auc for a in result.attacks.values()] == pytest.approx(shown, abs=2e-3)

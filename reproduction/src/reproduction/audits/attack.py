@@ -39,7 +39,7 @@ from proxyguard.exposure.statistics import (
     higher_quantile,
 )
 from proxyguard.registry.exposure import AttackPart
-from reproduction.audits.attacked import MECHANISMS, TABLES, Pools, release_of
+from reproduction.audits.attacked import MECHANISMS, TABLES, Pools, pools_of, release_of
 from reproduction.files import write_atomic
 
 if TYPE_CHECKING:
@@ -368,11 +368,11 @@ def result_path(work: Path, table: str, mechanism: str) -> Path:
 def run_attacks(work: Path) -> list[ReleaseResult]:
     """Attack every release whose result is not there yet, and return all results."""
     work.mkdir(parents=True, exist_ok=True)
-    for table, attacked in TABLES.items():
+    for table in TABLES:
         left = [name for name in MECHANISMS if not result_path(work, table, name).exists()]
         if not left:
             continue
-        pools = attacked.pools()
+        pools = pools_of(table)
         for mechanism in left:
             result = attack_release(table, mechanism, pools)
             write_atomic(result_path(work, table, mechanism), RESULT.dump_json(result, indent=1))

@@ -15,16 +15,11 @@ import numpy as np
 
 from proxyguard.draw.catalog import load_generator
 from proxyguard.draw.protocol import Seed
-from reproduction.audits.taiwan import OUTCOME as TAIWAN_OUTCOME
-from reproduction.audits.taiwan import published_parts
-from reproduction.datasets import german, load
-from reproduction.datasets.taiwan import winsor_limits, winsorised
+from reproduction.audits.benchmarks import BASES, BENCHMARKS
 
 if TYPE_CHECKING:
     import pandas as pd
 
-BASE_SEED = 2026
-SPLIT_STEP = 101
 FEW, BINS = 16, 10
 """A column of at most so many values keeps them in a histogram; others have so many bins."""
 
@@ -41,49 +36,18 @@ class Pools:
     """Of the release."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttackedTable:
-    """One table: how it is loaded, and its place among the paper's tables, which gives seeds."""
-
-    title: str
-    load: Callable[[], pd.DataFrame]
-    outcome: str
-    index: int
-    winsorised: bool
-
-    def pools(self) -> Pools:
-        """Return members, reference and nonmembers; limits of numbers are those of members."""
-        table = self.load()
-        classes = table[self.outcome].to_numpy().astype(np.int64)
-        parts = published_parts(classes, BASE_SEED + SPLIT_STEP * self.index)
-        members, reference, nonmembers = (table.iloc[rows].reset_index(drop=True) for rows in parts)
-        if self.winsorised:
-            limits = winsor_limits(members, outcome=self.outcome)
-            members, reference, nonmembers = (
-                winsorised(rows, limits) for rows in (members, reference, nonmembers)
-            )
-        return Pools(
-            members=members, reference=reference, nonmembers=nonmembers, outcome=self.outcome,
-            seed=BASE_SEED + self.index,
-        )  # fmt: skip
+TABLES = BENCHMARKS
 
 
-TABLES: Mapping[str, AttackedTable] = {
-    "heart": AttackedTable(
-        title="Heart", load=load.statlog_heart, outcome="class", index=0, winsorised=True
-    ),
-    "german": AttackedTable(
-        title="German, published outcome", load=lambda: german.published_table(load.german()),
-        outcome=german.OUTCOME, index=1, winsorised=False,
-    ),
-    "german-uci": AttackedTable(
-        title="German, UCI", load=lambda: german.uci_table(load.german()),
-        outcome=german.OUTCOME, index=1, winsorised=False,
-    ),
-    "taiwan": AttackedTable(
-        title="Taiwan", load=load.taiwan_features, outcome=TAIWAN_OUTCOME, index=2, winsorised=True
-    ),
-}  # fmt: skip
+def pools_of(table: str, study: str = "tabddpm") -> Pools:
+    """Return members, reference and nonmembers of a table in a study's division."""
+    benchmark = TABLES[table]
+    members, reference, nonmembers = benchmark.parts(study)
+    return Pools(
+        members=members, reference=reference, nonmembers=nonmembers, outcome=benchmark.outcome,
+        seed=BASES[study] + benchmark.index,
+    )  # fmt: skip
+
 
 Options = Mapping[str, object]
 

@@ -3,14 +3,15 @@
     python -m reproduction.audits.reproduce [NAME ...] [--draws N] [--out docs/audits.md]
         [--work DIR] [--write]
 
-Each audit runs twice from the same seeds: with the paper's settings, and with our defaults
-(NAME-ours). Where the paper has two models, two more audits have one of them each. Where it
-withdrew an analysis, a third audit registers it, records the deviation and adds the corrective
-certificate (NAME-original). Every step of an audit can be resumed, so a killed run goes on where
-it was. The name `exposure` is no audit: it attacks releases as App. V does, and writes
-membership-attacks.md beside the document. Data are read from PROXYGUARD_DATA, or from where
-`python -m reproduction data fetch` puts them. Each name is followed by its part of the
-document: the paper's table beside ours.
+Each audit runs twice from the same seeds: with the paper's settings, and with our defaults (NAME-
+ours). Where the paper has two models, two more audits have one of them each. Where it withdrew an
+analysis, a third audit registers it, records the deviation and adds the corrective certificate
+(NAME-original). Every step of an audit can be resumed, so a killed run goes on where it was. Where
+draws take too long for that, they are kept beside the declaration, and only those that are missing
+are made (see kept.py). The name `exposure` is no audit: it attacks releases as App. V does, and
+writes membership-attacks.md beside the document. Data are read from PROXYGUARD_DATA, or from where
+`python -m reproduction data fetch` puts them. Each name is followed by its part of the document:
+the paper's table beside ours.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import json
 import re
 import shutil
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import proxyguard as pg
@@ -29,6 +31,12 @@ from proxyguard.documents.ledger import Stage
 from proxyguard.registry.target import StratifiedDesign
 from reproduction.audits.attack import is_finished, kept_results, run_attacks
 from reproduction.audits.attack_page import write_page
+from reproduction.audits.benchmarks import (
+    BENCHMARKS,
+    write_benchmark,
+    write_rice,
+    write_spambase,
+)
 from reproduction.audits.blocks import write_blocks
 from reproduction.audits.cdc_roles import write_cdc_roles
 from reproduction.audits.document import Run, document, section
@@ -40,6 +48,7 @@ from reproduction.audits.experiments import (
     TEXT_OWN_ROLES,
     TEXT_ROLES,
 )
+from reproduction.audits.kept import KEPT, complete, recipes_of, training_of
 from reproduction.audits.newsgroups import write_newsgroups
 from reproduction.audits.published import AUDITS, Published
 from reproduction.audits.spread import write_otherwise, write_spread
@@ -74,7 +83,7 @@ def main() -> None:
     unknown = sorted(set(given.names) - set(names()))
     if unknown:
         parser.error(f"no audits {unknown}; there are {', '.join(names())}")
-    chosen = [] if given.write else given.names or names()
+    chosen = [] if given.write else given.names or possible()
     for name in chosen:
         print(f"== {name}", flush=True)
         if name == EXPOSURE:
@@ -98,6 +107,18 @@ def main() -> None:
 def names() -> tuple[str, ...]:
     """Return what can be run: the audits, and the attacks."""
     return (*AUDITS, EXPOSURE)
+
+
+def possible() -> list[str]:
+    """Return what can be run with the packages that are installed, and say what cannot."""
+    chosen = []
+    for name in names():
+        needs = AUDITS[name].needs if name in AUDITS else None
+        if needs is not None and find_spec(needs) is None:
+            print(f"== {name} is left out: {needs} is not installed", flush=True)
+        else:
+            chosen.append(name)
+    return chosen
 
 
 def run_all(name: str, work: Path, draws: int | None = None) -> Run:
@@ -140,6 +161,10 @@ def prepare_data(name: str, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if data == "stand-ins":
             write_stand_ins(own)
+        elif data == "benchmarks":
+            own.mkdir(exist_ok=True)
+            for table in BENCHMARKS:
+                write_benchmark(table, own)
         elif data == "magic":  # its declaration reads the file as its source has it
             own.mkdir(exist_ok=True)
             write_atomic(own / "magic04.data", content(data))
@@ -152,8 +177,26 @@ def prepare_data(name: str, folder: Path) -> None:
             write_newsgroups(own)
         if data == "taiwan":
             write_taiwan(own)
+        if data == "rice":
+            write_rice(own)
+        if data == "spambase":
+            write_spambase(own)
         if published.original is not None:
             write_blocks(HERE / name / "audit.toml", data, own)
+
+
+def begin_named(name: str, work: Path) -> pg.Audit:
+    """Return the audit of this name, its data prepared and its target sealed."""
+    prepare_data(name.removesuffix("-ours"), work / "data")
+    audit = open_folder(name, work, None)
+    begin(audit, (HERE / name / "audit.toml").read_text("utf-8"))
+    return audit
+
+
+def complete_draws(name: str, audit: pg.Audit, draws: int | None) -> None:
+    """Make the draws that are kept for an audit and are not there yet, from its sealed parts."""
+    for recipe in recipes_of(name):
+        complete(recipe, training_of(audit), draws=draws)
 
 
 def begin(audit: pg.Audit, text: str) -> None:
@@ -188,6 +231,7 @@ def run(
     audit = open_folder(name, work, draws)
     text = with_draws((HERE / name / "audit.toml").read_text("utf-8"), draws)
     begin(audit, text)
+    complete_draws(name, audit, draws)
     if not audit.journal().ledger.has(Stage.REGISTERED):
         audit.register()
     if published.amend is not None and not audit.journal().ledger.has(Stage.AMENDED):
@@ -215,7 +259,7 @@ def check(audit: pg.Audit) -> None:
 def open_folder(name: str, work: Path, draws: int | None) -> pg.Audit:
     """Return the audit of this name in the work folder; fewer draws are another audit."""
     folder = name if draws is None else f"{name}-{draws}-draws"
-    return pg.Audit(work / folder, home=work / "home", data=[work / "data"])
+    return pg.Audit(work / folder, home=work / "home", data=[work / "data", KEPT])
 
 
 def with_draws(text: str, draws: int | None, pilots: int | None = None) -> str:

@@ -1,0 +1,206 @@
+"""Draws that take too long to be made again in every run: made once, kept, and read by audits.
+
+    python -m reproduction.audits.kept [NAME ...] [--draws N] [--work DIR]
+
+An audit with a `draws.toml` beside its declaration says there which mechanism makes its draws,
+from which seeds and with which options. Each draw is made from the training part that sealing
+wrote, and kept in `draws/NAME/` as a table whose columns are codes into their few values. A draw
+that failed is kept as its reason, which no reader takes for a table, so that the audit counts it
+as failed. What is there is not made again: a run that was stopped goes on where it was.
+`draws.json` has the settings, and for each draw the seconds of processor time, the digest and the
+versions of what made it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import tomllib
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from time import process_time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pydantic import ConfigDict, JsonValue, TypeAdapter
+from pydantic.dataclasses import dataclass
+
+from proxyguard import ProxyGuardError, RegistryError
+from proxyguard.documents.canonical import canonical_bytes
+from proxyguard.draw.catalog import load_generator
+from proxyguard.draw.protocol import Seed
+from proxyguard.tables.files import table_bytes
+from reproduction.files import write_atomic
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    import proxyguard as pg
+
+HERE = Path(__file__).parent
+KEPT = HERE / "draws"
+"""The folder that declared paths of kept draws start from."""
+MANIFEST, TABLE = "draws.json", ".parquet"
+PACKAGES = ("proxyguard", "numpy", "opendp", "mbi", "jax", "polars")
+TRAINING = "development/0.training.parquet"
+
+NOTHING_ELSE = ConfigDict(extra="forbid")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=NOTHING_ELSE)
+class Recipe:
+    """Which mechanism makes the draws of one folder, from which seeds."""
+
+    folder: str
+    generator: str
+    seeds: tuple[int, ...]
+    options: Mapping[str, JsonValue]
+    unseen: tuple[str, ...] = ()
+    """Columns of the source that number its rows: the mechanism does not get them, and a release
+    numbers its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=NOTHING_ELSE)
+class KeptDraw:
+    """What is known of one draw besides its table."""
+
+    seed: int
+    seconds: float
+    """Of processor time."""
+    sha256: str
+    failure: str | None
+    versions: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=NOTHING_ELSE)
+class Manifest:
+    """What made the draws of one folder."""
+
+    settings: Mapping[str, Any]
+    """As the generator describes itself."""
+    draws: tuple[KeptDraw, ...] = ()
+
+
+MANIFESTS, RECIPES = TypeAdapter(Manifest), TypeAdapter(tuple[Recipe, ...])
+
+
+def recipes_of(name: str) -> tuple[Recipe, ...]:
+    """Return how the draws of an audit are made; none where it draws for itself."""
+    path = HERE / name / "draws.toml"
+    if not path.exists():
+        return ()
+    return RECIPES.validate_python(tomllib.loads(path.read_text("utf-8"))["draws"])
+
+
+def manifest_of(folder: Path) -> Manifest | None:
+    """Return what is known of the draws of a folder, if there are any."""
+    path = folder / MANIFEST
+    return MANIFESTS.validate_json(path.read_bytes()) if path.exists() else None
+
+
+def path_of(folder: Path, position: int, seed: int) -> Path:
+    """Return where the draw of a seed is kept; names are in the order of the seeds."""
+    return folder / f"{position:02d}-{seed}{TABLE}"
+
+
+def missing(recipe: Recipe, kept: Path = KEPT, draws: int | None = None) -> list[int]:
+    """Return the seeds, of the first so many, that have no draw yet."""
+    wanted = list(enumerate(recipe.seeds))[:draws]
+    folder = kept / recipe.folder
+    return [seed for i, seed in wanted if not path_of(folder, i, seed).exists()]
+
+
+def complete(
+    recipe: Recipe, training: pd.DataFrame, kept: Path = KEPT, draws: int | None = None
+) -> None:
+    """Make the draws of a recipe that are not there, of the first so many.
+
+    Raises
+    ------
+    RegistryError
+        If draws that are there were made with other settings.
+    """
+    left = missing(recipe, kept, draws)
+    if not left:
+        return  # whoever only reads them need not have what makes them
+    folder = kept / recipe.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    generator = load_generator(recipe.generator, recipe.options)
+    settings = dict(generator.describe())
+    manifest = manifest_of(folder) or Manifest(settings=settings)
+    if canonical_bytes(dict(manifest.settings)) != canonical_bytes(settings):
+        raise RegistryError(
+            f"{folder} has draws that were made with other settings; the recipe says {settings}, "
+            f"{MANIFEST} {dict(manifest.settings)}. Take another folder, or remove the draws"
+        )
+    generator.prepare(training.drop(columns=list(recipe.unseen)), np.random.default_rng(0))
+    for seed in left:
+        begun = process_time()
+        failure = None
+        try:
+            table = generator.draw(Seed(seed))
+            content = table_bytes(_numbered(table, training, recipe.unseen))
+        except ProxyGuardError as error:
+            failure = str(error)
+            content = f"the draw failed: {failure}\n".encode()
+        draw = KeptDraw(
+            seed=seed, seconds=round(process_time() - begun, 1), failure=failure,
+            sha256=hashlib.sha256(content).hexdigest(), versions=_versions(),
+        )  # fmt: skip
+        others = [known for known in manifest.draws if known.seed != seed]
+        manifest = Manifest(settings=settings, draws=(*others, draw))
+        # Before the table: a table without its facts would never get them.
+        write_atomic(folder / MANIFEST, MANIFESTS.dump_json(manifest, indent=1) + b"\n")
+        write_atomic(path_of(folder, recipe.seeds.index(seed), seed), content)
+        print(f"{recipe.folder}: seed {seed}, {draw.seconds} s, {failure or 'drawn'}", flush=True)
+
+
+def _numbered(table: pd.DataFrame, training: pd.DataFrame, unseen: Sequence[str]) -> pd.DataFrame:
+    """Return a release with the source's columns, those that number rows counted from 1."""
+    numbers = {name: np.arange(1.0, len(table) + 1.0) for name in unseen}
+    return table.assign(**numbers)[list(training.columns)]
+
+
+def _versions() -> dict[str, str]:
+    known = {}
+    for name in PACKAGES:
+        try:
+            known[name] = version(name)
+        except PackageNotFoundError:
+            continue  # a mechanism that does without it
+    return known
+
+
+def training_of(audit: pg.Audit) -> pd.DataFrame:
+    """Return the training part that sealing wrote."""
+    return release_table(audit.folder.path / TRAINING)
+
+
+def release_table(path: Path) -> pd.DataFrame:
+    """Return a table that was written as Parquet: a kept release, or a part of development."""
+    import pandas as pd
+
+    return pd.read_parquet(path)
+
+
+def main() -> None:
+    """Make the draws of the named audits that are not there, sealing each audit for its parts."""
+    # Here, because what runs the audits completes their draws by this module.
+    from reproduction.audits.reproduce import begin_named, complete_draws
+
+    with_draws = sorted(path.parent.name for path in HERE.glob("*/draws.toml"))
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(with_draws))
+    parser.add_argument("--draws", type=int, help="at most so many draws a mechanism")
+    parser.add_argument("--work", type=Path, default=Path("build/audits"))
+    given = parser.parse_args()
+    unknown = sorted(set(given.names) - set(with_draws))
+    if unknown:
+        parser.error(f"no draws of {unknown} are kept; there are {', '.join(with_draws)}")
+    for name in given.names or with_draws:
+        complete_draws(name, begin_named(name, given.work), given.draws)
+
+
+if __name__ == "__main__":
+    main()
