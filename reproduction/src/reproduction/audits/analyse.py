@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
 from itertools import groupby, product
 from math import comb, prod
 from typing import Any
@@ -69,6 +70,8 @@ class Bounds:
     upper: float
     decision: str
     local: tuple[float, float]  # bounds at the mechanism's own share of the error
+    pvalues: tuple[float | None, float | None]  # of the outer tests, lower and upper
+    steps: Mapping[str, float]  # numbers on the way to the lower bound, by label
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,8 +122,23 @@ def tally_pvalue(tables: Sequence[tuple[Tally, Tally]]) -> float:
     return sum(count for count in ways.values() if count <= seen) / sum(ways.values())
 
 
-def analyse(audit: pg.Audit, choices: Mapping[str, Any]) -> dict[str, Bounds]:
-    """Return each mechanism's bounds under another claim, from what the audit wrote down."""
+def analyse(
+    audit: pg.Audit,
+    choices: Mapping[str, Any],
+    *,
+    changed: Callable[[pg.Requirement], pg.Requirement] | None = None,
+) -> dict[str, Bounds]:
+    """Return each mechanism's bounds under another claim, from what the audit wrote down.
+
+    Parameters
+    ----------
+    audit
+        An audit that has its evidence.
+    choices
+        The claim, as a declaration has it; what it does not say is as registered.
+    changed
+        What becomes of each requirement, where others than the registered ones are asked for.
+    """
     registry = audit.folder.registry(audit.journal())
     evidence = audit.folder.document(Evidence, EVIDENCE)
     groups = groups_of(registry, audit.folder.document(ReleaseManifest, RELEASES))
@@ -135,6 +153,9 @@ def analyse(audit: pg.Audit, choices: Mapping[str, Any]) -> dict[str, Bounds]:
     for group in groups:
         reading, _ = registered[group.name]
         record = evidence.groups[group.name]
+        requirements = group.requirements
+        if changed is not None:
+            requirements = tuple(changed(one) for one in requirements)
         levels = claim.levels(
             n_releases=len(group.draws),
             n_requirements=len(group.requirements),
@@ -142,13 +163,25 @@ def analyse(audit: pg.Audit, choices: Mapping[str, Any]) -> dict[str, Bounds]:
         )
         other = evidence_of(
             read_evidence(record, reading).columns,
-            reading_of(claim, group.requirements, reading.design, levels, seed),
+            reading_of(claim, requirements, reading.design, levels, seed),
             releases=record.releases,
             bounds_level=levels.bounds,
         )
         audits[group.name] = (other, levels)
     family = certify_evidence(claim, audits, basis=NOT_REGISTERED)
     return {name: bounds_of(certificate.to_dict()) for name, certificate in family.items()}
+
+
+def with_widest_ramp(requirement: pg.Requirement) -> pg.Requirement:
+    """Return a requirement whose smooth score falls from the lower end of its loss to its cutoff.
+
+    One record then moves the score as little as any ramp allows: narrower ones are steeper.
+    """
+    assert requirement.slack is not None  # the score of the paper's direct mode has one
+    limit, slack, low = (
+        Decimal(repr(x)) for x in (requirement.limit, requirement.slack, requirement.low)
+    )
+    return replace(requirement, ramp=float(limit - slack - low))
 
 
 def bounds_of(verdict: Mapping[str, Any]) -> Bounds:
@@ -162,6 +195,8 @@ def bounds_of(verdict: Mapping[str, Any]) -> Bounds:
         upper=float(verdict["reliability_upper"]),
         decision=str(verdict["decision"]),
         local=(float(verdict["lower"]["value"]), float(verdict["upper"]["value"])),
+        pvalues=(verdict["lower"]["pvalue"], verdict["upper"]["pvalue"]),
+        steps={step["label"]: float(step["value"]) for step in lower},
     )
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import proxyguard as pg
 from proxyguard.documents.ledger import Amended, Certified, Corrected, Deviated, Opened, Overlap
-from proxyguard.documents.registry import Facts
+from proxyguard.documents.registry import Facts, ResolvedRequirement
 from reproduction.audits.analyse import (
     Bounds,
     Run,
@@ -62,7 +62,44 @@ def references(run: Run, published: Published) -> str:
         target = [f"{x:.3f}" for x in on_target[policy]]
         rows.append((policy, ", ".join(theirs), ", ".join(target), ", ".join(own)))
     columns = ("policy", "published, on the target", "here, on the target", "here, on validation")
-    return say("references", absolute=", ".join(absolute)) + table(columns, rows)
+    risks = say("references", absolute=", ".join(absolute)) + table(columns, rows)
+    limits = {one.part.name: float(one.limit.value) for one in _requirements(run.paper)}
+    printed = {policy: [float(x) for x in own] for policy, own in published.references.items()}
+    broken = [
+        (policy, *(broken_limits(side, policy, absolute, limits) for side in (printed, on_target)))
+        for policy in published.references
+    ]
+    heads = ("policy", "limits it breaks, published risks", "limits it breaks, risks here")
+    return risks + "\n" + say("trivial") + table(heads, broken)
+
+
+def broken_limits(
+    risks: Mapping[str, Sequence[float]],
+    policy: str,
+    absolute: Sequence[str],
+    limits: Mapping[str, float],
+) -> str:
+    """Return which limits a policy's risks are above, absolute ones and those beside the source.
+
+    >>> limits = {"Brier risk": 0.18, "Brier transfer": 0.04}
+    >>> risks = {"source": [0.135], "constant": [0.25], "prevalence": [0.172]}
+    >>> broken_limits(risks, "constant", ["Brier risk"], limits)
+    'Brier risk, Brier transfer'
+    >>> broken_limits(risks, "prevalence", ["Brier risk"], limits)
+    'none'
+    """
+    own, source = risks[policy], risks["source"]
+    regrets = [name.replace(" risk", " transfer") for name in absolute]
+    reached = [
+        *zip(absolute, own, strict=True),
+        *zip(regrets, (a - b for a, b in zip(own, source, strict=True)), strict=True),
+    ]
+    return ", ".join(name for name, risk in reached if risk > limits[name]) or "none"
+
+
+def _requirements(audit: pg.Audit) -> Sequence[ResolvedRequirement]:
+    registry = audit.folder.registry(audit.journal())
+    return registry.members[registry.declaration.members[0].name].requirements
 
 
 def _source_risks(audit: pg.Audit, group: str, absolute: list[str]) -> list[float]:

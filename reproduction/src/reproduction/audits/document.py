@@ -26,6 +26,15 @@ from reproduction.audits.analyse import (
     tally_pvalue,
     verdicts_of,
 )
+from reproduction.audits.beside import (
+    claim_status,
+    direct_only,
+    outer,
+    published_times,
+    ranking,
+    smooth,
+    steps,
+)
 from reproduction.audits.details import bound, history, means, privacy, references, times, withdrawn
 from reproduction.audits.experiments import (
     degraded_by_order,
@@ -55,7 +64,7 @@ def document(runs: Mapping[str, Run], draws: int | None) -> str:
         parts.append(say("not_run", names=", ".join(left)))
     for name, run in runs.items():
         parts.append(_section(name, run, AUDITS[name], adjusted))
-    parts.append(times(runs))
+    parts += [direct_only(runs), claim_status(runs), times(runs), published_times(runs)]
     return "\n".join(parts)
 
 
@@ -126,6 +135,7 @@ def _section(
     ]
     if published.rows:
         parts.append(_bounds(paper, ours, published))
+        parts += [outer(run, published), steps(run, published), smooth(run, published)]
     elif published.tallies:
         parts.append(_tallies(run, published))
     elif published.verdicts:
@@ -134,7 +144,8 @@ def _section(
         parts.append(_mechanisms(paper, ours, published))
         parts.append(workload(paper))  # both audits have the same draws
     parts += [figures(run, published), repeats(run, published), otherwise(run, published)]
-    parts += [means(paper, published), _secondary(paper), references(run, published)]
+    parts += [means(paper, published), ranking(run, published), _secondary(paper)]
+    parts.append(references(run, published))
     parts += [withdrawn(run, published), privacy(paper), history(run, published)]
     parts += [f"{note}\n" for note in published.notes]
     return "\n".join(part for part in parts if part)

@@ -31,6 +31,7 @@ class Row:
     direct: float | None = None
     upper: float | None = None
     verdict: str = ""
+    pvalue: str = ""  # of the outer test, in the direction of the verdict
     inferred: frozenset[str] = frozenset()
     """Counts that are not printed: each is the only one that gives a printed bound."""
 
@@ -42,6 +43,14 @@ class Mean:
     mean: str
     upper: str = ""  # largest simultaneous upper bound of a release
     span: str = ""  # smallest and largest release
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=NOTHING_ELSE)
+class Times:
+    """Published seconds: of making and fitting the releases, and of evaluating the target."""
+
+    draws: str
+    target: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=NOTHING_ELSE)
@@ -72,6 +81,11 @@ class Published:
     sealed_only: tuple[str, ...] = ()  # audits of which the lineage is all that is needed
     variants: tuple[str, ...] = ()  # further declarations, with one of the published models each
     amend: tuple[str, str, str] | None = None  # text, its replacement, the reason
+    steps: Mapping[str, str] = field(default_factory=dict)
+    """Numbers on the way to the direct bound, by the label that a certificate gives them."""
+    auc: tuple[str, str] | None = None  # of the source, and the mean over releases, on the target
+    smooth: str = ""  # what is said of the smooth certificate of the same evidence
+    times: Times | None = None
     notes: tuple[str, ...] = ()
 
 
