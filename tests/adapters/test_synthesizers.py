@@ -200,7 +200,7 @@ class TestCtgan(FakeConformance):
             prepared(CtganModel(discrete=["z"]))
 
     def test_missing_numbers_are_refused_before_any_draw(self) -> None:
-        with pytest.raises(TableError, match=r"ctgan: \['x'\] have missing numbers"):
+        with pytest.raises(TableError, match=r"ctgan_package: \['x'\] have missing numbers"):
             prepared(CtganModel(), source().assign(x=np.nan))
 
     def test_as_many_rows_as_the_source_has_unless_told_otherwise(self) -> None:
@@ -340,7 +340,7 @@ def test_a_package_that_does_not_load_is_named(
     fakes: Fakes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ctgan", None)
-    with pytest.raises(RegistryError, match="ctgan: ctgan does not load"):
+    with pytest.raises(RegistryError, match="ctgan_package: ctgan does not load"):
         prepared(CtganModel())
 
 

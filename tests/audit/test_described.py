@@ -14,6 +14,7 @@ from proxyguard.audit import jobs
 from proxyguard.audit.audit import Audit
 from proxyguard.draw import confine as landlock
 from proxyguard.draw import pool
+from proxyguard.draw.catalog import EXTRAS, TORCH
 from proxyguard.draw.messages import AskJob
 from proxyguard.errors import DrawError, ProxyGuardError, RegistryError
 
@@ -191,6 +192,22 @@ def test_names_of_procedures_and_losses_are_tried_apart(root: Path) -> None:
     assert audit.check().problems == ["'pg_spy:learn' cannot be loaded from pg_spy:learn: module "
                                       "'pg_spy' has no attribute 'learn'"]  # fmt: skip
     assert "pg_spy" not in sys.modules
+
+
+def test_check_says_what_to_install_for_a_generator_of_ours_and_which_name_moved(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(EXTRAS, "bootstrap", TORCH)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    audit = audit_of(root, DECLARATION.replace("pg_spy:Spy", "bootstrap"))
+    assert audit.check().problems == [
+        "spy: generator = 'bootstrap' needs the extra torch; type: pip install "
+        '"proxyguard[torch]" (not installed here: torch); before it: pip install torch==2.13.0'
+    ]
+    place = audit.folder / "audit.toml"
+    place.write_text(DECLARATION.replace("pg_spy:Spy", "sdv"))
+    (problem,) = audit.check().problems
+    assert "'sdv_package'" in problem
 
 
 class TestWhatGoesWrong:

@@ -11,15 +11,18 @@ import pytest
 
 from proxyguard.adapters.transforms import RowBootstrap
 from proxyguard.draw.catalog import (
+    EXTRAS,
     GENERATORS,
     LEAVE_NOTHING,
     PROCEDURES,
+    TORCH,
     _distributions,
     code_digests,
     find_pipeline,
     leaves_nothing,
     load_callable,
     load_generator,
+    need_extra,
     origin,
 )
 from proxyguard.draw.protocol import Generator
@@ -61,7 +64,10 @@ def distributions_anew() -> Iterator[None]:
     _distributions.cache_clear()
 
 
-OTHERS = {"ctgan": {}, "sdv": {}, "smartnoise": {"model": "mwem", "epsilon": "1"}}
+OTHERS = {
+    "ctgan_package": {}, "sdv_package": {},
+    "smartnoise_package": {"model": "mwem", "epsilon": "1"},
+}  # fmt: skip
 """Adapters to packages that a user may have, with options."""
 
 
@@ -69,6 +75,42 @@ OTHERS = {"ctgan": {}, "sdv": {}, "smartnoise": {"model": "mwem", "epsilon": "1"
 def test_an_adapter_to_a_package_that_is_not_here_says_which(name: str) -> None:
     with pytest.raises(RegistryError, match=r"the package [\w-]+ is not here.*pip install"):
         load_generator(name, OTHERS[name])
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("ctgan", {"model": "TVAE"}), ("ctgan", {"options": {"epochs": 1}}), ("sdv", {}),
+     ("smartnoise", {"model": "mwem", "epsilon": "1"})],
+)  # fmt: skip
+def test_an_old_declaration_of_an_adapter_is_told_both_names(
+    name: str, options: dict[str, object]
+) -> None:
+    with pytest.raises(RegistryError, match=f"'{name}'.*'{name}_package' now.*declare the one"):
+        load_generator(name, options)
+
+
+def test_what_is_ours_now_and_was_an_adapters_name_is_told_apart_by_its_options(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(GENERATORS, "ctgan", GENERATORS["bootstrap"])
+    assert isinstance(load_generator("ctgan", {"rows": 3}), RowBootstrap)
+    with pytest.raises(RegistryError, match=r"\['model'\].*'ctgan' is a generator of proxyguard"):
+        load_generator("ctgan", {"rows": 3, "model": "CTGAN"})
+
+
+@pytest.mark.parametrize("name", ["bootstrap", GENERATORS["bootstrap"]])
+def test_a_generator_whose_extra_is_missing_says_what_to_type(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    need_extra(name)
+    monkeypatch.setitem(EXTRAS, "bootstrap", TORCH)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(RegistryError) as caught:
+        need_extra(name)
+    assert 'pip install "proxyguard[torch]"' in str(caught.value)
+    assert "pip install torch==2.13.0" in str(caught.value)
+    load_generator("bootstrap", {})  # who verifies has it describe itself, without the extra
+    need_extra("noise")
 
 
 @pytest.mark.parametrize("name", sorted(set(GENERATORS) - set(OTHERS)))

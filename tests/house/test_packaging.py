@@ -15,6 +15,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 import proxyguard
+from proxyguard.draw.catalog import TORCH
 from proxyguard.extras import AUDIT
 
 ROOT = Path(__file__).parents[2]
@@ -169,6 +170,7 @@ def test_torch_is_an_extra_that_ci_tests_with_one_version_and_a_user_gets_with_a
     makefile = (ROOT / "Makefile").read_text()
     (named,) = re.findall(r"^TORCH \?= torch==(\S+)$", makefile, re.MULTILINE)
     assert torch.specifier.contains(named)
+    assert f"torch=={named}" == TORCH.first  # which is what a user is told to type
     assert torch.specifier.contains("3.0")  # no exact version: which build is a user's choice
     assert "\nstage test-torch\n" in (ROOT / ".ci" / "run").read_text()
 

@@ -209,7 +209,7 @@ class CtganModel(_Refitted):
     to the constructor, ``epochs`` for one. On a GPU a seed may not repeat a release.
     """
 
-    where, package, distribution = "ctgan", "ctgan", "ctgan"
+    where, package, distribution = "ctgan_package", "ctgan", "ctgan"
 
     def __init__(
         self,
@@ -220,7 +220,7 @@ class CtganModel(_Refitted):
         options: Mapping[str, object] | None = None,
     ) -> None:
         if model not in ("CTGAN", "TVAE"):
-            raise RegistryError(f'ctgan: model is "CTGAN" or "TVAE", got {model!r}')
+            raise RegistryError(f'ctgan_package: model is "CTGAN" or "TVAE", got {model!r}')
         super().__init__(model, rows, options)
         self._discrete = tuple(discrete)
 
@@ -231,7 +231,7 @@ class CtganModel(_Refitted):
     def _check(self, source: pd.DataFrame) -> None:
         absent = [name for name in self._discrete if name not in source.columns]
         if absent:
-            raise RegistryError(f"ctgan: discrete names {absent}, which the source has not")
+            raise RegistryError(f"ctgan_package: discrete names {absent}, which the source has not")
         self._refuse_missing(source)
 
     def _sample(self, source: pd.DataFrame, rows: int, number: int) -> pd.DataFrame:
@@ -256,7 +256,7 @@ class SdvModel(_Refitted):
     upon.
     """
 
-    where, package, distribution = "sdv", "sdv.single_table", "sdv"
+    where, package, distribution = "sdv_package", "sdv.single_table", "sdv"
 
     def __init__(
         self,
@@ -280,7 +280,9 @@ class SdvModel(_Refitted):
     def _check(self, source: pd.DataFrame) -> None:
         absent = [name for name in self._columns if name not in source.columns]
         if absent:
-            raise RegistryError(f"sdv: columns describes {absent}, which the source has not")
+            raise RegistryError(
+                f"sdv_package: columns describes {absent}, which the source has not"
+            )
 
     def _metadata(self, source: pd.DataFrame) -> object:
         numbers = numbers_of(source)
@@ -320,7 +322,7 @@ class SmartNoiseModel(_Refitted):
     one: what was drawn can be checked against its frozen bytes, and not drawn again.
     """
 
-    where, package, distribution = "smartnoise", "snsynth", "smartnoise-synth"
+    where, package, distribution = "smartnoise_package", "snsynth", "smartnoise-synth"
 
     def __init__(
         self,
@@ -334,26 +336,30 @@ class SmartNoiseModel(_Refitted):
         options: Mapping[str, object] | None = None,
     ) -> None:
         if model not in COUNTING:
-            raise RegistryError(f"smartnoise: model is one of {list(COUNTING)}, got {model!r}")
+            raise RegistryError(
+                f"smartnoise_package: model is one of {list(COUNTING)}, got {model!r}"
+            )
         # The certificate states what is declared here: a delta of a model that has none, or none of
         # one that has, would be a false statement.
         if (delta is None) != (model in PURE):
             raise RegistryError(
-                f"smartnoise: {model!r} {'has no' if model in PURE else 'needs a'} delta, got "
-                f"{delta!r}"
+                f"smartnoise_package: {model!r} {'has no' if model in PURE else 'needs a'} delta, "
+                f"got {delta!r}"
             )
         if isinstance(bins, bool) or not isinstance(bins, int) or bins < 2:
-            raise RegistryError(f"smartnoise: bins is a whole number of at least 2, got {bins!r}")
-        self._epsilon = exact(epsilon, "smartnoise: epsilon")
-        self._delta = Fraction(0) if delta is None else exact(delta, "smartnoise: delta")
+            raise RegistryError(
+                f"smartnoise_package: bins is a whole number of at least 2, got {bins!r}"
+            )
+        self._epsilon = exact(epsilon, "smartnoise_package: epsilon")
+        self._delta = Fraction(0) if delta is None else exact(delta, "smartnoise_package: delta")
         if (
             self._epsilon <= 0
             or not 0 <= self._delta < 1
             or (delta is not None and not self._delta)
         ):
             raise RegistryError(
-                "smartnoise: epsilon is above 0, and delta above 0 and below 1; got epsilon "
-                f"{epsilon!r}, delta {delta!r}"
+                "smartnoise_package: epsilon is above 0, and delta above 0 and below 1; got "
+                f"epsilon {epsilon!r}, delta {delta!r}"
             )
         self._bounds = {name: _range(name, ends) for name, ends in (bounds or {}).items()}
         self._bins = bins
@@ -390,15 +396,17 @@ class SmartNoiseModel(_Refitted):
         try:
             return cast("Models", import_module(self.package).Synthesizer)
         except ImportError as error:
-            raise RegistryError(f"smartnoise: {self.package} does not load: {error}") from error
+            raise RegistryError(
+                f"smartnoise_package: {self.package} does not load: {error}"
+            ) from error
 
     def _check(self, source: pd.DataFrame) -> None:
         numbers = numbers_of(source)
         # A range that is read off the source is a statistic of it, given out without noise.
         if set(numbers) != set(self._bounds):
             raise RegistryError(
-                f"smartnoise: bounds gives every column of numbers its public range; the source "
-                f"has {numbers}, bounds {sorted(self._bounds)}"
+                f"smartnoise_package: bounds gives every column of numbers its public range; the "
+                f"source has {numbers}, bounds {sorted(self._bounds)}"
             )
         self._refuse_missing(source)
 
@@ -423,8 +431,10 @@ class SmartNoiseModel(_Refitted):
 def _range(name: str, ends: object) -> tuple[Fraction, Fraction]:
     """Return a range of two numbers, the lower one first."""
     if isinstance(ends, str) or not isinstance(ends, Sequence) or len(ends) != 2:
-        raise RegistryError(f"smartnoise: the bounds of {name!r} are two numbers, got {ends!r}")
-    low, high = (exact(end, f"smartnoise: a bound of {name!r}") for end in ends)
+        raise RegistryError(
+            f"smartnoise_package: the bounds of {name!r} are two numbers, got {ends!r}"
+        )
+    low, high = (exact(end, f"smartnoise_package: a bound of {name!r}") for end in ends)
     if low >= high:
-        raise RegistryError(f"smartnoise: the bounds of {name!r} rise, got {ends!r}")
+        raise RegistryError(f"smartnoise_package: the bounds of {name!r} rise, got {ends!r}")
     return low, high

@@ -17,7 +17,7 @@ from proxyguard.adapters.categorical import kept_folders
 from proxyguard.adapters.files import FOLDER, declared_files
 from proxyguard.audit.folder import EVIDENCE
 from proxyguard.documents.registry import DrawnMechanism, RegisteredProcedure
-from proxyguard.draw.catalog import is_built_in, load_generator
+from proxyguard.draw.catalog import is_built_in, load_generator, need_extra
 from proxyguard.draw.messages import (
     DescribeJob,
     DrawJob,
@@ -167,6 +167,8 @@ class Descriptions:
         generator = str(drawn.generator)
         # Ours run here, and are asked each time: their files may have changed since.
         if is_built_in(generator):
+            # Whoever asks here will draw. Who verifies asks the generator alone, and needs none.
+            need_extra(generator)
             made = load_generator(generator, drawn.options)
             set_root(made, str(root_for(place, drawn.options)))
             return Described.by(generator, made, survey)

@@ -29,7 +29,7 @@ from proxyguard.audit.verify import RegisteredAudit, Scope
 from proxyguard.documents.ledger import Committed
 from proxyguard.documents.registry import Registry, SourceModel
 from proxyguard.documents.releases import DrawnRelease, GivenRelease, MadeDraw, ReleaseManifest
-from proxyguard.draw.catalog import is_ours
+from proxyguard.draw.catalog import OF_PACKAGES, is_ours
 from proxyguard.draw.messages import FittedAgain, Made, NotAgain, SourceAgain
 from proxyguard.draw.protocol import features, predict
 from proxyguard.errors import ProxyGuardError, SealError, TableError, UntrustedCode
@@ -40,8 +40,6 @@ from proxyguard.tables.files import content_digest, table_bytes
 
 CLOSE = 1e-6
 """How far predictions and thresholds may lie apart that another processor fitted again."""
-OTHERS = ("ctgan", "sdv", "smartnoise")
-"""Adapters of ours to packages of others: their code is run like any that a folder names."""
 # A table that differs in one cell is another release. What a fit chooses by name is exact too;
 # thresholds and temperatures are numbers that another processor may round otherwise.
 DRAWN = ("rows", "content", "members", "prepared_at_random")
@@ -155,7 +153,8 @@ def _not_drawn(audit: RegisteredAudit, member: Member, mechanism: str) -> str | 
     private = privacy_of(registered.describe)
     if private is not None and not private.seeded:
         return "not repeatable: its noise comes from the system and takes no seed"
-    ours = is_ours(generator) and generator not in OTHERS
+    # The code of a package is run like any that a folder names.
+    ours = is_ours(generator) and generator not in OF_PACKAGES
     if not audit.scope.run_named_code and not ours:
         return "it runs code that is not ours; draw it again with --run-named-code"
     return None

@@ -33,10 +33,11 @@ from importlib.metadata import (
 )
 from importlib.util import resolve_name
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from proxyguard.documents.registry import Origin
-from proxyguard.errors import RegistryError, UntrustedCode
+from proxyguard.errors import MissingExtra, RegistryError, UntrustedCode
+from proxyguard.extras import need
 
 if TYPE_CHECKING:
     from proxyguard.draw.protocol import Called, Generator
@@ -197,14 +198,29 @@ GENERATORS = {
     "categorical": "proxyguard.adapters.categorical:CategoricalSampler",
     "denoising": "proxyguard.adapters.denoising:DenoisingAutoencoder",
     "text": "proxyguard.adapters.text:UnigramText",
-    "ctgan": "proxyguard.adapters.synthesizers:CtganModel",
-    "sdv": "proxyguard.adapters.synthesizers:SdvModel",
-    "smartnoise": "proxyguard.adapters.synthesizers:SmartNoiseModel",
+    "ctgan_package": "proxyguard.adapters.synthesizers:CtganModel",
+    "sdv_package": "proxyguard.adapters.synthesizers:SdvModel",
+    "smartnoise_package": "proxyguard.adapters.synthesizers:SmartNoiseModel",
 }
-SEEDED = frozenset(
-    {"bootstrap", "noise", "mask", "categorical", "denoising", "text", "ctgan", "sdv", "smartnoise"}
-)
+OF_PACKAGES = frozenset({"ctgan_package", "sdv_package", "smartnoise_package"})
+"""Adapters of ours to packages of others: the code that draws is that of the package."""
+SEEDED = OF_PACKAGES | {"bootstrap", "noise", "mask", "categorical", "denoising", "text"}
 """Generators of ours that are random: nobody can declare them to be without randomness."""
+
+
+class Extra(NamedTuple):
+    """What a generator needs that its user may not have, and what brings it."""
+
+    name: str
+    modules: tuple[str, ...]
+    first: str  # what is installed before the extra, in the version that it is tested with
+
+
+TORCH = Extra("torch", ("torch",), "torch==2.13.0")
+EXTRAS: dict[str, Extra] = {}
+"""Generators of ours that need an extra to draw; to describe themselves they need none."""
+# Options of the adapter that had the name before: of ours none is called so.
+_MOVED = {"ctgan": ("model", "options"), "sdv": (), "smartnoise": ()}
 LEAVE_NOTHING = frozenset({"bootstrap", "noise", "coarsen", "mask"})
 """Generators of ours whose draws change nothing in their process: each is a function of source and
 seed, in numpy and pandas alone, with no library in between that has a state of its own."""
@@ -280,7 +296,36 @@ def load_generator(name: str, options: Mapping[str, object]) -> Generator:
     UntrustedCode
         Within `only_our_code`, if it is code of others.
     """
-    return _make(code_path(name), name, options)
+    path = code_path(name)
+    moved = [option for option in _MOVED.get(name, ()) if option in options]
+    # Before it is made: another mechanism under the name that a declaration has would be drawn, or
+    # an error would speak of an option and not of the name.
+    if moved:
+        raise RegistryError(f"{name!r} with the options {moved}: {_moved_words(name)}")
+    return _make(path, name, options)
+
+
+def _moved_words(name: str) -> str:
+    now = f"{name}_package"
+    ours = f", and {name!r} is a generator of proxyguard itself" if name in GENERATORS else ""
+    return f"the adapter to the package {name} is called {now!r} now{ours}; declare the one meant"
+
+
+def need_extra(name: str) -> None:
+    """See that what a generator of ours needs to draw is installed.
+
+    Raises
+    ------
+    RegistryError
+        If it is not; it says what to type.
+    """
+    path = code_path(name)
+    for known, extra in EXTRAS.items():
+        if path == GENERATORS[known]:
+            try:
+                need(f"generator = {known!r}", extra.modules, extra.name)
+            except MissingExtra as error:
+                raise RegistryError(f"{error}; before it: pip install {extra.first}") from None
 
 
 def code_path(name: str) -> str:
@@ -355,6 +400,8 @@ def _find(name: str, ours: Mapping[str, str], group: str) -> str:
     # change what a declared name runs.
     if len(paths) > 1:
         raise RegistryError(f"{name!r} is claimed by {sorted(paths)}; name one by its import path")
+    if not paths and ours is GENERATORS and name in _MOVED:
+        raise RegistryError(f"there is no generator {name!r}: {_moved_words(name)}")
     if not paths:
         raise RegistryError(
             f"there is no {group.split('.')[1][:-1]} {name!r}; ours are {sorted(ours)}, others are "

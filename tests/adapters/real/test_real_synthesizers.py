@@ -152,7 +152,7 @@ limit = "0.3"
 
 [[mechanism]]
 name = "copula"
-generator = "sdv"
+generator = "sdv_package"
 options = { rows = 60 }
 draws = 3
 seeds = { first = 100 }
