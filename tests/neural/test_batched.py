@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Sequence
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs the extra torch: make test-torch")
 
-from proxyguard.errors import DrawError  # noqa: E402 - after the skip
-from proxyguard.neural.batched import chosen_device, in_batches, new_linear  # noqa: E402
+from proxyguard.draw.protocol import Seed  # noqa: E402 - after the skip
+from proxyguard.errors import DrawError  # noqa: E402
+from proxyguard.neural.batched import (  # noqa: E402
+    arithmetic,
+    chosen_device,
+    in_batches,
+    new_linear,
+)
 from proxyguard.neural.noise import Purpose, Streams  # noqa: E402
 
 
@@ -68,3 +75,14 @@ def test_a_gpu_that_is_not_there_is_refused_and_auto_takes_the_cpu(
         chosen_device("cuda")
     assert chosen_device("auto").type == "cpu"
     assert chosen_device("cpu").type == "cpu"
+
+
+def test_a_draw_can_say_what_its_last_bits_depend_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    seed = Seed(7)
+    seed.computed(**arithmetic(torch.device("cpu")), together=50)
+    assert seed.facts["device"] == "cpu"
+    assert seed.facts["torch"] == torch.__version__
+    assert seed.facts["processor"].split()[0] == platform.machine()
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "H200")
+    on_a_gpu = arithmetic(torch.device("cuda"))
+    assert (on_a_gpu["device"], on_a_gpu["processor"]) == ("cuda", "H200")

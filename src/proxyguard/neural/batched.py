@@ -7,6 +7,7 @@ thread every draw gets the bits that it gets alone, on a GPU all draws take litt
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -46,6 +47,19 @@ def chosen_device(device: Device) -> torch.device:
             'register device = "auto" or "cpu"'
         )
     return torch.device("cuda" if present else "cpu")
+
+
+def arithmetic(device: torch.device) -> dict[str, str]:
+    """Return what the last bits of a draw depend on: device, processor and version of torch.
+
+    What a draw says of itself (``seed.computed``), with how many were computed together.
+    """
+    if device.type == "cuda":
+        processor = str(torch.cuda.get_device_name(device))
+    else:
+        # By its widest instructions, which torch chooses its code by, and not by its model.
+        processor = f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
+    return {"device": device.type, "processor": processor, "torch": str(torch.__version__)}
 
 
 @contextmanager
