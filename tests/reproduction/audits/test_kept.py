@@ -89,7 +89,7 @@ def test_a_draw_that_failed_is_kept_as_its_reason_and_counted_by_the_audit(
     audit.init(DECLARATION)
     audit.seal()
     recipe = Recipe(folder="kept", generator="bootstrap", seeds=(4, 5, 6), options={})
-    complete(recipe, kept.training_of(audit), tmp_path / "data")
+    complete(recipe, release_table(audit.folder.path / kept.TRAINING), tmp_path / "data")
     manifest = manifest_of(tmp_path / "data" / "kept")
     assert manifest is not None
     assert [one.failure for one in manifest.draws] == [None, "no table this time", None]
@@ -159,7 +159,7 @@ def test_spambase_has_the_published_source_and_limits(
     text = (kept.HERE / "spambase-aim" / "audit.toml").read_text("utf-8")
     audit = reproduce.open_folder("spambase-aim", tmp_path, None)
     reproduce.begin(audit, reproduce.with_draws(text, 1))
-    training = kept.training_of(audit)
+    training = release_table(audit.folder.path / kept.TRAINING)
     assert training.shape == (2208, 13)
     recipe = Recipe(folder="spambase-aim", generator="bootstrap", seeds=(941000,), options={})
     complete(recipe, training, tmp_path / "kept")

@@ -43,6 +43,7 @@ from reproduction.audits.experiments import (
     repeats,
     roles_by_rule,
 )
+from reproduction.audits.generators import kept_draws, other_workload, single_class
 from reproduction.audits.published import AUDITS, DIRECT, NAMED, Published
 from reproduction.audits.tables import marked, say, share, table, tally
 from reproduction.audits.workload import workload
@@ -54,7 +55,7 @@ LEVEL = 0.05
 
 def document(runs: Mapping[str, Run], draws: int | None) -> str:
     """Return the whole document for the audits that are finished."""
-    found = {name: compare(name, run, AUDITS[name]) for name, run in runs.items()}
+    found = {name: _compared(name, run) for name, run in runs.items()}
     adjusted = _adjusted([one for several in found.values() for one in several])
     parts = [say("introduction", mark=NOT_REGISTERED), _summary(adjusted), _overview(runs)]
     if draws is not None:
@@ -71,7 +72,12 @@ def document(runs: Mapping[str, Run], draws: int | None) -> str:
 def section(name: str, run: Run) -> str:
     """Return one audit's part of the document; its counts are a family of their own here."""
     published = AUDITS[name]
-    return _section(name, run, published, _adjusted(compare(name, run, published)))
+    return _section(name, run, published, _adjusted(_compared(name, run)))
+
+
+def _compared(name: str, run: Run) -> list[Comparison]:
+    published = AUDITS[name]
+    return [*compare(name, run, published), *single_class(name, run, published)]
 
 
 def _adjusted(found: Sequence[Comparison]) -> dict[Comparison, float]:
@@ -143,6 +149,7 @@ def _section(
     else:
         parts.append(_mechanisms(paper, ours, published))
         parts.append(workload(paper))  # both audits have the same draws
+    parts += [other_workload(run, published), kept_draws(run)]
     parts += [figures(run, published), repeats(run, published), otherwise(run, published)]
     parts += [means(paper, published), ranking(run, published), _secondary(paper)]
     parts.append(references(run, published))

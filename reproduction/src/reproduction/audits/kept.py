@@ -1,6 +1,6 @@
 """Draws that take too long to be made again in every run: made once, kept, and read by audits.
 
-    python -m reproduction.audits.kept [NAME ...] [--draws N] [--work DIR]
+    python -m reproduction.audits.kept [NAME ...] [--draws N] [--work DIR] [--training FILE]
 
 An audit with a `draws.toml` beside its declaration says there which mechanism makes its draws,
 from which seeds and with which options. Each draw is made from the training part that sealing
@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import subprocess
+import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -172,11 +174,6 @@ def _versions() -> dict[str, str]:
     return known
 
 
-def training_of(audit: pg.Audit) -> pd.DataFrame:
-    """Return the training part that sealing wrote."""
-    return release_table(audit.folder.path / TRAINING)
-
-
 def release_table(path: Path) -> pd.DataFrame:
     """Return a table that was written as Parquet: a kept release, or a part of development."""
     import pandas as pd
@@ -184,22 +181,42 @@ def release_table(path: Path) -> pd.DataFrame:
     return pd.read_parquet(path)
 
 
+def complete_apart(name: str, audit: pg.Audit, draws: int | None = None) -> None:
+    """Make the draws of an audit that are not there, of the first so many, in a process of its own.
+
+    What draws them may start threads, after which this process could not fork to fit and score.
+    """
+    if any(missing(recipe, draws=draws) for recipe in recipes_of(name)):
+        most = [] if draws is None else ["--draws", str(draws)]
+        training = ["--training", str(audit.folder.path / TRAINING)]
+        command = [sys.executable, "-m", "reproduction.audits.kept", name, *training, *most]
+        subprocess.run(command, check=True)
+
+
 def main() -> None:
     """Make the draws of the named audits that are not there, sealing each audit for its parts."""
-    # Here, because what runs the audits completes their draws by this module.
-    from reproduction.audits.reproduce import begin_named, complete_draws
-
     with_draws = sorted(path.parent.name for path in HERE.glob("*/draws.toml"))
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(with_draws))
     parser.add_argument("--draws", type=int, help="at most so many draws a mechanism")
     parser.add_argument("--work", type=Path, default=Path("build/audits"))
+    parser.add_argument("--training", type=Path, help="the training part that sealing wrote")
     given = parser.parse_args()
     unknown = sorted(set(given.names) - set(with_draws))
     if unknown:
         parser.error(f"no draws of {unknown} are kept; there are {', '.join(with_draws)}")
     for name in given.names or with_draws:
-        complete_draws(name, begin_named(name, given.work), given.draws)
+        training = given.training or _sealed(name, given.work)
+        for recipe in recipes_of(name):
+            complete(recipe, release_table(training), draws=given.draws)
+
+
+def _sealed(name: str, work: Path) -> Path:
+    """Return the training part of an audit in the work folder, which is sealed if it is not."""
+    # Here, because what runs the audits completes their draws by this module.
+    from reproduction.audits.reproduce import begin_named
+
+    return begin_named(name, work).folder.path / TRAINING
 
 
 if __name__ == "__main__":

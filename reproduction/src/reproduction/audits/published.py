@@ -77,6 +77,7 @@ class Published:
 
     The paper prints bounds; each count is the only one that gives its bound.
     """
+    single_class: int | None = None  # degraded releases with one class only
     needs: str | None = None  # the package without which its mechanism does not draw
     sealed_only: tuple[str, ...] = ()  # audits of which the lineage is all that is needed
     variants: tuple[str, ...] = ()  # further declarations, with one of the published models each

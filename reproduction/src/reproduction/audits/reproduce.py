@@ -48,7 +48,8 @@ from reproduction.audits.experiments import (
     TEXT_OWN_ROLES,
     TEXT_ROLES,
 )
-from reproduction.audits.kept import KEPT, complete, recipes_of, training_of
+from reproduction.audits.generators import SINGLE_CLASS, write_single_class
+from reproduction.audits.kept import KEPT, complete_apart
 from reproduction.audits.newsgroups import write_newsgroups
 from reproduction.audits.published import AUDITS, Published
 from reproduction.audits.spread import write_otherwise, write_spread
@@ -143,6 +144,8 @@ def write_experiments(name: str, work: Path) -> None:
     """Write what the section of an audit shows besides its audits, unless it is there."""
     if name == "cdc-neural":
         write_cdc_roles(work / CDC_ROLES)
+    if name == "rice-tvae":
+        write_single_class(work / SINGLE_CLASS)
     if name == "stand-ins":
         write_spread(work / SPREAD)
         write_otherwise(work / SPREAD_OTHERWISE)
@@ -193,12 +196,6 @@ def begin_named(name: str, work: Path) -> pg.Audit:
     return audit
 
 
-def complete_draws(name: str, audit: pg.Audit, draws: int | None) -> None:
-    """Make the draws that are kept for an audit and are not there yet, from its sealed parts."""
-    for recipe in recipes_of(name):
-        complete(recipe, training_of(audit), draws=draws)
-
-
 def begin(audit: pg.Audit, text: str) -> None:
     """Make the folder and seal the target, unless that is done."""
     if not audit.folder.path.exists():
@@ -231,7 +228,7 @@ def run(
     audit = open_folder(name, work, draws)
     text = with_draws((HERE / name / "audit.toml").read_text("utf-8"), draws)
     begin(audit, text)
-    complete_draws(name, audit, draws)
+    complete_apart(name, audit, draws)
     if not audit.journal().ledger.has(Stage.REGISTERED):
         audit.register()
     if published.amend is not None and not audit.journal().ledger.has(Stage.AMENDED):

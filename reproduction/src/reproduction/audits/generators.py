@@ -1,0 +1,144 @@
+"""What sections of docs/audits.md show of known generators besides their audits.
+
+Of draws that are kept: how they were made, and at which cost. Of a workload that contains the
+outcome: what the paper's own analysis says of its draws, so that workload and claim are not
+confounded. Of the degraded TVAE: how often a release has one class only, over more draws than the
+audit has (`python -m reproduction.audits.generators` counts them).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import proxyguard as pg
+from proxyguard.draw.catalog import load_generator
+from proxyguard.draw.protocol import Seed
+from proxyguard.registry.declaration import read_declaration
+from reproduction.audits.analyse import NOT_REGISTERED, Comparison, Run, analyse
+from reproduction.audits.benchmarks import rice_parts
+from reproduction.audits.details import bound
+from reproduction.audits.kept import KEPT, Manifest, manifest_of, recipes_of
+from reproduction.audits.published import NAMED, Published
+from reproduction.audits.tables import say, table
+from reproduction.datasets import load
+from reproduction.files import write_atomic
+
+HERE = Path(__file__).parent
+SINGLE_CLASS = "rice-single-class.json"
+"""In the work folder."""
+DRAWS, TOGETHER = 200, 50
+RICE, DEGRADED = "rice-tvae", "degraded"
+SHOWN = ("workload", "pairs", "rho", "bins", "max_size", "rounds")
+"""Settings of kept draws that the document names, where a generator has them."""
+
+
+def count_single_class(draws: int = DRAWS) -> dict[str, int]:
+    """Return how many releases of the degraded TVAE have one class only, and how many failed."""
+    declared = read_declaration((HERE / RICE / "audit.toml").read_text("utf-8"))
+    (degraded,) = (m for m in declared.mechanism if m.name == DEGRADED)
+    generator: Any = load_generator(str(degraded.generator), degraded.options)
+    rice = load.rice()
+    source, _, _ = rice_parts(len(rice))
+    generator.prepare(rice.iloc[source].reset_index(drop=True), np.random.default_rng(0))
+    seeds = [Seed(degraded.seed_list[0] + i) for i in range(draws)]
+    single = failed = 0
+    for begin in range(0, draws, TOGETHER):
+        for release in generator.draw_many(seeds[begin : begin + TOGETHER]):
+            if isinstance(release, Exception):
+                failed += 1
+            else:
+                single += int(release["Class"].nunique() < 2)
+    return {"draws": draws, "single": single, "failed": failed}
+
+
+def write_single_class(path: Path) -> None:
+    """Write these counts, unless they are there."""
+    if not path.exists():
+        write_atomic(path, json.dumps(count_single_class(), indent=1).encode() + b"\n")
+
+
+def single_class(name: str, run: Run, published: Published) -> list[Comparison]:
+    """Return the published number of releases with one class beside that of more draws of ours."""
+    path = run.paper.folder.path.parent / SINGLE_CLASS
+    if published.single_class is None or not path.exists():
+        return []
+    found = json.loads(path.read_text("utf-8"))
+    row = published.rows[DEGRADED]
+    return [
+        Comparison(
+            audit=name, mechanism=DEGRADED, what="releases with one class",
+            published=(published.single_class, row.releases),
+            here=(found["single"], found["draws"] - found["failed"]),
+        )
+    ]  # fmt: skip
+
+
+def kept_draws(run: Run) -> str:
+    """Return how the draws that are kept were made, and what they cost."""
+    audits = {audit.certificate().name: audit for audit in (run.paper, run.ours)}
+    rows = [
+        (f"`{recipe.folder}`", *_cells(manifest))
+        for name in audits
+        for recipe in recipes_of(name)
+        if (manifest := manifest_of(KEPT / recipe.folder)) is not None
+    ]
+    if not rows:
+        return ""
+    columns = ("draws", "settings", "made", "failed", "CPU seconds a draw", "in all", "with")
+    return say("kept") + table(columns, rows)
+
+
+def _cells(manifest: Manifest) -> tuple[object, ...]:
+    seconds = [draw.seconds for draw in manifest.draws]
+    versions = sorted(
+        {f"{name} {number}" for draw in manifest.draws for name, number in draw.versions.items()}
+    )
+    settings = ", ".join(f"{k} {manifest.settings[k]}" for k in SHOWN if k in manifest.settings)
+    return (
+        settings, len(seconds), sum(draw.failure is not None for draw in manifest.draws),
+        f"{np.mean(seconds):.0f}", f"{sum(seconds):.0f}", ", ".join(versions),
+    )  # fmt: skip
+
+
+def other_workload(run: Run, published: Published) -> str:
+    """Return the paper's analysis of its workload's draws, and of those of the other workload."""
+    if not recipes_of(run.ours.certificate().name) or NAMED not in published.claims:
+        return ""
+    found = {audit: analyse(audit, published.claims[NAMED]) for audit in (run.paper, run.ours)}
+    rows = [
+        (mechanism, *(_both(found[audit], mechanism) for audit in (run.paper, run.ours)),
+         *(_auc(audit, mechanism) for audit in (run.paper, run.ours)))
+        for mechanism in found[run.paper]
+    ]  # fmt: skip
+    columns = ("mechanism", "published workload", "pairs with the outcome",
+               "mean AUC, published workload", "mean AUC, pairs with the outcome")  # fmt: skip
+    return say("other_workload", mark=NOT_REGISTERED) + table(columns, rows)
+
+
+def _both(found: Mapping[str, Any], mechanism: str) -> str:
+    one = found[mechanism]
+    return f"{one.violations} violations; recognized {bound(one)}: {one.decision}"
+
+
+def _auc(audit: pg.Audit, mechanism: str) -> str:
+    diagnostics = audit.certificate().predicate.diagnostics
+    areas = (diagnostics.auc or {}).get(mechanism, {}) if diagnostics is not None else {}
+    known = [area for area in areas.values() if area is not None]
+    return f"{np.mean(known):.3f}" if known else ""
+
+
+def main() -> None:
+    """Count the releases of the degraded TVAE that have one class only."""
+    parser = argparse.ArgumentParser(description=(main.__doc__ or "").splitlines()[0])
+    parser.add_argument("--draws", type=int, default=DRAWS)
+    print(json.dumps(count_single_class(parser.parse_args().draws)))
+
+
+if __name__ == "__main__":
+    main()
