@@ -18,6 +18,7 @@ from proxyguard.audit.audit import Audit
 from proxyguard.audit.development import MemberDevelopment, fit_source
 from proxyguard.audit.folder import DECLARATION, RELEASES
 from proxyguard.cli.main import app
+from proxyguard.draw.catalog import EXTRAS, Extra
 
 At = Callable[[str], Audit]
 Value = dict[str, Any]
@@ -263,6 +264,164 @@ def test_what_cannot_be_drawn_again_is_said(
         assert found.good, found.findings
         assert found.complete
         assert any(one.startswith("redraw: target/bootstrap, seed") for one in found.checked)
+
+
+# In this process it is computed on the device that the environment names, and in the process that
+# draws again, which has an environment of its own, on a CPU, where it gives what `here` says.
+OTHER_BITS = """\
+import os
+
+
+class Bits:
+    def __init__(self, here):
+        self.here = here
+
+    def describe(self):
+        return {"here": self.here}
+
+    def prepare(self, source, rng):
+        self.source = source
+
+    def draw(self, seed):
+        device = os.environ.get("PG_TOY_DEVICE")
+        seed.computed(device=device or "cpu", together=2 if device else 1)
+        release = self.source.sample(frac=1.0, replace=True, random_state=seed.take("rows"))
+        if "PG_TOY_DEVICE" in os.environ:
+            return release
+        if self.here == "other bits":
+            return release.assign(first=release["first"] * (1 + 1e-7))
+        if self.here == "other labels":
+            return release.assign(label=release["label"].map({"yes": "no", "no": "yes"}))
+        if self.here == "one class":
+            return release.assign(label="yes")
+        if self.here == "failure":
+            raise ValueError("no number came out")
+        return release
+"""
+
+
+@pytest.fixture
+def toy(
+    stages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, draw_here: Callable[..., None]
+) -> Callable[..., Audit]:
+    """Return what draws two releases on a device."""
+    (tmp_path / "pg_redrawn.py").write_text(OTHER_BITS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "pg_redrawn", raising=False)
+    monkeypatch.setattr("proxyguard.audit.draw.draw_all", draw_here)
+
+    def drawn_on(device: str, here: str) -> Audit:
+        monkeypatch.setenv("PG_TOY_DEVICE", device)
+        declared = f'generator = "pg_redrawn:Bits"\noptions = {{ here = "{here}" }}'
+        audit = few_draws(stages, tmp_path / "work", ('generator = "bootstrap"', declared))
+        audit.draw()
+        return audit
+
+    return drawn_on
+
+
+def test_other_bits_of_another_device_are_compared_by_what_is_learned_from_them(
+    toy: Callable[..., Audit],
+) -> None:
+    found = toy("cuda", "other bits").verify(redraw=1, run_named_code=True)
+    assert found.good, found.findings
+    assert found.complete, found.not_checked
+    (told,) = (words for words in found.checked if words.startswith("redraw: "))
+    assert "computed otherwise here (device cuda then, cpu here; together 2 then, 1 here)" in told
+    assert "what is learned from it is alike: the loss of 'Brier" in told
+    assert "lies 0.0000 of its range apart, at most 0.02" in told
+
+
+def test_other_bits_of_the_same_device_are_a_lie(toy: Callable[..., Audit]) -> None:
+    found = toy("cpu", "other bits").verify(redraw=1, run_named_code=True)
+    assert [finding.place for finding in found.findings] == [RELEASES]
+    assert "drawn again, it has another content" in found.findings[0].problem
+
+
+@pytest.mark.parametrize(
+    ("here", "words"),
+    [
+        ("other labels", "of its range apart, more than 0.02"),
+        ("one class", "nothing could be learned from it here: DrawError: the release has one"),
+        ("failure", "another status (drawn, now failed)"),
+    ],
+)
+def test_what_another_device_makes_of_a_seed_and_is_far_away_confirms_nothing(
+    toy: Callable[..., Audit], here: str, words: str
+) -> None:
+    found = toy("cuda", here).verify(redraw=1, run_named_code=True)
+    assert found.good, found.findings
+    assert not any(told.startswith("redraw: ") for told in found.checked)
+    (told,) = found.not_checked
+    assert words in told
+
+
+def test_a_failure_on_another_device_that_does_not_come_again_is_no_lie(
+    toy: Callable[..., Audit], forge: Any
+) -> None:
+    audit = toy("cuda", "nothing")
+
+    def failed_there(manifest: Value) -> None:
+        invented_failures(forge, manifest)
+        for draw in forge.draws_of(manifest):
+            draw["computed"] = {"device": "cuda", "together": "2"}
+
+    forge.manifest(audit, failed_there)
+    found = audit.verify(redraw=1, run_named_code=True)
+    assert found.good, found.findings
+    (told,) = found.not_checked
+    assert "another status (failed, now drawn)" in told
+    assert "device cuda then, cpu here" in told
+
+
+def test_what_only_the_record_says_of_how_a_draw_was_computed_excuses_nothing(
+    drawn: Audit, once: None, forge: Any
+) -> None:
+    def computed_elsewhere(manifest: Value) -> None:
+        another_release(forge, manifest)
+        for draw in forge.draws_of(manifest):
+            draw["computed"] = {"device": "cuda"}
+
+    forge.manifest(drawn, computed_elsewhere)
+    found = drawn.verify(redraw=1)
+    assert "another content" in found.findings[0].problem
+
+
+@pytest.mark.parametrize(
+    ("then", "here", "words"),
+    [
+        ({"device": "cpu", "together": "50"}, {"device": "cpu", "together": "1"}, ""),
+        ({"device": "cuda", "together": "50"}, {"device": "cuda", "together": "1"},
+         "together 50 then, 1 here"),
+        ({"device": "cpu", "torch": "2.13.0"}, {"device": "cpu", "torch": "2.14.0"},
+         "torch 2.13.0 then, 2.14.0 here"),
+        ({}, {"device": "cpu"}, "device unsaid then, cpu here"),
+        ({"device": "cuda"}, {}, ""),
+    ],
+)  # fmt: skip
+def test_a_batch_changes_no_bit_on_a_cpu_and_may_elsewhere(
+    then: dict[str, str], here: dict[str, str], words: str
+) -> None:
+    assert redraw_module._computed_otherwise(then, here) == words
+
+
+def test_torch_belongs_to_the_versions_of_an_audit_that_needs_it_and_of_no_other(
+    stages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = few_draws(stages, tmp_path / "plain")
+    assert "torch" not in plain.folder.registry(plain.journal()).software
+    monkeypatch.setitem(EXTRAS, "bootstrap", Extra("toy", ("pytest",), "pytest"))
+    audit = few_draws(stages, tmp_path / "work")
+    registry = audit.folder.registry(audit.journal())
+    assert registry.software["pytest"] == pytest.__version__
+    (member,) = registry.declaration.members
+    chosen = redraw_module.Repeatable(
+        member=member, mechanism="bootstrap", record=None, draws=True, fits=False
+    )
+    assert redraw_module._other_software(registry, chosen) == ""
+    monkeypatch.setattr("proxyguard.audit.home.installed_version", lambda name: "99")
+    assert "pytest" in redraw_module._other_software(registry, chosen)
+    assert "pytest" not in redraw_module._other_software(registry)
 
 
 @pytest.mark.parametrize(

@@ -45,9 +45,9 @@ class Many:
     def prepare(self, source, rng):
         self.source = source
     def draw(self, seed):
+        seed.computed(device="cpu", together=1)
         if int(seed) == self.broken:
             raise ValueError("no release")
-        seed.computed(device="cpu", together=1)
         release = self.source.sample(self.rows, random_state=seed.take("rows"))
         return release.astype({"x": self.dtype})
     def draw_many(self, seeds):
@@ -106,7 +106,8 @@ def test_an_error_in_the_place_of_a_release_fails_that_seed_alone(
     found, batches = drawn(tmp_path, monkeypatch, [5, 6, 7, 8], many="errors")
     assert batches == 1
     assert [record.status for record, _, _ in found] == ["drawn", "failed", "failed", "drawn"]
-    assert found[1].said == Failed(seed=6, error="nothing was learned")
+    computed = {"device": "cpu", "together": "4"}
+    assert found[1].said == Failed(seed=6, error="nothing was learned", computed=computed)
     # No other error is a release that failed: whoever gives one has made a mistake.
     assert isinstance(found[2].said, Failed)
     assert "gave a ValueError" in found[2].said.error
@@ -196,5 +197,6 @@ def test_a_release_without_records_is_a_failed_draw(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ((record, release, model),), _ = drawn(tmp_path, monkeypatch, [5], rows=0)
-    assert record == Failed(seed=5, error="the release has no record")
+    computed = {"device": "cpu", "together": "1"}  # a failure of the fit says it too
+    assert record == Failed(seed=5, error="the release has no record", computed=computed)
     assert (release, model) == (b"", b"")

@@ -435,7 +435,7 @@ def made_draw(
         return FailedDraw(
             seed=said.seed, status=said.status, error=said.error, files=files, name=name,
             guard=result.guard, prepared_at_random=prepared.prepared_at_random,
-            prepared_from=rests_on, format=format, again=again,
+            prepared_from=rests_on, computed=said.computed or None, format=format, again=again,
         )  # fmt: skip
     return DrawnRelease(
         seed=said.seed, status="drawn", rows=said.rows, content=said.content,

@@ -13,7 +13,7 @@ import os
 import platform
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from time import time
 from typing import TYPE_CHECKING
 
 from proxyguard.audit.folder import AuditFolder
-from proxyguard.draw.catalog import installed_version
+from proxyguard.draw.catalog import extra_of, installed_version
 from proxyguard.draw.confine import guard_here
 from proxyguard.errors import KeyExists, KeyMissing, ProxyGuardError, StageError, TableError
 from proxyguard.seal.crypto import KeyFile, SigningKey
@@ -247,13 +247,22 @@ class DataFolders:
 
 
 PACKAGES = ("proxyguard", "numpy", "scipy", "pandas", "pyarrow", "scikit-learn", "skops")
+NOT_A_PACKAGE = "not installed as a package"
 
 
 def software_versions() -> dict[str, str]:
     """Return the versions that an audit is made with."""
-    return {"python": platform.python_version(), "platform": sys.platform} | {
-        name: installed_version(name) or "not installed as a package" for name in PACKAGES
-    }
+    return {"python": platform.python_version(), "platform": sys.platform} | _versions(PACKAGES)
+
+
+def extra_versions(generators: Iterable[str]) -> dict[str, str]:
+    """Return the versions of what generators of ours need beside that, and nobody else."""
+    extras = [extra_of(name) for name in generators]
+    return _versions(name for extra in extras if extra is not None for name in extra.modules)
+
+
+def _versions(distributions: Iterable[str]) -> dict[str, str]:
+    return {name: installed_version(name) or NOT_A_PACKAGE for name in distributions}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,13 +5,17 @@ does not load the generator, on the release that was stored. So models are also 
 where nobody but the author can draw. Which seeds is the verifier's own choice at random, made
 after everything was frozen, so that an author who exchanged one release in twenty is found by a
 few draws with the odds of that. Neither process has a key or sees what was stored.
+
+A release whose generator says that it was computed otherwise here (another device, version or
+processor) may have other last bits, which training makes more of. It is then compared by what is
+learned from it: the losses of the procedure on development records, within `ALIKE`.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import isclose
 from secrets import SystemRandom
@@ -21,18 +25,20 @@ from threadpoolctl import threadpool_limits
 
 from proxyguard.adapters.privacy import privacy_of
 from proxyguard.audit.apart import Redraw, RefitSource, ask, refit_apart
-from proxyguard.audit.development import fitted_from
+from proxyguard.audit.development import ValidationPart, fitted_from
 from proxyguard.audit.folder import RELEASES
-from proxyguard.audit.home import software_versions
+from proxyguard.audit.home import extra_versions, software_versions
 from proxyguard.audit.manifest import schema_of
+from proxyguard.audit.rules import provisional_measure
 from proxyguard.audit.verify import RegisteredAudit, Scope
 from proxyguard.documents.ledger import Committed
 from proxyguard.documents.registry import Registry, SourceModel
 from proxyguard.documents.releases import DrawnRelease, GivenRelease, MadeDraw, ReleaseManifest
 from proxyguard.draw.catalog import OF_PACKAGES, is_ours
 from proxyguard.draw.messages import FittedAgain, Made, NotAgain, SourceAgain
-from proxyguard.draw.protocol import features, predict
+from proxyguard.draw.protocol import DEVICE, TOGETHER, Fitted, features, predict
 from proxyguard.errors import ProxyGuardError, SealError, TableError, UntrustedCode
+from proxyguard.losses.measure import Predicted
 from proxyguard.models.stored import load_model
 from proxyguard.registry.declaration import Member
 from proxyguard.seal.ledger import Schedule
@@ -40,6 +46,9 @@ from proxyguard.tables.files import content_digest, table_bytes
 
 CLOSE = 1e-6
 """How far predictions and thresholds may lie apart that another processor fitted again."""
+ALIKE = 0.02
+"""How far mean losses may lie apart, as a share of a loss's range, that were learned from releases
+of one seed, computed in two ways."""
 # A table that differs in one cell is another release. What a fit chooses by name is exact too;
 # thresholds and temperatures are numbers that another processor may round otherwise.
 DRAWN = ("rows", "content", "members", "prepared_at_random")
@@ -75,6 +84,9 @@ class _Again:
     prepared_at_random: bool | None = None
     fitted: FittedAgain | None = None
     failed: str | None = None
+    computed: Mapping[str, str] = field(default_factory=dict)
+    made: Made | None = None
+    release: bytes = b""  # as it came out here, which need not be the one that is fitted
 
 
 def redraw(audit: RegisteredAudit) -> None:
@@ -119,8 +131,10 @@ def redraw(audit: RegisteredAudit) -> None:
         )
     # Of the system and of no seed: an author who knew the choice would exchange the other draws.
     for chosen in SystemRandom().sample(repeatable, count):
-        check = partial(_check, audit, chosen)
-        result.step(RELEASES, f"{chosen.name}: the same again", check)
+        # What it is told as depends on what could be compared.
+        told = result.step(RELEASES, chosen.name, partial(_check, audit, chosen), told=False)
+        if told is not None:
+            result.checked.append(told)
 
 
 def _has_model(draw: MadeDraw, *, drawn: bool) -> bool:
@@ -168,24 +182,121 @@ def _not_fitted(member: Member, scope: Scope) -> str | None:
     return "its procedure runs code that is not ours; fit it again with --run-named-code"
 
 
-def _check(audit: RegisteredAudit, chosen: Repeatable) -> None:
-    """Make one draw again and compare; another version of a library excuses a difference."""
+def _check(audit: RegisteredAudit, chosen: Repeatable) -> str:
+    """Make one draw again and compare; return in words what was found to be the same.
+
+    Another version of a library excuses a difference, and so does another device that the
+    generator itself says it was computed on here.
+    """
     again = _made_again(audit, chosen)
     draw = chosen.record
     different = list(_differences(chosen, again))
+    elsewhere = _computed_otherwise(draw.computed or {}, again.computed)
+    # Bits alone may differ: rows, members and stages are the same on every device.
+    other_bits = bool(elsewhere) and "content" in different
+    if other_bits:
+        different.remove("content")
     # Models last: to load and to ask two of them costs more than all that was compared so far.
     if not different and again.fitted is not None and isinstance(draw, DrawnRelease):
         different += _model_differences(audit, chosen.member, draw, again.fitted)
     if not different:
-        return
+        if other_bits and isinstance(draw, DrawnRelease):
+            return _learned_alike(audit, chosen, draw, again, elsewhere)
+        return f"{chosen.name}: the same again"
     made = "drawn again" if chosen.draws else "fitted again"
     words = f"{chosen.name}: {made}, it has another {' and another '.join(different)}"
-    other = _other_software(audit.registry)
+    other = _other_software(audit.registry, chosen)
+    if draw.status != "drawn":
+        other = other or elsewhere  # a network that ended in no number may not do so elsewhere
     # None of these shows a lie: honest draws, too, come out otherwise, or not at all, elsewhere.
     if other or draw.status == "timeout" or again.failed is not None:
         why = other or again.failed or "the recorded draw ran out of time"
         raise UntrustedCode(f"{words}; here it could not be repeated as it was: {why}", names=())
     raise SealError(words)
+
+
+def _computed_otherwise(then: Mapping[str, str], here: Mapping[str, str]) -> str:
+    """Return in words what the last bits of two draws depend on and is not the same for both.
+
+    Of what is said here alone: what only the record says is its author's, and excuses nothing.
+    """
+    facts = [name for name in here if then.get(name) != here[name]]
+    if then.get(DEVICE) == here.get(DEVICE) == "cpu":
+        facts = [name for name in facts if name != TOGETHER]
+    return "; ".join(f"{name} {then.get(name, 'unsaid')} then, {here[name]} here" for name in facts)
+
+
+def _learned_alike(
+    audit: RegisteredAudit, chosen: Repeatable, draw: DrawnRelease, again: _Again, elsewhere: str
+) -> str:
+    """Compare a release of other bits by what is learned from it; return in words how near it is.
+
+    Raises
+    ------
+    UntrustedCode
+        If nothing can be learned here, or it is not as near as `ALIKE`: training on another device
+        may lead far away, which shows no lie, and confirms nothing.
+    """
+    member = chosen.member
+    words = f"{chosen.name}: computed otherwise here ({elsewhere}), its content is another"
+    if not chosen.fits or again.made is None:
+        raise UntrustedCode(f"{words}, and nothing is learned from it to compare", names=())
+    learned = refit_apart(
+        audit.folder, member.name, again.made, again.release, timeout=audit.scope.timeout
+    )
+    if isinstance(learned, NotAgain):
+        raise UntrustedCode(
+            f"{words}, and nothing could be learned from it here: {learned.error}", names=()
+        )
+    apart = _losses_apart(audit, member, (draw, audit.folder.store.get(str(draw.model))),
+                          (learned, learned.model))  # fmt: skip
+    if not apart:
+        raise UntrustedCode(f"{words}, and no loss of ours is declared to compare", names=())
+    name = max(apart, key=lambda loss: apart[loss])
+    told = f"the loss of {name!r} on development lies {apart[name]:.4f} of its range apart"
+    if apart[name] > ALIKE:
+        raise UntrustedCode(f"{words}, and {told}, more than {ALIKE:g}", names=())
+    return f"{words}; what is learned from it is alike: {told}, at most {ALIKE:g}"
+
+
+LearnedModel = tuple[DrawnRelease | FittedAgain, bytes]
+"""What was chosen in a fit, and its model."""
+
+
+def _losses_apart(
+    audit: RegisteredAudit, member: Member, first: LearnedModel, second: LearnedModel
+) -> dict[str, float]:
+    """Return how far two models lie apart in each mean loss on development, of the loss's range."""
+    development = audit.development(member)
+    # On records that lie in the folder: those of the target would take its key.
+    records = ValidationPart(development, development.training())
+    # A loss of others would run its code here.
+    measures = [
+        provisional_measure(part, member)
+        for part in member.requirement
+        if part.loss is not None and ":" not in part.loss
+    ]
+    fits = [fitted_from(chosen, _loaded(audit, model)) for chosen, model in (first, second)]
+    then, here = (records.mean_losses(measures, _predicted(records, fit)) for fit in fits)
+    apart = {}
+    for measure in measures:
+        name = measure.requirement.name
+        if measure.loss is not None and name in then:
+            loss = measure.loss(fits[0].threshold)
+            apart[name] = abs(then[name] - here[name]) / (loss.high - loss.low)
+    return apart
+
+
+def _loaded(audit: RegisteredAudit, model: bytes) -> object:
+    # The verifier's list: what the declaration trusts is its author's word.
+    return load_model(model, "a model", audit.scope.types)
+
+
+def _predicted(records: ValidationPart, fitted: Fitted) -> Predicted:
+    try:  # the procedure may have answered anything
+        return records.predicted(fitted)
+    except (ProxyGuardError, ValueError, LookupError, TypeError, AttributeError) as error:
+        raise UntrustedCode(f"what was fitted again cannot predict: {error}", names=()) from None
 
 
 def _check_source(audit: RegisteredAudit, member: Member) -> None:
@@ -245,9 +356,12 @@ def _made_again(audit: RegisteredAudit, chosen: Repeatable) -> _Again:
             content=content_digest(release),
             members=drawn.members and hashlib.sha256(bytes.fromhex(drawn.members)).hexdigest(),
             prepared_at_random=drawn.prepared_at_random,
+            computed=drawn.computed,
+            made=made,
+            release=table_bytes(release),
         )
         # The frozen release where there is one: its model is the one that was audited.
-        stored = table_bytes(release) if stored is None else stored
+        stored = again.release if stored is None else stored
     if chosen.fits and stored is not None:
         fitted = refit_apart(folder, member.name, made, stored, timeout=timeout)
         if isinstance(fitted, NotAgain):
@@ -318,9 +432,15 @@ def _model_differences(
         yield "model"
 
 
-def _other_software(registry: Registry) -> str:
-    """Return which registered versions are not those here; they may draw or fit otherwise."""
+def _other_software(registry: Registry, chosen: Repeatable | None = None) -> str:
+    """Return which registered versions are not those here; they may draw or fit otherwise.
+
+    Of what an extra brings where this draw needs it: the others are drawn without it.
+    """
     made, here = registry.software, software_versions()
+    if chosen is not None and chosen.draws:
+        mechanism = registry.members[chosen.member.name].drawn(chosen.mechanism)
+        here |= extra_versions([] if mechanism is None else [mechanism.generator])
     other = [f"{name} {made.get(name)} then, {here[name]} here" for name in here
              if made.get(name) != here[name]]  # fmt: skip
     return "; ".join(other)

@@ -22,7 +22,7 @@ from proxyguard.audit.folder import (
     registry_name,
     snapshot_name,
 )
-from proxyguard.audit.home import Home
+from proxyguard.audit.home import Home, extra_versions
 from proxyguard.audit.jobs import forbidden_paths
 from proxyguard.audit.members import MemberCounts
 from proxyguard.audit.reserve import check_lineage
@@ -198,7 +198,16 @@ def build_registry(
         measures = measures_of(member, requirements)
         _check_secondary(declaration, measures)
         check_claim(declaration, [m.requirement for m in measures], member.name)
-    registry = Registry(format=FORMAT, declaration=declaration, members=members, software=software)
+    generators = [
+        mechanism.generator
+        for member in members.values()
+        for mechanism in member.mechanisms.values()
+        if isinstance(mechanism, DrawnMechanism)
+    ]
+    registry = Registry(
+        format=FORMAT, declaration=declaration, members=members,
+        software=software | extra_versions(generators),
+    )  # fmt: skip
     # What cannot be read back is refused before it is recorded.
     return Registry.read(registry.to_bytes(), "the registry")
 

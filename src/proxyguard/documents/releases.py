@@ -43,6 +43,8 @@ class _Made(Draw):
     """The files that the draw read, with the digest of their bytes; nothing if unreadable."""
     prepared_from: dict[str, Digest] | None = None
     """The files that the preparation of all draws rests on."""
+    computed: dict[str, str] | None = None
+    """How the generator says it was computed: a device, a version, the draws of its batch."""
     format: Format | None = None
     """The format of a draw that waits; none in the ledger."""
 
@@ -74,8 +76,6 @@ class DroppedRelease(_Made):
     """Where the fitted procedure lies in the store."""
     members: Digest | None = None
     """Where the store says which rows of the source it was trained on; nothing means all."""
-    computed: dict[str, str] | None = None
-    """How the generator says it was computed: a device, a version, the draws of its batch."""
 
     @property
     def failed(self) -> bool:

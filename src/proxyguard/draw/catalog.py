@@ -212,7 +212,7 @@ class Extra(NamedTuple):
     """What a generator needs that its user may not have, and what brings it."""
 
     name: str
-    modules: tuple[str, ...]
+    modules: tuple[str, ...]  # which their distributions are called too
     first: str  # what is installed before the extra, in the version that it is tested with
 
 
@@ -319,13 +319,18 @@ def need_extra(name: str) -> None:
     RegistryError
         If it is not; it says what to type.
     """
-    path = code_path(name)
-    for known, extra in EXTRAS.items():
-        if path == GENERATORS[known]:
-            try:
-                need(f"generator = {known!r}", extra.modules, extra.name)
-            except MissingExtra as error:
-                raise RegistryError(f"{error}; before it: pip install {extra.first}") from None
+    extra = extra_of(name)
+    if extra is not None:
+        try:
+            need(f"generator = {name!r}", extra.modules, extra.name)
+        except MissingExtra as error:
+            raise RegistryError(f"{error}; before it: pip install {extra.first}") from None
+
+
+def extra_of(name: str) -> Extra | None:
+    """Return the extra that a generator of ours, by name or import path, needs to draw."""
+    by_path = {GENERATORS[known]: extra for known, extra in EXTRAS.items()}
+    return by_path.get(GENERATORS.get(name, name))
 
 
 def code_path(name: str) -> str:

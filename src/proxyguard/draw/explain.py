@@ -6,7 +6,7 @@ import json
 import os
 import re
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import FrameType
 
@@ -14,13 +14,15 @@ from proxyguard.draw.messages import WORDS, Failed, ReadFiles, in_words
 from proxyguard.errors import ProxyGuardError
 
 
-def failure(seed: int, files: ReadFiles, error: BaseException) -> Failed:
+def failure(
+    seed: int, files: ReadFiles, error: BaseException, computed: Mapping[str, str] | None = None
+) -> Failed:
     """Return the record of a draw that gave no release; of a file, which one it was."""
     words = explain(error)
     for name in files:
         if Path(name).name not in words:
             words = f"{name}: {words}"
-    return Failed(seed=seed, error=words, files=dict(files))
+    return Failed(seed=seed, error=words, files=dict(files), computed=dict(computed or {}))
 
 
 def explain(error: BaseException) -> str:

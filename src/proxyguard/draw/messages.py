@@ -481,12 +481,15 @@ class Failed(_Message):
         Why, in words that reach the report.
     files
         The files that it read before it failed; nothing for one that could not be read.
+    computed
+        How it was computed, where it came so far as to say it.
     """
 
     seed: int
     status: Literal["failed", "timeout"] = "failed"
     error: Words
     files: ReadFiles = Field(default_factory=dict)
+    computed: Computed = Field(default_factory=dict)
 
 
 class Answer(NamedTuple):

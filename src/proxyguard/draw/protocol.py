@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 STAGES = 1000
 """Stages that one draw names; every release's record lists them."""
+DEVICE, TOGETHER = "device", "together"
+"""Facts of a draw that are known by name: what it was computed on, and with how many others."""
 FACTS = 20
 """Facts that a draw says of how it was computed."""
 FACT = 200
@@ -134,6 +136,8 @@ class Seed(int):
         What may change the last bits of a release and not its law. The record of the draw keeps
         it as text, the report shows it, and whoever draws the seed again elsewhere knows why
         contents differ. It is the generator's word. Said again, a fact is what was said last.
+        ``device`` and ``together``, the draws of a batch, have a meaning: on the device "cpu" a
+        batch changes no bit of a draw.
 
         Examples
         --------

@@ -347,7 +347,7 @@ class _Fits:
         except MemoryError:
             raise  # want of memory here says nothing about the mechanism: nothing is answered
         except BaseException as error:  # a procedure may call sys.exit
-            return Answer(failure(said.seed, said.files, error))
+            return Answer(failure(said.seed, said.files, error, said.computed))
 
 
 NO_SEED = "nothing: the draws leave their seed alone"
@@ -741,5 +741,5 @@ def tables(worker: Worker, numbers: Sequence[int]) -> bytes:
         except MemoryError:
             raise  # as if it had been killed for want of memory: it does not count as a failure
         except BaseException as error:  # a generator may call sys.exit
-            content.append(packed(failure(int(seed), seed.files, error)))
+            content.append(packed(failure(int(seed), seed.files, error, seed.facts)))
     return b"".join(content)

@@ -153,7 +153,7 @@ def computed_table(sources: Sources) -> ReportTable:
         said = Counter(
             ", ".join(f"{fact} {words}" for fact, words in sorted(draw.computed.items()))
             for draw in draws[name]
-            if isinstance(draw, DrawnRelease) and draw.computed
+            if not isinstance(draw, GivenRelease) and draw.computed
         )
         rows += [(name, str(count), words) for words, count in sorted(said.items())]
     return table(
