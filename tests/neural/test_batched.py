@@ -36,6 +36,27 @@ def test_a_draw_learns_the_same_bits_alone_and_in_company() -> None:
             assert torch.equal(whole[i], alone[0])
 
 
+@pytest.mark.parametrize(("rows", "inputs", "outputs"), [(30, 33, 8), (31, 9, 17), (500, 79, 3)])
+def test_products_of_odd_widths_do_not_depend_on_where_in_memory_a_draw_stands(
+    rows: int, inputs: int, outputs: int
+) -> None:
+    noise = Streams(range(7))
+    read = noise.normal(Purpose.START, 0, (rows, inputs))
+    weight = noise.normal(Purpose.START, 1, (inputs, outputs))
+
+    def products(read: torch.Tensor, weight: torch.Tensor) -> list[torch.Tensor]:
+        out = torch.bmm(read, weight)
+        sums = torch.bmm(torch.ones((len(read), 1, rows)), read)
+        return [out, torch.bmm(out, weight.mT), torch.bmm(read.mT, out), sums]
+
+    together = products(read, weight)
+    for i in range(7):
+        # A copy begins where memory is aligned, as that of a draw alone does.
+        alone = products(read[i : i + 1].clone(), weight[i : i + 1].clone())
+        for whole, single in zip(together, alone, strict=True):
+            assert torch.equal(whole[i], single[0])
+
+
 def test_a_layer_starts_within_the_bound_of_the_inputs_that_a_draw_has() -> None:
     layer = new_linear(Streams([1, 2]), 0, 40, 300, fan_in=torch.tensor([40, 10]))
     for i, inputs in enumerate((40, 10)):
