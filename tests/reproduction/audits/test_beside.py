@@ -117,7 +117,10 @@ def test_the_table_of_claims_has_every_experiment_and_names_what_there_is() -> N
         assert one.studies or one.audits or one.elsewhere
         assert set(one.studies) <= set(STUDIES)
     named = {name for one in experiments for name in one.audits}
-    ours = {name for name, audit in AUDITS.items() if "not in the paper" in audit.title}
+    ours = {
+        name for name, audit in AUDITS.items()
+        if not (audit.rows or audit.verdicts or audit.tallies)  # nothing of it was printed
+    }  # fmt: skip
     assert set(AUDITS) - ours <= named
 
 

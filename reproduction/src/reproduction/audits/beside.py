@@ -1,7 +1,7 @@
 """Figures that the paper prints in its text, beside ours: p-values, steps of bounds, AUC, times.
 
-Then two questions that no single audit answers: whether direct mode alone decides any of them, and
-what status the paper and our certificates give each experiment.
+Then what all audits together say: whether direct mode alone decides any of them, what their claims
+are about, and what status the paper and our certificates give each experiment.
 """
 
 from __future__ import annotations
@@ -206,6 +206,24 @@ def _both_modes(runs: Mapping[str, Run], settings: str, choose: Any) -> Iterator
                 audit=name, mechanism=mechanism, settings=settings, named=bounds.decision,
                 direct=direct[mechanism].decision,
             )  # fmt: skip
+
+
+def about(runs: Mapping[str, Run]) -> str:
+    """Return what every certificate says its claim is about: what is redrawn, and what is not."""
+    rows = []
+    for name, run in runs.items():
+        if AUDITS[name].verdicts or AUDITS[name].tallies:
+            continue  # named releases: nothing is averaged over
+        predicate = run.paper.certificate().predicate
+        alike: dict[tuple[str, str], list[str]] = {}
+        for mechanism, redrawn in predicate.redraws.items():
+            key = ("; ".join(redrawn), "; ".join(predicate.conditional_on[mechanism]))
+            alike.setdefault(key, []).append(mechanism)
+        means = "; ".join(dict.fromkeys(predicate.estimand.values()))
+        for (redrawn_words, fixed), mechanisms in alike.items():
+            rows.append((name, ", ".join(mechanisms), redrawn_words, fixed, means))
+    columns = ("audit", "mechanisms", "every draw redraws", "conditional on", "means are over")
+    return say("about") + table(columns, rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(extra="forbid"))

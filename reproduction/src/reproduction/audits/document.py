@@ -27,6 +27,7 @@ from reproduction.audits.analyse import (
     verdicts_of,
 )
 from reproduction.audits.beside import (
+    about,
     claim_status,
     direct_only,
     outer,
@@ -62,10 +63,17 @@ def document(runs: Mapping[str, Run], draws: int | None) -> str:
         parts.append(say("shortened", draws=draws))
     left = [name for name in AUDITS if name not in runs]
     if left:
-        parts.append(say("not_run", names=", ".join(left)))
+        words = {name: "needs files of the user's own" for name in left if AUDITS[name].joins}
+        parts.append(say("not_run", names=", ".join(marked(name, words) for name in left)))
     for name, run in runs.items():
         parts.append(_section(name, run, AUDITS[name], adjusted))
-    parts += [direct_only(runs), claim_status(runs), times(runs), published_times(runs)]
+    parts += [
+        direct_only(runs),
+        about(runs),
+        claim_status(runs),
+        times(runs),
+        published_times(runs),
+    ]
     return "\n".join(parts)
 
 

@@ -80,6 +80,7 @@ class Published:
     single_class: int | None = None  # degraded releases with one class only
     needs: str | None = None  # the package without which its mechanism does not draw
     sealed_only: tuple[str, ...] = ()  # audits of which the lineage is all that is needed
+    joins: str = ""  # a declaration whose candidates join those of `screen`, in one family
     variants: tuple[str, ...] = ()  # further declarations, with one of the published models each
     amend: tuple[str, str, str] | None = None  # text, its replacement, the reason
     steps: Mapping[str, str] = field(default_factory=dict)

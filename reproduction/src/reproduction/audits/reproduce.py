@@ -9,7 +9,8 @@ analysis, a third audit registers it, records the deviation and adds the correct
 (NAME-original). Every step of an audit can be resumed, so a killed run goes on where it was. Where
 draws take too long for that, they are kept beside the declaration, and only those that are missing
 are made (see kept.py). The name `exposure` is no audit: it attacks releases as App. V does, and
-writes membership-attacks.md beside the document. Data are read from PROXYGUARD_DATA, or from where
+writes membership-attacks.md beside the document. `screen-whole` needs two files of the user's own
+and is left out where they are not there. Data are read from PROXYGUARD_DATA, or from where
 `python -m reproduction data fetch` puts them. Each name is followed by its part of the document:
 the paper's table beside ours.
 """
@@ -56,7 +57,8 @@ from reproduction.audits.spread import write_otherwise, write_spread
 from reproduction.audits.stand_ins import write_stand_ins
 from reproduction.audits.taiwan import write_policies, write_taiwan
 from reproduction.audits.text_roles import write_own_roles, write_text_roles
-from reproduction.datasets.fetch import content
+from reproduction.datasets.catalog import CATALOG, Origin
+from reproduction.datasets.fetch import content, found
 from reproduction.datasets.prepare import prepare
 from reproduction.files import write_atomic
 
@@ -111,15 +113,49 @@ def names() -> tuple[str, ...]:
 
 
 def possible() -> list[str]:
-    """Return what can be run with the packages that are installed, and say what cannot."""
+    """Return what can be run with the packages and files that are here, and say what cannot."""
     chosen = []
     for name in names():
         needs = AUDITS[name].needs if name in AUDITS else None
         if needs is not None and find_spec(needs) is None:
             print(f"== {name} is left out: {needs} is not installed", flush=True)
+        elif lacking := missing_files(name):
+            print(f"== {name} is left out: it needs {' and '.join(lacking)}", flush=True)
         else:
             chosen.append(name)
     return chosen
+
+
+def missing_files(name: str) -> list[str]:
+    """Return the files of the user's own that an audit needs and that are not there."""
+    data = AUDITS[name].data if name in AUDITS else ()
+    known = [CATALOG[one] for one in data if one in CATALOG]  # others are made from several
+    needed = [file for one in known if one.origin is Origin.USER for file in one.files]
+    return [file.path for file in needed if found(file) is None]
+
+
+def declaration(name: str) -> str:
+    """Return the declaration of an audit: its file, or those of two screens in one family."""
+    base = name.removesuffix("-ours")
+    joins = AUDITS[base].joins if base in AUDITS else ""
+    if not joins:
+        return (HERE / name / "audit.toml").read_text("utf-8")
+    screen = "screen-ours" if name.endswith("-ours") else "screen"
+    return joined(declaration(screen), declaration(joins), name)
+
+
+def joined(screen: str, more: str, name: str) -> str:
+    """Return a declaration with the candidates of both, and the claim of the first.
+
+    >>> first = 'name = "a"\\n[[candidate]]\\n1\\n[claim]\\nalpha\\n'
+    >>> second = 'name = "b"\\n[[candidate]]\\n2\\n[claim]\\nbeta\\n'
+    >>> joined(first, second, "both").split()
+    ['name', '=', '"both"', '[[candidate]]', '1', '[[candidate]]', '2', '[claim]', 'alpha']
+    """
+    before, claim, levels = screen.partition("[claim]\n")
+    candidates = more[more.index("[[candidate]]\n") : more.index("[claim]\n")]
+    text = before + candidates + claim + levels
+    return re.sub(r'^name = "[^"]*"$', f'name = "{name}"', text, count=1, flags=re.MULTILINE)
 
 
 def run_all(name: str, work: Path, draws: int | None = None) -> Run:
@@ -128,7 +164,7 @@ def run_all(name: str, work: Path, draws: int | None = None) -> Run:
     prepare_data(name, work / "data")
     sealed = tuple(open_folder(other, work, draws) for other in published.sealed_only)
     for other, audit in zip(published.sealed_only, sealed, strict=True):
-        begin(audit, (HERE / other / "audit.toml").read_text("utf-8"))
+        begin(audit, declaration(other))
     paper = run(name, published, work, draws)
     ours = run(f"{name}-ours", published, work, draws, same_draws_as=paper)
     variants = tuple(run(other, published, work, draws) for other in published.variants)
@@ -192,7 +228,7 @@ def begin_named(name: str, work: Path) -> pg.Audit:
     """Return the audit of this name, its data prepared and its target sealed."""
     prepare_data(name.removesuffix("-ours"), work / "data")
     audit = open_folder(name, work, None)
-    begin(audit, (HERE / name / "audit.toml").read_text("utf-8"))
+    begin(audit, declaration(name))
     return audit
 
 
@@ -226,7 +262,7 @@ def run(
 ) -> pg.Audit:
     """Do all steps of one audit that are left, and verify it."""
     audit = open_folder(name, work, draws)
-    text = with_draws((HERE / name / "audit.toml").read_text("utf-8"), draws)
+    text = with_draws(declaration(name), draws)
     begin(audit, text)
     complete_apart(name, audit, draws)
     if not audit.journal().ledger.has(Stage.REGISTERED):
@@ -248,9 +284,9 @@ def run(
 
 def check(audit: pg.Audit) -> None:
     """End the run where the record of an audit does not verify."""
-    found = audit.verify()
-    if not found.good:
-        sys.exit(f"{audit.folder.path}: the record does not verify: {found.findings}")
+    checked = audit.verify()
+    if not checked.good:
+        sys.exit(f"{audit.folder.path}: the record does not verify: {checked.findings}")
 
 
 def open_folder(name: str, work: Path, draws: int | None) -> pg.Audit:
