@@ -129,6 +129,7 @@ def test_every_generator_of_ours_can_be_loaded_and_is_one(name: str) -> None:
                       "train_noise": "0.1", "sample_noise": "0.1", "label_fidelity": "1",
                       "ridge": "0.1"},
         "text": {"outcome": "y", "positive": "yes", "text": "t", "rows": 10},
+        "tvae": {"epochs": 3},
     }  # fmt: skip
     assert isinstance(load_generator(name, options[name]), Generator)
 

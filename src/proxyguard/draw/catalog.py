@@ -198,13 +198,14 @@ GENERATORS = {
     "categorical": "proxyguard.adapters.categorical:CategoricalSampler",
     "denoising": "proxyguard.adapters.denoising:DenoisingAutoencoder",
     "text": "proxyguard.adapters.text:UnigramText",
+    "tvae": "proxyguard.adapters.neural:Tvae",
     "ctgan_package": "proxyguard.adapters.synthesizers:CtganModel",
     "sdv_package": "proxyguard.adapters.synthesizers:SdvModel",
     "smartnoise_package": "proxyguard.adapters.synthesizers:SmartNoiseModel",
 }
 OF_PACKAGES = frozenset({"ctgan_package", "sdv_package", "smartnoise_package"})
 """Adapters of ours to packages of others: the code that draws is that of the package."""
-SEEDED = OF_PACKAGES | {"bootstrap", "noise", "mask", "categorical", "denoising", "text"}
+SEEDED = OF_PACKAGES | {"bootstrap", "noise", "mask", "categorical", "denoising", "text", "tvae"}
 """Generators of ours that are random: nobody can declare them to be without randomness."""
 
 
@@ -217,7 +218,7 @@ class Extra(NamedTuple):
 
 
 TORCH = Extra("torch", ("torch",), "torch==2.13.0")
-EXTRAS: dict[str, Extra] = {}
+EXTRAS: dict[str, Extra] = {"tvae": TORCH}
 """Generators of ours that need an extra to draw; to describe themselves they need none."""
 # Options of the adapter that had the name before: of ours none is called so.
 _MOVED = {"ctgan": ("model", "options"), "sdv": (), "smartnoise": ()}

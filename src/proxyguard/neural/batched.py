@@ -92,6 +92,10 @@ class Linear:
         """What is learned."""
         return [self.weight, self.bias]
 
+    def at(self, draws: Tensor) -> Linear:
+        """Return the layer of some draws."""
+        return Linear(self.weight[draws], self.bias[draws])
+
 
 def new_linear(
     streams: Streams, layer: int, inputs: int, outputs: int, fan_in: Tensor | None = None
