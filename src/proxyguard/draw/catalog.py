@@ -199,13 +199,19 @@ GENERATORS = {
     "denoising": "proxyguard.adapters.denoising:DenoisingAutoencoder",
     "text": "proxyguard.adapters.text:UnigramText",
     "tvae": "proxyguard.adapters.neural:Tvae",
+    "copula": "proxyguard.adapters.copula:Copula",
+    "bayesian_network": "proxyguard.adapters.bayesian_network:BayesianNetwork",
     "ctgan_package": "proxyguard.adapters.synthesizers:CtganModel",
     "sdv_package": "proxyguard.adapters.synthesizers:SdvModel",
     "smartnoise_package": "proxyguard.adapters.synthesizers:SmartNoiseModel",
 }
 OF_PACKAGES = frozenset({"ctgan_package", "sdv_package", "smartnoise_package"})
 """Adapters of ours to packages of others: the code that draws is that of the package."""
-SEEDED = OF_PACKAGES | {"bootstrap", "noise", "mask", "categorical", "denoising", "text", "tvae"}
+SEEDED = OF_PACKAGES | {
+    "bootstrap", "noise", "mask", "categorical", "denoising", "text",
+    "copula", "bayesian_network",
+    "tvae",
+}  # fmt: skip
 """Generators of ours that are random: nobody can declare them to be without randomness."""
 
 

@@ -1,0 +1,101 @@
+"""What our generators without a neural network have in common: a fit, and samples of it.
+
+Where a draw has training rows or labels of its own, it is fitted anew. Otherwise the one fit to the
+source is made when the generator is prepared, and a draw is a sample of it: the certificate is
+then about releases of this fit, and says nothing about another source or another fit.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+
+import numpy as np
+
+from proxyguard.adapters.tabular import CategoryCodes, SharedOptions, Tabular, sampling_stream
+from proxyguard.draw.protocol import Seed
+from proxyguard.errors import DrawError
+from proxyguard.exact.rounding import Array
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FittedModel = TypeVar("FittedModel")
+
+SAMPLING = "rows of the release"
+ONCE = "the sampled rows alone, conditional on the one fit to the source"
+ANEW = "the training rows or labels of the draw, the fit to them, and the sampled rows"
+
+
+class FittedGenerator(ABC, Generic[FittedModel]):
+    """A generator that fits a model to numbers and codes, and samples rows of it."""
+
+    mechanism: ClassVar[str]
+
+    def __init__(self, shared: SharedOptions) -> None:
+        self._shared = shared
+        self._table: Tabular | None = None
+        self._once: FittedModel | None = None
+
+    def describe(self) -> Mapping[str, object]:
+        """Return the settings, and what a draw redraws."""
+        return {
+            "mechanism": self.mechanism,
+            **self._settings(),
+            **self._shared.describe(),
+            "redrawn": ANEW if self._shared.redraws_training else ONCE,
+        }
+
+    def prepare(self, source: pd.DataFrame, rng: np.random.Generator) -> None:
+        """Read the source, and fit once where no draw has training rows of its own."""
+        self._table = self._shared.read(source)
+        self._read(self._table)
+        self._once = None if self._shared.redraws_training else self._fit(self._table)
+
+    def draw(self, seed: Seed) -> pd.DataFrame:
+        """Return one release."""
+        table = self._table
+        assert table is not None  # prepare comes first
+        trained = self._shared.training(table, seed)
+        wanted = self._shared.wanted(table, trained)
+        model = self._fit(trained) if self._once is None else self._once
+        rng = sampling_stream(seed, SAMPLING)
+        numbers, codes = self._sample(model, rng, self._shared.release_rows(table), wanted)
+        return table.table(numbers, codes)
+
+    def draw_many(self, seeds: Sequence[Seed]) -> list[pd.DataFrame | DrawError]:
+        """Return one release a seed, each as `draw` gives it; a draw that fails fails alone.
+
+        Each is computed by itself, in numpy over all of its rows: stacked draws would leave the
+        cache and be slower. What this saves is a process for each of them.
+        """
+        releases: list[pd.DataFrame | DrawError] = []
+        for seed in seeds:
+            try:
+                releases.append(self.draw(seed))
+            except DrawError as error:
+                releases.append(error)
+        return releases
+
+    @abstractmethod
+    def _settings(self) -> Mapping[str, object]:
+        """Return the settings of this model."""
+
+    @abstractmethod
+    def _read(self, table: Tabular) -> None:
+        """Take from the whole source what all fits share."""
+
+    @abstractmethod
+    def _fit(self, trained: Tabular) -> FittedModel:
+        """Return the model of these rows."""
+
+    @abstractmethod
+    def _sample(
+        self,
+        model: FittedModel,
+        rng: np.random.Generator,
+        rows: int,
+        wanted: tuple[int, CategoryCodes] | None,
+    ) -> tuple[Array, CategoryCodes]:
+        """Return so many rows, as numbers and codes; ``wanted`` are the codes of one column."""
