@@ -1,0 +1,486 @@
+"""TabDDPM (Kotelnikov, Baranchuk, Rubachev and Babenko 2023), many draws at once.
+
+Numbers are diffused by Gaussian noise, categories by a multinomial chain that keeps a category or
+replaces it by any one alike; a network learns to undo both, and a release is what it makes of
+pure noise. The constants that the paper leaves open are those of its authors' code (MIT licence).
+
+On a CPU every draw has the bits that it has alone. So widths are multiples of 16 (`ALIGNED`), and
+of PyTorch's elementwise functions some compute
+the last few numbers of a tensor otherwise than the rest, among them `sigmoid`, `silu`, `logaddexp`
+and its fused optimisers: with them a draw's bits would depend on where it lies in the batch, so
+none of them stands here on a CPU's way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from proxyguard.neural.batched import Linear, new_linear
+from proxyguard.neural.chain import ALIGNED, Group, Layout, Process, aligned, is_code
+from proxyguard.neural.noise import Purpose, Streams
+
+SLOWEST = 10_000.0
+"""The longest wave of the embedding of times, in steps over two pi."""
+STEPS_AT_ONCE, NUMBERS_AT_ONCE = 16, 1 << 16
+"""Noise is computed for so many steps in one call, or for so many numbers of a draw: on a GPU a
+call costs the same for one step as for all. They are part of which numbers a seed gives."""
+CLASS_LAYER = 1_000
+"""Where the vectors of classes stand among the layers that take noise for their weights."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How a network is built and trained; the defaults are those of the published audit."""
+
+    steps: int = 5_000
+    batch_size: int = 4_096
+    times: int = 100
+    rate: float = 1e-3
+    weight_decay: float = 0.0
+    average: float = 0.999
+    widths: tuple[int, ...] = (256, 256, 256)
+    embedding: int = 128
+    dropout: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRows:
+    """The rows that each draw is trained on.
+
+    Attributes
+    ----------
+    numbers
+        ``(draws, n, p)``, float32, scaled.
+    codes
+        ``(draws, n, q)``, int64.
+    classes
+        ``(draws, n)``, int64, where the network is told classes.
+    """
+
+    numbers: Tensor
+    codes: Tensor
+    classes: Tensor | None = None
+
+    def to(self, device: torch.device) -> TrainingRows:
+        """Return the same on a device."""
+        classes = None if self.classes is None else self.classes.to(device)
+        return TrainingRows(self.numbers.to(device), self.codes.to(device), classes)
+
+    def taken(self, positions: Tensor) -> TrainingRows:
+        """Return some rows of each draw, ``(draws, batch)``."""
+
+        def rows(columns: Tensor) -> Tensor:
+            where = positions[:, :, None].expand(-1, -1, columns.shape[2])
+            return columns.gather(1, where)
+
+        classes = None if self.classes is None else self.classes.gather(1, positions)
+        return TrainingRows(rows(self.numbers), rows(self.codes), classes)
+
+
+def _silu(x: Tensor) -> Tensor:
+    """Return x times its logistic function; why not `silu` is said at the top."""
+    return x * (0.5 + 0.5 * torch.tanh(0.5 * x))
+
+
+def time_features(times: int, width: int) -> NDArray[np.float64]:
+    """Return ``(times, width)``: cosines, then sines, of t at falling frequencies."""
+    half = width // 2
+    angles = np.arange(times)[:, None] * SLOWEST ** (-np.arange(half) / half)
+    return np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """The networks of all draws: rows with noise, times and classes in, noise and logits out.
+
+    Attributes
+    ----------
+    layout
+        What a row consists of.
+    features
+        ``(times, embedding)``: the fixed features of every time.
+    entry, times, hidden, exit
+        The layers: of rows, of times (two), after their sum, and to a row.
+    classes
+        ``(draws, classes, embedding)``: a vector for each class, where there are classes, and
+        padding.
+    """
+
+    layout: Layout
+    features: Tensor
+    entry: Linear
+    times: tuple[Linear, Linear]
+    hidden: tuple[Linear, ...]
+    exit: Linear
+    classes: Tensor | None
+
+    def __call__(
+        self,
+        rows: Tensor,
+        times: Tensor,
+        classes: Tensor | None,
+        dropped: Sequence[Tensor] = (),
+    ) -> Tensor:
+        """Return ``(draws, rows, padded width)``.
+
+        Parameters
+        ----------
+        rows
+            ``(draws, rows, padded width)``: numbers and categories with noise, from `joined`.
+        times, classes
+            ``(draws, rows)``.
+        dropped
+            ``(draws, rows, units)`` for every hidden layer: what its units are multiplied by.
+        """
+        first, second = self.times
+        state = self.entry(rows) + second(_silu(first(self.features[times])))
+        if self.classes is not None and classes is not None:
+            # A product, since the gradient of a lookup has no fixed order of summation on a GPU.
+            chosen = is_code(classes, self.classes.shape[1]).to(rows.dtype)
+            state = state + torch.bmm(chosen, _silu(self.classes))
+        for k, layer in enumerate(self.hidden):
+            state = torch.relu(layer(state))
+            if dropped:
+                state = state * dropped[k]
+        return self.exit(state)
+
+    @property
+    def layers(self) -> tuple[Linear, ...]:
+        """All layers, in the order of their noise."""
+        return (self.entry, *self.times, *self.hidden, self.exit)
+
+    @property
+    def parameters(self) -> list[Tensor]:
+        """What is learned."""
+        vectors = [] if self.classes is None else [self.classes]
+        return [p for layer in self.layers for p in layer.parameters] + vectors
+
+    def copy(self) -> Network:
+        """Return the same networks, which learn nothing."""
+
+        def still(layer: Linear) -> Linear:
+            return Linear(layer.weight.detach().clone(), layer.bias.detach().clone())
+
+        first, second = self.times
+        return replace(
+            self,
+            entry=still(self.entry),
+            times=(still(first), still(second)),
+            hidden=tuple(still(layer) for layer in self.hidden),
+            exit=still(self.exit),
+            classes=None if self.classes is None else self.classes.detach().clone(),
+        )
+
+    def joined(self, numbers: Tensor, codes: Tensor) -> Tensor:
+        """Return rows: the numbers, for every category whether it is the code, and padding."""
+        blocks = [
+            is_code(codes[:, :, group.columns], group.size).flatten(2).to(numbers.dtype)
+            for group in self.layout.groups
+        ]
+        padding = numbers.new_zeros(*numbers.shape[:2], self.layout.padded - self.layout.width)
+        return torch.cat([numbers, *blocks, padding], dim=2)
+
+    def logits(self, output: Tensor) -> Iterator[tuple[Group, Tensor]]:
+        """Return for the columns of each size ``(draws, rows, columns, size)``: log chances."""
+        for group in self.layout.groups:
+            block = output[:, :, group.blocks].unflatten(2, (-1, group.size))
+            yield group, torch.log_softmax(block, -1)
+
+    @property
+    def finite(self) -> Tensor:
+        """``(draws,)``: whether all that a draw has learned is a number."""
+        alright = [torch.isfinite(p.detach()).flatten(1).all(dim=1) for p in self.parameters]
+        return torch.stack(alright).all(dim=0)
+
+
+def new_network(streams: Streams, layout: Layout, settings: Settings) -> Network:
+    """Return networks as PyTorch would start them; vectors of classes start standard normal."""
+    wide, widths = settings.embedding, settings.widths
+    ends = [wide, *widths]
+    shapes = [
+        (layout.padded, wide),
+        (wide, wide),
+        (wide, wide),
+        *pairwise(ends),
+        (ends[-1], layout.padded),
+    ]
+    inputs = [layout.width, wide, wide, *ends]
+    misplaced = [width for width in ends if width % ALIGNED]
+    if misplaced:
+        raise ValueError(f"widths are multiples of {ALIGNED}, got {misplaced}")
+    entry, first, second, *hidden, last = (
+        new_linear(streams, k, *shape, fan_in=torch.full((len(streams),), real))
+        for k, (shape, real) in enumerate(zip(shapes, inputs, strict=True))
+    )
+    classes = None
+    if layout.classes:
+        classes = streams.normal(Purpose.WEIGHTS, CLASS_LAYER, (aligned(layout.classes), wide))
+        classes = classes.clone().requires_grad_()
+    features = torch.tensor(
+        time_features(settings.times, wide), dtype=torch.float32, device=streams.device
+    )
+    return Network(layout, features, entry, (first, second), tuple(hidden), last, classes)
+
+
+class _Training:
+    """Networks in training. One step is a fixed sequence of kernels, which a graph can hold."""
+
+    def __init__(
+        self, rows: TrainingRows, streams: Streams, layout: Layout, settings: Settings
+    ) -> None:
+        device, draws = streams.device, len(streams)
+        self.settings, self.streams, self.layout = settings, streams, layout
+        order = torch.tensor(layout.order, dtype=torch.int64)
+        self.rows = replace(rows, codes=rows.codes[:, :, order]).to(device)
+        self.network = new_network(streams, layout, settings)
+        self.average = self.network.copy()
+        self.process = Process(settings.times, layout, device)
+        self.count = int(rows.codes.shape[1])
+        self.batch = min(settings.batch_size, self.count)
+        self.batches = -(-self.count // self.batch)
+        p, q = layout.numbers, len(layout.sizes)
+        self.at_once = steps_at_once(self.batch, p + 2 * q + 1)
+        self.shapes = {
+            Purpose.DIFFUSED: (self.at_once, self.batch, p),
+            Purpose.TIME: (self.at_once, self.batch),
+            Purpose.CATEGORY: (self.at_once, self.batch, 2, q),
+        }
+        # Where a graph looks for its noise, its rows and its step.
+        self.noise = {
+            use: torch.zeros((draws, *shape), device=device) for use, shape in self.shapes.items()
+        }
+        self.order = torch.zeros((draws, self.count), dtype=torch.int64, device=device)
+        self.positions = torch.zeros((draws, self.batch), dtype=torch.int64, device=device)
+        self.at = torch.zeros(1, dtype=torch.int64, device=device)
+        self.step = torch.zeros((), dtype=torch.int64, device=device)
+        self.rate = torch.tensor(settings.rate, device=device)
+        on_gpu = device.type == "cuda"
+        self.optimizer = torch.optim.AdamW(
+            self.network.parameters,
+            lr=self.rate if on_gpu else settings.rate,
+            weight_decay=settings.weight_decay,
+            fused=on_gpu,
+            foreach=False,
+            capturable=on_gpu,
+        )
+
+    def begin(self, step: int) -> int:
+        """Lay out the noise and the rows of a step, and return how many rows it has."""
+        if step % self.at_once == 0:
+            call = step // self.at_once
+            for use, shape in self.shapes.items():
+                if math.prod(shape):
+                    draw = self.streams.normal if use is Purpose.DIFFUSED else self.streams.uniform
+                    self.noise[use].copy_(draw(use, call, shape))
+            self.at.zero_()
+        if self.batches == 1:  # all rows, whose order changes nothing
+            return self.count
+        epoch, batch = divmod(step, self.batches)
+        if batch == 0:
+            self.order.copy_(self.streams.permutation(Purpose.SHUFFLE, epoch, self.count))
+        these = self.order[:, batch * self.batch : (batch + 1) * self.batch]
+        size = min(self.batch, self.count - batch * self.batch)
+        self.positions[:, :size].copy_(these)
+        return size
+
+    def learn(self, size: int) -> None:
+        """Take one step of the optimiser on a batch of so many rows."""
+        rows = self.rows if self.batches == 1 else self.rows.taken(self.positions[:, :size])
+        parameters = self.network.parameters
+        gradients = torch.autograd.grad(self.loss(rows, size), parameters)
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter.grad = gradient
+        left = 1.0 - self.step.double() / self.settings.steps
+        if self.streams.device.type == "cuda":
+            self.rate.copy_(self.settings.rate * left)
+        else:
+            self.optimizer.param_groups[0]["lr"] = self.settings.rate * float(left)
+        self.optimizer.step()
+        with torch.no_grad():
+            for mean, parameter in zip(self.average.parameters, parameters, strict=True):
+                mean.lerp_(parameter, 1.0 - self.settings.average)
+        self.step.add_(1)
+        self.at.add_(1)
+
+    def loss(self, rows: TrainingRows, size: int) -> Tensor:
+        """Return the sum over draws of their losses: no draw's gradient knows another draw.
+
+        The mean squared error of the noise of numbers, and for categories the divergence of the
+        posteriors over the chance of the time, a mean over columns.
+        """
+        noise = {use: n.index_select(1, self.at)[:, 0, :size] for use, n in self.noise.items()}
+        times = (noise[Purpose.TIME] * self.settings.times).long()
+        numbers = self.process.diffused(rows.numbers, times, noise[Purpose.DIFFUSED])
+        codes = self.process.diffused_codes(rows.codes, times, noise[Purpose.CATEGORY])
+        inputs = self.network.joined(numbers, codes)
+        output = self.network(inputs, times, rows.classes, self._dropped(size))
+        total = output.new_zeros(len(self.streams))
+        p, q = self.layout.numbers, len(self.layout.sizes)
+        if p:
+            total = total + (output[:, :, :p] - noise[Purpose.DIFFUSED]).square().mean(dim=(1, 2))
+        for group, start in self.network.logits(output):
+            chosen = rows.codes[:, :, group.columns], codes[:, :, group.columns]
+            far = self.process.divergence(start, *chosen, times[..., None])
+            total = total + far.sum(dim=2).mean(dim=1) * (self.settings.times / q)
+        return total.sum()
+
+    def _dropped(self, size: int) -> list[Tensor]:
+        rate, widths = self.settings.dropout, self.settings.widths
+        if not rate:
+            return []
+        masks = []
+        for k, width in enumerate(widths):
+            call = self.step * len(widths) + k
+            uniform = self.streams.uniform(Purpose.DROPOUT, call, (self.batch, width))
+            masks.append((uniform[:, :size] >= rate).float() / (1.0 - rate))
+        return masks
+
+
+def steps_at_once(batch: int, numbers: int) -> int:
+    """Return for how many steps noise is computed in one call, by a draw's numbers in a row."""
+    return max(1, min(STEPS_AT_ONCE, NUMBERS_AT_ONCE // max(1, batch * numbers)))
+
+
+def train(
+    rows: TrainingRows,
+    streams: Streams,
+    layout: Layout,
+    settings: Settings,
+    *,
+    graph: bool = True,
+) -> Network:
+    """Return the running averages of networks that were trained on the rows of each draw.
+
+    Parameters
+    ----------
+    rows
+        The rows, as many for every draw.
+    streams
+        The draws' noise, on the device that trains.
+    layout, settings
+        The columns, and how networks are built and trained.
+    graph
+        Whether a GPU repeats a recorded step instead of being told each kernel again; the kernels
+        and so the bits are the same.
+    """
+    training = _Training(rows, streams, layout, settings)
+    if graph and streams.device.type == "cuda":
+        _train_by_graph(training)
+    else:
+        for step in range(settings.steps):
+            training.learn(training.begin(step))
+    return training.average
+
+
+WARM = 3
+"""Steps of each size before one is recorded: libraries set themselves up in the first."""
+
+
+def _train_by_graph(training: _Training) -> None:
+    # What is recorded must not run on the stream that every kernel joins by default.
+    stream = torch.cuda.Stream(training.streams.device)
+    stream.wait_stream(torch.cuda.current_stream(training.streams.device))
+    graphs: dict[int, torch.cuda.CUDAGraph] = {}
+    taken: dict[int, int] = {}
+    with torch.cuda.stream(stream):
+        for step in range(training.settings.steps):
+            size = training.begin(step)
+            taken[size] = taken.get(size, 0) + 1
+            if taken[size] <= WARM:
+                training.learn(size)
+                continue
+            if size not in graphs:
+                # Gradients of eager steps would be held beside those of the graph.
+                training.optimizer.zero_grad(set_to_none=True)
+                graphs[size] = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graphs[size], stream=stream):
+                    training.learn(size)
+            graphs[size].replay()
+    torch.cuda.current_stream(training.streams.device).wait_stream(stream)
+    # The memory of a graph goes with it: nothing may still run in it.
+    stream.synchronize()
+
+
+def sample(
+    network: Network, streams: Streams, settings: Settings, count: int, classes: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """Return rows that the networks make of noise.
+
+    Parameters
+    ----------
+    network
+        What `train` returned.
+    streams, settings
+        As it was trained with.
+    count
+        How many rows.
+    classes
+        ``(draws, count)``: the class of each row, where the networks were told classes.
+
+    Returns
+    -------
+    tuple
+        Numbers ``(draws, count, p)``, scaled as those trained on, and codes ``(draws, count, q)``.
+    """
+    layout, device = network.layout, streams.device
+    process = Process(settings.times, layout, device)
+    p, q = layout.numbers, len(layout.sizes)
+    numbers = streams.normal(Purpose.START, 0, (count, p))
+    codes = process.any_codes(streams.uniform(Purpose.START, 1, (count, q)))
+    classes = None if classes is None else classes.to(device)
+    for time in reversed(range(settings.times)):
+        times = torch.full((len(streams), count), time, dtype=torch.int64, device=device)
+        output = network(network.joined(numbers, codes), times, classes)
+        noise = streams.normal(Purpose.SAMPLE, time, (count, p))
+        numbers = process.step_back(numbers, output[:, :, :p], time, noise)
+        if not q:
+            continue
+        # The greatest of log chances with Gumbel noise each is a draw by these chances.
+        uniform = streams.uniform(Purpose.GUMBEL, time, (count, sum(layout.sizes)))
+        gumbel = -torch.log(-torch.log(uniform))
+        after = codes
+        drawn = []
+        for group, start in network.logits(output):
+            chances = process.log_posterior(start, after[:, :, group.columns], times[..., None])
+            blocks = slice(group.blocks.start - p, group.blocks.stop - p)
+            drawn.append((chances + gumbel[:, :, blocks].unflatten(2, (-1, group.size))).argmax(-1))
+        codes = torch.cat(drawn, dim=2)
+    place = torch.tensor(np.argsort(layout.order), dtype=torch.int64, device=device)
+    return numbers, codes[:, :, place]
+
+
+def classes_as_trained(rows: TrainingRows, streams: Streams, count: int) -> Tensor | None:
+    """Return ``(draws, count)``: classes drawn by their frequencies in the rows of each draw."""
+    if rows.classes is None:
+        return None
+    classes = rows.classes.to(streams.device)
+    drawn = streams.uniform(Purpose.CLASSES, 0, (count,)) * float(classes.shape[1])
+    # Of many rows the product may round up to their number.
+    return classes.gather(1, drawn.long().clamp_(max=classes.shape[1] - 1))
+
+
+def bytes_of_draw(layout: Layout, settings: Settings, rows: int, released: int) -> int:
+    """Return about how much memory one draw of a batch takes, in bytes.
+
+    Weights, gradients, both moments and the average; rows; what a step keeps of a batch for its
+    gradients, or a sampled release; and noise, whose whole numbers have 64 bits.
+    """
+    wide, widths, width = settings.embedding, settings.widths, layout.padded
+    ends = [wide, *widths, width]
+    weights = (width + 1) * wide + 2 * (wide + 1) * wide + aligned(layout.classes) * wide
+    weights += sum((a + 1) * b for a, b in pairwise(ends))
+    batch = max(min(settings.batch_size, rows), released)
+    # Inputs and outputs of every layer and their gradients; a category has about ten numbers.
+    units = 2 * (4 * wide + 2 * sum(widths) + 2 * width) + 10 * sum(layout.sizes)
+    noise = layout.numbers + 2 * len(layout.sizes) + 1
+    steps = steps_at_once(min(settings.batch_size, rows), noise)
+    words = 12 * max(steps * batch * noise, batch * width, max(ends) * max(ends))
+    return 4 * (5 * weights + rows * (width + 2) + batch * units) + 4 * words
