@@ -18,6 +18,7 @@ import pytest
 
 from proxyguard.draw import confine
 from proxyguard.draw import confine as landlock
+from proxyguard.draw.catalog import EXTRAS, GENERATORS, TORCH
 from proxyguard.draw.confine import HardLinks, Reach, is_guard, reach_of
 from proxyguard.draw.messages import DrawJob, DrawResult
 from proxyguard.draw.pool import DrawingPool, Draws, draw_groups
@@ -312,6 +313,50 @@ def test_a_registered_path_that_is_not_here_is_said(tmp_path: Path) -> None:
     needs = job(tmp_path, "Honest", "honest", allow=("/dev/nothing*",)).needs()
     with pytest.raises(DrawError, match=r"'/dev/nothing\*'.* nothing is there"):
         reach_of(needs, "scratch")
+
+
+@pytest.fixture
+def toy_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file that stands for the device of a GPU, and a generator that stands for a neural one."""
+    monkeypatch.setattr(confine, "GPU_DEVICES", (str(tmp_path / "nvidia*"),))
+    monkeypatch.setitem(EXTRAS, "bootstrap", TORCH)
+    device = tmp_path / "nvidia0"
+    device.write_text("a device")
+    return device
+
+
+@pytest.mark.parametrize(
+    ("generator", "options", "opened"),
+    [
+        ("bootstrap", {}, True),
+        ("bootstrap", {"device": "auto"}, True),
+        ("bootstrap", {"device": "cuda"}, True),
+        (GENERATORS["bootstrap"], {"device": "cuda"}, True),
+        ("bootstrap", {"device": "cpu"}, False),
+        ("noise", {"device": "cuda"}, False),
+        ("pg_thief:Honest", {"device": "cuda"}, False),
+    ],
+)
+def test_a_draw_of_ours_that_computes_on_a_gpu_reaches_its_device_and_no_other_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toy_gpu: Path,
+    generator: str, options: dict[str, Any], opened: bool,
+) -> None:  # fmt: skip
+    lay_out(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path / "code")
+    plain = job(tmp_path, "Honest", "gpu")
+    needs = plain.model_copy(update={"generator": generator, "options": options}).needs()
+    assert needs.gpu is opened
+    assert (str(toy_gpu) in reach_of(needs, str(tmp_path / "scratch")).changed) is opened
+    needs_landlock()
+    (tmp_path / "scratch").mkdir()
+
+    def act() -> object:
+        confined = confine.confine(needs, str(tmp_path / "scratch"))
+        confine.confine_draw(confined, str(tmp_path / "scratch"))  # as every draw is held besides
+        with toy_gpu.open("r+") as file:
+            return file.read()
+
+    assert in_a_fork(act).startswith("read a device" if opened else "PermissionError")
 
 
 def in_a_fork(act: Callable[[], object]) -> str:

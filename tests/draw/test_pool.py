@@ -10,16 +10,18 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from proxyguard.draw import pool
+from proxyguard.draw import confine, pool
 from proxyguard.draw.messages import DrawJob, DrawResult
-from proxyguard.draw.pool import DrawingPool, Draws, draw_groups
-from proxyguard.errors import DrawError
+from proxyguard.draw.pool import DrawingPool, Draws, batches, draw_groups
+from proxyguard.errors import DrawError, UnansweredDraw
 from proxyguard.tables.files import read_table_bytes, table_bytes
 
 pytestmark = pytest.mark.usefixtures("starts_warm")
 
 MODULE = """
 import os
+import signal
+import time
 
 made = []
 
@@ -42,6 +44,30 @@ class Marked:
 
     def draw(self, seed):
         return self.source.sample(3, random_state=seed.take("rows"))
+
+
+class Together(Marked):
+    '''Draws a batch at once, in which one seed can be the end of all, or take for ever.'''
+
+    def __init__(self, mark, deadly=None, hangs=None):
+        super().__init__(mark)
+        self.deadly, self.hangs = deadly, hangs
+
+    def prepare(self, source, rng):
+        super().prepare(source, rng)
+        self.source = self.source.assign(process=0.0)
+
+    def draw(self, seed):
+        return self.draw_many([seed])[0]
+
+    def draw_many(self, seeds):
+        if self.deadly in seeds:
+            os.kill(os.getpid(), signal.SIGKILL)
+        while self.hangs in seeds:
+            time.sleep(1.0)
+        for seed in seeds:
+            seed.computed(together=len(seeds))
+        return [super(Together, self).draw(seed) for seed in seeds]
 """
 KINDS = {"x": "number", "mark": "number", "before": "number", "process": "number"}
 
@@ -166,3 +192,78 @@ def test_a_pool_draws_on_after_its_processes_were_ended_and_ends_with_whoever_ha
     del processes
     gc.collect()  # the error above holds the frame that it was raised in
     assert started[1].returncode == 0
+
+
+def batched(folder: Path, many: int, **options: Any) -> DrawJob:
+    """Return a job of draws that are made so many at once."""
+    one = job(folder, 1, **options)
+    return one.model_copy(update={"generator": "pg_marked:Together", "many": many})
+
+
+def drawn_together(one: DrawJob, seeds: range, **settings: Any) -> dict[int, Any]:
+    """Return what is said of each seed that was kept, also where drawing then ended."""
+    kept: dict[int, Any] = {}
+    draws = Draws(
+        job=one, seeds=seeds, keep=lambda result: kept.update({result.said.seed: result.said})
+    )
+    plain = {"workers": 1, "timeout": None}
+    try:
+        draw_groups([draws], pool=DrawingPool(), **{**plain, **settings})
+    except UnansweredDraw as error:
+        kept[-1] = error
+    return kept
+
+
+def test_a_kill_while_a_batch_of_fifty_runs_loses_that_batch_and_the_rest_is_drawn_later(
+    tmp_path: Path, started: list[Any]
+) -> None:
+    kept = drawn_together(batched(tmp_path, 50, deadly=77), range(150))
+    error = kept.pop(-1)
+    assert error.seed == 50
+    assert "seed 50 or one of the 49 after it was killed by signal 9" in str(error)
+    assert list(kept) == list(range(50))
+    # Whoever draws again draws what is not kept, and gets what an unbroken run gives.
+    rest = drawn_together(batched(tmp_path, 50), range(50, 150))
+    whole = drawn_together(batched(tmp_path, 50), range(150))
+    assert {**kept, **rest} == whole
+    assert {said.computed["together"] for said in whole.values()} == {"50"}
+
+
+def test_a_batch_that_takes_too_long_is_drawn_one_by_one_and_only_the_slow_seed_fails(
+    tmp_path: Path, started: list[Any]
+) -> None:
+    kept = drawn_together(batched(tmp_path, 4, hangs=6), range(4, 12), timeout=0.75)
+    assert {seed: said.status for seed, said in kept.items() if said.status != "drawn"} == {
+        6: "timeout"
+    }
+    # Each draw says with how many others it was made in the end.
+    company = {seed: said.computed.get("together") for seed, said in kept.items() if seed != 6}
+    assert company == {4: "1", 5: "1", 7: "1", 8: "4", 9: "4", 10: "4", 11: "4"}
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 16])
+@pytest.mark.parametrize("most", [1, 7, 50])
+@pytest.mark.parametrize("number", [0, 1, 2, 49, 50, 51, 120, 1000])
+def test_batches_have_every_seed_once_and_none_is_too_large(
+    number: int, most: int, workers: int
+) -> None:
+    made = batches(range(number), most, workers)
+    assert [seed for batch in made for seed in batch] == list(range(number))
+    assert all(0 < len(batch) <= most for batch in made)
+    # Whoever draws most draws hardly more than an even share.
+    if workers > 1 and made:
+        rounds = -(-len(made) // workers)
+        assert rounds * len(made[0]) <= number / workers + rounds
+
+
+@pytest.mark.parametrize(("device", "most"), [("cuda", 5), ("cpu", 3)])
+def test_a_gpu_has_one_worker_and_full_batches(
+    tmp_path: Path, started: list[Any], monkeypatch: pytest.MonkeyPatch, device: str, most: int
+) -> None:
+    one = batched(tmp_path, 5)
+    # As if it were one of ours that computes with torch; it takes no device itself.
+    monkeypatch.setattr(DrawJob, "gpu", property(lambda self: device == "cuda"))
+    monkeypatch.setattr(confine, "GPU_DEVICES", (str(tmp_path / "nvidia*"),))
+    (tmp_path / "nvidia0").write_text("")
+    kept = drawn_together(one, range(6), workers=2)
+    assert max(int(said.computed["together"]) for said in kept.values()) == most

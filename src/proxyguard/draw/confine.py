@@ -168,6 +168,10 @@ def _add(ruleset: int, rule: Rule, handled: Access) -> None:
 HOOK = "audit hook"
 _GUARD = re.compile(r"landlock ABI [1-9][0-9]*|audit hook")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+GPU_DEVICES = ("/dev/nvidia*", "/dev/dxg", "/dev/kfd", "/dev/dri")
+"""Patterns of what a GPU is reached through: CUDA, CUDA beneath Windows, ROCm."""
+GPU_LIBRARIES = ("/etc/nvidia", "/opt/rocm", "/run/opengl-driver")
+"""Where its driver's libraries lie that are not among the system's."""
 SYSTEM = (
     "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/usr", "/nix/store", "/proc", "/sys",
     "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives",
@@ -234,6 +238,7 @@ class Needs:
     keeps: tuple[str, ...] = ()  # folders where a preparation is kept that cannot be made again
     allow: tuple[str, ...] = ()  # patterns that a mechanism registered
     code: tuple[str, ...] = ()  # import paths, module:attribute
+    gpu: bool = False  # whether code of ours computes on one, which nobody registers
 
 
 def reach_of(needs: Needs, scratch: str) -> Reach:
@@ -243,12 +248,23 @@ def reach_of(needs: Needs, scratch: str) -> Reach:
     # Where a path leads and not how it is written: /dev/../x is no device, and would be writable.
     devices = [path for path in registered if _beneath(os.path.realpath(path), ("/dev",))]
     others = [path for path in registered if path not in devices]
+    if needs.gpu:
+        devices += gpu_devices()
+        others += GPU_LIBRARIES
     return Reach(
         read=tuple(dict.fromkeys([*SYSTEM, *read, *needs.reads, *others])),
         listed=tuple(dict.fromkeys([*listed, *needs.lists])),
         changed=(scratch, *DEVICES, *devices),
         kept=needs.keeps,
     )
+
+
+def gpu_devices() -> list[str]:
+    """Return what a GPU of this machine is reached through, if it has one.
+
+    By name: to ask its driver would start it in this process, and it does not outlive a fork.
+    """
+    return sorted(path for pattern in GPU_DEVICES for path in glob.glob(pattern))
 
 
 def allowed_paths(patterns: Iterable[str]) -> list[str]:
@@ -412,7 +428,8 @@ def confine_draw(confined: Confined, scratch: str) -> None:
 
 def use_scratch(folder: str) -> None:
     """Let everything temporary, and what libraries keep beside settings, go here."""
-    os.environ.update(dict.fromkeys(("TMPDIR", "TMP", "TEMP", "MPLCONFIGDIR"), folder))
+    kept = ("TMPDIR", "TMP", "TEMP", "MPLCONFIGDIR", "CUDA_CACHE_PATH")
+    os.environ.update(dict.fromkeys(kept, folder))
     tempfile.tempdir = None  # it is looked up again
 
 

@@ -29,7 +29,7 @@ from pydantic import (
 
 from proxyguard.documents.document import NumberText
 from proxyguard.documents.registry import Origin, RegisteredProcedure, ReleaseFile
-from proxyguard.draw.catalog import code_path
+from proxyguard.draw.catalog import code_path, may_use_gpu
 from proxyguard.draw.confine import Needs, is_guard, texts_in
 from proxyguard.draw.protocol import FACT, FACTS, STAGES, coin_bits, members_in
 from proxyguard.errors import DrawError, RegistryError, UntrustedCode
@@ -201,6 +201,11 @@ class DrawJob(FitJob):
         """Whether its releases are predictions that were made elsewhere."""
         return self.schema_of_releases.predictions
 
+    @property
+    def gpu(self) -> bool:
+        """Whether its draws may be computed on a GPU, which we then let them reach."""
+        return may_use_gpu(self.generator, self.options)
+
     def needs(self) -> Needs:
         """Return what draws are held to."""
         return Needs(
@@ -211,6 +216,7 @@ class DrawJob(FitJob):
             allow=self.allow,
             # Any text among the options may be an import path, as the function of a `callable` is.
             code=(code_path(self.generator), *self.library, *texts_in(self.options)),
+            gpu=self.gpu,
         )
 
 

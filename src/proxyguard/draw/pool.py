@@ -21,7 +21,7 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import IO, TypeVar
 
-from proxyguard.draw.confine import HardLinks
+from proxyguard.draw.confine import HardLinks, gpu_devices
 from proxyguard.draw.messages import (
     MOST,
     AnyJob,
@@ -138,11 +138,13 @@ def draw_groups(
     group's ``check`` runs before and after each of its batches, in the thread of the worker that
     draws it: what is kept was drawn between two looks that saw nothing changed.
     """
+    # One worker for a GPU: several would take turns on it, each with a driver of its own.
+    if any(group.job.gpu for group in groups) and gpu_devices():
+        workers = 1
     todo: Queue[_Batch] = Queue()
     for group in groups:
-        many = group.job.many
-        for i in range(0, len(group.seeds), many):
-            todo.put((group, tuple(group.seeds[i : i + many])))
+        for seeds in batches(group.seeds, group.job.many, workers):
+            todo.put((group, seeds))
     if todo.empty():
         return
     pool.open()
@@ -171,6 +173,25 @@ def draw_groups(
         for thread in threads:
             if thread.ident is not None:  # it was started
                 thread.join()
+
+
+def batches(seeds: Sequence[int], most: int, workers: int) -> list[tuple[int, ...]]:
+    """Return seeds in batches of at most so many, as even as the workers need them.
+
+    A full batch for one worker and a rest for another would leave one of them idle.
+
+    Examples
+    --------
+    >>> [len(batch) for batch in batches(range(60), most=50, workers=2)]
+    [30, 30]
+    >>> [len(batch) for batch in batches(range(60), most=50, workers=1)]
+    [50, 10]
+    """
+    size = most
+    if workers > 1:
+        rounds = -(-len(seeds) // (most * workers))
+        size = max(1, -(-len(seeds) // max(1, rounds * workers)))
+    return [tuple(seeds[i : i + size]) for i in range(0, len(seeds), size)]
 
 
 Reply = TypeVar("Reply", Told, Loaded)
