@@ -124,3 +124,29 @@ def test_the_direct_bound_keeps_within_its_shortfall_as_often_as_promised() -> N
 def test_a_margin_that_is_none_is_refused(call: object) -> None:
     with pytest.raises(ValueError, match="got 0"):
         call()  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("prevalence", [0.02, 0.3, 1.0])
+@pytest.mark.parametrize("eligible", [1, 40, 500])
+def test_screened_records_are_the_fewest_that_meet_the_eligible_ones_so_surely(
+    eligible: int, prevalence: float
+) -> None:
+    mean, certain = planning.records_to_screen(eligible, prevalence, certainty=0.95)
+    assert mean == np.ceil(round(eligible / prevalence, 6))
+    assert binom.sf(eligible - 1, certain, prevalence) >= 0.95 - 1e-12
+    assert certain == eligible or binom.sf(eligible - 1, certain - 1, prevalence) < 0.95 + 1e-12
+
+
+def test_the_rare_group_of_the_paper_needs_the_records_that_it_says() -> None:
+    # App. K: at prevalence .02, 500 eligible records mean roughly 25,000 screened ones.
+    mean, certain = planning.records_to_screen(500, 0.02, certainty=0.95)
+    assert mean == 25_000 < certain
+
+
+@pytest.mark.parametrize("given", [(0, 0.1, 0.9), (5, 0.0, 0.9), (5, 1.1, 0.9), (5, 0.1, 1.0)])
+def test_screening_for_nothing_or_with_no_chance_is_refused(
+    given: tuple[int, float, float],
+) -> None:
+    eligible, prevalence, certainty = given
+    with pytest.raises(ValueError, match="a prevalence in"):
+        planning.records_to_screen(eligible, prevalence, certainty=certainty)

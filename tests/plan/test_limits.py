@@ -31,6 +31,7 @@ from proxyguard.modes.planning import (
 )
 from proxyguard.plan.law import assumed_law
 from proxyguard.plan.recommend import needs, paper_limits
+from proxyguard.plan.report import PlanReport, screening_lines
 from proxyguard.plan.targets import Targets
 from proxyguard.registry.design import Design, Iid, Sampling, Stratified, WithoutReplacement
 from proxyguard.registry.test import ComponentTest
@@ -380,3 +381,18 @@ def test_a_test_without_a_pvalue_is_refused_and_not_taken_for_betting() -> None:
     # One that is known has none on strata with weights that it does not cover.
     with pytest.raises(ValueError, match="chernoff does not cover strata with weights"):
         best_weighted_pvalue(ComponentTest.CHERNOFF, strata, 0.5)
+
+
+def test_a_plan_says_what_it_takes_to_find_a_rare_stratum() -> None:
+    rare = pg.Stratified(sizes={"rare": 500, "rest": 500}, weights={"rare": "0.02", "rest": "0.98"})
+    error = [pg.Requirement(name="error", low=0, high=1, limit=0.2)]
+    law = pg.assumed_law(error, margins=[0.1], reliability=0.99)
+    question = pg.Question(
+        reliability_target="0.8", n=1000, releases=60, design=rare, modes=("direct",),
+        tests=(ComponentTest.HOEFFDING,),
+    )  # fmt: skip
+    said = str(PlanReport(found=pg.recommend(law, question)))
+    assert "To find 500 records of stratum 'rare' about 25,000 are screened" in said
+    # In proportion nothing is looked for, and an iid target has no strata.
+    alike = pg.Stratified(sizes={"a": 300, "b": 700}, weights={"a": "0.3", "b": "0.7"})
+    assert screening_lines(alike) == screening_lines(pg.Iid()) == []

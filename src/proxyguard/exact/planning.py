@@ -1,13 +1,15 @@
 """What an audit needs at the least, and what suffices, before anything is drawn.
 
 Necessary limits: Propositions 14 and 18. Sufficient sizes: Proposition 17 and Theorem 15.
-Necessary limits are rounded towards "impossible" only when the inequality truly fails.
+Necessary limits are rounded towards "impossible" only when the inequality truly fails. Last, what a
+rare group costs before a label is read (the paper's App. K).
 """
 
 from __future__ import annotations
 
 from math import ceil, exp, floor, log, sqrt
 
+from proxyguard.exact.binomial import lower_tail
 from proxyguard.exact.rounding import GUARD
 
 
@@ -81,6 +83,36 @@ def direct_shortfall(
     passed = exp(-2.0 * n_records * slack**2 / width**2)
     draws = sqrt(-log(delta_draws) / (2 * n_releases)) + sqrt(-log(alpha_draws) / (2 * n_releases))
     return missed / delta_target + draws + passed / alpha_target
+
+
+def records_to_screen(eligible: int, prevalence: float, *, certainty: float) -> tuple[int, int]:
+    """Return how many records are screened until so many eligible ones are met.
+
+    The first number is the mean, rounded up; with the second the chance to meet them all is at
+    least ``certainty``. Audits of a rare group pay for these, and not for their labels alone.
+
+    >>> records_to_screen(500, 0.02, certainty=0.95)
+    (25000, 26848)
+    """
+    if not (eligible >= 1 and 0.0 < prevalence <= 1.0 and 0.0 < certainty < 1.0):
+        raise ValueError(
+            "need at least one eligible record, a prevalence in (0, 1] and a certainty in (0, 1), "
+            f"got {eligible}, {prevalence} and {certainty}"
+        )
+    mean = ceil(eligible / prevalence * (1.0 - GUARD))
+
+    def suffices(n: int) -> bool:
+        # The tail of failing is never understated, so that rounding can only ask for more.
+        return float(lower_tail(eligible - 1, n, prevalence)) <= 1.0 - certainty
+
+    high = max(mean, eligible)
+    while not suffices(high):
+        high *= 2
+    low = eligible - 1  # so few cannot do
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if suffices(middle) else (middle, high)
+    return mean, high
 
 
 def _above(bound: float) -> int:

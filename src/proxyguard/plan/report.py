@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from proxyguard.exact.planning import records_to_screen
 from proxyguard.extras import need
 from proxyguard.modes.planning import AuditPlan, Choice
 from proxyguard.plan.question import geometric, settings
@@ -25,7 +26,11 @@ from proxyguard.plan.search import DOUBTED_MARGIN, Option, Power, Progress, exac
 from proxyguard.plan.stress import SequentialForecast, Stress
 from proxyguard.plan.targets import Targets
 from proxyguard.printable import Shown
+from proxyguard.registry.design import Design, Stratified
 from proxyguard.registry.test import Requirements
+
+CERTAINTY = 0.95
+"""The chance with which screened records are to be enough."""
 
 if TYPE_CHECKING:
     from matplotlib.axis import Axis
@@ -73,6 +78,7 @@ class PlanReport(Shown):
                 *_sequential_lines(self.found, self.sequential),
                 "",
                 *_limit_lines(self.found),
+                *screening_lines(self.found.question.design),
             ]
         )
 
@@ -239,6 +245,25 @@ def _limit_lines(found: Recommendation) -> list[str]:
             "below the reliability, in nine of ten audits"
         )
     return lines
+
+
+def screening_lines(design: Design) -> list[str]:
+    """Return what it takes to find the records of the stratum that is rarest for its size.
+
+    Nothing where every stratum has its share of the records: then none is looked for.
+    """
+    if not isinstance(design, Stratified):
+        return []
+    rarest = max(design.sizes, key=lambda name: design.sizes[name] / design.weights[name])
+    size, weight = design.sizes[rarest], float(design.weights[rarest])
+    mean, certain = records_to_screen(size, weight, certainty=CERTAINTY)
+    if mean <= design.n_records:
+        return []
+    return [
+        f"To find {size:,} records of stratum {rarest!r} about {mean:,} are screened where the "
+        f"population has it at its weight of {weight:g}, {certain:,} for a chance of "
+        f"{CERTAINTY:g}; the cost above has none of that."
+    ]
 
 
 def plan_toml(found: Recommendation) -> str:
