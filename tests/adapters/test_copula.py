@@ -247,3 +247,15 @@ def test_many_different_values_take_the_first_term_alone() -> None:
 def test_options_that_mean_nothing_are_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(RegistryError, match=words):
         Copula(**options)
+
+
+def test_constant_columns_have_no_correlation_and_leave_the_others_theirs() -> None:
+    z = latent(0.7, 2000)
+    source = pd.DataFrame({"a": z[:, 0], "b": z[:, 1]})
+    alone = prepared(source)._once
+    constant = source.assign(same=1.0, only="x", more=2.0)
+    beside = prepared(constant)._once
+    assert alone is not None
+    assert beside is not None
+    np.testing.assert_array_equal(beside.correlations[:2, :2], alone.correlations)
+    np.testing.assert_array_equal(beside.correlations[2:, :2], 0.0)
