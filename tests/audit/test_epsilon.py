@@ -369,6 +369,11 @@ def test_an_attack_cannot_be_chosen_once_the_coins_can_be_compared(drawn: Audit)
         ('claimed = "1.0"', 'claimed = "1.0", mechanism = "other"', r"one of \['bootstrap'\]"),
         ('generator = "bootstrap"', 'generator = "files"', "no coin of ours"),
         ('inclusion = "coins"', 'inclusion = "coins"\ndeterministic = true', "leave deterministic"),
+        (
+            'generator = "bootstrap"',
+            'generator = "copula"\noptions = { train_rows = 50, bootstrap = true }',
+            "coins choose the training rows: leave train_rows and bootstrap out",
+        ),
     ],
 )
 def test_what_cannot_be_tested_is_refused_with_what_to_write(

@@ -400,6 +400,14 @@ class MechanismPart(Drawn):
             raise ValueError(
                 'with inclusion = "coins" every seed has other rows: leave deterministic out'
             )
+        # Our generators name the rows that they draw as members, which coins have named already:
+        # every draw would fail. Others are asked when they draw.
+        chosen = [option for option in ("train_rows", "bootstrap") if self.options.get(option)]
+        if chosen and ":" not in self.generator:
+            raise ValueError(
+                f'with inclusion = "coins" the coins choose the training rows: leave '
+                f"{' and '.join(chosen)} out of the options"
+            )
         return self
 
     @model_validator(mode="after")
