@@ -256,14 +256,20 @@ def test_batches_have_every_seed_once_and_none_is_too_large(
         assert rounds * len(made[0]) <= number / workers + rounds
 
 
-@pytest.mark.parametrize(("device", "most"), [("cuda", 5), ("cpu", 3)])
-def test_a_gpu_has_one_worker_and_full_batches(
-    tmp_path: Path, started: list[Any], monkeypatch: pytest.MonkeyPatch, device: str, most: int
-) -> None:
-    one = batched(tmp_path, 5)
+@pytest.mark.parametrize(
+    ("device", "there", "company"),
+    [("cuda", True, [5, 30]), ("auto", False, [1, 2]), ("cpu", True, [1, 2])],
+)
+def test_a_gpu_has_one_worker_and_full_batches_and_on_a_cpu_draws_are_kept_sooner(
+    tmp_path: Path, started: list[Any], monkeypatch: pytest.MonkeyPatch,
+    device: str, there: bool, company: list[int],
+) -> None:  # fmt: skip
     # As if it were one of ours that computes with torch; it takes no device itself.
-    monkeypatch.setattr(DrawJob, "gpu", property(lambda self: device == "cuda"))
+    monkeypatch.setattr(DrawJob, "neural", property(lambda self: True))
+    monkeypatch.setattr(DrawJob, "gpu", property(lambda self: device != "cpu"))
     monkeypatch.setattr(confine, "GPU_DEVICES", (str(tmp_path / "nvidia*"),))
-    (tmp_path / "nvidia0").write_text("")
-    kept = drawn_together(one, range(6), workers=2)
-    assert max(int(said.computed["together"]) for said in kept.values()) == most
+    monkeypatch.setattr(pool, "KEPT_ON_CPU", 2)
+    if there:
+        (tmp_path / "nvidia0").write_text("")
+    kept = drawn_together(batched(tmp_path, 30), range(35), workers=2)
+    assert sorted({int(said.computed["together"]) for said in kept.values()}) == company

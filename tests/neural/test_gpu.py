@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs the extra torch: make test-torch")
@@ -17,3 +18,40 @@ def test_a_draw_that_is_held_computes_on_the_gpu_and_starts_it_itself(tmp_path: 
     secret = tmp_path / "secret"
     secret.write_text("a secret")
     assert check(secret) == []
+
+
+@pytest.mark.parametrize("generator", ["tvae"])
+def test_the_pool_draws_on_the_gpu_many_seeds_at_once_and_the_record_says_so(
+    tmp_path: Path, generator: str
+) -> None:
+    for module in ("pandas", "pyarrow", "pydantic"):
+        pytest.importorskip(module, reason="a pool needs the extra audit")
+    import pandas as pd
+
+    from proxyguard.draw.messages import DrawJob, DrawResult, FittedRelease
+    from proxyguard.draw.pool import DrawingPool, Draws, draw_groups
+    from proxyguard.tables.files import read_table_bytes, table_bytes
+
+    rng = np.random.default_rng(1)
+    source = pd.DataFrame({"x": rng.normal(size=300), "y": rng.choice(["yes", "no"], size=300)})
+    (tmp_path / "source").write_bytes(table_bytes(source))
+    job = DrawJob(
+        name=generator,
+        generator=generator,
+        options={"device": "cuda", "together": 50, "epochs": 5},
+        kinds={"x": "number", "y": "text"},
+        source=str(tmp_path / "source"),
+        source_rows=len(source),
+        root=str(tmp_path),
+        many=50,
+    )
+    kept: list[DrawResult] = []
+    draws = Draws(job=job, seeds=range(60), keep=kept.append)
+    with DrawingPool() as pool:
+        draw_groups([draws], pool=pool, workers=4, timeout=None)
+    said = [result.said for result in kept]
+    assert all(isinstance(one, FittedRelease) for one in said), said
+    assert {one.computed["device"] for one in said} == {"cuda"}
+    # One worker at a time, and so full batches.
+    assert sorted({int(one.computed["together"]) for one in said}) == [10, 50]
+    assert all(len(read_table_bytes(result.release, "a release")) == 300 for result in kept)

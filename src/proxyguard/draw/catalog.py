@@ -334,11 +334,6 @@ def need_extra(name: str) -> None:
             raise RegistryError(f"{error}; before it: pip install {extra.first}") from None
 
 
-def may_use_gpu(name: str, options: Mapping[str, object]) -> bool:
-    """Return whether a generator is one of ours whose draws may be computed on a GPU."""
-    return extra_of(name) == TORCH and options.get("device") != "cpu"
-
-
 def extra_of(name: str) -> Extra | None:
     """Return the extra that a generator of ours, by name or import path, needs to draw."""
     by_path = {GENERATORS[known]: extra for known, extra in EXTRAS.items()}

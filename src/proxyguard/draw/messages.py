@@ -29,7 +29,7 @@ from pydantic import (
 
 from proxyguard.documents.document import NumberText
 from proxyguard.documents.registry import Origin, RegisteredProcedure, ReleaseFile
-from proxyguard.draw.catalog import code_path, may_use_gpu
+from proxyguard.draw.catalog import TORCH, code_path, extra_of
 from proxyguard.draw.confine import Needs, is_guard, texts_in
 from proxyguard.draw.protocol import FACT, FACTS, STAGES, coin_bits, members_in
 from proxyguard.errors import DrawError, RegistryError, UntrustedCode
@@ -202,9 +202,14 @@ class DrawJob(FitJob):
         return self.schema_of_releases.predictions
 
     @property
+    def neural(self) -> bool:
+        """Whether it is a generator of ours that trains networks."""
+        return extra_of(self.generator) == TORCH
+
+    @property
     def gpu(self) -> bool:
         """Whether its draws may be computed on a GPU, which we then let them reach."""
-        return may_use_gpu(self.generator, self.options)
+        return self.neural and self.options.get("device") != "cpu"
 
     def needs(self) -> Needs:
         """Return what draws are held to."""

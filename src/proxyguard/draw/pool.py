@@ -59,6 +59,9 @@ TOLD = 1 << 26
 """Bytes of what it may say."""
 GRACE = 60.0
 """Seconds more than four times its limit that a batch may take, on a busy machine."""
+KEPT_ON_CPU = 16
+"""Networks of a batch where there is no GPU: one of the size that a GPU wants may take a CPU very
+long, which a kill would lose, and it trains fewer at once anyway."""
 PRINTED = 1 << 20
 """Bytes that are shown of what one worker prints."""
 ENDS_WITHIN = 20.0
@@ -138,12 +141,16 @@ def draw_groups(
     group's ``check`` runs before and after each of its batches, in the thread of the worker that
     draws it: what is kept was drawn between two looks that saw nothing changed.
     """
+    devices = gpu_devices()
     # One worker for a GPU: several would take turns on it, each with a driver of its own.
-    if any(group.job.gpu for group in groups) and gpu_devices():
+    if any(group.job.gpu for group in groups) and devices:
         workers = 1
     todo: Queue[_Batch] = Queue()
     for group in groups:
-        for seeds in batches(group.seeds, group.job.many, workers):
+        job = group.job
+        slow = job.neural and not (job.gpu and devices)
+        most = min(job.many, KEPT_ON_CPU) if slow else job.many
+        for seeds in batches(group.seeds, most, workers):
             todo.put((group, seeds))
     if todo.empty():
         return

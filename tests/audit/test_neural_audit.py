@@ -1,0 +1,88 @@
+"""Audits of neural mechanisms, from the declaration to a stranger who draws again, on a CPU."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="needs the extra torch: make test-torch")
+
+from proxyguard.audit.audit import Audit
+from proxyguard.audit.folder import DECLARATION
+from proxyguard.documents.releases import DrawnRelease
+from proxyguard.draw.catalog import EXTRAS, TORCH
+
+SMALL = {
+    "tvae": "epochs = 4, embedding = 8, compress = [16], decompress = [16]",
+    "ctgan": "epochs = 2, batch_size = 40",
+    "tabddpm": "steps = 30",
+}
+"""Options with which a network is trained in a moment, and learns little."""
+NEURAL = sorted(name for name, extra in EXTRAS.items() if extra == TORCH)
+
+
+def declared(stages: Path, root: Path, generator: str) -> Audit:
+    """Return the small audit with five draws of a neural mechanism, three of them at once."""
+    shutil.copytree(stages / "new", root)
+    audit = Audit(root / "audit", home=root / "home", data=[root / "data"], workers=1)
+    options = f'rows = 120, together = 3, device = "cpu", {SMALL[generator]}'
+    place = audit.folder / DECLARATION
+    text = place.read_text().replace("draws = 8", "draws = 5").replace('"0.6"', '"0.1"')
+    place.write_text(
+        text.replace(
+            'generator = "bootstrap"',
+            f'generator = "{generator}"\noptions = {{ {options} }}\non_failure = "worst_loss"',
+        )
+    )
+    return audit
+
+
+@pytest.mark.parametrize("generator", NEURAL)
+def test_an_audit_of_a_neural_mechanism_is_drawn_together_and_again_by_a_stranger(
+    stages: Path, tmp_path: Path, generator: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audit = declared(stages, tmp_path / "work", generator)
+    assert audit.check().problems == []
+    audit.seal()
+    audit.register()
+    registry = audit.folder.registry(audit.journal())
+    assert registry.software["torch"].startswith("2.")
+    mechanism = registry.members["target"].mechanisms["bootstrap"]
+    assert mechanism.to_dict()["batch"] == 3
+    manifest = audit.draw().manifest
+    draws = [d for d in manifest.draws("target", "bootstrap") if isinstance(d, DrawnRelease)]
+    # A network that learned next to nothing may give one class alone, of which nothing is learned.
+    assert len(draws) >= 2
+    said = [draw.computed for draw in manifest.draws("target", "bootstrap") if draw.computed]
+    assert len(said) == 5
+    assert {facts["device"] for facts in said} == {"cpu"}
+    assert sorted(facts["together"] for facts in said) == ["2", "2", "3", "3", "3"]
+    audit.open()
+    # On the same processor with the same torch a seed drawn alone has the bits of its batch.
+    found = audit.verify(redraw=2)
+    assert found.good, found.findings
+    assert found.complete, found.not_checked
+    again = [words for words in found.checked if words.startswith("redraw: ")]
+    assert len(again) == 2
+    assert all(words.endswith("the same again") for words in again)
+    report = json.loads((audit.folder / "report.json").read_text())
+    assert "How draws were computed" in [table["title"] for table in report["tables"]]
+    # Whoever has no torch asks the generator all the same.
+    monkeypatch.setitem(sys.modules, "torch", None)
+    found = audit.verify()
+    assert found.good, found.findings
+    assert found.complete, found.not_checked
+
+
+def test_without_torch_check_says_what_to_install(
+    stages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audit = declared(stages, tmp_path / "work", "tvae")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    (problem,) = audit.check().problems
+    assert 'pip install "proxyguard[torch]"' in problem
+    assert "pip install torch==2.13.0" in problem
