@@ -34,7 +34,7 @@ from reproduction.audits.attack import (
     seed_figures,
     subsample,
 )
-from reproduction.audits.attacked import MECHANISMS, TABLES, Pools, pools_of, release_of
+from reproduction.audits.attacked import TABLES, Pools, attackable, pools_of, release_of
 
 ROOT = Path(__file__).parents[3]
 needs_data = pytest.mark.skipif(
@@ -85,7 +85,7 @@ def test_ten_attacker_seeds_are_the_published_ones() -> None:
 
 
 def test_scores_are_the_papers_formulas_on_ten_components_of_the_reference(pools: Pools) -> None:
-    release = release_of(pools, "noise")
+    release = release_of("heart", "noise", pools)
     scores = FittedAttacks(pools, release, 911).scores(pools.nonmembers)
     steps = (SimpleImputer(strategy="median"), StandardScaler(), PCA(10, svd_solver="full"))
     encode = make_pipeline(*steps).fit(pools.reference.to_numpy())
@@ -233,7 +233,7 @@ def test_releases_that_were_attacked_are_not_attacked_again(
     monkeypatch.setattr(
         attack, "TABLES", {name: replace(one, load=pd.DataFrame) for name, one in TABLES.items()}
     )
-    monkeypatch.setattr("reproduction.audits.attack.pools_of", lambda table: None)
+    monkeypatch.setattr("reproduction.audits.attack.pools_of", lambda table, study: None)
     attacked: list[tuple[str, str]] = []
 
     def once(table: str, mechanism: str, pools: Any) -> ReleaseResult:
@@ -247,17 +247,17 @@ def test_releases_that_were_attacked_are_not_attacked_again(
         attack.run_attacks(tmp_path)
     assert len(attack.kept_results(tmp_path)) == 2
     attack.run_attacks(tmp_path)
-    assert len(attacked) == 1 + len(TABLES) * len(MECHANISMS)
+    assert len(attacked) == 1 + len(attackable())
     kept = attack.run_attacks(tmp_path)
-    assert len(attacked) == 1 + len(TABLES) * len(MECHANISMS)
+    assert len(attacked) == 1 + len(attackable())
     assert attack.is_finished(kept)
-    assert kept == [_result(table, mechanism) for table in TABLES for mechanism in MECHANISMS]
+    assert kept == [_result(table, mechanism) for table, mechanism in attackable()]
 
 
 def test_attacks_alone_write_their_page_and_leave_the_document(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    results = [_result(table, mechanism) for table in TABLES for mechanism in MECHANISMS]
+    results = [_result(table, mechanism) for table, mechanism in attackable()]
     monkeypatch.setattr(reproduce, "run_attacks", lambda work: results)
     monkeypatch.setattr(reproduce, "kept_results", lambda work: results)
     out = tmp_path / "audits.md"

@@ -39,7 +39,14 @@ from proxyguard.exposure.statistics import (
     higher_quantile,
 )
 from proxyguard.registry.exposure import AttackPart
-from reproduction.audits.attacked import MECHANISMS, TABLES, Pools, pools_of, release_of
+from reproduction.audits.attacked import (
+    MECHANISMS,
+    TABLES,
+    Pools,
+    attackable,
+    pools_of,
+    release_of,
+)
 from reproduction.files import write_atomic
 
 if TYPE_CHECKING:
@@ -293,7 +300,7 @@ def exact_tests(
 
 def attack_release(table: str, mechanism: str, pools: Pools) -> ReleaseResult:
     """Return all figures and claims of one release of a mechanism."""
-    release = release_of(pools, mechanism)
+    release = release_of(table, mechanism, pools)
     seeds: dict[str, list[SeedFigures]] = {name: [] for name in ATTACKS}
     claimed: dict[str, tuple[ClaimEvidence, dict[Exact, ClaimEvidence]]] = {}
     for seed in SEEDS:
@@ -368,12 +375,9 @@ def result_path(work: Path, table: str, mechanism: str) -> Path:
 def run_attacks(work: Path) -> list[ReleaseResult]:
     """Attack every release whose result is not there yet, and return all results."""
     work.mkdir(parents=True, exist_ok=True)
-    for table in TABLES:
-        left = [name for name in MECHANISMS if not result_path(work, table, name).exists()]
-        if not left:
-            continue
-        pools = pools_of(table)
-        for mechanism in left:
+    for table, mechanism in attackable():
+        if not result_path(work, table, mechanism).exists():
+            pools = pools_of(table, MECHANISMS[mechanism].study)
             result = attack_release(table, mechanism, pools)
             write_atomic(result_path(work, table, mechanism), RESULT.dump_json(result, indent=1))
     return kept_results(work)
@@ -386,5 +390,5 @@ def kept_results(work: Path) -> list[ReleaseResult]:
 
 
 def is_finished(results: Sequence[ReleaseResult]) -> bool:
-    """Whether there is a result of every release: a family is decided as a whole."""
-    return len(results) == len(TABLES) * len(MECHANISMS)
+    """Whether every release that can be had has a result: a family is decided as a whole."""
+    return {(one.table, one.mechanism) for one in results} >= set(attackable())

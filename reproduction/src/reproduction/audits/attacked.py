@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +18,7 @@ import numpy as np
 from proxyguard.draw.catalog import load_generator
 from proxyguard.draw.protocol import Seed
 from reproduction.audits.benchmarks import BASES, BENCHMARKS
+from reproduction.audits.kept import KEPT, path_of, recipes_of, release_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,26 +88,62 @@ def _denoising(pools: Pools) -> Options:
 
 @dataclass(frozen=True, slots=True)
 class Mechanism:
-    """A mechanism of ours by its name in a declaration, and its options on a table."""
+    """A mechanism whose release on a table is attacked, in the division of a study."""
 
-    generator: str
-    options: Callable[[Pools], Options]
+    release: Callable[[str, Pools], pd.DataFrame]
+    study: str = "tabddpm"
+    made: Callable[[str], bool] = lambda table: True
+    """Whether there is a release on a table, or can be one here."""
 
 
+def _generated(name: str, options: Callable[[Pools], Options]) -> Callable[..., pd.DataFrame]:
+    """Return what makes one release by a generator's name in a declaration and its options."""
+
+    def release(table: str, pools: Pools) -> pd.DataFrame:
+        generator = load_generator(name, options(pools))
+        generator.prepare(pools.members, np.random.default_rng(pools.seed))
+        return generator.draw(Seed(pools.seed))
+
+    return release
+
+
+def _kept_path(table: str, epsilon: int) -> Path:
+    """Return where the first of the kept AIM releases of a table lies."""
+    (recipe,) = (r for r in recipes_of(f"aim-{table}") if r.folder == f"aim-{table}-{epsilon}")
+    return path_of(KEPT / recipe.folder, 0, recipe.seeds[0])
+
+
+def _aim(epsilon: int) -> Mechanism:
+    return Mechanism(
+        lambda table, pools: release_table(_kept_path(table, epsilon)), study="aim",
+        made=lambda table: table in PUBLISHED_TABLES and _kept_path(table, epsilon).exists(),
+    )  # fmt: skip
+
+
+TABDDPM: Mapping[str, object] = {"categories": "as numbers", "clip": "none"}
+"""Options of the published TabDDPM that are not the defaults."""
+PUBLISHED_TABLES = ("heart", "german", "taiwan")
 MECHANISMS: Mapping[str, Mechanism] = {
-    "bootstrap": Mechanism("bootstrap", lambda pools: {}),
-    "noise": Mechanism("noise", lambda pools: {"keep": [pools.outcome]}),
-    "denoising": Mechanism("denoising", _denoising),
-    "histograms, 10": Mechanism("categorical", lambda pools: _histograms(pools, "10")),
-    "histograms, 1": Mechanism("categorical", lambda pools: _histograms(pools, "1")),
+    **{f"AIM, {epsilon}": _aim(epsilon) for epsilon in (1, 5, 10)},
+    "TabDDPM": Mechanism(
+        _generated("tabddpm", lambda pools: {**TABDDPM, "outcome": pools.outcome}),
+        made=lambda table: table in PUBLISHED_TABLES and find_spec("torch") is not None,
+    ),
+    "bootstrap": Mechanism(_generated("bootstrap", lambda pools: {})),
+    "noise": Mechanism(_generated("noise", lambda pools: {"keep": [pools.outcome]})),
+    "denoising": Mechanism(_generated("denoising", _denoising)),
+    "histograms, 10": Mechanism(_generated("categorical", lambda p: _histograms(p, "10"))),
+    "histograms, 1": Mechanism(_generated("categorical", lambda p: _histograms(p, "1"))),
 }
-"""Those that can be made now; a number is the epsilon."""
+"""Those of the paper, then others; a number is the epsilon."""
 
 
-def release_of(pools: Pools, mechanism: str) -> pd.DataFrame:
+def attackable() -> list[tuple[str, str]]:
+    """Return the tables and mechanisms of which there is a release, or can be one here."""
+    return [(t, name) for t in TABLES for name, chosen in MECHANISMS.items() if chosen.made(t)]
+
+
+def release_of(table: str, mechanism: str, pools: Pools) -> pd.DataFrame:
     """Return one release of a mechanism, trained on the members."""
-    chosen = MECHANISMS[mechanism]
-    generator = load_generator(chosen.generator, chosen.options(pools))
-    generator.prepare(pools.members, np.random.default_rng(pools.seed))
-    drawn = generator.draw(Seed(pools.seed))
+    drawn = MECHANISMS[mechanism].release(table, pools)
     return drawn[list(pools.members.columns)].astype(np.float64)

@@ -1,0 +1,125 @@
+"""What the document says of known generators, and the Rice audit with fewer draws.
+
+Published of the degraded TVAE: one release of 40 has one class only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import fisher_exact
+
+import proxyguard as pg
+from proxyguard.errors import DrawError
+from reproduction.audits import generators, kept, reproduce
+from reproduction.audits.analyse import Run, analyse, certified_bounds, compare
+from reproduction.audits.kept import KeptDraw, Manifest
+from reproduction.audits.published import AUDITS, NAMED
+
+DATA = pytest.mark.skipif(
+    "PROXYGUARD_DATA" not in os.environ, reason="PROXYGUARD_DATA names no folder with the data sets"
+)
+
+
+def test_releases_with_one_class_are_compared_over_more_draws(tmp_path: Path) -> None:
+    run: Any = SimpleNamespace(
+        paper=SimpleNamespace(folder=SimpleNamespace(path=tmp_path / "rice-tvae"))
+    )
+    published = AUDITS["rice-tvae"]
+    assert generators.single_class("rice-tvae", run, published) == []
+    counts = {"draws": 200, "single": 9, "failed": 3}
+    (tmp_path / generators.SINGLE_CLASS).write_text(json.dumps(counts), "utf-8")
+    (one,) = generators.single_class("rice-tvae", run, published)
+    assert (one.published, one.here) == ((1, 40), (9, 197))  # a failed draw has no classes
+    assert one.pvalue == pytest.approx(fisher_exact([[1, 39], [9, 188]]).pvalue)
+    assert generators.single_class("spambase-aim", run, AUDITS["spambase-aim"]) == []
+
+
+@DATA
+def test_a_release_with_one_class_is_counted_and_a_failed_one_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Toy:
+        def prepare(self, source: pd.DataFrame, rng: np.random.Generator) -> None:
+            assert len(source) == 500
+
+        def draw_many(self, seeds: Any) -> list[Any]:
+            both = pd.DataFrame({"Class": ["Cammeo", "Osmancik"]})
+            kinds = [both, both.head(1), DrawError("no")]
+            return [kinds[int(seed) % 3] for seed in seeds]
+
+    declared: list[Any] = []
+    monkeypatch.setattr(
+        generators, "load_generator", lambda name, options: declared.append(options) or Toy()
+    )
+    found = generators.count_single_class(6)
+    assert found == {"draws": 6, "single": 2, "failed": 2}
+    assert declared[0]["corruption"]["kind"] == "overwrite"  # as in the published run
+
+
+def test_the_cost_of_kept_draws_stands_in_the_document(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draws = tuple(
+        KeptDraw(seed=k, seconds=50.0 + k, sha256="0" * 64, failure="no" if k == 2 else None,
+                 versions={"opendp": "0.16.0"})
+        for k in range(3)
+    )  # fmt: skip
+    manifest = Manifest(settings={"workload": "random", "pairs": 20, "rho": "2/5"}, draws=draws)
+    folder = tmp_path / "spambase-aim"
+    folder.mkdir()
+    (folder / kept.MANIFEST).write_bytes(kept.MANIFESTS.dump_json(manifest))
+    monkeypatch.setattr(generators, "KEPT", tmp_path)
+
+    def named(name: str) -> Any:
+        return SimpleNamespace(certificate=lambda: SimpleNamespace(name=name))
+
+    run: Any = SimpleNamespace(paper=named("spambase-aim"), ours=named("spambase-aim-ours"))
+    shown = generators.kept_draws(run)
+    assert (
+        "| `spambase-aim` | workload random, pairs 20, rho 2/5 | 3 | 1 | 51 | 153 | opendp 0.16.0 |"
+        in shown
+    )
+    assert "spambase-aim-ours" not in shown  # none of its draws is there yet
+    other: Any = SimpleNamespace(paper=named("magic-bootstrap"), ours=named("magic-bootstrap-ours"))
+    assert generators.kept_draws(other) == ""
+
+
+@pytest.fixture(scope="module")
+def rice(tmp_path_factory: pytest.TempPathFactory) -> pg.Audit:
+    pytest.importorskip("torch", reason="TVAE needs torch")
+    work = tmp_path_factory.mktemp("rice")
+    reproduce.prepare_data("rice-tvae", work / "data")
+    audit = reproduce.open_folder("rice-tvae", work, None)
+    text = (reproduce.HERE / "rice-tvae" / "audit.toml").read_text("utf-8")
+    reproduce.begin(audit, reproduce.with_draws(text, 5))
+    audit.register()
+    audit.draw()
+    assert audit.open().to_dict() is not None
+    assert audit.verify().good
+    return audit
+
+
+@DATA
+@pytest.mark.reproduction
+@pytest.mark.whole
+def test_rice_has_the_published_limits_and_counts(rice: pg.Audit) -> None:
+    registry = rice.folder.registry(rice.journal())
+    resolved = registry.members["target"].to_dict()["requirements"]
+    published = AUDITS["rice-tvae"]
+    for one in resolved:
+        text = published.limits[one["part"]["name"]]
+        assert f"{float(one['limit']['value']):.{len(text) - 2}f}" == text
+    found = compare("rice-tvae", Run(paper=rice, ours=rice), published)
+    assert len(found) == 9  # recognized, violations and favorable of three configurations
+    for comparison in found:
+        assert comparison.pvalue > 1e-4, comparison
+    # What was registered, read from the evidence once more.
+    assert analyse(rice, published.claims[NAMED]) == certified_bounds(rice)
