@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # the installs share one .venv
-.PHONY: help demo test test-all test-whole test-torch test-adapters check bench reproduce audits constraints clean
+.PHONY: help demo test test-all test-whole test-torch test-adapters check bench reproduce audits paper constraints clean
 
 PYTHON ?=
 ARGS ?=
@@ -58,6 +58,10 @@ reproduce: .venv/.reproduction ## run every study and write docs/reproduction.md
 # Data come from PROXYGUARD_DATA, or from where `python -m reproduction data fetch` put them.
 audits: .venv/.reproduction ## run the paper's real-data audits and write docs/audits.md; ARGS="NAME" selects
 	@$(PINS) .venv/bin/python -m reproduction.audits.reproduce $(ARGS)
+	@$(PINS) .venv/bin/python -m reproduction.paper.page
+
+paper: .venv/.reproduction ## write docs/reading-the-paper.md: every part of the paper, and what became of it
+	@$(PINS) .venv/bin/python -m reproduction.paper.page
 
 # A fresh environment, so that nothing that happens to be installed gets in; what it finds newest
 # is what CI installs from then on. A few hundred megabytes are loaded.

@@ -95,7 +95,7 @@ def test_the_files_of_an_audit_are_called_so() -> None:
 
 def test_the_reproduction_has_the_parts_that_are_named() -> None:
     (names,) = re.findall(r"`reproduction/`: (.*?), in this order", MAP)
-    assert re.findall(r"`(\w+)`", names) == ["datasets", "studies", "audits", "cli"]
+    assert re.findall(r"`(\w+)`", names) == ["datasets", "studies", "audits", "paper", "cli"]
     package = Path(reproduction.__file__).parent
     assert all((package / name).is_dir() for name in re.findall(r"`(\w+)`", names))
 

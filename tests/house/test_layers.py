@@ -36,7 +36,7 @@ LATER = {"printable": {"report"}, "extras": {"cli"}}
 
 # The second package: the paper's reproduction, which rests on the product.
 PAPER_ROOT = Path(reproduction.__file__).parent
-PAPER_ORDER = ["files", "datasets", "studies", "audits", "cli"]
+PAPER_ORDER = ["files", "datasets", "studies", "audits", "paper", "cli"]
 PAPER_FILES = [path for path in sorted(PAPER_ROOT.rglob("*.py")) if path.parent != PAPER_ROOT]
 
 
