@@ -123,3 +123,58 @@ def test_rice_has_the_published_limits_and_counts(rice: pg.Audit) -> None:
         assert comparison.pvalue > 1e-4, comparison
     # What was registered, read from the evidence once more.
     assert analyse(rice, published.claims[NAMED]) == certified_bounds(rice)
+
+
+TOY = """
+format = 1
+name = "toy"
+purpose = "May rows drawn again stand in?"
+
+[target]
+table = "toy.csv"
+reserve = { rows = 300, seed = 1 }
+outcome = "y"
+positive = "1"
+
+[procedure]
+library = ["fast_logistic"]
+
+[[requirement]]
+name = "error"
+loss = "error"
+form = "absolute"
+limit = "0.4"
+threshold = "0.5"
+
+[[mechanism]]
+name = "AIM"
+generator = "bootstrap"
+draws = 3
+seeds = { first = 4 }
+
+[claim]
+reliability_target = "0.5"
+"""
+
+
+def test_both_workloads_stand_side_by_side_under_the_papers_analysis(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=600)
+    frame = pd.DataFrame({"x": x, "y": (x + rng.normal(size=600) > 0).astype(float)})
+    frame.to_csv(tmp_path / "toy.csv", index=False)
+    audit = pg.Audit(tmp_path / "audit", home=tmp_path / "home", data=[tmp_path])
+    audit.init(TOY)
+    for step in (audit.seal, audit.register, audit.draw, audit.open):
+        step()
+    run, published = Run(paper=audit, ours=audit), AUDITS["spambase-aim"]
+    assert generators.other_workload(run, published) == ""  # its draws are not kept
+    monkeypatch.setattr(generators, "recipes_of", lambda name: ("a recipe",))
+    *_, row = generators.other_workload(run, published).splitlines()
+    cells = [cell.strip() for cell in row.strip("|").split("|")]
+    assert cells[0] == "AIM"
+    # Three of three recognized: .025 of the error gives .025^(1/3) = .2924.
+    assert cells[1] == cells[2]
+    assert cells[1].startswith("0 violations; recognized 3 of 3, at least 0.2924")
+    assert 0.6 < float(cells[3]) == float(cells[4]) < 0.95  # areas of a noisy rule
