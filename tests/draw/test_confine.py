@@ -359,6 +359,30 @@ def test_a_draw_of_ours_that_computes_on_a_gpu_reaches_its_device_and_no_other_d
     assert in_a_fork(act).startswith("read a device" if opened else "PermissionError")
 
 
+def test_a_draw_on_a_gpu_names_its_own_threads_and_no_other_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, toy_gpu: Path
+) -> None:
+    needs_landlock()
+    needs = confine.Needs(forbidden=(), reads=(), gpu=True)
+
+    def act() -> object:
+        confined = confine.confine(needs, str(tmp_path))
+        job = os.getpid()
+
+        def draw() -> object:
+            confine.confine_draw(confined, str(tmp_path))
+            Path("/proc/self/comm").write_text("named")  # as CUDA does, or it does not start
+            try:
+                Path(f"/proc/{job}/comm").write_text("taken")
+            except PermissionError:
+                return Path("/proc/self/comm").read_text()
+            return "it named another process"
+
+        return in_a_fork(draw)
+
+    assert in_a_fork(act).strip() == "read read named"
+
+
 def in_a_fork(act: Callable[[], object]) -> str:
     """Return what an act in a process of its own says: a hook cannot be taken back."""
     read, write = os.pipe()

@@ -92,3 +92,7 @@ def test_a_permutation_holds_every_row_once_and_each_order_as_often() -> None:
     counts = np.unique(orders.numpy() @ np.array([9, 3, 1]), return_counts=True)[1]
     assert counts.size == 6
     assert stats.chisquare(counts).pvalue > 1e-3
+
+
+def test_no_numbers_are_asked_for_where_a_table_has_no_column_of_a_kind() -> None:
+    assert Streams([1, 2]).uniform(Purpose.CATEGORY, 0, (5, 0)).shape == (2, 5, 0)

@@ -172,6 +172,9 @@ GPU_DEVICES = ("/dev/nvidia*", "/dev/dxg", "/dev/kfd", "/dev/dri")
 """Patterns of what a GPU is reached through: CUDA, CUDA beneath Windows, ROCm."""
 GPU_LIBRARIES = ("/etc/nvidia", "/opt/rocm", "/run/opengl-driver")
 """Where its driver's libraries lie that are not among the system's."""
+PROCESSES, OWN_PROCESS = "/proc", "/proc/self"
+"""CUDA does not start where it cannot name its threads in /proc. The process that prepares, in
+which our own code alone runs, may write there for its forks; each of them to its own entry."""
 SYSTEM = (
     "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/usr", "/nix/store", "/proc", "/sys",
     "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives",
@@ -249,7 +252,7 @@ def reach_of(needs: Needs, scratch: str) -> Reach:
     devices = [path for path in registered if _beneath(os.path.realpath(path), ("/dev",))]
     others = [path for path in registered if path not in devices]
     if needs.gpu:
-        devices += gpu_devices()
+        devices += [*gpu_devices(), PROCESSES]
         others += GPU_LIBRARIES
     return Reach(
         read=tuple(dict.fromkeys([*SYSTEM, *read, *needs.reads, *others])),
@@ -423,7 +426,8 @@ def confine_draw(confined: Confined, scratch: str) -> None:
     if confined.guard != HOOK:
         # The first of these is the scratch of the whole job, in which the folders of other draws
         # lie. What is kept is left out: draws read it and must not fit it anew.
-        restrict_changes([scratch, *confined.reach.changed[1:]])
+        changed = confined.reach.changed[1:]
+        restrict_changes([scratch, *(OWN_PROCESS if p == PROCESSES else p for p in changed)])
 
 
 def use_scratch(folder: str) -> None:

@@ -112,7 +112,7 @@ class Streams:
         words = torch.empty((len(self), LANES, blocks), dtype=torch.int64, device=self.device)
         keys = (self._key[:, :1], self._key[:, 1:])
         # On a GPU one launch for everything; on a CPU pieces that do not leave the cache.
-        width = blocks if self.device.type != "cpu" else max(1, CACHED // max(1, len(self)))
+        width = max(1, blocks if self.device.type != "cpu" else CACHED // max(1, len(self)))
         for start in range(0, blocks, width):
             piece = positions[start : start + width]
             lanes = philox((piece & MASK, piece >> 32, steps, uses), keys)
