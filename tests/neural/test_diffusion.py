@@ -72,8 +72,9 @@ def test_a_width_that_would_move_the_last_bits_is_refused() -> None:
 def test_padding_changes_neither_the_start_of_weights_nor_what_is_learned() -> None:
     assert MIXED.width == 14
     assert MIXED.padded == 16
-    network = train(mixed_rows(1), Streams([1]), MIXED, replace(SMALL, steps=1))
-    start = new_network(Streams([1]), MIXED, SMALL)
+    rows = mixed_rows(1)
+    network = train(rows, Streams([1]), MIXED, replace(SMALL, steps=1))
+    start = new_network(rows.codes, Streams([1]), MIXED, SMALL)
     assert float(start.entry.weight.detach().abs().max()) == pytest.approx(14**-0.5, rel=0.02)
     moved = (network.entry.weight != start.entry.weight.detach()).any(dim=2)[0]
     assert moved.tolist() == [True] * 14 + [False] * 2

@@ -199,6 +199,7 @@ GENERATORS = {
     "denoising": "proxyguard.adapters.denoising:DenoisingAutoencoder",
     "text": "proxyguard.adapters.text:UnigramText",
     "tvae": "proxyguard.adapters.neural:Tvae",
+    "tabddpm": "proxyguard.adapters.neural_diffusion:TabDdpm",
     "copula": "proxyguard.adapters.copula:Copula",
     "bayesian_network": "proxyguard.adapters.bayesian_network:BayesianNetwork",
     "ctgan_package": "proxyguard.adapters.synthesizers:CtganModel",
@@ -210,7 +211,7 @@ OF_PACKAGES = frozenset({"ctgan_package", "sdv_package", "smartnoise_package"})
 SEEDED = OF_PACKAGES | {
     "bootstrap", "noise", "mask", "categorical", "denoising", "text",
     "copula", "bayesian_network",
-    "tvae",
+    "tvae", "tabddpm",
 }  # fmt: skip
 """Generators of ours that are random: nobody can declare them to be without randomness."""
 
@@ -224,7 +225,7 @@ class Extra(NamedTuple):
 
 
 TORCH = Extra("torch", ("torch",), "torch==2.13.0")
-EXTRAS: dict[str, Extra] = {"tvae": TORCH}
+EXTRAS: dict[str, Extra] = {"tvae": TORCH, "tabddpm": TORCH}
 """Generators of ours that need an extra to draw; to describe themselves they need none."""
 # Options of the adapter that had the name before: of ours none is called so.
 _MOVED = {"ctgan": ("model", "options"), "sdv": (), "smartnoise": ()}

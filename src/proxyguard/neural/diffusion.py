@@ -14,7 +14,7 @@ none of them stands here on a CPU's way.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from proxyguard.neural.batched import Linear, new_linear
-from proxyguard.neural.chain import ALIGNED, Group, Layout, Process, aligned, is_code
+from proxyguard.neural.chain import ALIGNED, NEVER, Group, Layout, Process, aligned, is_code
 from proxyguard.neural.noise import Purpose, Streams
 
 SLOWEST = 10_000.0
@@ -74,6 +74,11 @@ class TrainingRows:
         classes = None if self.classes is None else self.classes.to(device)
         return TrainingRows(self.numbers.to(device), self.codes.to(device), classes)
 
+    def at(self, draws: Tensor) -> TrainingRows:
+        """Return the rows of some draws."""
+        classes = None if self.classes is None else self.classes[draws]
+        return TrainingRows(self.numbers[draws], self.codes[draws], classes)
+
     def taken(self, positions: Tensor) -> TrainingRows:
         """Return some rows of each draw, ``(draws, batch)``."""
 
@@ -107,6 +112,9 @@ class Network:
         What a row consists of.
     features
         ``(times, embedding)``: the fixed features of every time.
+    absent
+        ``(draws, 1, width)``: what is added to the logits: nothing, and for a category that none
+        of a draw's training rows has, so little that it is never drawn.
     entry, times, hidden, exit
         The layers: of rows, of times (two), after their sum, and to a row.
     classes
@@ -116,6 +124,7 @@ class Network:
 
     layout: Layout
     features: Tensor
+    absent: Tensor
     entry: Linear
     times: tuple[Linear, Linear]
     hidden: tuple[Linear, ...]
@@ -165,18 +174,25 @@ class Network:
 
     def copy(self) -> Network:
         """Return the same networks, which learn nothing."""
+        return self._changed(lambda tensor: tensor.detach().clone())
 
-        def still(layer: Linear) -> Linear:
-            return Linear(layer.weight.detach().clone(), layer.bias.detach().clone())
+    def at(self, draws: Tensor) -> Network:
+        """Return the networks of some draws."""
+        return self._changed(lambda tensor: tensor[draws])
+
+    def _changed(self, change: Callable[[Tensor], Tensor]) -> Network:
+        def layer(linear: Linear) -> Linear:
+            return Linear(change(linear.weight), change(linear.bias))
 
         first, second = self.times
         return replace(
             self,
-            entry=still(self.entry),
-            times=(still(first), still(second)),
-            hidden=tuple(still(layer) for layer in self.hidden),
-            exit=still(self.exit),
-            classes=None if self.classes is None else self.classes.detach().clone(),
+            absent=change(self.absent),
+            entry=layer(self.entry),
+            times=(layer(first), layer(second)),
+            hidden=tuple(layer(linear) for linear in self.hidden),
+            exit=layer(self.exit),
+            classes=None if self.classes is None else change(self.classes),
         )
 
     def joined(self, numbers: Tensor, codes: Tensor) -> Tensor:
@@ -191,8 +207,8 @@ class Network:
     def logits(self, output: Tensor) -> Iterator[tuple[Group, Tensor]]:
         """Return for the columns of each size ``(draws, rows, columns, size)``: log chances."""
         for group in self.layout.groups:
-            block = output[:, :, group.blocks].unflatten(2, (-1, group.size))
-            yield group, torch.log_softmax(block, -1)
+            block = output[:, :, group.blocks] + self.absent[:, :, group.blocks]
+            yield group, torch.log_softmax(block.unflatten(2, (-1, group.size)), -1)
 
     @property
     def finite(self) -> Tensor:
@@ -201,8 +217,20 @@ class Network:
         return torch.stack(alright).all(dim=0)
 
 
-def new_network(streams: Streams, layout: Layout, settings: Settings) -> Network:
-    """Return networks as PyTorch would start them; vectors of classes start standard normal."""
+def _absent(codes: Tensor, layout: Layout) -> Tensor:
+    """Return `Network.absent` of training codes, which are in the layout's order."""
+    added = torch.zeros((codes.shape[0], 1, layout.width), device=codes.device)
+    for group in layout.groups:
+        seen = is_code(codes[:, :, group.columns], group.size).any(dim=1).flatten(1)
+        added[:, 0, group.blocks] = torch.where(seen, 0.0, NEVER)
+    return added
+
+
+def new_network(codes: Tensor, streams: Streams, layout: Layout, settings: Settings) -> Network:
+    """Return networks as PyTorch would start them; vectors of classes start standard normal.
+
+    ``codes`` ``(draws, n, q)``, in the layout's order, say which categories there are.
+    """
     wide, widths = settings.embedding, settings.widths
     ends = [wide, *widths]
     shapes = [
@@ -227,7 +255,8 @@ def new_network(streams: Streams, layout: Layout, settings: Settings) -> Network
     features = torch.tensor(
         time_features(settings.times, wide), dtype=torch.float32, device=streams.device
     )
-    return Network(layout, features, entry, (first, second), tuple(hidden), last, classes)
+    absent = _absent(codes, layout)
+    return Network(layout, features, absent, entry, (first, second), tuple(hidden), last, classes)
 
 
 class _Training:
@@ -240,7 +269,7 @@ class _Training:
         self.settings, self.streams, self.layout = settings, streams, layout
         order = torch.tensor(layout.order, dtype=torch.int64)
         self.rows = replace(rows, codes=rows.codes[:, :, order]).to(device)
-        self.network = new_network(streams, layout, settings)
+        self.network = new_network(self.rows.codes, streams, layout, settings)
         self.average = self.network.copy()
         self.process = Process(settings.times, layout, device)
         self.count = int(rows.codes.shape[1])
@@ -410,7 +439,12 @@ def _train_by_graph(training: _Training) -> None:
 
 
 def sample(
-    network: Network, streams: Streams, settings: Settings, count: int, classes: Tensor | None
+    network: Network,
+    streams: Streams,
+    settings: Settings,
+    count: int,
+    classes: Tensor | None,
+    turn: int = 0,
 ) -> tuple[Tensor, Tensor]:
     """Return rows that the networks make of noise.
 
@@ -424,6 +458,8 @@ def sample(
         How many rows.
     classes
         ``(draws, count)``: the class of each row, where the networks were told classes.
+    turn
+        Each turn has noise of its own, for rows beside those of the turns before.
 
     Returns
     -------
@@ -433,18 +469,21 @@ def sample(
     layout, device = network.layout, streams.device
     process = Process(settings.times, layout, device)
     p, q = layout.numbers, len(layout.sizes)
-    numbers = streams.normal(Purpose.START, 0, (count, p))
-    codes = process.any_codes(streams.uniform(Purpose.START, 1, (count, q)))
+    numbers = streams.normal(Purpose.START, 2 * turn, (count, p))
+    codes = process.any_codes(streams.uniform(Purpose.START, 2 * turn + 1, (count, q)))
     classes = None if classes is None else classes.to(device)
     for time in reversed(range(settings.times)):
         times = torch.full((len(streams), count), time, dtype=torch.int64, device=device)
         output = network(network.joined(numbers, codes), times, classes)
-        noise = streams.normal(Purpose.SAMPLE, time, (count, p))
+        call = turn * settings.times + time
+        noise = streams.normal(Purpose.SAMPLE, call, (count, p))
         numbers = process.step_back(numbers, output[:, :, :p], time, noise)
         if not q:
             continue
         # The greatest of log chances with Gumbel noise each is a draw by these chances.
-        uniform = streams.uniform(Purpose.GUMBEL, time, (count, sum(layout.sizes)))
+        uniform = streams.uniform(
+            Purpose.GUMBEL, turn * settings.times + time, (count, sum(layout.sizes))
+        )
         gumbel = -torch.log(-torch.log(uniform))
         after = codes
         drawn = []
@@ -457,12 +496,14 @@ def sample(
     return numbers, codes[:, :, place]
 
 
-def classes_as_trained(rows: TrainingRows, streams: Streams, count: int) -> Tensor | None:
+def classes_as_trained(
+    rows: TrainingRows, streams: Streams, count: int, turn: int = 0
+) -> Tensor | None:
     """Return ``(draws, count)``: classes drawn by their frequencies in the rows of each draw."""
     if rows.classes is None:
         return None
     classes = rows.classes.to(streams.device)
-    drawn = streams.uniform(Purpose.CLASSES, 0, (count,)) * float(classes.shape[1])
+    drawn = streams.uniform(Purpose.CLASSES, turn, (count,)) * float(classes.shape[1])
     # Of many rows the product may round up to their number.
     return classes.gather(1, drawn.long().clamp_(max=classes.shape[1] - 1))
 

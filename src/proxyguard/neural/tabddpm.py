@@ -1,0 +1,246 @@
+"""Tables of TabDDPM: how numbers are scaled, categories told, and releases read back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from proxyguard.errors import DrawError
+from proxyguard.neural.chain import Layout
+from proxyguard.neural.diffusion import (
+    Settings,
+    TrainingRows,
+    bytes_of_draw,
+    classes_as_trained,
+    sample,
+    train,
+)
+from proxyguard.neural.noise import Streams
+from proxyguard.neural.releases import (
+    SLICE,
+    SampledRows,
+    SampledTable,
+    TableCodes,
+    TableNumbers,
+    TrainingTables,
+    collect,
+)
+
+KNOTS_PER_ROWS, LEAST_KNOTS, MOST_KNOTS = 30, 10, 1_000
+"""Quantiles that the scaling "quantile" is made of: one for so many rows, within these."""
+EDGE = 1e-7
+"""Ranks are kept so far from 0 and 1, whose normal scores are infinite."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSettings:
+    """How a table is learned.
+
+    Attributes
+    ----------
+    network
+        How networks are built and trained.
+    classes
+        The column of codes that the network is told and does not make itself, if any.
+    categories
+        "multinomial" diffusion, or "as numbers": one number of 0 or 1 for every category, which
+        is diffused as numbers are; the greatest says the category.
+    scaling
+        "standard": mean 0 and deviation 1; "quantile": the normal scores of ranks.
+    nearest
+        A column of at most so many different numbers, all of them whole, is set to the nearest of
+        those trained on; 0 for none.
+    """
+
+    network: Settings = field(default_factory=Settings)
+    classes: int | None = None
+    categories: Literal["multinomial", "as numbers"] = "multinomial"
+    scaling: Literal["standard", "quantile"] = "standard"
+    nearest: int = 32
+
+    def diffused_sizes(self, sizes: Sequence[int]) -> tuple[int, ...]:
+        """Return the categories of the columns of codes that are diffused, classes apart."""
+        return tuple(size for k, size in enumerate(sizes) if k != self.classes)
+
+    def layout(self, numbers: int, sizes: Sequence[int]) -> Layout:
+        """Return what the network sees of so many columns of numbers, and of codes."""
+        told = 0 if self.classes is None else sizes[self.classes]
+        diffused = self.diffused_sizes(sizes)
+        if self.categories == "as numbers":
+            return Layout(numbers + sum(diffused), (), told)
+        return Layout(numbers, diffused, told)
+
+
+class _Standard:
+    """Every column of every draw with mean 0 and deviation 1."""
+
+    def __init__(self, numbers: TableNumbers) -> None:
+        self._mean = numbers.mean(axis=1, keepdims=True)
+        # A constant is 0 throughout, and comes back as what it was whatever the network says. Its
+        # computed deviation need not be 0.
+        constant = numbers.min(axis=1, keepdims=True) == numbers.max(axis=1, keepdims=True)
+        self._mean = np.where(constant, numbers[:, :1], self._mean)
+        self._deviation = np.where(constant, 0.0, numbers.std(axis=1, keepdims=True))
+
+    def scaled(self, numbers: TableNumbers) -> TableNumbers:
+        divisor = np.where(self._deviation > 0.0, self._deviation, 1.0)
+        return np.asarray((numbers - self._mean) / divisor)
+
+    def restored(self, scaled: TableNumbers, draws: Sequence[int]) -> TableNumbers:
+        index = list(draws)
+        return np.asarray(scaled * self._deviation[index] + self._mean[index])
+
+
+class _Quantile:
+    """Every column of every draw by the normal scores of its ranks, ties by their middle."""
+
+    def __init__(self, numbers: TableNumbers) -> None:
+        n = numbers.shape[1]
+        knots = max(min(n // KNOTS_PER_ROWS, MOST_KNOTS), LEAST_KNOTS)
+        self._ranks = np.linspace(0.0, 1.0, knots)
+        self._knots = np.quantile(numbers, self._ranks, axis=1)  # (knots, draws, p)
+
+    def scaled(self, numbers: TableNumbers) -> TableNumbers:
+        ranks = np.empty_like(numbers)
+        for draw, k in np.ndindex(numbers.shape[0], numbers.shape[2]):
+            knots, values = self._knots[:, draw, k], numbers[draw, :, k]
+            below = np.interp(-values, -knots[::-1], -self._ranks[::-1])
+            ranks[draw, :, k] = 0.5 * (np.interp(values, knots, self._ranks) - below)
+        inside = torch.from_numpy(np.clip(ranks, EDGE, 1.0 - EDGE))
+        return np.asarray(torch.special.ndtri(inside).numpy())
+
+    def restored(self, scaled: TableNumbers, draws: Sequence[int]) -> TableNumbers:
+        ranks = torch.special.ndtr(torch.from_numpy(scaled)).numpy()
+        numbers = np.empty_like(scaled)
+        for i, draw in enumerate(draws):
+            for k in range(scaled.shape[2]):
+                knots = self._knots[:, draw, k]
+                numbers[i, :, k] = np.interp(ranks[i, :, k], self._ranks, knots)
+        return numbers
+
+
+class _Coding:
+    """The tables of several draws as networks see them, and the way back."""
+
+    def __init__(self, tables: TrainingTables, settings: TableSettings) -> None:
+        self.tables, self.settings = tables, settings
+        self.diffused = [k for k in range(len(tables.sizes)) if k != settings.classes]
+        self.sizes = settings.diffused_sizes(tables.sizes)
+        self.layout = settings.layout(tables.numbers.shape[2], tables.sizes)
+        scaling = _Standard if settings.scaling == "standard" else _Quantile
+        self._numbers: _Standard | _Quantile = scaling(tables.numbers)
+        flags = self._hot(tables.codes)
+        self._flags, self._seen = _Standard(flags), flags.max(axis=1, keepdims=True) > 0.0
+
+    def _hot(self, codes: TableCodes) -> TableNumbers:
+        """Return ``(draws, n, categories)``, 1 where a category is the code, else 0."""
+        columns = zip(self.diffused, self.sizes, strict=True)
+        flags = [codes[:, :, [k]] == np.arange(size) for k, size in columns]
+        return np.concatenate([np.empty((*codes.shape[:2], 0)), *flags], axis=2)
+
+    def rows(self) -> TrainingRows:
+        """Return what is trained on."""
+        numbers, codes = self._numbers.scaled(self.tables.numbers), self.tables.codes
+        diffused = codes[:, :, self.diffused]
+        if self.settings.categories == "as numbers":
+            flags = self._flags.scaled(self._hot(codes))
+            numbers, diffused = np.concatenate([numbers, flags], axis=2), diffused[:, :, :0]
+        told = self.settings.classes
+        return TrainingRows(
+            torch.tensor(numbers, dtype=torch.float32),
+            torch.tensor(diffused),
+            None if told is None else torch.tensor(codes[:, :, told]),
+        )
+
+    def read(
+        self, numbers: Tensor, codes: Tensor, classes: Tensor | None, draws: Sequence[int]
+    ) -> tuple[TableNumbers, TableCodes]:
+        """Return sampled rows of these draws as numbers and codes of the table."""
+        p = self.tables.numbers.shape[2]
+        given = numbers.cpu().double().numpy()
+        complete = np.zeros((*given.shape[:2], len(self.tables.sizes)), dtype=np.int64)
+        if self.settings.categories == "as numbers":
+            flags = self._flags.restored(given[:, :, p:], draws)
+            # Else what is 0 throughout would be the greatest where all others come out below.
+            flags = np.where(self._seen[list(draws)], flags, -np.inf)
+            start = 0
+            for k, size in zip(self.diffused, self.sizes, strict=True):
+                complete[:, :, k] = flags[:, :, start : start + size].argmax(axis=2)
+                start += size
+        else:
+            complete[:, :, self.diffused] = codes.cpu().numpy()
+        if classes is not None and self.settings.classes is not None:
+            complete[:, :, self.settings.classes] = classes.cpu().numpy()
+        restored = self._numbers.restored(given[:, :, :p], draws)
+        for i, draw in enumerate(draws):
+            for k in range(p):
+                levels = self._levels(draw, k)
+                if levels.size:
+                    restored[i, :, k] = nearest(restored[i, :, k], levels)
+        return restored, complete
+
+    def _levels(self, draw: int, k: int) -> TableNumbers:
+        """Return the different numbers of a column, if they are few and whole; else none."""
+        trained = self.tables.numbers[draw, :, k]
+        if not self.settings.nearest or not np.array_equal(trained, np.rint(trained)):
+            return np.empty(0)
+        levels = np.unique(trained)
+        return levels if levels.size <= self.settings.nearest else np.empty(0)
+
+
+def nearest(numbers: TableNumbers, levels: TableNumbers) -> TableNumbers:
+    """Return for each number the nearest of the levels, which rise; of two the lower.
+
+    Examples
+    --------
+    >>> nearest(np.array([-3.0, 1.4, 1.5, 9.0]), np.array([0.0, 1.0, 2.0])).tolist()
+    [0.0, 1.0, 1.0, 2.0]
+    """
+    middles = (levels[1:] + levels[:-1]) / 2.0
+    return np.asarray(levels[np.searchsorted(middles, numbers, side="left")])
+
+
+def draw_tables(
+    tables: TrainingTables, seeds: Sequence[int], settings: TableSettings, device: torch.device
+) -> list[SampledTable | DrawError]:
+    """Train on the table of every draw, and return their releases.
+
+    A draw that does not train to finite numbers, or whose rows never have the category that is
+    wanted, is an error in the place of its release. Wanted classes are told to the network; the
+    categories of other columns are waited for.
+    """
+    streams = Streams(seeds, device)
+    coding = _Coding(tables, settings)
+    rows = coding.rows()
+    network = train(rows, streams, coding.layout, settings.network)
+
+    def more(draws: Sequence[int], count: int, turn: int) -> SampledRows:
+        index = torch.tensor(draws)
+        chosen = Streams([seeds[k] for k in draws], device)
+        classes = classes_as_trained(rows.at(index), chosen, count, turn)
+        for i, draw in enumerate(draws):
+            wanted = tables.wanted[draw]
+            if wanted is not None and wanted.column == settings.classes and classes is not None:
+                these = (turn * count + np.arange(count)) % tables.rows
+                classes[i] = torch.from_numpy(wanted.codes[these]).to(device)
+        still = network.at(index.to(device))
+        sampled = sample(still, chosen, settings.network, count, classes, turn)
+        numbers, codes = coding.read(*sampled, classes, draws)
+        finite: NDArray[np.bool_] = still.finite.cpu().numpy()
+        return SampledRows(numbers, codes, finite & np.isfinite(numbers).all(axis=(1, 2)))
+
+    return collect(more, tables)
+
+
+def bytes_of_table_draw(
+    numbers: int, sizes: Sequence[int], settings: TableSettings, rows: int, released: int
+) -> int:
+    """Return about how much memory a draw of a batch takes, trained on and releasing so many."""
+    layout = settings.layout(numbers, sizes)
+    return bytes_of_draw(layout, settings.network, rows, min(released, SLICE))
