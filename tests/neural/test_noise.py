@@ -8,7 +8,8 @@ from scipy import stats
 
 torch = pytest.importorskip("torch", reason="needs the extra torch: make test-torch")
 
-from proxyguard.neural.noise import Purpose, Streams, philox  # noqa: E402 - after the skip
+from proxyguard.neural import noise  # noqa: E402 - after the skip
+from proxyguard.neural.noise import Purpose, Streams, philox  # noqa: E402
 
 # Known answers that are published with the generator (Random123, kat_vectors, philox 4x32 10).
 ANSWERS = [
@@ -96,3 +97,16 @@ def test_a_permutation_holds_every_row_once_and_each_order_as_often() -> None:
 
 def test_no_numbers_are_asked_for_where_a_table_has_no_column_of_a_kind() -> None:
     assert Streams([1, 2]).uniform(Purpose.CATEGORY, 0, (5, 0)).shape == (2, 5, 0)
+
+
+@pytest.mark.parametrize("cached", [1, 7, 1 << 15])
+def test_the_words_in_a_cache_are_those_of_philox(
+    monkeypatch: pytest.MonkeyPatch, cached: int
+) -> None:
+    monkeypatch.setattr(noise, "CACHED", cached)
+    seeds = [3, 2**64 - 1, 2**40 + 5]
+    bits = Streams(seeds).bits(Purpose.LATENT, 2**31 + 9, (5, 9)).reshape(3, 45)
+    words = [torch.tensor(w).reshape(-1) for w in (range(12), [0], [2**31 + 9], [Purpose.LATENT])]
+    keys = torch.tensor([[seed & noise.MASK, seed >> 32] for seed in seeds])
+    lanes = torch.stack(philox(words, (keys[:, :1], keys[:, 1:])), dim=1)
+    assert torch.equal(bits, lanes.reshape(3, 48)[:, :45])
