@@ -14,16 +14,17 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from proxyguard.errors import DrawError
-from proxyguard.neural.batched import Linear, new_linear
+from proxyguard.neural.batched import new_linear
 from proxyguard.neural.encoding import EncodedTables, Layout, encode
 from proxyguard.neural.mixtures import COMPONENTS
 from proxyguard.neural.noise import Purpose, Streams
 from proxyguard.neural.releases import SLICE, SampledRows, SampledTable, TrainingTables, collect
 
 BETAS = (0.9, 0.999)
+TINY = 1e-8
+"""What Adam adds to the root of the second moment."""
 START = 0.1
 """Standard deviation of a number within its component, to begin with."""
 NARROWEST, WIDEST = 0.01, 1.0
@@ -58,135 +59,234 @@ class TvaeSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class Dense:
+    """An affine layer of every draw, of columns of features: ``(draws, out, in)`` and its bias.
+
+    Rows of a table are columns here, so that sums over a block of coordinates run over whole
+    vectors.
+    """
+
+    weight: Tensor
+    bias: Tensor  # (draws, out, 1)
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        """Return ``(draws, out, rows)`` of ``(draws, in, rows)``."""
+        return torch.baddbmm(self.bias, self.weight, inputs)
+
+    def at(self, draws: Tensor) -> Dense:
+        """Return the layer of some draws."""
+        return Dense(self.weight[draws], self.bias[draws])
+
+    def gradient(self, inputs: Tensor, outputs: Tensor, into: Dense) -> None:
+        """Put the gradients of weight and bias, given those of the layer's outputs."""
+        torch.bmm(outputs, inputs.transpose(1, 2), out=into.weight)
+        torch.sum(outputs, dim=2, keepdim=True, out=into.bias)
+
+
+@dataclass(frozen=True, slots=True)
 class TvaeNetworks:
-    """The networks of several draws.
+    """The networks of several draws; gradients have the same form.
 
     Attributes
     ----------
-    encoder, decoder
-        Layers with ReLU between them; those of the encoder end in means and log variances.
+    flat
+        ``(draws, parameters)``: everything that is learned; the layers are views of it.
+    encoder, head, decoder
+        Layers, with ReLU behind all but the head and the last. The head gives means, then log
+        variances.
     deviations
-        ``(draws, 1, numbers)``: of numbers within their components.
+        ``(draws, numbers, 1)``: of numbers within their components.
     """
 
-    encoder: list[Linear]
-    mean: Linear
-    log_variance: Linear
-    decoder: list[Linear]
+    flat: Tensor
+    encoder: list[Dense]
+    head: Dense
+    decoder: list[Dense]
     deviations: Tensor
 
     @property
-    def parameters(self) -> list[Tensor]:
-        """What is learned."""
-        layers = [*self.encoder, self.mean, self.log_variance, *self.decoder]
-        return [tensor for layer in layers for tensor in layer.parameters] + [self.deviations]
+    def embedding(self) -> int:
+        """Dimension of the latent law."""
+        return int(self.decoder[0].weight.shape[2])
 
     def at(self, draws: Tensor) -> TvaeNetworks:
         """Return the networks of some draws, to sample from."""
         return TvaeNetworks(
+            self.flat[draws],
             [layer.at(draws) for layer in self.encoder],
-            self.mean.at(draws),
-            self.log_variance.at(draws),
+            self.head.at(draws),
             [layer.at(draws) for layer in self.decoder],
             self.deviations[draws],
         )
 
 
-def bytes_of_draw(n: int, rows: int, layout: Layout, settings: TvaeSettings) -> int:
-    """Return about how much memory a draw takes, with so many rows to train on and to give."""
-    batch, width = min(n, settings.batch_size), layout.width
-    sizes = [width, *settings.compress, 2 * settings.embedding, *settings.decompress, width]
-    weights = sum((a + 1) * b for a, b in pairwise(sizes))
-    # Parameters, gradients and two moments; what a step keeps of each layer and its gradient, the
-    # latent noise with its words; rows that are sampled; numbers in mixtures, in double precision.
-    step = batch * (6 * sum(sizes) + 12 * settings.embedding)
-    turn = 2 * min(rows, SLICE) * (sum(sizes[2:]) + 12 * settings.embedding)
-    mixtures = 2 * n * layout.numbers * (3 * COMPONENTS + 10)
-    kept = 2 * n * (2 * layout.numbers + len(layout.sizes))
-    return 4 * (4 * weights + max(step, turn, mixtures) + kept)
+def _widths(width: int, settings: TvaeSettings) -> list[tuple[int, int]]:
+    """Return the layers as inputs and outputs: encoder, head, decoder."""
+    through = [width, *settings.compress, 2 * settings.embedding]
+    back = [settings.embedding, *settings.decompress, width]
+    return [*pairwise(through), *pairwise(back)]
 
 
-def _new(encoded: EncodedTables, streams: Streams, settings: TvaeSettings) -> TvaeNetworks:
-    width = encoded.layout.width
-    layers: list[Linear] = []
-
-    def layer(inputs: int, outputs: int, fan_in: Tensor | None = None) -> Linear:
-        layers.append(new_linear(streams, len(layers), inputs, outputs, fan_in))
-        return layers[-1]
-
-    def chain(inputs: int, widths: Sequence[int], fan_in: Tensor | None = None) -> list[Linear]:
-        sizes = [inputs, *widths]
-        return [
-            layer(before, after, fan_in if k == 0 else None)
-            for k, (before, after) in enumerate(pairwise(sizes))
-        ]
-
-    # Coordinates that a draw has not are 0 and take no part: its layer starts as one without them.
-    encoder = chain(width, settings.compress, encoded.width)
-    last = settings.compress[-1]
-    mean, log_variance = layer(last, settings.embedding), layer(last, settings.embedding)
-    decoder = chain(settings.embedding, [*settings.decompress, width])
-    deviations = torch.full(
-        (len(streams), 1, encoded.layout.numbers), START, device=streams.device
-    ).requires_grad_()
-    return TvaeNetworks(encoder, mean, log_variance, decoder, deviations)
+def _networks(flat: Tensor, width: int, settings: TvaeSettings) -> TvaeNetworks:
+    """Return networks whose parameters lie in ``flat``."""
+    layers, start = [], 0
+    for inputs, outputs in _widths(width, settings):
+        middle, stop = start + inputs * outputs, start + (inputs + 1) * outputs
+        layers.append(
+            Dense(flat[:, start:middle].unflatten(1, (outputs, inputs)), flat[:, middle:stop, None])
+        )
+        start = stop
+    depth = len(settings.compress)
+    return TvaeNetworks(
+        flat, layers[:depth], layers[depth], layers[depth + 1 :], flat[:, start:, None]
+    )
 
 
-def _through(layers: Sequence[Linear], rows: Tensor) -> Tensor:
+def _started(encoded: EncodedTables, streams: Streams, settings: TvaeSettings) -> TvaeNetworks:
+    """Return networks as they are before training."""
+    width, numbers = encoded.layout.width, encoded.layout.numbers
+    widths = _widths(width, settings)
+    size = sum((a + 1) * b for a, b in widths) + numbers
+    network = _networks(torch.empty((len(streams), size), device=streams.device), width, settings)
+    network.deviations.fill_(START)
+    layers = [*network.encoder, network.head, *network.decoder]
+    for k, (layer, (inputs, outputs)) in enumerate(zip(layers, widths, strict=True)):
+        # Coordinates that a draw has not are 0: its layer starts as one without them.
+        drawn = new_linear(streams, k, inputs, outputs, encoded.width if k == 0 else None)
+        layer.weight.copy_(drawn.weight.detach().transpose(1, 2))
+        layer.bias.copy_(drawn.bias.detach().transpose(1, 2))
+    return network
+
+
+def _passed(layers: Sequence[Dense], inputs: Tensor) -> list[Tensor]:
+    """Return the inputs, and the outputs of every layer behind ReLU."""
+    values = [inputs]
     for layer in layers:
-        rows = torch.relu(layer(rows))
-    return rows
+        values.append(layer(values[-1]).relu_())
+    return values
 
 
-def _decoded(network: TvaeNetworks, latent: Tensor) -> Tensor:
-    return network.decoder[-1](_through(network.decoder[:-1], latent))
+def _returned(
+    layers: Sequence[Dense], values: Sequence[Tensor], outputs: Tensor, into: Sequence[Dense]
+) -> Tensor:
+    """Put the gradients of layers, and return that of the outputs of the first.
+
+    ``outputs`` is the gradient of the last layer's outputs, before any ReLU.
+    """
+    for k in range(len(layers) - 1, 0, -1):
+        layers[k].gradient(values[k], outputs, into[k])
+        outputs = torch.bmm(layers[k].weight.transpose(1, 2), outputs)
+        outputs = torch.ops.aten.threshold_backward(outputs, values[k], 0.0)
+    layers[0].gradient(values[0], outputs, into[0])
+    return outputs
 
 
-def _minibatches(
-    encoded: EncodedTables, streams: Streams, size: int
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield the numbers and choices of the rows of each step, without end."""
+def _gradients(
+    network: TvaeNetworks,
+    inputs: Tensor,
+    noise: Tensor,
+    encoded: EncodedTables,
+    factor: float,
+    into: TvaeNetworks,
+) -> None:
+    """Put the gradients of each draw's loss.
+
+    The loss is ``factor`` times the rows' loss plus the divergence, both as means over rows: of
+    numbers the squared distance over twice the variance and the log deviation, of blocks the cross
+    entropy, and ``-1/2 sum(1 + log variance - mean^2 - variance)``.
+
+    Parameters
+    ----------
+    network
+        The networks.
+    inputs
+        ``(draws, coordinates, rows)``: the rows of the step.
+    noise
+        ``(draws, embedding, rows)``.
+    encoded
+        Says what the coordinates are, and which of them a draw has.
+    factor
+        Weight of the rows' loss.
+    into
+        Where gradients are put.
+    """
+    rows, size, p = inputs.shape[2], network.embedding, network.deviations.shape[1]
+    there = _passed(network.encoder, inputs)
+    head = network.head(there[-1])
+    mean, log_variance = head[:, :size], head[:, size:]
+    deviation = torch.exp(0.5 * log_variance)
+    scattered = deviation * noise
+    back = _passed(network.decoder[:-1], mean + scattered)
+    output = network.decoder[-1](back[-1])
+    # From here on `output` becomes the gradient of the rows' loss by it.
+    output.masked_fill_(~encoded.seen[:, :, None], -math.inf)
+    for group in encoded.layout.groups:
+        blocks = output[:, group.coordinates].unflatten(1, (group.count, group.size))
+        blocks.sub_(blocks.amax(dim=2, keepdim=True)).exp_()
+        blocks.div_(blocks.sum(dim=2, keepdim=True))
+    numbers, given = output[:, :p], inputs[:, :p]
+    numbers.tanh_()
+    output[:, p:].sub_(inputs[:, p:])
+    apart = numbers - given
+    inverse = 1.0 / network.deviations
+    squares = (apart * apart).sum(dim=2, keepdim=True).div_(rows)
+    into.deviations.copy_(factor * inverse * (1.0 - squares * inverse * inverse))
+    # The derivative of tanh, by its value.
+    numbers.square_().neg_().add_(1.0).mul_(apart).mul_(inverse * inverse)
+    output.mul_(factor / rows)
+    latent = _returned(network.decoder, back, output, into.decoder)
+    latent = torch.bmm(network.decoder[0].weight.transpose(1, 2), latent)
+    by_head = torch.empty_like(head)
+    torch.add(latent, mean, alpha=1.0 / rows, out=by_head[:, :size])
+    spread = by_head[:, size:]
+    torch.mul(deviation, deviation, out=spread)
+    spread.sub_(1.0).mul_(0.5 / rows).addcmul_(latent, scattered, value=0.5)
+    _returned([*network.encoder, network.head], there, by_head, [*into.encoder, into.head])
+
+
+class _Adam:
+    """Adam as PyTorch has it, over all parameters as one tensor; decay is part of the gradient."""
+
+    def __init__(self, parameters: Tensor, settings: TvaeSettings) -> None:
+        self._parameters, self._settings = parameters, settings
+        self._first, self._second = torch.zeros_like(parameters), torch.zeros_like(parameters)
+        self._scale = torch.empty_like(parameters)
+        self._steps = 0
+
+    def step(self, gradient: Tensor) -> None:
+        """Move the parameters; the gradient is used up."""
+        self._steps += 1
+        one, two = BETAS
+        gradient.add_(self._parameters, alpha=self._settings.weight_decay)
+        self._first.lerp_(gradient, 1.0 - one)
+        self._second.mul_(two).addcmul_(gradient, gradient, value=1.0 - two)
+        rest = math.sqrt(1.0 - two**self._steps)
+        torch.sqrt(self._second, out=self._scale).div_(rest).add_(TINY)
+        rate = self._settings.learning_rate / (1.0 - one**self._steps)
+        self._parameters.addcdiv_(self._first, self._scale, value=-rate)
+
+
+def _minibatches(encoded: EncodedTables, streams: Streams, size: int) -> Iterator[Tensor]:
+    """Yield the rows of each step, ``(draws, coordinates, rows)``, without end."""
     n = encoded.chosen.shape[1]
+
+    def columns(alphas: Tensor, chosen: Tensor) -> Tensor:
+        return encoded.layout.rows(alphas, chosen).transpose(1, 2).contiguous()
+
     if n <= size:  # in whatever order, a step has all rows
+        whole = columns(encoded.alphas, encoded.chosen)
         while True:
-            yield encoded.alphas, encoded.chosen
+            yield whole
     epoch = 0
     while True:
         order = streams.permutation(Purpose.SHUFFLE, epoch, n)
         for start in range(0, n, size):
             rows = order[:, start : start + size, None]
-            yield (
+            yield columns(
                 encoded.alphas.gather(1, rows.expand(-1, -1, encoded.alphas.shape[2])),
                 encoded.chosen.gather(1, rows.expand(-1, -1, encoded.chosen.shape[2])),
             )
         epoch += 1
-
-
-def _loss(
-    network: TvaeNetworks,
-    encoded: EncodedTables,
-    alphas: Tensor,
-    chosen: Tensor,
-    noise: Tensor,
-    barred: Tensor,
-    factor: float,
-) -> Tensor:
-    """Return the sum over draws of their losses."""
-    layout, count = encoded.layout, chosen.shape[1]
-    hidden = _through(network.encoder, layout.rows(alphas, chosen))
-    mean, log_variance = network.mean(hidden), network.log_variance(hidden)
-    latent = mean + torch.exp(0.5 * log_variance) * noise
-    output = _decoded(network, latent)
-    p = layout.numbers
-    deviation = network.deviations
-    apart = (alphas - torch.tanh(output[:, :, :p])) / deviation
-    rows = 0.5 * (apart * apart).sum() + count * deviation.log().sum()
-    for group in layout.groups:
-        logits = output[:, :, group.coordinates] + barred[:, None, group.coordinates]
-        chances = functional.log_softmax(logits.unflatten(2, (group.count, group.size)), dim=3)
-        rows = rows - chances.gather(3, chosen[:, :, group.blocks, None]).sum()
-    divergence = -0.5 * (1.0 + log_variance - mean * mean - log_variance.exp()).sum()
-    return (factor * rows + divergence) / count
 
 
 def train(encoded: EncodedTables, streams: Streams, settings: TvaeSettings) -> TvaeNetworks:
@@ -201,33 +301,27 @@ def train(encoded: EncodedTables, streams: Streams, settings: TvaeSettings) -> T
     settings
         Widths, steps and rates.
     """
-    network = _new(encoded, streams, settings)
-    barred = torch.zeros(encoded.seen.shape, device=streams.device)
-    barred.masked_fill_(~encoded.seen, -math.inf)
-    optimiser = torch.optim.Adam(
-        network.parameters,
-        lr=settings.learning_rate,
-        betas=BETAS,
-        weight_decay=settings.weight_decay,
-        foreach=True,
-    )
-    n = encoded.chosen.shape[1]
-    steps = settings.epochs * -(-n // settings.batch_size)
+    network = _started(encoded, streams, settings)
+    flat = torch.empty_like(network.flat)
+    gradients = _networks(flat, encoded.layout.width, settings)
+    adam = _Adam(network.flat, settings)
+    steps = settings.epochs * -(-encoded.chosen.shape[1] // settings.batch_size)
     batches = _minibatches(encoded, streams, settings.batch_size)
     for step in range(steps):
-        alphas, chosen = next(batches)
-        noise = streams.normal(Purpose.LATENT, step, (chosen.shape[1], settings.embedding))
-        optimiser.zero_grad()
-        loss = _loss(network, encoded, alphas, chosen, noise, barred, settings.loss_factor)
-        loss.backward()
-        optimiser.step()
-        with torch.no_grad():
-            network.deviations.clamp_(NARROWEST, WIDEST)
+        inputs = next(batches)
+        noise = streams.normal(Purpose.LATENT, step, (settings.embedding, inputs.shape[2]))
+        _gradients(network, inputs, noise, encoded, settings.loss_factor, gradients)
+        adam.step(flat)
+        network.deviations.clamp_(NARROWEST, WIDEST)
     return network
 
 
 def sample(
-    network: TvaeNetworks, encoded: EncodedTables, streams: Streams, rows: int, turn: int = 0
+    network: TvaeNetworks,
+    encoded: EncodedTables,
+    streams: Streams,
+    rows: int,
+    turn: int = 0,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return new rows of every draw.
 
@@ -248,14 +342,28 @@ def sample(
         Numbers ``(draws, rows, p)`` in float64, codes ``(draws, rows, q)``, and which draws
         trained to finite numbers.
     """
-    embedding = network.decoder[0].weight.shape[1]
+    latent = streams.normal(Purpose.SAMPLE, turn, (network.embedding, rows))
+    output = network.decoder[-1](_passed(network.decoder[:-1], latent)[-1])
     p = encoded.layout.numbers
-    with torch.no_grad():
-        output = _decoded(network, streams.normal(Purpose.SAMPLE, turn, (rows, embedding)))
-        noise = streams.normal(Purpose.ALPHA, turn, (rows, p))
-        alphas = (torch.tanh(output[:, :, :p]) + network.deviations * noise).clamp_(-1.0, 1.0)
-    numbers, codes = encoded.decode(alphas, encoded.layout.choices(output, encoded.seen))
+    noise = streams.normal(Purpose.ALPHA, turn, (p, rows))
+    alphas = (torch.tanh(output[:, :p]) + network.deviations * noise).clamp_(-1.0, 1.0)
+    chosen = encoded.layout.choices(output.transpose(1, 2), encoded.seen)
+    numbers, codes = encoded.decode(alphas.transpose(1, 2), chosen)
     return numbers, codes, output.isfinite().flatten(1).all(dim=1)
+
+
+def bytes_of_draw(n: int, rows: int, layout: Layout, settings: TvaeSettings) -> int:
+    """Return about how much memory a draw takes, with so many rows to train on and to give."""
+    batch, width = min(n, settings.batch_size), layout.width
+    sizes = [width, *settings.compress, 2 * settings.embedding, *settings.decompress, width]
+    weights = sum((a + 1) * b for a, b in pairwise(sizes))
+    # Parameters, gradients and two moments; what a step keeps of each layer and its gradient, the
+    # latent noise with its words; rows that are sampled; numbers in mixtures, in double precision.
+    step = batch * (6 * sum(sizes) + 12 * settings.embedding)
+    turn = 2 * min(rows, SLICE) * (sum(sizes[2:]) + 12 * settings.embedding)
+    mixtures = 2 * n * layout.numbers * (3 * COMPONENTS + 10)
+    kept = 2 * n * (2 * layout.numbers + len(layout.sizes))
+    return 4 * (4 * weights + max(step, turn, mixtures) + kept)
 
 
 def draw_tables(
@@ -278,7 +386,8 @@ def draw_tables(
     def more(draws: Sequence[int], rows: int, turn: int) -> SampledRows:
         index = torch.tensor(draws, device=device)
         chosen = Streams([seeds[k] for k in draws], device)
-        numbers, codes, finite = sample(network.at(index), encoded.at(index), chosen, rows, turn)
+        some = network.at(index), encoded.at(index)
+        numbers, codes, finite = sample(*some, chosen, rows, turn)
         return SampledRows(numbers.cpu().numpy(), codes.cpu().numpy(), finite.cpu().numpy())
 
     return collect(more, tables)
