@@ -15,7 +15,8 @@ import pandas as pd
 import pytest
 
 from conformance.generator import GeneratorConformance
-from proxyguard.adapters.categorical import FILE, SOURCE, CategoricalSampler, laplace_measurement
+from proxyguard.adapters.categorical import CategoricalSampler, laplace_measurement
+from proxyguard.adapters.kept import FILE, SOURCE
 from proxyguard.adapters.privacy import privacy_of
 from proxyguard.draw.messages import DrawJob
 from proxyguard.draw.protocol import Seed

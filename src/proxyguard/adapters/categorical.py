@@ -6,45 +6,33 @@ alone, so that any number of releases costs the epsilon of the one fit.
 
 Where the noise comes from
  * ``noise = "opendp"``: OpenDP's discrete Laplace measurement, for releases that are meant
-   to be private. Its noise cannot be made again from a seed. So the noisy tables are kept,
-   in ``folder`` of the data folders: whoever prepares first fits, everybody else (another
-   drawing process, a resumed audit, a later check) reads. They are never fitted twice; a
-   second fit is another folder, and costs epsilon again, and so is a fit of other rows: the
-   folder knows which rows were fitted and serves no others. Every draw records the digest of
-   the tables it was drawn from, so an audit shows that there was one fit, and which.
+   to be private. Its noise cannot be made again from a seed. So the noisy tables are kept
+   (`KeptFit`), in ``folder`` of the data folders: whoever prepares first fits, everybody else
+   (another drawing process, a resumed audit, a later check) reads. They are never fitted
+   twice; a second fit is another folder, and costs epsilon again, and so is a fit of other
+   rows: the folder knows which rows were fitted and serves no others. Every draw records the
+   digest of the tables it was drawn from, so an audit shows that there was one fit, and which.
  * ``noise = "seeded"``: from the random stream of ``prepare``, to repeat a study. An audit
    records that seed, and whoever knows it can take the noise off.
-
-A fit that is kept lies in two files of that folder (`KeptFit`):
-
- * ``tables.json``: the settings and the noisy tables, which cost epsilon once and may be shown.
- * ``source.json``: which rows were fitted, as a keyed digest with its key. It is written first.
-   It is as private as the source itself and is never given out.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-import os
-import secrets
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from proxyguard.adapters.files import FOLDER
+from proxyguard.adapters.kept import FILE, KeptFit
 from proxyguard.adapters.settings import exact
-from proxyguard.documents.canonical import canonical_bytes
 from proxyguard.draw.protocol import Seed
-from proxyguard.errors import DiskError, RegistryError, TableError
+from proxyguard.errors import RegistryError, TableError
 from proxyguard.exact.rounding import Array
-from proxyguard.seal.fingerprint import fingerprints, identify
-from proxyguard.seal.storage import write_flushed
 from proxyguard.tables.columns import as_text
 
 if TYPE_CHECKING:
@@ -57,11 +45,6 @@ if TYPE_CHECKING:
 
 
 Counts = Sequence[NDArray[np.int64]]
-FILE = "tables.json"
-"""The name of the kept tables in their folder."""
-
-SOURCE = "source.json"
-"""The name of what says which rows they were fitted on."""
 
 
 class Measurement(Protocol):
@@ -70,102 +53,8 @@ class Measurement(Protocol):
     def __call__(self, counts: list[int], /) -> list[int]:
         """Return the counts with noise."""
 
-    def map(self, distance: int, /) -> float:
+    def map(self, distance: float, /) -> float:
         """Return the epsilon that neighbours at this distance cost."""
-
-
-class KeptFit:
-    """The tables of one private fit in a folder; they are fitted if there are none."""
-
-    def __init__(
-        self, folder: Path, settings: Mapping[str, object], columns: Sequence[str]
-    ) -> None:
-        self._place, self._settings, self._columns = folder / FILE, settings, columns
-
-    def tables(
-        self, source: pd.DataFrame, counts: Counts, epsilon: Fraction
-    ) -> tuple[list[Array], str]:
-        """Return the noisy tables of this source, and the digest of the file they stand in."""
-        # The rows are bound before any noise is drawn: a kill in between leaves a fit that can
-        # still be made, and never tables of which nobody knows the rows.
-        fit = self._bound(source)
-        if not self._place.exists():
-            noisy = private_counts(counts, epsilon)
-            tables = dict(zip(self._columns, (t.tolist() for t in noisy), strict=True))
-            content = {"format": 2, "fit": fit, "settings": self._settings, "tables": tables}
-            _write_once(self._place, canonical_bytes(content))
-        # Read back also by whoever wrote: of two that fitted at once one won, and to draw from the
-        # other's tables as well would cost epsilon twice.
-        content_bytes = self._place.read_bytes()
-        shapes = [table.shape for table in counts]
-        return self._read(content_bytes, fit, shapes), hashlib.sha256(content_bytes).hexdigest()
-
-    def _bound(self, source: pd.DataFrame) -> str:
-        """Return the name of the fit on this source; another source is refused.
-
-        The noise hides each row, and a digest of all rows would undo that for whoever can guess
-        all but one of them. So the digest is keyed and stands in a file of its own, apart from
-        the tables. Its key lies beside it, which gives nothing away that is not given already:
-        the folder is one of the data folders, where the source itself is.
-        """
-        place = self._place.with_name(SOURCE)
-        if not place.exists():
-            # To bind these tables to the rows at hand would let the fit of other rows pass for
-            # theirs.
-            if self._place.exists():
-                raise TableError(
-                    f"{self._place} is a private fit of which {place.name} should say on which "
-                    "rows it was made, and that file is missing; put it back, or name another "
-                    "folder to fit again, which costs epsilon again"
-                )
-            key = secrets.token_bytes(32)
-            content = {"format": 1, "fit": secrets.token_hex(16), "key": key.hex(),
-                       "rows": _identity(source, key)}  # fmt: skip
-            _write_once(place, canonical_bytes(content), private=True)
-        try:
-            kept = json.loads(place.read_bytes())
-            fit, key, rows = str(kept["fit"]), bytes.fromhex(kept["key"]), str(kept["rows"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise TableError(f"{place} does not say which rows were fitted: {error!r}") from error
-        found = _identity(source, key)
-        if found != rows:
-            raise RegistryError(
-                f"{self._place.parent} holds the private fit of other rows: their keyed digest is "
-                f"{rows[:16]}..., that of this source {found[:16]}.... Give the source that was "
-                "fitted, or name another folder to fit this one, which costs epsilon again"
-            )
-        return fit
-
-    def _read(self, content: bytes, fit: str, shapes: list[tuple[int, ...]]) -> list[Array]:
-        """Return kept tables, which must be of this fit and have these very settings."""
-        place = self._place
-        try:
-            kept = json.loads(content)
-            same = canonical_bytes(kept["settings"]) == canonical_bytes(self._settings)
-            tables = [np.array(kept["tables"][name], dtype=np.float64) for name in self._columns]
-            other = kept["fit"] != fit
-        except (ValueError, KeyError, TypeError) as error:
-            raise TableError(f"{place} holds no tables of a private fit: {error!r}") from error
-        if not same:
-            raise RegistryError(
-                f"{place} was fitted with other settings: {kept['settings']}; name another folder "
-                "to fit again, which costs epsilon again"
-            )
-        if other:
-            raise TableError(
-                f"{place} holds the tables of another fit than {SOURCE} beside it tells of; put "
-                "both files of one fit back, or name another folder, which costs epsilon again"
-            )
-        if [table.shape for table in tables] != shapes or not all(
-            np.isfinite(table).all() for table in tables
-        ):
-            raise TableError(f"{place} holds tables that do not fit the registered domains")
-        return tables
-
-
-def _identity(source: pd.DataFrame, key: bytes) -> str:
-    """Return the keyed digest of the rows, whatever their order."""
-    return identify(fingerprints(source, key), [str(name) for name in source.columns])[0]
 
 
 def private_counts(counts: Counts, epsilon: Fraction) -> list[NDArray[np.int64]]:
@@ -228,53 +117,9 @@ def laplace_measurement(tables: int, epsilon: Fraction) -> Measurement:
         scale = math.nextafter(scale, math.inf)  # rounding may only add noise
 
 
-def _write_once(place: Path, content: bytes, *, private: bool = False) -> None:
-    """Write a file that is not there yet; of several writers the first one wins.
-
-    A ``private`` one is readable by its owner alone.
-    """
-    part = place.with_name(f"{place.name}.{os.getpid()}.part")
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        write_flushed(part, content, private=private)
-        try:
-            # A link and no rename, which would replace tables that somebody may have drawn from.
-            os.link(part, place)
-        except FileExistsError:
-            return  # another process fitted first: its tables are the ones to read
-        finally:
-            part.unlink()
-    except OSError as error:
-        raise DiskError(
-            f"the private fit could not be kept at {place} ({error.strerror or error}); nothing "
-            "was drawn from it, mend the disk and run the step again"
-        ) from error
-
-
 Codes = NDArray[np.int8 | np.int16]
 MANY = 64
 """With more categories than this, searching is faster than comparing with every one."""
-
-
-def kept_folders(generator: str, options: Mapping[str, object], root: Path) -> list[str]:
-    """Return where a generator of this page keeps the fit that it may make only once.
-
-    Parameters
-    ----------
-    generator
-        The generator by name; others than `categorical` keep nothing.
-    options
-        Its options, as declared.
-    root
-        The folder that the paths in them start from.
-
-    Returns
-    -------
-    list
-        Folders that may be changed while the generator prepares.
-    """
-    folder = options.get(FOLDER)
-    return [str(root / folder)] if generator == "categorical" and isinstance(folder, str) else []
 
 
 class CategoricalSampler:
@@ -428,12 +273,24 @@ class CategoricalSampler:
             # OpenDP draws from the system. Taking one number tells the drawing process, which
             # watches this stream, that the preparation is random.
             rng.random()
-            kept = KeptFit(self.root / str(self._folder), self._fit_settings(), self._columns)
-            noisy, digest = kept.tables(source, counts, self._epsilon)
+            kept = KeptFit(self.root / str(self._folder), self._fit_settings())
+            tables, digest = kept.tables(source, partial(self._private_tables, counts))
+            noisy = [tables.get(name, np.empty(0)) for name in self._columns]
+            if [table.shape for table in noisy] != [table.shape for table in counts]:
+                raise TableError(
+                    f"{self._folder}/{FILE} holds tables that do not fit the registered domains"
+                )
             self._stage = f"records of the release, from the private fit with digest {digest}"
             self.prepared_from = {f"{self._folder}/{FILE}": digest}
         self._shares = [_shares(table, float(self._pseudocount)) for table in noisy]
         self._labels = {str(name): self._release_values(source, str(name)) for name in source}
+
+    def _private_tables(self, counts: Counts) -> dict[str, Array]:
+        """Return the noisy tables by column, made for the one fit there is."""
+        noisy = private_counts(counts, self._epsilon)
+        return {
+            name: table.astype(np.float64) for name, table in zip(self._columns, noisy, strict=True)
+        }
 
     def _ordered(self, source: pd.DataFrame) -> tuple[str, ...]:
         """Return the outcome and then the features; the source must have the domains' columns.

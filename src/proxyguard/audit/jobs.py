@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from proxyguard.adapters.categorical import kept_folders
 from proxyguard.adapters.files import FOLDER, declared_files
+from proxyguard.adapters.kept import kept_folders
 from proxyguard.audit.folder import EVIDENCE
 from proxyguard.documents.registry import DrawnMechanism, RegisteredProcedure
 from proxyguard.draw.catalog import is_built_in, load_generator, need_extra

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from fractions import Fraction
 
-from proxyguard.adapters.categorical import kept_folders
+from proxyguard.adapters.kept import kept_folders
 from proxyguard.adapters.privacy import privacy_lines, privacy_of
 from proxyguard.audit.development import NOTHING_LEARNED, MemberDevelopment, Workplace, develop
 from proxyguard.audit.folder import (
