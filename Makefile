@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # the installs share one .venv
-.PHONY: help demo test test-all test-whole test-torch test-adapters check bench reproduce audits paper constraints clean
+.PHONY: help demo test test-all test-whole test-torch test-aim test-adapters check bench reproduce audits paper constraints clean
 
 PYTHON ?=
 ARGS ?=
@@ -36,6 +36,10 @@ test-whole: .venv/.dev ## run whole what make test reduces or leaves out, and no
 # The other targets skip these where torch is not in .venv, and say so.
 test-torch: .venv/.torch ## install torch into .venv and run, whole, what needs it
 	@$(pytest) --effort whole -m torch $(ARGS)
+
+# Likewise without OpenDP's mbi.
+test-aim: .venv/.aim ## install what AIM needs into .venv and run, whole, what needs it
+	@$(pytest) --effort whole -m aim $(ARGS)
 
 # Several minutes and 4 GB of disk while it runs; not part of `make test`.
 test-adapters: ## run the adapters with the real ctgan, SDV and smartnoise-synth, versions logged
@@ -81,7 +85,7 @@ clean: ## remove .venv, caches and built files
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps say what is installed: .core the product and what an audit needs, .reproduction the
-# paper's package with it, .dev both and all that the tests need, .torch these and torch.
+# paper's package with it, .dev both and all that the tests need, .torch and .aim these and more.
 projects := pyproject.toml reproduction/pyproject.toml
 comma := ,
 
@@ -101,6 +105,9 @@ TORCH ?= torch==2.13.0
 .venv/.torch: $(projects) $(CONSTRAINTS)
 	@$(call install,-e ".[dev$(comma)torch]" -e ./reproduction $(TORCH),.venv/.core .venv/.reproduction .venv/.dev .venv/.torch)
 
+.venv/.aim: $(projects) $(CONSTRAINTS)
+	@$(call install,-e ".[dev$(comma)aim]" -e ./reproduction,.venv/.core .venv/.reproduction .venv/.dev .venv/.aim)
+
 # A stamp is not enough: an install may have been cut short (.installing is still there), the
 # interpreter replaced, the checkout moved, or another PYTHON or other CONSTRAINTS asked for. Then
 # start over.
@@ -110,7 +117,7 @@ probe := import importlib.util as u, os, sys; \
 usable := { test ! -e .venv/.installing && .venv/bin/python -I -c '$(probe)' && \
   { test -z "$(PYTHON)" || test "$$(cat .venv/.python)" = "$(PYTHON)"; } && \
   { test -z "$(CONSTRAINTS)" || cmp "$(CONSTRAINTS)" .venv/.constraints; }; } >/dev/null 2>&1
-$(shell $(usable) || rm -f .venv/.core .venv/.reproduction .venv/.dev .venv/.torch)
+$(shell $(usable) || rm -f .venv/.core .venv/.reproduction .venv/.dev .venv/.torch .venv/.aim)
 
 recent := import sys; sys.exit(sys.version_info < (3, 11))
 candidates := $(or $(PYTHON),python3 python3.14 python3.13 python3.12 python3.11 python)

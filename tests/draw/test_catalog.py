@@ -133,6 +133,7 @@ def test_every_generator_of_ours_can_be_loaded_and_is_one(name: str) -> None:
         "tabddpm": {"outcome": "y"},
         "copula": {"rows": 10},
         "bayesian_network": {"rows": 10},
+        "aim": {"rho": "1", "delta": "1e-6"},
     }  # fmt: skip
     assert isinstance(load_generator(name, options[name]), Generator)
 

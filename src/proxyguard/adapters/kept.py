@@ -35,7 +35,7 @@ FILE = "tables.json"
 SOURCE = "source.json"
 """The name of what says which rows they were fitted on."""
 
-KEEPING = frozenset({"categorical"})
+KEEPING = frozenset({"categorical", "aim"})
 """Generators that keep a fit where they are given a folder for it."""
 
 

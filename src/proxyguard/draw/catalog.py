@@ -202,6 +202,7 @@ GENERATORS = {
     "tabddpm": "proxyguard.adapters.neural_diffusion:TabDdpm",
     "copula": "proxyguard.adapters.copula:Copula",
     "bayesian_network": "proxyguard.adapters.bayesian_network:BayesianNetwork",
+    "aim": "proxyguard.adapters.aim:Aim",
     "ctgan_package": "proxyguard.adapters.synthesizers:CtganModel",
     "sdv_package": "proxyguard.adapters.synthesizers:SdvModel",
     "smartnoise_package": "proxyguard.adapters.synthesizers:SmartNoiseModel",
@@ -210,7 +211,7 @@ OF_PACKAGES = frozenset({"ctgan_package", "sdv_package", "smartnoise_package"})
 """Adapters of ours to packages of others: the code that draws is that of the package."""
 SEEDED = OF_PACKAGES | {
     "bootstrap", "noise", "mask", "categorical", "denoising", "text",
-    "copula", "bayesian_network",
+    "copula", "bayesian_network", "aim",
     "tvae", "tabddpm",
 }  # fmt: skip
 """Generators of ours that are random: nobody can declare them to be without randomness."""
@@ -221,11 +222,12 @@ class Extra(NamedTuple):
 
     name: str
     modules: tuple[str, ...]  # which their distributions are called too
-    first: str  # what is installed before the extra, in the version that it is tested with
+    first: str = ""  # what is installed before the extra, in the version that it is tested with
 
 
 TORCH = Extra("torch", ("torch",), "torch==2.13.0")
-EXTRAS: dict[str, Extra] = {"tvae": TORCH, "tabddpm": TORCH}
+AIM = Extra("aim", ("opendp", "mbi", "jax", "polars"))
+EXTRAS: dict[str, Extra] = {"tvae": TORCH, "tabddpm": TORCH, "aim": AIM}
 """Generators of ours that need an extra to draw; to describe themselves they need none."""
 # Options of the adapter that had the name before: of ours none is called so.
 _MOVED = {"ctgan": ("model", "options"), "sdv": (), "smartnoise": ()}
@@ -332,7 +334,8 @@ def need_extra(name: str) -> None:
         try:
             need(f"generator = {name!r}", extra.modules, extra.name)
         except MissingExtra as error:
-            raise RegistryError(f"{error}; before it: pip install {extra.first}") from None
+            first = f"; before it: pip install {extra.first}" if extra.first else ""
+            raise RegistryError(f"{error}{first}") from None
 
 
 def extra_of(name: str) -> Extra | None:
