@@ -23,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from proxyguard.neural.batched import Linear, new_linear
+from proxyguard.neural.batched import Adam, Linear, new_linear
 from proxyguard.neural.chain import ALIGNED, NEVER, Group, Layout, Process, aligned, is_code
 from proxyguard.neural.noise import Purpose, Streams
 
@@ -290,16 +290,19 @@ class _Training:
         self.positions = torch.zeros((draws, self.batch), dtype=torch.int64, device=device)
         self.at = torch.zeros(1, dtype=torch.int64, device=device)
         self.step = torch.zeros((), dtype=torch.int64, device=device)
+        # On a GPU the rate is a tensor too, and one kernel moves all weights.
         self.rate = torch.tensor(settings.rate, device=device)
-        on_gpu = device.type == "cuda"
-        self.optimizer = torch.optim.AdamW(
-            self.network.parameters,
-            lr=self.rate if on_gpu else settings.rate,
-            weight_decay=settings.weight_decay,
-            fused=on_gpu,
-            foreach=False,
-            capturable=on_gpu,
-        )
+        self.fused = self.adam = None
+        if device.type == "cuda":
+            self.fused = torch.optim.AdamW(
+                self.network.parameters,
+                lr=self.rate,
+                weight_decay=settings.weight_decay,
+                fused=True,
+                capturable=True,
+            )
+        else:
+            self.adam = Adam(self.network.parameters, decay=settings.weight_decay, decoupled=True)
 
     def begin(self, step: int) -> int:
         """Lay out the noise and the rows of a step, and return how many rows it has."""
@@ -325,14 +328,13 @@ class _Training:
         rows = self.rows if self.batches == 1 else self.rows.taken(self.positions[:, :size])
         parameters = self.network.parameters
         gradients = torch.autograd.grad(self.loss(rows, size), parameters)
-        for parameter, gradient in zip(parameters, gradients, strict=True):
-            parameter.grad = gradient
-        left = 1.0 - self.step.double() / self.settings.steps
-        if self.streams.device.type == "cuda":
-            self.rate.copy_(self.settings.rate * left)
-        else:
-            self.optimizer.param_groups[0]["lr"] = self.settings.rate * float(left)
-        self.optimizer.step()
+        self.rate.copy_(self.settings.rate * (1.0 - self.step.double() / self.settings.steps))
+        if self.adam is not None:
+            self.adam.step(gradients, float(self.rate))
+        if self.fused is not None:
+            for parameter, gradient in zip(parameters, gradients, strict=True):
+                parameter.grad = gradient
+            self.fused.step()
         with torch.no_grad():
             for mean, parameter in zip(self.average.parameters, parameters, strict=True):
                 mean.lerp_(parameter, 1.0 - self.settings.average)
@@ -428,7 +430,8 @@ def _train_by_graph(training: _Training) -> None:
                 continue
             if size not in graphs:
                 # Gradients of eager steps would be held beside those of the graph.
-                training.optimizer.zero_grad(set_to_none=True)
+                for parameter in training.network.parameters:
+                    parameter.grad = None
                 graphs[size] = torch.cuda.CUDAGraph()
                 with torch.cuda.graph(graphs[size], stream=stream):
                     training.learn(size)
