@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -11,11 +12,11 @@ import pytest
 
 import proxyguard as pg
 from proxyguard.documents.certificate import ClaimStatusRecord
-from proxyguard.exact.contamination import markov_allowance, ramp_radius
+from proxyguard.exact.contamination import chernoff_ceiling, markov_allowance, ramp_radius
 from proxyguard.registry.test import ramp_ceiling, ramp_sensitivity
 from reproduction.audits import beside, details
 from reproduction.audits.analyse import Bounds, Run, bounds_of, with_widest_ramp
-from reproduction.audits.published import AUDITS, DIRECT, NAMED
+from reproduction.audits.published import AUDITS, DIRECT, NAMED, Published, Row, Times
 from reproduction.studies.catalog import STUDIES
 
 TEXT = tuple(
@@ -132,3 +133,116 @@ def test_a_long_status_is_cut_to_its_first_reasons_and_says_so() -> None:
     assert beside.shortened(status) == (
         "registered audit", "0 met; 1 met; and 7 more", "yes", "no: the declaration says: a; b",
     )  # fmt: skip
+
+
+DECLARATION = """
+format = 1
+name = "tiny"
+purpose = "May bootstrap tables stand in for this table?"
+[target]
+table = "table.csv"
+reserve = { rows = 400, seed = 1 }
+outcome = "ill"
+positive = "yes"
+[development]
+validation = { fraction = "0.25", seed = 2 }
+[procedure]
+library = ["fixed_logistic"]
+[[requirement]]
+name = "Brier"
+loss = "brier"
+form = "absolute"
+limit = "0.4"
+slack = "0.1"
+[[mechanism]]
+name = "bootstrap"
+generator = "bootstrap"
+draws = 20
+seeds = { first = 100 }
+[claim]
+mode = "direct"
+bound = "paper"
+score = "slack"
+test = "empirical_bernstein"
+reliability_target = "0.5"
+"""
+CLAIM = {"mode": "direct", "bound": "paper", "score": "slack", "test": "empirical_bernstein",
+         "target_share": "0.5", "family": "bounds"}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """An audit of a table that was made up, from its declaration to its certificate."""
+    work = tmp_path_factory.mktemp("tiny")
+    rng = np.random.default_rng(5)
+    age = rng.normal(50, 10, 1000).round(1)
+    ill = np.where(age + rng.normal(0, 8, 1000) > 55, "yes", "no")
+    rows = [f"{a},{b}" for a, b in zip(age, ill, strict=True)]
+    (work / "table.csv").write_text("age,ill\n" + "\n".join(rows))
+    audit = pg.Audit(work / "audit", home=work / "home", data=[work])
+    audit.init(DECLARATION)
+    audit.seal()
+    audit.register()
+    audit.draw()
+    audit.open()
+    return Run(paper=audit, ours=audit)
+
+
+PRINTED = Published(
+    title="Tiny", data=(), claims={DIRECT: CLAIM}, limits={"Brier": "0.35"},
+    rows={"bootstrap": Row(releases=20)}, auc=("0.9", "0.8"), smooth="vacuous",
+    steps={"kappa": "0.000000", "score rate at least": "0.123"},
+    times=Times(draws="14", target="6.3"),
+)  # fmt: skip
+
+
+def test_the_steps_of_a_bound_are_the_certificates_own_and_those_of_published_limits(
+    run: Run,
+) -> None:
+    (verdict,) = run.paper.certificate().to_dict()["verdicts"]
+    own = {step["label"]: step["value"] for step in verdict["lower"]["steps"]}
+    # Half of the error pays for the target, as it does by default.
+    shown = beside.steps(run, PRINTED)
+    cells = re.search(r"\| bootstrap \| kappa \| 0\.000000 \| (\S+) \| (\S+) \|", shown)
+    assert cells is not None
+    assert float(cells[1]) == pytest.approx(own["kappa"], abs=6e-7)
+    assert float(cells[2]) == pytest.approx(chernoff_ceiling(0.25, 0.35, 400), abs=6e-7)
+    rate = re.search(r"\| score rate at least \| 0\.123 \| (\S+) \|", shown)
+    assert rate is not None
+    assert float(rate[1]) == pytest.approx(own["score rate at least"], abs=6e-4)
+
+
+def test_ranking_times_and_the_smooth_certificate_come_from_the_audit(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(beside, "AUDITS", {"tiny": PRINTED})
+    diagnostics = run.paper.certificate().predicate.diagnostics
+    assert diagnostics is not None
+    (source,) = (diagnostics.source_auc or {}).values()
+    assert f"| source | 0.9 | {source:.1f} |" in beside.ranking(run, PRINTED)
+    assert "| mean of 20 releases | 0.8 |" in beside.ranking(run, PRINTED)
+    assert re.search(
+        r"\| tiny \| 14 \| \d+ \| 6\.3 \| \d+ \|", beside.published_times({"tiny": run})
+    )
+    smooth = beside.smooth(run, PRINTED)
+    assert "Published: vacuous." in smooth
+    assert re.search(r"\| bootstrap \| [01]\.\d{4} \| \S+ \| \d\.\d{3} \| [01]\.\d{4} \|", smooth)
+
+
+def test_status_and_subject_of_a_claim_are_the_certificates_words(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    predicate = run.paper.certificate().predicate
+    monkeypatch.setattr(beside, "AUDITS", {"tiny": PRINTED})
+    row = beside.Experiment(
+        name="Tiny", evidence="e", lineage="l", registered="r", guarantee="g",
+        audits=("tiny", "another"),
+    )  # fmt: skip
+    monkeypatch.setattr(beside, "read_experiments", lambda: (row,))
+    shown = beside.claim_status({"tiny": run})
+    assert "| Tiny | published | e | l | r | g |" in shown
+    assert f"|  | `tiny` | {predicate.claim_status.evidence} |" in shown
+    assert "|  | `another` | not in this run |" in shown
+    subject = beside.about({"tiny": run})
+    assert "; ".join(predicate.redraws["bootstrap"]) in subject
+    assert "; ".join(predicate.conditional_on["bootstrap"]) in subject
