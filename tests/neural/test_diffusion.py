@@ -11,6 +11,7 @@ from scipy import stats
 torch = pytest.importorskip("torch", reason="needs the extra torch: make test-torch")
 
 from neural.plain_tabddpm import PlainTabDdpm  # noqa: E402 - after the skip
+from proxyguard.neural.batched import chosen_device, reproducible  # noqa: E402
 from proxyguard.neural.chain import Layout  # noqa: E402
 from proxyguard.neural.diffusion import (  # noqa: E402
     Settings,
@@ -218,3 +219,21 @@ def test_releases_have_the_law_of_a_plain_implementation() -> None:
         plain.append(figures(*(t.numpy() for t in model.sample(count, generator))))
     for k, reference in enumerate(np.array(plain).T):
         assert stats.ks_2samp(ours[:, k], reference).pvalue > 1e-3, k
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dropout", [0.0, 0.25])
+def test_a_recorded_step_gives_the_bits_of_single_launches_and_nearly_those_of_a_cpu(
+    dropout: float,
+) -> None:
+    settings = replace(SMALL, steps=30, dropout=dropout)  # two sizes of batches, both recorded
+    rows, seeds = mixed_rows(3), [8, 3, 5]
+    streams = Streams(seeds, chosen_device("cuda"))
+    with reproducible():
+        recorded, launched = (
+            train(rows, streams, MIXED, settings, graph=graph) for graph in (True, False)
+        )
+        there = train(rows, Streams(seeds), MIXED, settings)
+    for a, b, c in zip(recorded.parameters, launched.parameters, there.parameters, strict=True):
+        assert torch.equal(a, b)
+        torch.testing.assert_close(a.cpu(), c, rtol=1e-2, atol=1e-3)
