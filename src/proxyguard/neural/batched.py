@@ -2,8 +2,9 @@
 
 A layer of a batch is one stack of weights, and its product one batched product: on a CPU with one
 thread every draw gets the bits that it gets alone, on a GPU all draws take little longer than one.
-The former holds where all widths are multiples of 16 numbers, 64 bytes: a product has other last
-bits where a matrix starts within a cache line, and those of a batch follow each other in memory.
+The former holds for all widths by the setting of Intel's library that the package makes on import;
+without it a product has other last bits where a matrix starts within a cache line, and those of a
+batch follow each other in memory.
 """
 
 from __future__ import annotations
