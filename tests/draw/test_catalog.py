@@ -130,6 +130,7 @@ def test_every_generator_of_ours_can_be_loaded_and_is_one(name: str) -> None:
                       "ridge": "0.1"},
         "text": {"outcome": "y", "positive": "yes", "text": "t", "rows": 10},
         "tvae": {"epochs": 3},
+        "ctgan": {"epochs": 3},
         "tabddpm": {"outcome": "y"},
         "copula": {"rows": 10},
         "bayesian_network": {"rows": 10},

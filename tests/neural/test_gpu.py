@@ -20,7 +20,7 @@ def test_a_draw_that_is_held_computes_on_the_gpu_and_starts_it_itself(tmp_path: 
     assert check(secret) == []
 
 
-@pytest.mark.parametrize("generator", ["tvae"])
+@pytest.mark.parametrize("generator", ["tvae", "ctgan"])
 def test_the_pool_draws_on_the_gpu_many_seeds_at_once_and_the_record_says_so(
     tmp_path: Path, generator: str
 ) -> None:

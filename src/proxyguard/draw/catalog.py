@@ -199,6 +199,7 @@ GENERATORS = {
     "denoising": "proxyguard.adapters.denoising:DenoisingAutoencoder",
     "text": "proxyguard.adapters.text:UnigramText",
     "tvae": "proxyguard.adapters.neural:Tvae",
+    "ctgan": "proxyguard.adapters.neural_ctgan:Ctgan",
     "tabddpm": "proxyguard.adapters.neural_diffusion:TabDdpm",
     "copula": "proxyguard.adapters.copula:Copula",
     "bayesian_network": "proxyguard.adapters.bayesian_network:BayesianNetwork",
@@ -212,7 +213,7 @@ OF_PACKAGES = frozenset({"ctgan_package", "sdv_package", "smartnoise_package"})
 SEEDED = OF_PACKAGES | {
     "bootstrap", "noise", "mask", "categorical", "denoising", "text",
     "copula", "bayesian_network", "aim",
-    "tvae", "tabddpm",
+    "tvae", "ctgan", "tabddpm",
 }  # fmt: skip
 """Generators of ours that are random: nobody can declare them to be without randomness."""
 
@@ -227,7 +228,7 @@ class Extra(NamedTuple):
 
 TORCH = Extra("torch", ("torch",), "torch==2.13.0")
 AIM = Extra("aim", ("opendp", "mbi", "jax", "polars"))
-EXTRAS: dict[str, Extra] = {"tvae": TORCH, "tabddpm": TORCH, "aim": AIM}
+EXTRAS: dict[str, Extra] = {"tvae": TORCH, "ctgan": TORCH, "tabddpm": TORCH, "aim": AIM}
 """Generators of ours that need an extra to draw; to describe themselves they need none."""
 # Options of the adapter that had the name before: of ours none is called so.
 _MOVED = {"ctgan": ("model", "options"), "sdv": (), "smartnoise": ()}
