@@ -127,8 +127,8 @@ def new_linear(
     )
 
 
-class Adam:
-    """Adam on a CPU, the bits of PyTorch's, without a look at the GPU of the machine.
+class AdamW:
+    """AdamW on a CPU, the bits of PyTorch's, without a look at the GPU of the machine.
 
     `torch.optim` asks at every step whether a GPU is recording, which starts one that nobody asked
     for: in a draw that may not use it this is an error. On a GPU it is the one to take, fused.
@@ -138,17 +138,13 @@ class Adam:
     parameters
         What is learned.
     decay
-        The weight decay.
-    decoupled
-        Whether weights decay by themselves (AdamW), or as a part of their gradients (Adam).
+        The share of the rate by which weights decay at every step.
     """
 
     FIRST, SECOND, TINY = 0.9, 0.999, 1e-8
 
-    def __init__(
-        self, parameters: Sequence[Tensor], *, decay: float = 0.0, decoupled: bool = False
-    ) -> None:
-        self._parameters, self._decay, self._decoupled = list(parameters), decay, decoupled
+    def __init__(self, parameters: Sequence[Tensor], *, decay: float = 0.0) -> None:
+        self._parameters, self._decay = list(parameters), decay
         self._means = [torch.zeros_like(p) for p in self._parameters]
         self._squares = [torch.zeros_like(p) for p in self._parameters]
         self._steps = 0
@@ -161,13 +157,10 @@ class Adam:
         state = zip(self._parameters, gradients, self._means, self._squares, strict=True)
         with torch.no_grad():
             for parameter, gradient, mean, square in state:
-                slope = gradient
-                if self._decay and self._decoupled:
+                if self._decay:
                     parameter.mul_(1.0 - rate * self._decay)
-                elif self._decay:
-                    slope = gradient.add(parameter, alpha=self._decay)
-                mean.lerp_(slope, 1.0 - self.FIRST)
-                square.mul_(self.SECOND).addcmul_(slope, slope, value=1.0 - self.SECOND)
+                mean.lerp_(gradient, 1.0 - self.FIRST)
+                square.mul_(self.SECOND).addcmul_(gradient, gradient, value=1.0 - self.SECOND)
                 size = (square.sqrt() / root).add_(self.TINY)
                 parameter.addcdiv_(mean, size, value=-move)
 
