@@ -12,15 +12,19 @@ import mpmath
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binom
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom, norm
 
 from proxyguard.adapters.categorical import CategoricalSampler
 from proxyguard.adapters.privacy import (
     PrivacyStatement,
     composed,
     cost_of,
+    epsilon_at,
     privacy_lines,
     privacy_of,
+    rho_within,
     shown_delta,
 )
 from proxyguard.adapters.transforms import RowBootstrap
@@ -297,3 +301,54 @@ def test_without_dp_accounting_the_error_names_the_extra(monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "dp_accounting.pld", None)
     with pytest.raises(RegistryError, match=r'pip install "proxyguard\[dp\]"'):
         composed(2, "1")
+
+
+# rho + 2 sqrt(rho log(1/delta)) = epsilon, of Bun and Steinke (2016), gives .38533 for
+# (5, 1e-6); what is used here holds with more.
+def test_rho_is_more_than_by_the_simple_formula() -> None:
+    rho = rho_within(Fraction(5), Fraction(1, 10**6))
+    assert 0.38533 < float(rho) < 0.47
+
+
+@given(st.floats(0.05, 20.0), st.floats(1e-12, 0.01))
+def test_the_rho_of_an_epsilon_never_costs_more(epsilon: float, delta: float) -> None:
+    limit, room = Fraction(repr(epsilon)), Fraction(repr(delta))
+    rho = rho_within(limit, room)
+    assert rho > 0
+    assert epsilon_at(rho, room) <= limit
+    assert epsilon_at(rho * Fraction(101, 100), room) > limit  # and little is left over
+
+
+@given(st.floats(1e-3, 5.0), st.floats(1e-10, 1e-2))
+def test_the_epsilon_of_a_rho_covers_the_gaussian_mechanism(rho: float, delta: float) -> None:
+    epsilon = epsilon_at(Fraction(repr(rho)), Fraction(repr(delta)))
+    # Balle and Wang (2018), Theorem 8: the exact delta of Gaussian noise with this rho.
+    mu = math.sqrt(2.0 * rho)
+    log_tail = norm.logcdf(-mu / 2 - epsilon / mu) + epsilon
+    assert norm.cdf(mu / 2 - epsilon / mu) - math.exp(min(log_tail, 0.0)) <= delta
+
+
+def test_refits_with_a_rho_cost_the_sum_of_their_rhos_and_need_no_accountant(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "dp_accounting", None)
+    stated = PrivacyStatement(
+        epsilon=Fraction(5), delta=Fraction(1, 10**6), unit="one row", fits="each draw",
+        rho=rho_within(Fraction(5), Fraction(1, 10**6)),
+    )  # fmt: skip
+    cost = cost_of(stated, 30)
+    assert cost is not None
+    assert stated.rho is not None
+    assert cost.epsilon_upper == epsilon_at(30 * stated.rho, Fraction(1, 10**6))
+    assert cost.epsilon_upper < 0.3 * cost.basic_epsilon
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "rho"), [("4.9", "1e-6", "0.463"), ("5", "0", "0.1"), ("5", "1e-6", "0")]
+)
+def test_a_rho_that_understates_its_epsilon_is_refused(epsilon: str, delta: str, rho: str) -> None:
+    with pytest.raises(RegistryError, match="promises the epsilon that it gives"):
+        PrivacyStatement(
+            epsilon=Fraction(epsilon), delta=Fraction(delta), unit="", fits="each draw",
+            rho=Fraction(rho),
+        )  # fmt: skip

@@ -34,10 +34,9 @@ from proxyguard.adapters.marginals import (
     ColumnPair,
     Factors,
     FitPlan,
-    epsilon_at,
     fit_privately,
-    rho_within,
 )
+from proxyguard.adapters.privacy import epsilon_at, rho_within
 from proxyguard.adapters.settings import exact, whole
 from proxyguard.adapters.tabular import CategoryCodes
 from proxyguard.draw.processes import in_a_fork
@@ -218,10 +217,11 @@ class Aim:
                 "aim: give epsilon, or rho of zero-concentrated privacy, and not both; got epsilon "
                 f"{epsilon!r}, rho {rho!r}"
             )
-        # The least that holds at this delta: what was declared, or more than the double says.
+        # In digits, which may lie below the double that they stand for: so of the next one.
         if rho is not None:
             self._rho = exact(rho, "aim: rho", above=0)
-            self._epsilon = Fraction(repr(epsilon_at(self._rho, self._delta)))
+            upper = epsilon_at(self._rho, self._delta)
+            self._epsilon = Fraction(repr(math.nextafter(upper, math.inf)))
         else:
             self._epsilon = exact(epsilon, "aim: epsilon", above=0)
             self._rho = rho_within(self._epsilon, self._delta)
@@ -342,6 +342,7 @@ class Aim:
         return {
             "epsilon": str(self._epsilon),
             "delta": str(self._delta),
+            "rho": _digits(self._rho),
             "unit": "one row of the source, added or removed",
             "fits": self._fit,
             "seeded": False,

@@ -1,8 +1,7 @@
 """A private graphical model of cells, by OpenDP and mbi: fitted with AIM or MST, and sampled.
 
 Columns of cells come in, and `Factors` go out: plain numbers that rows are drawn from. What a fit
-costs is told in rho of zero-concentrated privacy (zCDP); `rho_within` and `epsilon_at` are the way
-to an epsilon at a delta and back.
+costs is told in rho of zero-concentrated privacy (zCDP).
 
 JAX and polars start threads, after which no process may fork: both are loaded where something is
 fitted or sampled, which is in the fork that draws.
@@ -19,7 +18,6 @@ from fractions import Fraction
 from typing import Literal, Protocol
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from proxyguard.adapters.categorical import Measurement
 from proxyguard.adapters.kept import FILE
@@ -69,45 +67,6 @@ class FitPlan:
     measure_split: float
     max_size: float
     rounds: int
-
-
-def rho_within(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Return a rho at which zero-concentrated privacy gives ``epsilon`` and ``delta``.
-
-    Guarantee
-    ---------
-    What is rho-zCDP with the rho returned is ``(epsilon, delta)`` differentially private
-    (`epsilon_at`); twelve digits, rounded down.
-    """
-    # epsilon_at rises with rho; epsilon itself is too much.
-    low, high = Fraction(0), epsilon
-    while True:
-        middle = (low + high) / 2
-        low, high = (middle, high) if epsilon_at(middle, delta) <= epsilon else (low, middle)
-        scale = 10 ** max(0, 12 - math.floor(math.log10(float(high))))
-        digits = Fraction(math.floor(low * scale), scale)
-        # Shown and registered in these digits, and so it has to hold in these digits.
-        if digits > 0 and high - low < Fraction(1, scale) and epsilon_at(digits, delta) <= epsilon:
-            return digits
-
-
-def epsilon_at(rho: Fraction, delta: Fraction) -> float:
-    """Return an epsilon at which rho-zCDP is ``(epsilon, delta)`` differentially private.
-
-    By Canonne, Kamath and Steinke (2020), Proposition 12 with Corollary 13: for every order a > 1
-    the epsilon ``a rho + log(1 - 1/a) + log(1/(a delta))/(a - 1)`` holds. The best order is
-    looked for; whichever is found holds.
-    """
-    square, log_delta = float(rho), math.log(float(delta))
-
-    def epsilon_of(log_excess: float) -> float:
-        excess = math.exp(log_excess)  # the order less 1
-        order = 1.0 + excess
-        return order * square + math.log(excess / order) - (log_delta + math.log(order)) / excess
-
-    best = minimize_scalar(epsilon_of, bounds=(-12.0, 24.0), method="bounded")
-    # Terms of both signs are added, each with some last digits: a claim may only be weakened.
-    return max(0.0, float(best.fun)) + 1e-9
 
 
 @dataclass(frozen=True, slots=True)

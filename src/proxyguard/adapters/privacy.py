@@ -15,6 +15,8 @@ from fractions import Fraction
 from importlib.metadata import version
 from typing import Literal
 
+from scipy.optimize import minimize_scalar
+
 from proxyguard.adapters.settings import exact
 from proxyguard.draw.protocol import Generator
 from proxyguard.errors import RegistryError
@@ -39,6 +41,9 @@ class PrivacyStatement:
         What is protected, in words: whose presence changes nothing by more than that.
     fits
         Whether one fit is sampled by all draws, or each draw fits anew.
+    rho
+        What one fit costs in zero-concentrated privacy (zCDP), where that is known: refits cost the
+        sum of their rhos, which is less than any composition of their epsilons and deltas.
     not_covered
         What the promise does not speak of, in words.
 
@@ -54,6 +59,7 @@ class PrivacyStatement:
     fits: Fits
     parts: int = 1  # how many equal pure-epsilon steps one fit is made of
     seeded: bool = False  # whether its noise can be made again from a recorded seed
+    rho: Fraction | None = None
     not_covered: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -66,6 +72,14 @@ class PrivacyStatement:
             raise RegistryError(
                 'a privacy statement says fits = "once" or "each draw", of at least one part; got '
                 f"fits {self.fits!r}, parts {self.parts}"
+            )
+        # Refits are told by rho alone: one that is too small would understate all of them.
+        if self.rho is not None and not (
+            self.rho > 0 and self.delta and epsilon_at(self.rho, self.delta) <= self.epsilon
+        ):
+            raise RegistryError(
+                f"a privacy statement with rho {self.rho} promises the epsilon that it gives at a "
+                f"delta above 0, or more; got epsilon {self.epsilon}, delta {self.delta}"
             )
         # A fit is composed from equal steps without a delta; how one would divide among them is not
         # known here.
@@ -81,6 +95,7 @@ class PrivacyStatement:
             "fits": self.fits,
             "parts": self.parts,
             "seeded": self.seeded,
+            "rho": None if self.rho is None else str(self.rho),
             "not_covered": list(self.not_covered),
         }
 
@@ -109,6 +124,7 @@ def privacy_of(generator: Generator | Mapping[str, object]) -> PrivacyStatement 
             fits=stated["fits"],
             parts=int(stated.get("parts", 1)),
             seeded=bool(stated.get("seeded", False)),
+            rho=None if stated.get("rho") is None else Fraction(str(stated["rho"])),
             not_covered=tuple(str(words) for words in stated.get("not covered", ())),
         )
     except (KeyError, TypeError, ValueError) as error:
@@ -256,12 +272,54 @@ def _least_double(number: Fraction) -> float:
     return nearest if nearest >= number else math.nextafter(nearest, math.inf)
 
 
+def rho_within(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """Return a rho at which zero-concentrated privacy gives ``epsilon`` and ``delta``.
+
+    Guarantee
+    ---------
+    What is rho-zCDP with the rho returned is ``(epsilon, delta)`` differentially private
+    (`epsilon_at`); twelve digits, rounded down.
+    """
+    # epsilon_at rises with rho; epsilon itself is too much.
+    low, high = Fraction(0), epsilon
+    while True:
+        middle = (low + high) / 2
+        low, high = (middle, high) if epsilon_at(middle, delta) <= epsilon else (low, middle)
+        scale = 10 ** max(0, 12 - math.floor(math.log10(float(high))))
+        digits = Fraction(math.floor(low * scale), scale)
+        # Shown and registered in these digits, and so it has to hold in these digits.
+        if digits > 0 and high - low < Fraction(1, scale) and epsilon_at(digits, delta) <= epsilon:
+            return digits
+
+
+def epsilon_at(rho: Fraction, delta: Fraction) -> float:
+    """Return an epsilon at which rho-zCDP is ``(epsilon, delta)`` differentially private.
+
+    By Canonne, Kamath and Steinke (2020), Proposition 12 with Corollary 13: for every order a > 1
+    the epsilon ``a rho + log(1 - 1/a) + log(1/(a delta))/(a - 1)`` holds. The best order is
+    looked for; whichever is found holds.
+    """
+    square, log_delta = float(rho), math.log(float(delta))
+
+    def epsilon_of(log_excess: float) -> float:
+        excess = math.exp(log_excess)  # the order less 1
+        order = 1.0 + excess
+        return order * square + math.log(excess / order) - (log_delta + math.log(order)) / excess
+
+    best = minimize_scalar(epsilon_of, bounds=(-12.0, 24.0), method="bounded")
+    # Terms of both signs are added, each with some last digits: a claim may only be weakened.
+    return max(0.0, float(best.fun)) + max(1e-9, 1e-12 * float(best.fun))
+
+
 def shown_delta(statement: PrivacyStatement, draws: int) -> Fraction:
     """Return the delta at which the composition of ``draws`` refits is shown.
 
     It is ``LEAST_DELTA``, or twice the deltas of all fits where these sum up to more than half
-    of it: below their sum nothing holds, and room above it is what composition needs.
+    of it: below their sum nothing holds, and room above it is what composition needs. The rhos of
+    fits give an epsilon at every delta, and it is shown at that of one fit.
     """
+    if statement.rho is not None:
+        return max(LEAST_DELTA, statement.delta)
     return max(LEAST_DELTA, 2 * draws * statement.delta)
 
 
@@ -276,8 +334,29 @@ def cost_of(
     if statement.fits == "once" or draws == 1:
         return None
     limit = shown_delta(statement, draws) if at_delta is None else at_delta
+    if statement.rho is not None:
+        return _summed(statement, statement.rho, draws, exact(limit, "at_delta"))
     return composed(
         draws, statement.epsilon, statement.delta, at_delta=limit, parts=statement.parts
+    )
+
+
+def _summed(one: PrivacyStatement, rho: Fraction, draws: int, at_delta: Fraction) -> PrivacyCost:
+    """Return what refits cost whose rhos are known: the rho of all is the sum."""
+    if not 0 < at_delta < 1:
+        raise RegistryError(f"at_delta is above 0 and below 1, got {at_delta}")
+    basic = draws * one.epsilon
+    upper = epsilon_at(draws * rho, at_delta)
+    return PrivacyCost(
+        fits=draws,
+        epsilon=one.epsilon,
+        delta=one.delta,
+        basic_epsilon=basic,
+        basic_delta=draws * one.delta,
+        # Basic composition is about its own delta, and holds at no smaller one.
+        epsilon_upper=min(upper, _least_double(basic)) if draws * one.delta <= at_delta else upper,
+        at_delta=at_delta,
+        accountant=f"rho {_short(draws * rho)} of zero-concentrated privacy",
     )
 
 
@@ -335,12 +414,13 @@ def _promised(statement: PrivacyStatement, draws: int, at_delta: WrittenNumber |
         )
     cost = cost_of(statement, draws, at_delta=at_delta)
     assert cost is not None  # several refits
-    twice = at_delta is None and cost.at_delta > LEAST_DELTA
+    twice = at_delta is None and cost.at_delta > LEAST_DELTA and statement.rho is None
+    how = "optimal composition" if statement.rho is None else "adding up"
     return (
         f"{words}To release all {draws} costs epsilon {_short(cost.basic_epsilon)}, delta "
         f"{_short(cost.basic_delta)} by basic composition, or epsilon "
         f"{_upward(cost.epsilon_upper)}, delta {_short(cost.at_delta)}"
-        f"{' (twice that of basic composition)' if twice else ''} by optimal composition "
+        f"{' (twice that of basic composition)' if twice else ''} by {how} "
         f"({cost.accountant})."
     )
 

@@ -621,7 +621,8 @@ def resolve_mechanisms(
         ):
             raise RegistryError(
                 f"{mechanism.name}: it keeps one private fit for all draws, and with inclusion = "
-                '"coins" each draw is fitted to other rows; use noise = "seeded"'
+                '"coins" each draw is fitted to other rows; leave its folder out, with noise = '
+                '"seeded" (categorical) or fit = "each draw" (aim)'
             )
         described = place.descriptions.of(place, member, drawn_as, survey)
         registered: dict[str, object] = {
