@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +17,7 @@ from torch.nn import functional  # noqa: E402
 
 from neural.plain_ctgan import PlainCtgan  # noqa: E402
 from proxyguard.neural.adversaries import CtganSettings, FlatAdam  # noqa: E402
+from proxyguard.neural.batched import chosen_device, reproducible  # noqa: E402
 from proxyguard.neural.ctgan import CtganNetworks, RowConditions, bytes_of_draw, draw_tables  # noqa: E402
 from proxyguard.neural.encoding import EncodedTables, encode  # noqa: E402
 from proxyguard.neural.noise import Purpose, Streams  # noqa: E402
@@ -423,3 +425,65 @@ def test_the_memory_that_a_draw_takes_grows_with_what_is_registered() -> None:
     ):  # fmt: skip
         assert bytes_of_draw(500, layout, replace(CtganSettings(), **more)) > 1.5 * usual
     assert bytes_of_draw(10**6, layout, CtganSettings()) > 10 * usual
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("sizes", [(2, 3), ()])
+def test_a_recorded_step_gives_the_bits_of_single_launches_and_nearly_those_of_a_cpu(
+    sizes: tuple[int, ...],
+) -> None:
+    device, settings = chosen_device("cuda"), replace(SMALL, epochs=3)
+    values, codes = arrays(3, 40, 2, sizes)
+    networks = []
+    with reproducible():
+        for place, graph in ((device, True), (device, False), (torch.device("cpu"), True)):
+            streams = Streams([8, 3, 5], place)
+            encoded = encode(
+                torch.from_numpy(values).to(place),
+                torch.from_numpy(codes).to(place),
+                sizes,
+                streams,
+            )
+            networks.append(CtganNetworks(encoded, streams, settings))
+            networks[-1].train(graph=graph)
+            assert networks[-1].sample(range(3), 33).finite.all()
+    recorded, launched, there = (tensors(network) for network in networks)
+    for a, b, c in zip(recorded, launched, there, strict=True):
+        assert torch.equal(a, b)
+        # Adam moves by the sign of a gradient that is nothing but rounding, so not all are near.
+        assert torch.isclose(a.cpu(), c, rtol=1e-2, atol=1e-4).float().mean() > 0.95
+
+
+def test_a_recording_that_runs_out_of_memory_says_so_whatever_its_end_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    network = CtganNetworks(training(2, 40, 2, (2,)), Streams(range(2)), SMALL)
+
+    @contextmanager
+    def recording(graph: object) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            raise RuntimeError("the capture was invalidated")
+
+    class Stream:
+        def wait_stream(self, other: object) -> None:
+            pass
+
+    for name, fake in (
+        ("Stream", Stream), ("current_stream", Stream), ("stream", nullcontext),
+        ("CUDAGraph", object), ("graph", recording),
+    ):  # fmt: skip
+        monkeypatch.setattr(torch.cuda, name, fake)
+    steps = iter([None, torch.OutOfMemoryError("no memory"), None, ValueError("another")])
+
+    def step() -> None:
+        error = next(steps)
+        if error is not None:
+            raise error
+
+    monkeypatch.setattr(network, "step", step)
+    with pytest.raises(torch.OutOfMemoryError):
+        network._replay()
+    with pytest.raises(RuntimeError, match="invalidated"):
+        network._replay()

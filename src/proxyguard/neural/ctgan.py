@@ -163,8 +163,15 @@ class CtganNetworks:
             self.step()
         torch.cuda.current_stream().wait_stream(aside)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self.step()
+        try:
+            with torch.cuda.graph(graph):
+                self.step()
+        except RuntimeError as error:
+            # A recording that ran out of memory fails again when it ends, which would hide why:
+            # whoever halves the batch asks for the first error.
+            if isinstance(error.__context__, torch.OutOfMemoryError):
+                raise error.__context__ from None
+            raise
         for _ in range(self.steps - 1):
             graph.replay()
         torch.cuda.synchronize()  # before the graph goes, and its memory with it
