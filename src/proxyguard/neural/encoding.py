@@ -215,7 +215,6 @@ def encode(numbers: Tensor, codes: Tensor, sizes: Sequence[int], streams: Stream
     for group in layout.groups[1 if p else 0 :]:
         for k in range(group.count):
             start = group.start + k * group.size
-            counts = torch.zeros((draws, group.size), dtype=torch.int64, device=numbers.device)
-            block = chosen[:, :, group.first + k]
-            seen[:, start : start + group.size] = counts.scatter_(1, block, 1, reduce="add") > 0
+            # One value is written, however often: the order of writing does not matter.
+            seen[:, start : start + group.size].scatter_(1, chosen[:, :, group.first + k], True)
     return EncodedTables(layout, mixtures, alphas.contiguous(), chosen.contiguous(), seen)
