@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("torch", reason="needs the extra torch: make test-torch")
 
+from conformance.draws import draw_here
+from proxyguard.audit import draw as drawing
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import DECLARATION
 from proxyguard.documents.releases import DrawnRelease
 from proxyguard.draw.catalog import EXTRAS, TORCH
+from proxyguard.draw.messages import DrawJob, DrawResult
 
 SMALL = {
     "tvae": "epochs = 4, embedding = 8, compress = [16], decompress = [16]",
@@ -86,3 +91,50 @@ def test_without_torch_check_says_what_to_install(
     (problem,) = audit.check().problems
     assert 'pip install "proxyguard[torch]"' in problem
     assert "pip install torch==2.13.0" in problem
+
+
+def test_draws_that_a_kill_left_are_kept_and_the_rest_are_the_same(
+    stages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "work"
+    audit = declared(stages, root, "tvae")
+    place = audit.folder / DECLARATION
+    # Enough to give both classes: in this process a draw that fails would end the run.
+    more = 'epochs = 120, learning_rate = "0.01"'
+    place.write_text(place.read_text().replace("epochs = 4", more))
+    audit.seal()
+    audit.register()
+    shutil.copytree(root, tmp_path / "whole")
+
+    def dying(
+        job: DrawJob, seeds: Sequence[int], *, keep: Callable[..., None], **rest: Any
+    ) -> None:
+        kept: list[DrawResult] = []
+
+        def keep_two(result: DrawResult) -> None:
+            if len(kept) == 2:
+                raise KeyboardInterrupt
+            kept.append(result)
+            keep(result)
+
+        draw_here(job, seeds, keep=keep_two, **rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(drawing, "draw_all", dying)
+        with pytest.raises(KeyboardInterrupt):
+            audit.draw()
+    left = sorted((audit.folder / "draws").rglob("*.json"))
+    assert len(left) == 2
+    written = [path.stat().st_mtime_ns for path in left]
+    resumed = audit.draw().manifest.draws("target", "bootstrap")
+    assert [path.stat().st_mtime_ns for path in left if path.exists()] in ([], written)
+    places = {"home": tmp_path / "whole" / "home", "data": [tmp_path / "whole" / "data"]}
+    whole = Audit(tmp_path / "whole" / "audit", workers=1, **places).draw().manifest
+    again = whole.draws("target", "bootstrap")
+    assert [draw.seed for draw in resumed] == [draw.seed for draw in again]
+    contents = [
+        [draw.content for draw in made if isinstance(draw, DrawnRelease)]
+        for made in (resumed, again)
+    ]
+    assert contents[0] == contents[1]
+    assert len(contents[0]) >= 2
