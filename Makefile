@@ -42,7 +42,7 @@ test-aim: .venv/.aim ## install what AIM needs into .venv and run, whole, what n
 	@$(pytest) --effort whole -m aim $(ARGS)
 
 # Several minutes and 4 GB of disk while it runs; not part of `make test`.
-test-adapters: ## run the adapters with the real ctgan, SDV and smartnoise-synth, versions logged
+test-adapters: ## run the adapters with the real ctgan, SDV and smartnoise-synth, and ours beside them
 	@$(PINS) PYTHON="$(PYTHON)" tests/adapters/real/run $(ARGS)
 
 check: .venv/.dev ## check format, lint and types

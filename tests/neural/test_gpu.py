@@ -20,9 +20,11 @@ def test_a_draw_that_is_held_computes_on_the_gpu_and_starts_it_itself(tmp_path: 
     assert check(secret) == []
 
 
-@pytest.mark.parametrize("generator", ["tvae", "ctgan"])
+@pytest.mark.parametrize(
+    ("generator", "trained"), [("tvae", "epochs"), ("ctgan", "epochs"), ("tabddpm", "steps")]
+)
 def test_the_pool_draws_on_the_gpu_many_seeds_at_once_and_the_record_says_so(
-    tmp_path: Path, generator: str
+    tmp_path: Path, generator: str, trained: str
 ) -> None:
     for module in ("pandas", "pyarrow", "pydantic"):
         pytest.importorskip(module, reason="a pool needs the extra audit")
@@ -38,7 +40,7 @@ def test_the_pool_draws_on_the_gpu_many_seeds_at_once_and_the_record_says_so(
     job = DrawJob(
         name=generator,
         generator=generator,
-        options={"device": "cuda", "together": 50, "epochs": 5},
+        options={"device": "cuda", "together": 50, trained: 5},
         kinds={"x": "number", "y": "text"},
         source=str(tmp_path / "source"),
         source_rows=len(source),
