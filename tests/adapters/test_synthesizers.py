@@ -211,6 +211,7 @@ class TestCtgan(FakeConformance):
     def test_settings_name_the_package_and_its_version(self) -> None:
         settings = self.make().describe()
         assert (settings["package"], settings["version"]) == ("ctgan", "0.12.1")
+        assert "fixed seeds of its encoders" in str(settings["conditional on"])
         with pytest.raises(RegistryError, match='model is "CTGAN" or "TVAE"'):
             CtganModel(model="GAN")
         with pytest.raises(RegistryError, match="options is a mapping"):

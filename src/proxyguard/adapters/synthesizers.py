@@ -3,7 +3,8 @@
 The packages are a user's own (some are not free software) and are imported when a generator
 of theirs is prepared, before any draw. Options go to their constructors as they are. Each
 draw seeds Python's, NumPy's and PyTorch's generators from its registered seed, fits anew and
-samples, so that everything random is redrawn.
+samples, so that everything random is redrawn, but for what a package draws from fixed seeds of its
+own: that is among the settings as what draws are conditional on.
 """
 
 from __future__ import annotations
@@ -226,7 +227,12 @@ class CtganModel(_Refitted):
 
     def describe(self) -> Mapping[str, object]:
         """Return the settings and the version of the package."""
-        return {**super().describe(), "discrete": list(self._discrete)}
+        return {
+            **super().describe(),
+            "discrete": list(self._discrete),
+            "conditional on": "the fixed seeds of its encoders: mixtures of numbers, and which "
+            "component of them a number belongs to, are the same in all draws of one table",
+        }
 
     def _check(self, source: pd.DataFrame) -> None:
         absent = [name for name in self._discrete if name not in source.columns]

@@ -69,6 +69,19 @@ class TestCtgan(RealConformance):
         options = {"epochs": 1, "batch_size": 20, "enable_gpu": False}
         return CtganModel(model="CTGAN", rows=40, options=options)
 
+    def test_encoders_are_the_same_in_all_draws_and_the_settings_say_so(self) -> None:
+        """Their seeds are fixed, so that only another table gives other mixtures."""
+        generator = self.prepared()
+        coded = []
+        for number in (1, 2):
+            with seeded(number):
+                model = generator._load()(epochs=1, batch_size=20, enable_gpu=False)
+                model.set_random_state(number)
+                model.fit(source(), ["y"])
+                coded.append(np.asarray(model._transformer.transform(source())))
+        np.testing.assert_array_equal(*coded)
+        assert "fixed seeds of its encoders" in generator.describe()["conditional on"]
+
 
 class TestTvae(RealConformance):
     package = "ctgan"
