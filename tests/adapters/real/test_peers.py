@@ -208,7 +208,8 @@ def test_tvae() -> None:
 
 def test_ctgan() -> None:
     needs("ctgan", "ctgan")
-    options = {"embedding": 16, "generator": [32, 32], "discriminator": [32, 32]}
+    options = {"embedding": 16, "generator": [32, 32], "critic": [32, 32]}
+    options |= {"conditions_by": "log frequencies"}  # as the package has it (0.12)
     named = {"embedding_dim": 16, "generator_dim": (32, 32), "discriminator_dim": (32, 32)}
     theirs = CtganModel(model="CTGAN", options={**SMALL, **named, "enable_gpu": False})
     assert_networks_have_one_law("ctgan", options, theirs)
