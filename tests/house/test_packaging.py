@@ -88,7 +88,7 @@ def test_what_needs_the_extra_asks_for_it(metadata: Message, paper: zipfile.ZipF
     (product,) = (one for one in requirements(metadata_of(paper)) if one.name == "proxyguard")
     assert "audit" in product.extras
     installs = re.findall(r"install,(-e .*?),\.venv", (ROOT / "Makefile").read_text())
-    assert len(installs) == 4
+    assert len(installs) == 5
     assert all('".[audit]"' in line or '".[dev' in line for line in installs)
 
 

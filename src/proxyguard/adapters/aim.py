@@ -348,8 +348,8 @@ class Aim:
             "seeded": False,
             "composition": f"rho {_digits(self._rho)} of zero-concentrated privacy, of which "
             f"{self._singles_share} measures single columns and OpenDP's accountant spends the "
-            f"rest; it gives this epsilon at this delta by Canonne, Kamath and Steinke (2020), "
-            "Proposition 12. Other packages convert otherwise: rho is what fits are made with",
+            f"rest; it gives this epsilon at this delta by Canonne, Kamath and Steinke (2020). "
+            "Other packages convert otherwise: rho is what fits are made with",
             "public": "bounds and categories that are registered, and all other settings",
             "not covered": uncovered,
         }

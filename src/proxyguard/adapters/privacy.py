@@ -295,7 +295,7 @@ def rho_within(epsilon: Fraction, delta: Fraction) -> Fraction:
 def epsilon_at(rho: Fraction, delta: Fraction) -> float:
     """Return an epsilon at which rho-zCDP is ``(epsilon, delta)`` differentially private.
 
-    By Canonne, Kamath and Steinke (2020), Proposition 12 with Corollary 13: for every order a > 1
+    By Canonne, Kamath and Steinke (2020, The Discrete Gaussian): for every order a > 1
     the epsilon ``a rho + log(1 - 1/a) + log(1/(a delta))/(a - 1)`` holds. The best order is
     looked for; whichever is found holds.
     """
