@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -144,6 +145,22 @@ def test_recipes_name_the_folders_and_numbers_of_draws_that_audits_read(name: st
     assert found == {str(m.options["folder"]): m.draws for m in declared.mechanism}
     for mechanism in declared.mechanism:
         assert mechanism.options["first"] == mechanism.seed_list[0]
+
+
+def test_what_is_kept_are_the_tables_of_the_recipes_and_their_bytes() -> None:
+    names = sorted(path.parent.name for path in kept.HERE.glob("*/draws.toml"))
+    recipes = {recipe.folder: recipe for name in names for recipe in kept.recipes_of(name)}
+    for folder in sorted(path for path in kept.KEPT.glob("*") if path.is_dir()):
+        recipe, manifest = recipes[folder.name], manifest_of(folder)
+        assert manifest is not None
+        paths = {path_of(folder, recipe.seeds.index(d.seed), d.seed): d for d in manifest.draws}
+        assert set(folder.glob("*.parquet")) == set(paths)
+        for path, draw in paths.items():
+            assert hashlib.sha256(path.read_bytes()).hexdigest() == draw.sha256
+            # What was made is what the recipe says: the settings that both name agree.
+            for option in ("bins", "workload", "pairs", "max_cells"):
+                if option in recipe.options:
+                    assert manifest.settings[option] == recipe.options[option]
 
 
 @pytest.mark.reproduction

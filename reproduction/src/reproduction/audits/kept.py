@@ -45,6 +45,9 @@ KEPT = HERE / "draws"
 """The folder that declared paths of kept draws start from."""
 MANIFEST, TABLE = "draws.json", ".parquet"
 PACKAGES = ("proxyguard", "numpy", "opendp", "mbi", "jax", "polars")
+IN_WORDS = ("mechanism", "chosen here", "columns in no measured pair", "repeatable", "privacy",
+            "packages")  # fmt: skip
+"""What a generator tells in words, or what `versions` of each draw has."""
 TRAINING = "development/0.training.parquet"
 
 NOTHING_ELSE = ConfigDict(extra="forbid")
@@ -127,11 +130,10 @@ def complete(
     if not left:
         return  # whoever only reads them need not have what makes them
     folder = kept / recipe.folder
-    folder.mkdir(parents=True, exist_ok=True)
     generator = load_generator(recipe.generator, recipe.options)
     settings = dict(generator.describe())
     manifest = manifest_of(folder) or Manifest(settings=settings)
-    if canonical_bytes(dict(manifest.settings)) != canonical_bytes(settings):
+    if _told(manifest.settings) != _told(settings):
         raise RegistryError(
             f"{folder} has draws that were made with other settings; the recipe says {settings}, "
             f"{MANIFEST} {dict(manifest.settings)}. Take another folder, or remove the draws"
@@ -152,10 +154,16 @@ def complete(
         )  # fmt: skip
         others = [known for known in manifest.draws if known.seed != seed]
         manifest = Manifest(settings=settings, draws=(*others, draw))
+        folder.mkdir(parents=True, exist_ok=True)
         # Before the table: a table without its facts would never get them.
         write_atomic(folder / MANIFEST, MANIFESTS.dump_json(manifest, indent=1) + b"\n")
         write_atomic(path_of(folder, recipe.seeds.index(seed), seed), content)
         print(f"{recipe.folder}: seed {seed}, {draw.seconds} s, {failure or 'drawn'}", flush=True)
+
+
+def _told(settings: Mapping[str, Any]) -> bytes:
+    """Return what settings say besides words, which a later version may choose otherwise."""
+    return canonical_bytes({name: told for name, told in settings.items() if name not in IN_WORDS})
 
 
 def _numbered(table: pd.DataFrame, training: pd.DataFrame, unseen: Sequence[str]) -> pd.DataFrame:
