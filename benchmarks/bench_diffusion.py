@@ -26,9 +26,9 @@ if find_spec("torch") is None:
 import torch
 
 from proxyguard.neural.batched import chosen_device, reproducible
-from proxyguard.neural.chain import Layout
+from proxyguard.neural.chain import DiffusedLayout
 from proxyguard.neural.diffusion import (
-    Settings,
+    DiffusionSettings,
     TrainingRows,
     bytes_of_draw,
     classes_as_trained,
@@ -74,8 +74,8 @@ def main() -> None:
     if device.type == "cpu":
         torch.set_num_threads(1)
     sizes = MIXED if arguments.mixed else ()
-    layout = Layout(13, sizes, 2)
-    settings = Settings(steps=arguments.steps or (500 if device.type == "cpu" else 5_000))
+    layout = DiffusedLayout(13, sizes, 2)
+    settings = DiffusionSettings(steps=arguments.steps or (500 if device.type == "cpu" else 5_000))
     draws, rows = arguments.draws, arguments.rows
     table = heart_like(draws, rows, sizes)
     streams = Streams(range(1, draws + 1), device)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from proxyguard.neural.diffusion import Settings
+from proxyguard.neural.diffusion import DiffusionSettings
 
 
 class PlainNetwork(nn.Module):
@@ -45,7 +45,7 @@ class PlainNetwork(nn.Module):
 class PlainTabDdpm:
     """Train on numbers, codes and classes, then sample."""
 
-    def __init__(self, sizes: tuple[int, ...], settings: Settings) -> None:
+    def __init__(self, sizes: tuple[int, ...], settings: DiffusionSettings) -> None:
         self.sizes, self.steps, self.times = sizes, settings.steps, settings.times
         self.rate, self.keep = settings.rate, settings.average
         self.embedding, self.widths = settings.embedding, settings.widths

@@ -9,7 +9,7 @@ from scipy import stats
 
 torch = pytest.importorskip("torch", reason="needs the extra torch: make test-torch")
 
-from proxyguard.neural.chain import Layout, Process, cosine_schedule  # noqa: E402 - after the skip
+from proxyguard.neural.chain import DiffusedLayout, Process, cosine_schedule  # noqa: E402 - after the skip
 from proxyguard.neural.noise import Purpose, Streams  # noqa: E402
 
 TIMES, SIZE = 7, 3
@@ -36,7 +36,7 @@ def test_the_schedule_is_the_cosine_at_30_digits_and_its_last_step_is_cut() -> N
 @pytest.mark.parametrize("t", [0, 1, 50, 98, 99])
 def test_a_step_back_has_the_mean_and_the_variance_of_the_posterior(t: int) -> None:
     schedule = cosine_schedule(100)
-    process = Process(100, Layout(1), CPU)
+    process = Process(100, DiffusedLayout(1), CPU)
     beta, kept, before = schedule.beta[t], schedule.kept[t], schedule.before[t]
     start, noise = 0.7, -1.3
     after = np.sqrt(kept) * start + np.sqrt(1 - kept) * noise
@@ -84,7 +84,7 @@ def brute_posterior(start: np.ndarray, code: int, t: int) -> np.ndarray:
 @pytest.mark.parametrize("t", range(TIMES))
 @pytest.mark.parametrize("code", range(SIZE))
 def test_the_posterior_of_a_category_is_that_of_bayes_by_brute_force(t: int, code: int) -> None:
-    process = Process(TIMES, Layout(0, (SIZE,)), CPU)
+    process = Process(TIMES, DiffusedLayout(0, (SIZE,)), CPU)
     codes, times = torch.tensor([code]), torch.tensor([t])
     start = np.array([0.6, 0.3, 0.1])
     logs = torch.tensor(np.log(start), dtype=torch.float32)[None]
@@ -102,7 +102,7 @@ def test_the_posterior_of_a_category_is_that_of_bayes_by_brute_force(t: int, cod
 
 
 def test_a_divergence_has_finite_gradients_where_a_category_has_no_chance() -> None:
-    process = Process(TIMES, Layout(0, (SIZE,)), CPU)
+    process = Process(TIMES, DiffusedLayout(0, (SIZE,)), CPU)
     logits = torch.tensor([[0.0, 200.0, -200.0]], requires_grad=True)
     for t in range(TIMES):
         far = process.divergence(
@@ -115,7 +115,7 @@ def test_a_divergence_has_finite_gradients_where_a_category_has_no_chance() -> N
 
 def test_diffused_codes_have_the_frequencies_of_the_chain() -> None:
     sizes = (5, 3, 1)
-    layout = Layout(0, sizes)
+    layout = DiffusedLayout(0, sizes)
     process = Process(TIMES, layout, CPU)
     assert layout.order == [2, 1, 0]
     assert [(g.size, g.columns, g.blocks) for g in layout.groups] == [
@@ -139,6 +139,6 @@ def test_diffused_codes_have_the_frequencies_of_the_chain() -> None:
 
 def test_the_greatest_uniform_number_gives_the_last_category_of_any_size() -> None:
     sizes = tuple(range(1, 1001))
-    process = Process(TIMES, Layout(0, sizes), CPU)
+    process = Process(TIMES, DiffusedLayout(0, sizes), CPU)
     greatest = torch.full((1000,), 1.0 - 2.0**-24)
     assert process.any_codes(greatest).tolist() == [size - 1 for size in sizes]

@@ -12,9 +12,9 @@ torch = pytest.importorskip("torch", reason="needs the extra torch: make test-to
 
 from neural.plain_tabddpm import PlainTabDdpm  # noqa: E402 - after the skip
 from proxyguard.neural.batched import chosen_device, reproducible  # noqa: E402
-from proxyguard.neural.chain import Layout  # noqa: E402
+from proxyguard.neural.chain import DiffusedLayout  # noqa: E402
 from proxyguard.neural.diffusion import (  # noqa: E402
-    Settings,
+    DiffusionSettings,
     TrainingRows,
     _silu,
     _Training,
@@ -26,10 +26,10 @@ from proxyguard.neural.diffusion import (  # noqa: E402
 )
 from proxyguard.neural.noise import Streams  # noqa: E402
 
-SMALL = Settings(
+SMALL = DiffusionSettings(
     steps=12, batch_size=16, times=9, widths=(48, 16), embedding=16, average=0.9, dropout=0.0
 )
-MIXED = Layout(3, (4, 2, 4, 1), 3)
+MIXED = DiffusedLayout(3, (4, 2, 4, 1), 3)
 
 
 def mixed_rows(draws: int, n: int = 41) -> TrainingRows:
@@ -46,7 +46,11 @@ def some(rows: TrainingRows, i: int) -> TrainingRows:
 
 
 def release(
-    rows: TrainingRows, streams: Streams, layout: Layout, settings: Settings, count: int = 29
+    rows: TrainingRows,
+    streams: Streams,
+    layout: DiffusedLayout,
+    settings: DiffusionSettings,
+    count: int = 29,
 ) -> tuple[torch.Tensor, ...]:
     network = train(rows, streams, layout, settings)
     classes = classes_as_trained(rows, streams, count)
@@ -179,9 +183,11 @@ def figures(x: np.ndarray, c: np.ndarray, y: np.ndarray) -> list[float]:
 
 def test_a_trained_model_has_the_law_of_its_table() -> None:
     rows = simple_rows(2, 300)
-    settings = Settings(steps=900, times=50, widths=(64, 64), embedding=32, rate=5e-3, average=0.99)
+    settings = DiffusionSettings(
+        steps=900, times=50, widths=(64, 64), embedding=32, rate=5e-3, average=0.99
+    )
     streams = Streams([21, 22])
-    network = train(rows, streams, Layout(2, (2, 3), 2), settings)
+    network = train(rows, streams, DiffusedLayout(2, (2, 3), 2), settings)
     count = 4000
     classes = classes_as_trained(rows, streams, count)
     assert classes is not None
@@ -199,10 +205,12 @@ def test_a_trained_model_has_the_law_of_its_table() -> None:
 
 def test_releases_have_the_law_of_a_plain_implementation() -> None:
     draws, n, count = 40, 80, 200
-    settings = Settings(steps=120, times=12, rate=5e-3, average=0.97, embedding=16, widths=(32, 32))
+    settings = DiffusionSettings(
+        steps=120, times=12, rate=5e-3, average=0.97, embedding=16, widths=(32, 32)
+    )
     rows = simple_rows(draws, n)
     streams = Streams(range(1000, 1000 + draws))
-    network = train(rows, streams, Layout(2, (2, 3), 2), settings)
+    network = train(rows, streams, DiffusedLayout(2, (2, 3), 2), settings)
     classes = classes_as_trained(rows, streams, count)
     assert classes is not None
     assert rows.classes is not None

@@ -159,10 +159,10 @@ class TabDdpm(NeuralGenerator):
         return None if condition is None else table.code_column(condition.column)
 
     def _learned(self, table: Tabular) -> TableSettings:
-        from proxyguard.neural.diffusion import Settings
+        from proxyguard.neural.diffusion import DiffusionSettings
         from proxyguard.neural.tabddpm import TableSettings
 
-        network = Settings(
+        network = DiffusionSettings(
             steps=self._steps,
             batch_size=self._batch_size,
             times=self._times,

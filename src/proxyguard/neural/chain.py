@@ -26,7 +26,7 @@ NEVER = -1e30
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class NoiseSchedule:
     """How much noise each step of the diffusion adds.
 
     Attributes
@@ -47,7 +47,7 @@ class Schedule:
         return np.concatenate([[1.0], self.kept[:-1]])
 
 
-def cosine_schedule(times: int) -> Schedule:
+def cosine_schedule(times: int) -> NoiseSchedule:
     """Return the cosine schedule of Nichol and Dhariwal (2021).
 
     Examples
@@ -58,7 +58,7 @@ def cosine_schedule(times: int) -> Schedule:
     ends = np.arange(times + 1) / times
     level = np.cos((ends + OFFSET) / (1.0 + OFFSET) * np.pi / 2.0) ** 2
     beta = np.minimum(1.0 - level[1:] / level[:-1], MOST_NOISE)
-    return Schedule(beta, np.cumprod(1.0 - beta))
+    return NoiseSchedule(beta, np.cumprod(1.0 - beta))
 
 
 def aligned(width: int) -> int:
@@ -67,7 +67,7 @@ def aligned(width: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class SizeGroup:
     """Columns of equally many categories: which they are, sorted by size, and where they start."""
 
     size: int
@@ -76,7 +76,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class DiffusedLayout:
     """What a row of the network consists of: numbers, then the categories of every column.
 
     Attributes
@@ -109,13 +109,13 @@ class Layout:
         return sorted(range(len(self.sizes)), key=lambda k: self.sizes[k])
 
     @property
-    def groups(self) -> Iterator[Group]:
+    def groups(self) -> Iterator[SizeGroup]:
         """The columns of equal sizes, in `order`."""
         ordered = [self.sizes[k] for k in self.order]
         column, block = 0, self.numbers
         for size in sorted(set(ordered)):
             count = ordered.count(size)
-            yield Group(size, slice(column, column + count), slice(block, block + count * size))
+            yield SizeGroup(size, slice(column, column + count), slice(block, block + count * size))
             column, block = column + count, block + count * size
 
 
@@ -125,7 +125,7 @@ class Process:
     What depends on the time alone is computed in double precision, and looked up.
     """
 
-    def __init__(self, times: int, layout: Layout, device: torch.device) -> None:
+    def __init__(self, times: int, layout: DiffusedLayout, device: torch.device) -> None:
         self.times = times
         schedule = cosine_schedule(times)
         alpha, before = 1.0 - schedule.beta, schedule.before

@@ -24,7 +24,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from proxyguard.neural.batched import AdamW, Linear, new_linear
-from proxyguard.neural.chain import ALIGNED, NEVER, Group, Layout, Process, aligned, is_code
+from proxyguard.neural.chain import (
+    ALIGNED,
+    NEVER,
+    DiffusedLayout,
+    Process,
+    SizeGroup,
+    aligned,
+    is_code,
+)
 from proxyguard.neural.noise import Purpose, Streams
 
 SLOWEST = 10_000.0
@@ -37,7 +45,7 @@ CLASS_LAYER = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class DiffusionSettings:
     """How a network is built and trained; the defaults are those of the published audit."""
 
     steps: int = 5_000
@@ -122,7 +130,7 @@ class Network:
         padding.
     """
 
-    layout: Layout
+    layout: DiffusedLayout
     features: Tensor
     absent: Tensor
     entry: Linear
@@ -204,7 +212,7 @@ class Network:
         padding = numbers.new_zeros(*numbers.shape[:2], self.layout.padded - self.layout.width)
         return torch.cat([numbers, *blocks, padding], dim=2)
 
-    def logits(self, output: Tensor) -> Iterator[tuple[Group, Tensor]]:
+    def logits(self, output: Tensor) -> Iterator[tuple[SizeGroup, Tensor]]:
         """Return for the columns of each size ``(draws, rows, columns, size)``: log chances."""
         for group in self.layout.groups:
             block = output[:, :, group.blocks] + self.absent[:, :, group.blocks]
@@ -217,7 +225,7 @@ class Network:
         return torch.stack(alright).all(dim=0)
 
 
-def _absent(codes: Tensor, layout: Layout) -> Tensor:
+def _absent(codes: Tensor, layout: DiffusedLayout) -> Tensor:
     """Return `Network.absent` of training codes, which are in the layout's order."""
     added = torch.zeros((codes.shape[0], 1, layout.width), device=codes.device)
     for group in layout.groups:
@@ -226,7 +234,9 @@ def _absent(codes: Tensor, layout: Layout) -> Tensor:
     return added
 
 
-def new_network(codes: Tensor, streams: Streams, layout: Layout, settings: Settings) -> Network:
+def new_network(
+    codes: Tensor, streams: Streams, layout: DiffusedLayout, settings: DiffusionSettings
+) -> Network:
     """Return networks as PyTorch would start them; vectors of classes start standard normal.
 
     ``codes`` ``(draws, n, q)``, in the layout's order, say which categories there are.
@@ -263,7 +273,11 @@ class _Training:
     """Networks in training. One step is a fixed sequence of kernels, which a graph can hold."""
 
     def __init__(
-        self, rows: TrainingRows, streams: Streams, layout: Layout, settings: Settings
+        self,
+        rows: TrainingRows,
+        streams: Streams,
+        layout: DiffusedLayout,
+        settings: DiffusionSettings,
     ) -> None:
         device, draws = streams.device, len(streams)
         self.settings, self.streams, self.layout = settings, streams, layout
@@ -383,8 +397,8 @@ def steps_at_once(batch: int, numbers: int) -> int:
 def train(
     rows: TrainingRows,
     streams: Streams,
-    layout: Layout,
-    settings: Settings,
+    layout: DiffusedLayout,
+    settings: DiffusionSettings,
     *,
     graph: bool = True,
 ) -> Network:
@@ -444,7 +458,7 @@ def _train_by_graph(training: _Training) -> None:
 def sample(
     network: Network,
     streams: Streams,
-    settings: Settings,
+    settings: DiffusionSettings,
     count: int,
     classes: Tensor | None,
     turn: int = 0,
@@ -511,7 +525,9 @@ def classes_as_trained(
     return classes.gather(1, drawn.long().clamp_(max=classes.shape[1] - 1))
 
 
-def bytes_of_draw(layout: Layout, settings: Settings, rows: int, released: int) -> int:
+def bytes_of_draw(
+    layout: DiffusedLayout, settings: DiffusionSettings, rows: int, released: int
+) -> int:
     """Return about how much memory one draw of a batch takes, in bytes.
 
     Weights, gradients, both moments and the average; rows; what a step keeps of a batch for its

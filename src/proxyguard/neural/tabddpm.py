@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from proxyguard.errors import DrawError
-from proxyguard.neural.chain import Layout
+from proxyguard.neural.chain import DiffusedLayout
 from proxyguard.neural.diffusion import (
-    Settings,
+    DiffusionSettings,
     TrainingRows,
     bytes_of_draw,
     classes_as_trained,
@@ -58,7 +58,7 @@ class TableSettings:
         those trained on; 0 for none.
     """
 
-    network: Settings = field(default_factory=Settings)
+    network: DiffusionSettings = field(default_factory=DiffusionSettings)
     classes: int | None = None
     categories: Literal["multinomial", "as numbers"] = "multinomial"
     scaling: Literal["standard", "quantile"] = "standard"
@@ -68,13 +68,13 @@ class TableSettings:
         """Return the categories of the columns of codes that are diffused, classes apart."""
         return tuple(size for k, size in enumerate(sizes) if k != self.classes)
 
-    def layout(self, numbers: int, sizes: Sequence[int]) -> Layout:
+    def layout(self, numbers: int, sizes: Sequence[int]) -> DiffusedLayout:
         """Return what the network sees of so many columns of numbers, and of codes."""
         told = 0 if self.classes is None else sizes[self.classes]
         diffused = self.diffused_sizes(sizes)
         if self.categories == "as numbers":
-            return Layout(numbers + sum(diffused), (), told)
-        return Layout(numbers, diffused, told)
+            return DiffusedLayout(numbers + sum(diffused), (), told)
+        return DiffusedLayout(numbers, diffused, told)
 
 
 class _Standard:
