@@ -59,7 +59,7 @@ def figures_of(audit: pg.Audit, published: Published) -> dict[str, tuple[float, 
     auc, source = diagnostics.auc or {}, diagnostics.source_auc or {}
     found = {}
     for release in published.figures:
-        relation, name = release.split("/")
+        relation, _, name = release.partition("/")  # a drawn release has its seed in its name
         means = measured(audit, relation, "estimate").iloc[0]
         found[release] = (
             _known(auc[relation][name]) - _known(source[relation]),
