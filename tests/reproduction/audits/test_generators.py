@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +22,7 @@ from proxyguard.errors import DrawError
 from reproduction.audits import generators, kept, reproduce
 from reproduction.audits.analyse import Run, analyse, certified_bounds, compare
 from reproduction.audits.kept import KeptDraw, Manifest
-from reproduction.audits.published import AUDITS, NAMED
+from reproduction.audits.published import AUDITS, NAMED, Mean
 
 DATA = pytest.mark.skipif(
     "PROXYGUARD_DATA" not in os.environ, reason="PROXYGUARD_DATA names no folder with the data sets"
@@ -157,6 +158,10 @@ reliability_target = "0.5"
 """
 
 
+def frame_of(audit: pg.Audit) -> pd.DataFrame:
+    return audit.certificate().to_frame()
+
+
 def test_both_workloads_stand_side_by_side_under_the_papers_analysis(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -171,6 +176,18 @@ def test_both_workloads_stand_side_by_side_under_the_papers_analysis(
     run, published = Run(paper=audit, ours=audit), AUDITS["spambase-aim"]
     assert generators.other_workload(run, published) == ""  # its draws are not kept
     monkeypatch.setattr(generators, "recipes_of", lambda name: ("a recipe",))
+    assert generators.component_violations("rice-tvae", run, AUDITS["rice-tvae"]) == []
+    violated = replace(published, means={"error": Mean(mean="0.5", violations=2)})
+    (one,) = generators.component_violations("toy", run, violated)
+    # The rule errs in a quarter of the records, and no release beyond .4.
+    assert (one.what, one.published, one.here) == ("violations of error", (2, 30), (0, 3))
+    broken = frame_of(audit).assign(violation_pvalue=[1e-9, 0.012, 0.5])
+    with monkeypatch.context() as patched:
+        patched.setattr(generators, "measured", lambda *_: broken[["violation_pvalue"]].rename(
+            columns={"violation_pvalue": "error"}))  # fmt: skip
+        (one,) = generators.component_violations("toy", run, violated)
+    # Holm over three at half of .05: .012 is within .025 / 2.
+    assert one.here == (2, 3)
     *_, row = generators.other_workload(run, published).splitlines()
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     assert cells[0] == "AIM"

@@ -44,7 +44,12 @@ from reproduction.audits.experiments import (
     repeats,
     roles_by_rule,
 )
-from reproduction.audits.generators import kept_draws, other_workload, single_class
+from reproduction.audits.generators import (
+    component_violations,
+    kept_draws,
+    other_workload,
+    single_class,
+)
 from reproduction.audits.published import AUDITS, DIRECT, NAMED, Published
 from reproduction.audits.tables import marked, say, share, table, tally
 from reproduction.audits.workload import workload
@@ -85,7 +90,11 @@ def section(name: str, run: Run) -> str:
 
 def _compared(name: str, run: Run) -> list[Comparison]:
     published = AUDITS[name]
-    return [*compare(name, run, published), *single_class(name, run, published)]
+    besides = (single_class, component_violations)
+    return [
+        *compare(name, run, published),
+        *(c for more in besides for c in more(name, run, published)),
+    ]
 
 
 def _adjusted(found: Sequence[Comparison]) -> dict[Comparison, float]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,10 @@ import numpy as np
 import proxyguard as pg
 from proxyguard.draw.catalog import load_generator
 from proxyguard.draw.protocol import Seed
+from proxyguard.exact.multiplicity import holm
+from proxyguard.modes.catalog import mechanism_claim
 from proxyguard.registry.declaration import read_declaration
-from reproduction.audits.analyse import NOT_REGISTERED, Comparison, Run, analyse
+from reproduction.audits.analyse import NOT_REGISTERED, Comparison, Run, analyse, measured
 from reproduction.audits.benchmarks import rice_parts
 from reproduction.audits.details import bound
 from reproduction.audits.kept import KEPT, Manifest, manifest_of, recipes_of
@@ -76,6 +79,30 @@ def single_class(name: str, run: Run, published: Published) -> list[Comparison]:
             published=(published.single_class, row.releases),
             here=(found["single"], found["draws"] - found["failed"]),
         )
+    ]  # fmt: skip
+
+
+def component_violations(name: str, run: Run, published: Published) -> list[Comparison]:
+    """Return in how many releases each requirement is violated, corrected over all of them."""
+    wanted = {n: m.violations for n, m in published.means.items() if m.violations is not None}
+    if not wanted:
+        return []
+    ((mechanism, row),) = published.rows.items()
+    pvalues = measured(run.paper, mechanism, "violation_pvalue")
+    declared = run.paper.folder.registry(run.paper.journal()).declaration.claim
+    common = {"reliability_target": declared.reliability_target, "alpha": declared.alpha,
+              "beta": declared.beta}  # fmt: skip
+    levels = mechanism_claim({**common, **published.claims[NAMED]}).levels(
+        n_releases=len(pvalues), n_requirements=pvalues.shape[1], share=Fraction(1)
+    )
+    assert levels.upper is not None  # the paper claims violations too
+    found = holm(pvalues.to_numpy().ravel(), alpha=float(levels.upper["beta_R"]))
+    counts = np.asarray(found).reshape(pvalues.shape).sum(axis=0)
+    here = dict(zip(pvalues.columns, counts.tolist(), strict=True))
+    return [
+        Comparison(audit=name, mechanism=mechanism, what=f"violations of {requirement}",
+                   published=(count, row.releases), here=(here[requirement], len(pvalues)))
+        for requirement, count in wanted.items()
     ]  # fmt: skip
 
 

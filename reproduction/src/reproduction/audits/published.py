@@ -43,6 +43,7 @@ class Mean:
     mean: str
     upper: str = ""  # largest simultaneous upper bound of a release
     span: str = ""  # smallest and largest release
+    violations: int | None = None  # releases with a corrected violation of this requirement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=NOTHING_ELSE)
