@@ -17,7 +17,6 @@ import pandas as pd
 import pytest
 
 from proxyguard.draw import confine
-from proxyguard.draw import confine as landlock
 from proxyguard.draw.catalog import EXTRAS, GENERATORS, TORCH
 from proxyguard.draw.confine import HardLinks, Reach, is_guard, reach_of
 from proxyguard.draw.messages import DrawJob, DrawResult
@@ -217,7 +216,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
 
 
 def needs_landlock() -> None:
-    if landlock.version() == 0:
+    if confine.version() == 0:
         pytest.skip("this kernel has no Landlock: an audit hook sees what Python opens alone")
 
 
@@ -240,7 +239,7 @@ def test_an_honest_generator_has_code_temporary_files_and_the_usual_devices(
 
 
 def test_a_draw_says_what_it_was_held_by(records: dict[str, list[Any]]) -> None:
-    known = landlock.version()
+    known = confine.version()
     expected = f"landlock ABI {known}" if known else "audit hook"
     assert {r.guard for draws in records.values() for r, _ in draws} == {expected}
 
@@ -413,7 +412,7 @@ def test_without_landlock_the_hook_stops_what_python_can_see(
 ) -> None:
     lay_out(tmp_path)
     os.link(tmp_path / "data" / "table.csv", tmp_path / "notes" / "mine.csv")
-    monkeypatch.setattr(landlock, "version", lambda: 0)
+    monkeypatch.setattr(confine, "version", lambda: 0)
     monkeypatch.syspath_prepend(tmp_path / "code")
     thief = runpy.run_path(str(tmp_path / "code" / "pg_thief.py"))
     thief["hard_link"] = lambda root: len((Path(root) / "notes" / "mine.csv").read_text())
@@ -445,15 +444,15 @@ def test_every_version_of_landlock_is_asked_for_what_it_knows(
         calls.append((number, arguments))
         return os.open(os.devnull, os.O_RDONLY) if number == 444 else 0
 
-    monkeypatch.setattr(landlock, "LINUX", True)
-    monkeypatch.setattr(landlock, "_call", call)
-    monkeypatch.setattr(landlock, "prctl", lambda option, value: None)
+    monkeypatch.setattr(confine, "LINUX", True)
+    monkeypatch.setattr(confine, "_call", call)
+    monkeypatch.setattr(confine, "prctl", lambda option, value: None)
     (tmp_path / "file").write_text("")
-    landlock.restrict(
+    confine.restrict(
         [
-            landlock.Rule(str(tmp_path), landlock.Use.CHANGE),
-            landlock.Rule(str(tmp_path / "file"), landlock.Use.READ),
-            landlock.Rule(str(tmp_path / "absent"), landlock.Use.READ),
+            confine.Rule(str(tmp_path), confine.Use.CHANGE),
+            confine.Rule(str(tmp_path / "file"), confine.Use.READ),
+            confine.Rule(str(tmp_path / "absent"), confine.Use.READ),
         ]
     )
     assert [number for number, _ in calls] == [444, 445, 445, 446]
@@ -461,7 +460,7 @@ def test_every_version_of_landlock_is_asked_for_what_it_knows(
     assert struct.unpack_from("=Q", attributes)[0] == handled
     assert len(attributes) == (24 if known >= 6 else 8)
     assert struct.unpack_from("=Q", calls[1][1][2])[0] == handled
-    read_and_execute = landlock.Access.READ_FILE | landlock.Access.EXECUTE  # no rights of folders
+    read_and_execute = confine.Access.READ_FILE | confine.Access.EXECUTE  # no rights of folders
     assert struct.unpack_from("=Q", calls[2][1][2])[0] == read_and_execute
 
 
@@ -470,8 +469,8 @@ def test_a_kernel_without_landlock_says_so(monkeypatch: pytest.MonkeyPatch, numb
     def refuse(*_: object) -> int:
         raise OSError(number, "no")
 
-    monkeypatch.setattr(landlock, "_call", refuse)
-    assert landlock.version() == 0
+    monkeypatch.setattr(confine, "_call", refuse)
+    assert confine.version() == 0
 
 
 def test_what_a_record_says_of_its_guard_is_one_of_two_things() -> None:

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="needs the extra torch: make test-to
 from proxyguard.draw.protocol import Seed  # noqa: E402 - after the skip
 from proxyguard.errors import DrawError  # noqa: E402
 from proxyguard.neural.batched import (  # noqa: E402
-    AdamW,
+    Adam,
     arithmetic,
     chosen_device,
     in_batches,
@@ -111,18 +111,20 @@ def test_a_draw_can_say_what_its_last_bits_depend_on(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.03])
-def test_our_adam_has_the_bits_of_that_of_pytorch(decay: float) -> None:
+@pytest.mark.parametrize("coupled", [False, True])
+def test_our_adam_has_the_bits_of_that_of_pytorch(decay: float, coupled: bool) -> None:
     noise = Streams([4, 9])
     ours, theirs = (
         [p.detach().clone().requires_grad_() for p in new_linear(noise, 0, 35, 13).parameters]
         for _ in range(2)
     )
-    reference = torch.optim.AdamW(theirs, lr=0.1, weight_decay=decay, foreach=False, fused=False)
-    adam = AdamW(ours, decay=decay)
+    kind = torch.optim.Adam if coupled else torch.optim.AdamW
+    reference = kind(theirs, lr=0.1, weight_decay=decay, foreach=False, fused=False)
+    adam = Adam(ours, decay=decay, coupled=coupled)
     for step in range(20):
         gradients = [noise.normal(Purpose.START, step, p.shape[1:]) for p in ours]
         rate = 0.1 * (1.0 - step / 20)
-        adam.step(gradients, rate)
+        adam.step([gradient.clone() for gradient in gradients], rate)
         reference.param_groups[0]["lr"] = rate
         for parameter, gradient in zip(theirs, gradients, strict=True):
             parameter.grad = gradient

@@ -120,21 +120,6 @@ def test_gradients_are_those_of_the_loss() -> None:
     assert float(flat.abs().max()) > 0.1
 
 
-def test_steps_are_those_of_pytorch_s_adam() -> None:
-    rng = np.random.default_rng(0)
-    start = torch.from_numpy(rng.normal(size=(2, 50)).astype(np.float32))
-    ours, theirs = start.clone(), start.clone().requires_grad_()
-    settings = replace(SETTINGS, weight_decay=0.01, learning_rate=0.02)
-    adam = tvae._Adam(ours, settings)
-    peer = torch.optim.Adam([theirs], lr=0.02, betas=(0.9, 0.999), weight_decay=0.01)
-    for _ in range(30):
-        gradient = torch.from_numpy(rng.normal(size=(2, 50)).astype(np.float32))
-        theirs.grad = gradient.clone()
-        peer.step()
-        adam.step(gradient)
-    torch.testing.assert_close(ours, theirs.detach(), rtol=1e-5, atol=1e-6)
-
-
 def test_a_pass_has_every_row_once_and_the_last_step_the_rest() -> None:
     encoded = encoded_tables([1, 2], n=50)
     whole = encoded.layout.rows(encoded.alphas, encoded.chosen).transpose(1, 2)

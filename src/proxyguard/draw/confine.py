@@ -432,7 +432,9 @@ def confine_draw(confined: Confined, scratch: str) -> None:
 
 def use_scratch(folder: str) -> None:
     """Let everything temporary, and what libraries keep beside settings, go here."""
-    kept = ("TMPDIR", "TMP", "TEMP", "MPLCONFIGDIR", "CUDA_CACHE_PATH")
+    kept = (
+        "TMPDIR", "TMP", "TEMP", "MPLCONFIGDIR", "CUDA_CACHE_PATH", "PYTORCH_KERNEL_CACHE_PATH",
+    )  # fmt: skip
     os.environ.update(dict.fromkeys(kept, folder))
     tempfile.tempdir = None  # it is looked up again
 

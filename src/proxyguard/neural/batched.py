@@ -127,41 +127,48 @@ def new_linear(
     )
 
 
-class AdamW:
-    """AdamW on a CPU, the bits of PyTorch's, without a look at the GPU of the machine.
+class Adam:
+    """Adam and AdamW, the bits of PyTorch's, without a look at the GPU of the machine.
 
     `torch.optim` asks at every step whether a GPU is recording, which starts one that nobody asked
-    for: in a draw that may not use it this is an error. On a GPU it is the one to take, fused.
+    for: in a draw that may not use it this is an error.
 
     Parameters
     ----------
     parameters
         What is learned.
     decay
-        The share of the rate by which weights decay at every step.
+        How fast weights decay.
+    coupled
+        Whether the decay is part of the gradient (Adam), or a share of the rate by which weights
+        shrink at every step (AdamW).
     """
 
     FIRST, SECOND, TINY = 0.9, 0.999, 1e-8
 
-    def __init__(self, parameters: Sequence[Tensor], *, decay: float = 0.0) -> None:
-        self._parameters, self._decay = list(parameters), decay
+    def __init__(
+        self, parameters: Sequence[Tensor], *, decay: float = 0.0, coupled: bool = False
+    ) -> None:
+        self._parameters, self._decay, self._coupled = list(parameters), decay, coupled
         self._means = [torch.zeros_like(p) for p in self._parameters]
         self._squares = [torch.zeros_like(p) for p in self._parameters]
         self._steps = 0
 
     def step(self, gradients: Sequence[Tensor], rate: float) -> None:
-        """Move what is learned by one step."""
+        """Move what is learned by one step; where the decay is coupled, gradients are used up."""
         self._steps += 1
         move = rate / (1.0 - self.FIRST**self._steps)
         root = (1.0 - self.SECOND**self._steps) ** 0.5
         state = zip(self._parameters, gradients, self._means, self._squares, strict=True)
         with torch.no_grad():
             for parameter, gradient, mean, square in state:
-                if self._decay:
+                if self._decay and self._coupled:
+                    gradient.add_(parameter, alpha=self._decay)
+                elif self._decay:
                     parameter.mul_(1.0 - rate * self._decay)
                 mean.lerp_(gradient, 1.0 - self.FIRST)
                 square.mul_(self.SECOND).addcmul_(gradient, gradient, value=1.0 - self.SECOND)
-                size = (square.sqrt() / root).add_(self.TINY)
+                size = square.sqrt().div_(root).add_(self.TINY)
                 parameter.addcdiv_(mean, size, value=-move)
 
 

@@ -23,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from proxyguard.neural.batched import AdamW, Linear, new_linear
+from proxyguard.neural.batched import Adam, Linear, new_linear
 from proxyguard.neural.chain import (
     ALIGNED,
     NEVER,
@@ -316,7 +316,7 @@ class _Training:
                 capturable=True,
             )
         else:
-            self.adam = AdamW(self.network.parameters, decay=settings.weight_decay)
+            self.adam = Adam(self.network.parameters, decay=settings.weight_decay)
 
     def begin(self, step: int) -> int:
         """Lay out the noise and the rows of a step, and return how many rows it has."""

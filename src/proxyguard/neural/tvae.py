@@ -16,14 +16,12 @@ import torch
 from torch import Tensor
 
 from proxyguard.errors import DrawError
-from proxyguard.neural.batched import new_linear
+from proxyguard.neural.batched import Adam, new_linear
 from proxyguard.neural.encoding import EncodedTables, Layout, encode
 from proxyguard.neural.mixtures import COMPONENTS
 from proxyguard.neural.noise import Purpose, Streams
 from proxyguard.neural.releases import SLICE, SampledRows, SampledTable, TrainingTables, collect
 
-BETAS = (0.9, 0.999)
-TINY = 1e-8
 """What Adam adds to the root of the second moment."""
 START = 0.1
 """Standard deviation of a number within its component, to begin with."""
@@ -244,28 +242,6 @@ def _gradients(
     _returned([*network.encoder, network.head], there, by_head, [*into.encoder, into.head])
 
 
-class _Adam:
-    """Adam as PyTorch has it, over all parameters as one tensor; decay is part of the gradient."""
-
-    def __init__(self, parameters: Tensor, settings: TvaeSettings) -> None:
-        self._parameters, self._settings = parameters, settings
-        self._first, self._second = torch.zeros_like(parameters), torch.zeros_like(parameters)
-        self._scale = torch.empty_like(parameters)
-        self._steps = 0
-
-    def step(self, gradient: Tensor) -> None:
-        """Move the parameters; the gradient is used up."""
-        self._steps += 1
-        one, two = BETAS
-        gradient.add_(self._parameters, alpha=self._settings.weight_decay)
-        self._first.lerp_(gradient, 1.0 - one)
-        self._second.mul_(two).addcmul_(gradient, gradient, value=1.0 - two)
-        rest = math.sqrt(1.0 - two**self._steps)
-        torch.sqrt(self._second, out=self._scale).div_(rest).add_(TINY)
-        rate = self._settings.learning_rate / (1.0 - one**self._steps)
-        self._parameters.addcdiv_(self._first, self._scale, value=-rate)
-
-
 def _minibatches(encoded: EncodedTables, streams: Streams, size: int) -> Iterator[Tensor]:
     """Yield the rows of each step, ``(draws, coordinates, rows)``, without end."""
     n = encoded.chosen.shape[1]
@@ -304,14 +280,14 @@ def train(encoded: EncodedTables, streams: Streams, settings: TvaeSettings) -> T
     network = _started(encoded, streams, settings)
     flat = torch.empty_like(network.flat)
     gradients = _networks(flat, encoded.layout.width, settings)
-    adam = _Adam(network.flat, settings)
+    adam = Adam([network.flat], decay=settings.weight_decay, coupled=True)
     steps = settings.epochs * -(-encoded.chosen.shape[1] // settings.batch_size)
     batches = _minibatches(encoded, streams, settings.batch_size)
     for step in range(steps):
         inputs = next(batches)
         noise = streams.normal(Purpose.LATENT, step, (settings.embedding, inputs.shape[2]))
         _gradients(network, inputs, noise, encoded, settings.loss_factor, gradients)
-        adam.step(flat)
+        adam.step([flat], settings.learning_rate)
         network.deviations.clamp_(NARROWEST, WIDEST)
     return network
 
