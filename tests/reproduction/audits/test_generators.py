@@ -23,6 +23,7 @@ from reproduction.audits import generators, kept, reproduce
 from reproduction.audits.analyse import Run, analyse, certified_bounds, compare
 from reproduction.audits.kept import KeptDraw, Manifest
 from reproduction.audits.published import AUDITS, NAMED, Mean
+from reproduction.audits.workload import workload
 
 DATA = pytest.mark.skipif(
     "PROXYGUARD_DATA" not in os.environ, reason="PROXYGUARD_DATA names no folder with the data sets"
@@ -176,6 +177,7 @@ def test_both_workloads_stand_side_by_side_under_the_papers_analysis(
     run, published = Run(paper=audit, ours=audit), AUDITS["spambase-aim"]
     assert generators.other_workload(run, published) == ""  # its draws are not kept
     monkeypatch.setattr(generators, "recipes_of", lambda name: ("a recipe",))
+    assert workload(audit) == ""  # losses of a classifier are no tables of counts
     assert generators.component_violations("rice-tvae", run, AUDITS["rice-tvae"]) == []
     violated = replace(published, means={"error": Mean(mean="0.5", violations=2)})
     (one,) = generators.component_violations("toy", run, violated)

@@ -57,6 +57,9 @@ def marginals(audit: pg.Audit, group: str) -> list[Marginal]:
 
 def workload(audit: pg.Audit) -> str:
     """Return how many tables each mechanism answers within the limit, and its worst ones."""
+    declared = audit.folder.registry(audit.journal()).declaration.members[0].requirement
+    if any(part.form != "query" for part in declared):
+        return ""  # a mechanism that the paper does not have, and losses of a classifier
     return "\n".join(_mechanism(audit, v.mechanism) for v in audit.certificate().verdicts)
 
 
