@@ -74,7 +74,9 @@ def test_the_cost_of_kept_draws_stands_in_the_document(
                  versions={"opendp": "0.16.0"})
         for k in range(3)
     )  # fmt: skip
-    manifest = Manifest(settings={"workload": "random", "pairs": 20, "rho": "2/5"}, draws=draws)
+    manifest = Manifest(
+        settings={"workload": "random", "pairs": 20, "rho": "2/5", "rounds": None}, draws=draws
+    )
     folder = tmp_path / "spambase-aim"
     folder.mkdir()
     (folder / kept.MANIFEST).write_bytes(kept.MANIFESTS.dump_json(manifest))

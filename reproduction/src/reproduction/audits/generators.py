@@ -126,7 +126,8 @@ def _cells(manifest: Manifest) -> tuple[object, ...]:
     versions = sorted(
         {f"{name} {number}" for draw in manifest.draws for name, number in draw.versions.items()}
     )
-    settings = ", ".join(f"{k} {manifest.settings[k]}" for k in SHOWN if k in manifest.settings)
+    told = {name: manifest.settings.get(name) for name in SHOWN}
+    settings = ", ".join(f"{name} {said}" for name, said in told.items() if said is not None)
     return (
         settings, len(seconds), sum(draw.failure is not None for draw in manifest.draws),
         f"{np.mean(seconds):.0f}", f"{sum(seconds):.0f}", ", ".join(versions),
