@@ -53,7 +53,7 @@ def cosine_schedule(times: int) -> NoiseSchedule:
     Examples
     --------
     >>> cosine_schedule(100).beta[[0, 50, 99]].round(6).tolist()
-    [0.000631, 0.031433, 0.999]
+    [0.000631, 0.031546, 0.999]
     """
     ends = np.arange(times + 1) / times
     level = np.cos((ends + OFFSET) / (1.0 + OFFSET) * np.pi / 2.0) ** 2
