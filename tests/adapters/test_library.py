@@ -410,3 +410,17 @@ def test_several_classes_are_chosen_by_the_halved_brier_score() -> None:
     score = np.mean(((p - hit) ** 2).sum(axis=1)) / 2.0
     assert fitted.notes["loss"] == pytest.approx(score, rel=1e-12)
     assert 0.0 <= fitted.notes["loss"] <= 1.0
+
+
+def test_a_table_with_text_is_told_which_pipelines_take_it() -> None:
+    table = pd.DataFrame({"town": ["a", "b"] * 20, "x": np.arange(40.0), "y": ["0", "1"] * 20})
+    outcome = Outcome(column="y", positive="1")
+    plain = Library(Procedure(library=("logistic",), seed=1), outcome, ("town", "x"))
+    with pytest.raises(DrawError) as caught:
+        plain.fit(table, None, Seed(1))
+    words = str(caught.value)
+    assert words.endswith("balanced_logistic and balanced_boosting take text and missing values")
+    # The whole reason of scikit-learn, whose second line has the text that it stumbled over.
+    assert "could not convert string to float" in words
+    taken = Library(Procedure(library=("balanced_logistic",), seed=1), outcome, ("town", "x"))
+    assert taken.fit(table, None, Seed(1)).selected == "balanced_logistic"

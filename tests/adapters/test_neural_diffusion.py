@@ -263,7 +263,7 @@ def test_options_that_mean_nothing_are_refused(options: dict[str, Any], words: s
 
 
 def test_a_source_that_the_options_do_not_fit_is_refused() -> None:
-    with pytest.raises(RegistryError, match=r"discrete names \['z'\]"):
+    with pytest.raises(RegistryError, match="outcome names 'z', which the source has not"):
         prepared(outcome="z")
     with pytest.raises(RegistryError, match="there is nothing to learn"):
         prepared(messy()[["y", "empty"]], outcome="y")

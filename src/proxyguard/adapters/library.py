@@ -157,8 +157,7 @@ class Library:
             try:
                 model = estimator.fit(x, y)
             except (ValueError, TypeError) as error:
-                reason = str(error).splitlines()[0]
-                raise DrawError(f"pipeline {name!r} cannot be fitted: {reason}") from error
+                raise DrawError(f"pipeline {name!r} cannot be fitted: {_why(error, x)}") from error
             # Ours return a model of plain numbers, which is stored and read without trust in any
             # code; an estimator of scikit-learn fits itself.
             chosen = estimator if model is None else model
@@ -216,6 +215,15 @@ class Library:
             temperature=temperature,
             notes={LOSS: loss},
         )
+
+
+def _why(error: Exception, x: Inputs) -> str:
+    """Return why a pipeline was not fitted, and which of ours would be, in one line."""
+    reason = " ".join(str(error).split())
+    # Features are an array where all of them are numbers.
+    plain = isinstance(x, np.ndarray) and bool(np.isfinite(x).all())
+    takes = "; balanced_logistic and balanced_boosting take text and missing values"
+    return reason if plain else reason + takes
 
 
 def best_threshold(y: Array, p: Array, weight: float, count: int) -> tuple[float, float]:

@@ -142,6 +142,11 @@ class TabDdpm(NeuralGenerator):
 
     def prepare(self, source: pd.DataFrame, rng: np.random.Generator) -> None:
         """Read the source as numbers and codes."""
+        if self._outcome is not None and self._outcome not in source.columns:
+            raise RegistryError(
+                f"tabddpm: outcome names {self._outcome!r}, which the source has not; it has "
+                f"{list(source.columns)}"
+            )
         super().prepare(source, rng)
         table = self._prepared
         told = self._told(table)

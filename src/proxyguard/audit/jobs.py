@@ -167,9 +167,10 @@ class Descriptions:
         generator = str(drawn.generator)
         # Ours run here, and are asked each time: their files may have changed since.
         if is_built_in(generator):
-            # Whoever asks here will draw. Who verifies asks the generator alone, and needs none.
-            need_extra(generator)
             made = load_generator(generator, drawn.options)
+            # After what is wrong with the declaration itself. Whoever asks here will draw; who
+            # verifies asks the generator alone, and needs no extra.
+            need_extra(generator)
             set_root(made, str(root_for(place, drawn.options)))
             return Described.by(generator, made, survey)
         job = _describe_job(place, member, drawn, survey)

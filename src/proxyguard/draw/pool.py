@@ -59,9 +59,9 @@ TOLD = 1 << 26
 """Bytes of what it may say."""
 GRACE = 60.0
 """Seconds more than four times its limit that a batch may take, on a busy machine."""
-KEPT_ON_CPU = 16
-"""Networks of a batch where there is no GPU: one of the size that a GPU wants may take a CPU very
-long, which a kill would lose, and it trains fewer at once anyway."""
+KEPT_ON_CPU = 8
+"""Networks of a batch where there is no GPU: as many as a CPU trains at once. A larger batch shows
+no progress for longer, and a kill would lose more of it."""
 PRINTED = 1 << 20
 """Bytes that are shown of what one worker prints."""
 ENDS_WITHIN = 20.0

@@ -23,7 +23,6 @@ from proxyguard.errors import DrawError
 from proxyguard.neural.noise import Purpose, Streams
 
 Device = Literal["auto", "cpu", "cuda"]
-DEVICES: tuple[Device, ...] = ("auto", "cpu", "cuda")
 WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"
 """Without it cuBLAS refuses to be deterministic."""
 Result = TypeVar("Result")
