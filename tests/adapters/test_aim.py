@@ -88,8 +88,25 @@ class TestCells:
         np.testing.assert_array_equal(
             bins.decode(np.array([2, 0]), np.random.default_rng(0)), [math.nan, 0.25]
         )
-        with pytest.raises(TableError, match="'a' has missing numbers; name it in missing"):
+        with pytest.raises(TableError, match="'a' has missing numbers, and missing does not name"):
             prepared(aim(), source().assign(a=math.nan))
+
+    @pytest.mark.parametrize(
+        "ends", [["-1e308", "1e308"], ["0", "1e308"], ["0", "1e400"], ["-1e400", "0"]]
+    )
+    def test_bounds_whose_bins_doubles_cannot_tell_apart_are_refused(self, ends):
+        with pytest.raises(RegistryError, match=r"bounds of 'a' .* no finite double"):
+            aim(bounds={**BOUNDS, "a": ends})
+        learned = source().assign(a=np.where(source()["y"] > 0, 1e308, -1e307))
+        with pytest.raises(TableError, match=r"'a' goes from .* which is no range"):
+            prepared(aim(bounds=LEARNED), learned)
+
+    def test_the_widest_bounds_that_are_taken_have_all_their_bins(self):
+        frame = source().assign(a=np.linspace(-2e307, 2e307, len(source())))
+        generator = prepared(aim(bounds={**BOUNDS, "a": ["-2e307", "2e307"]}), frame)
+        assert np.bincount(generator._codes["a"]).tolist() == [100, 100, 100, 100]
+        released = generator._cells["a"].decode(np.arange(4), np.random.default_rng(0))
+        np.testing.assert_allclose(released, [-1.5e307, -0.5e307, 0.5e307, 1.5e307])
 
     def test_categories_come_back_as_the_source_has_them(self):
         numbers = CategoryCells(labels=("0", "1", ""), number=True)
@@ -102,9 +119,11 @@ class TestCells:
         codes = text.encode(pd.Series(["a", "b"], dtype=object))
         assert text.decode(codes, np.random.default_rng(0)).tolist() == ["a", "b"]
 
-    def test_a_value_outside_the_public_categories_is_an_error_and_no_new_category(self):
-        with pytest.raises(TableError, match=r"'group' has the values \['w'\]"):
-            prepared(aim(categories={**CATEGORIES, "group": ["u", "v"]}))
+    def test_a_value_outside_the_public_categories_is_an_error_that_does_not_tell_it(self):
+        secret = source().assign(group=pd.Series(["u", "w-4711"] * 200, dtype=object))
+        with pytest.raises(TableError, match="'group' has values that are not among") as caught:
+            prepared(aim(), secret)
+        assert "4711" not in str(caught.value)
 
     def test_categories_and_bounds_may_be_declared_to_come_from_the_training_rows(self):
         generator = prepared(aim(bounds=LEARNED, categories={"group": LEARNED, "y": LEARNED}))
@@ -182,7 +201,8 @@ class TestPrivacy:
         assert "One private fit (epsilon 5, delta 1e-06" in privacy_lines(once, 30)[0]
 
     def test_what_comes_from_the_training_rows_is_said_to_be_covered_by_nothing(self):
-        stated = privacy_of(aim(bounds=LEARNED, categories={"group": LEARNED, "y": ["0", "1"]}))
+        learned = {"group": LEARNED, "y": ["0", "1"]}
+        stated = privacy_of(aim(bounds=LEARNED, categories=learned, rows=100))
         assert stated is not None
         assert [words.split(" of")[0] for words in stated.not_covered[:2]] == [
             "bounds",
@@ -191,6 +211,28 @@ class TestPrivacy:
         public = privacy_of(aim(rows=100))
         assert public is not None
         assert not [w for w in public.not_covered if LEARNED in w or "number of rows" in w]
+
+    def test_that_a_release_has_as_many_rows_as_the_source_is_the_first_thing_not_covered(self):
+        stated = privacy_of(aim(bounds=LEARNED))
+        assert stated is not None
+        first = "the number of rows of a release, which is exactly that of the source: one row"
+        assert stated.not_covered[0].startswith(first)
+        assert privacy_lines(stated, 2)[1].startswith(f"Not covered: {first}")
+
+    def test_that_a_source_with_unannounced_gaps_fails_is_said_to_be_covered_by_nothing(self):
+        stated = privacy_of(aim(rows=100))
+        assert stated is not None
+        (words,) = (w for w in stated.not_covered if "fails" in w)
+        assert "outside its registered domain, or is missing" in words
+
+    def test_all_fits_together_are_told_at_the_delta_that_is_registered(self):
+        stated = privacy_of(aim(epsilon="1", delta="1e-9"))
+        assert stated is not None
+        assert stated.rho is not None
+        told = privacy_lines(stated, 5)[0]
+        # At 1e-6, which nobody registered, it would be 1.831.
+        assert "or epsilon 2.329, delta 1e-09 by adding up" in told
+        assert 2.328 < epsilon_at(5 * stated.rho, Fraction("1e-9")) <= 2.329
 
     def test_settings_can_be_sealed_and_are_the_same_after_preparing(self):
         generator = aim(workload="random", pairs=2)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Context, Inexact
@@ -83,8 +84,8 @@ class BinCells:
         gaps = np.isnan(numbers)
         if gaps.any() and not self.missing:
             raise TableError(
-                f"aim: {column.name!r} has missing numbers; name it in missing, and they are one "
-                "more cell of it"
+                f"aim: {column.name!r} has missing numbers, and missing does not name it; name it "
+                "there, and they are one more cell of it"
             )
         inside = np.clip(np.where(gaps, self.low, numbers), self.low, self.high)
         cells = np.floor(self.count * (inside - self.low) / (self.high - self.low))
@@ -118,11 +119,11 @@ class CategoryCells:
         cells = {label: k for k, label in enumerate(self.labels)}
         places, distinct = pd.factorize(column, use_na_sentinel=False)
         texts = [as_text(label) for label in distinct]
-        unknown = sorted(text for text in texts if text not in cells)
-        if unknown:
+        # Which values is not said: they are rows of the source, and this text is recorded.
+        if any(text not in cells for text in texts):
             raise TableError(
-                f"aim: {column.name!r} has the values {unknown[:5]}, which are not among its "
-                f"categories {list(self.labels)[:20]}; register them"
+                f"aim: {column.name!r} has values that are not among its registered categories "
+                f"{list(self.labels)[:20]}; register every category that it can have"
             )
         numbers = np.array([cells[text] for text in texts], dtype=np.int64)
         return numbers[np.asarray(places)]
@@ -180,7 +181,8 @@ class Aim:
     values
         What stands for a bin: its "middle", or a number that is "uniform" in it.
     rows
-        The size of a release; that of the source unless told, which the privacy does not cover.
+        The size of a release. That of the source unless told: the privacy does not cover it, and
+        a release then shows whether a row was added or removed.
     """
 
     root = Path()  # set to the folder that declared paths start from
@@ -226,7 +228,7 @@ class Aim:
             self._epsilon = exact(epsilon, "aim: epsilon", above=0)
             self._rho = rho_within(self._epsilon, self._delta)
         self._bins = whole(bins, "aim: bins", least=2)
-        self._bounds = _by_column(bounds, "bounds", _range)
+        self._bounds = _by_column(bounds, "bounds", partial(_range, bins=self._bins))
         self._categories = _by_column(categories, "categories", _labels)
         self._missing = tuple(missing)
         _one_of(algorithm, ("aim", "mst"), "algorithm")
@@ -333,10 +335,16 @@ class Aim:
             if declared == LEARNED or (isinstance(declared, dict) and LEARNED in declared.values())
         ]
         if self._rows is None:
-            uncovered.append("the number of rows of a release, which is that of the source")
+            # Before all else: it tells neighbours apart with certainty, whatever the noise.
+            uncovered.insert(
+                0,
+                "the number of rows of a release, which is exactly that of the source: one row "
+                "added or removed shows in it. Register rows, a public number, and it is covered",
+            )
         uncovered += [
             "a person with several rows, and a row replaced by another (which costs more)",
-            "that a draw fails where a value lies outside its registered categories",
+            "that preparing fails where a value lies outside its registered domain, or is missing "
+            "where the domain has no cell for that",
             "everything else an audit reads from the same source without noise",
         ]
         return {
@@ -447,7 +455,7 @@ class Aim:
             if not np.isfinite(numbers).any():
                 raise TableError(f"aim: {name!r} has no number from which bounds could be taken")
             low, high = float(np.nanmin(numbers)), float(np.nanmax(numbers))
-            if not (low < high and math.isfinite(high - low)):
+            if not (low < high and _is_binnable(low, high, self._bins)):
                 raise TableError(
                     f"aim: {name!r} goes from {low} to {high} in the training rows, which is no "
                     "range; give it categories or bounds"
@@ -551,13 +559,26 @@ def _by_column(
     }
 
 
-def _range(ends: object, name: str) -> tuple[str, ...]:
+def _is_binnable(low: float, high: float, bins: int) -> bool:
+    """Return whether numbers of a range have bins: what `BinCells` computes stays finite."""
+    return math.isfinite(bins * (high - low))
+
+
+def _range(ends: object, name: str, *, bins: int) -> tuple[str, ...]:
     """Return a range of two numbers, the lower one first."""
     if isinstance(ends, str) or not isinstance(ends, Sequence) or len(ends) != 2:
         raise RegistryError(
             f'aim: the bounds of {name!r} are two numbers, or "{LEARNED}"; got {ends!r}'
         )
     low, high = (exact(end, f"aim: a bound of {name!r}") for end in ends)
+    # Asked of the fractions first: one beyond all doubles cannot be turned into one.
+    widest = Fraction(sys.float_info.max)
+    if max(abs(low), abs(high)) > widest or not _is_binnable(float(low), float(high), bins):
+        raise RegistryError(
+            f"aim: the bounds of {name!r} are {ends!r}, and {bins} times their width is no finite "
+            "double, so that numbers cannot be told to be in one bin or another; register a "
+            "narrower range"
+        )
     if not float(low) < float(high):
         raise RegistryError(f"aim: the bounds of {name!r} rise, got {ends!r}")
     return str(low), str(high)

@@ -238,7 +238,8 @@ class CategoricalSampler:
         tables = len(self._domains)
         uncovered = [
             "a person with several rows, and a row replaced by another (which costs twice epsilon)",
-            "that fitting fails where a value lies outside a domain without the unknown category",
+            "that fitting fails where a value lies outside a domain without the unknown category"
+            + (", or is missing in a column in floor" if self._floor else ""),
             "everything else an audit reads from the same source without noise: the source "
             "procedure, its limits, the validation part",
         ]
@@ -330,11 +331,12 @@ class CategoricalSampler:
         other = domain.get(self._unknown, -1)
         places, distinct = pd.factorize(source[name], use_na_sentinel=False)
         numbers = np.array([domain.get(as_text(v), other) for v in distinct], dtype=np.int64)
+        # Which values is not said: they are rows of the source, and this text is recorded.
         if (numbers < 0).any():
-            found = sorted(as_text(v) for v in distinct if as_text(v) not in domain)
             raise TableError(
-                f"categorical: column {name!r} has the values {found[:5]}, which are not in its "
-                f"domain {list(domain)}; register them, or the unknown category {self._unknown!r}"
+                f"categorical: column {name!r} has values that are not in its domain "
+                f"{list(domain)}; register every value that it can have, or the unknown category "
+                f"{self._unknown!r}"
             )
         return numbers[np.asarray(places)]
 

@@ -26,7 +26,7 @@ Fits = Literal["once", "each draw"]
 NoiseLaw = Literal["any", "laplace"]
 WrittenNumber = str | float | Fraction
 LEAST_DELTA = Fraction(1, 10**6)
-"""The delta at which costs are shown, unless the fits need more."""
+"""The delta at which costs are shown, unless the fits need more or their rhos are known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -316,10 +316,11 @@ def shown_delta(statement: PrivacyStatement, draws: int) -> Fraction:
 
     It is ``LEAST_DELTA``, or twice the deltas of all fits where these sum up to more than half
     of it: below their sum nothing holds, and room above it is what composition needs. The rhos of
-    fits give an epsilon at every delta, and it is shown at that of one fit.
+    fits give an epsilon at every delta, and it is shown at that of one fit, so that one and all can
+    be compared.
     """
     if statement.rho is not None:
-        return max(LEAST_DELTA, statement.delta)
+        return statement.delta
     return max(LEAST_DELTA, 2 * draws * statement.delta)
 
 
