@@ -17,6 +17,7 @@ from proxyguard.neural.batched import (  # noqa: E402
     chosen_device,
     in_batches,
     new_linear,
+    product,
 )
 from proxyguard.neural.noise import Purpose, Streams  # noqa: E402
 
@@ -56,6 +57,24 @@ def test_products_of_odd_widths_do_not_depend_on_where_in_memory_a_draw_stands(
         alone = products(read[i : i + 1].clone(), weight[i : i + 1].clone())
         for whole, single in zip(together, alone, strict=True):
             assert torch.equal(whole[i], single[0])
+
+
+def test_a_matrix_times_one_column_has_the_same_bits_alone_and_in_company() -> None:
+    noise = Streams(range(3))
+    left = noise.normal(Purpose.START, 0, (33, 128))
+    right = noise.normal(Purpose.START, 1, (128, 1))
+    added = noise.normal(Purpose.START, 2, (33, 1))
+    for more in (None, added):
+        together = product(left, right, added=more)
+        exact = torch.bmm(left.double(), right.double()) + (0.0 if more is None else more.double())
+        torch.testing.assert_close(together.double(), exact, rtol=1e-4, atol=1e-4)
+        for i in range(3):
+            lone = None if more is None else more[i : i + 1]
+            alone = product(left[i : i + 1], right[i : i + 1], added=lone)
+            put = torch.empty((1, 33, 1))
+            product(left[i : i + 1], right[i : i + 1], added=lone, out=put)
+            assert torch.equal(together[i], alone[0])
+            assert torch.equal(together[i], put[0])
 
 
 def test_a_layer_starts_within_the_bound_of_the_inputs_that_a_draw_has() -> None:

@@ -60,8 +60,9 @@ def tensors(network: CtganNetworks) -> list[Tensor]:
         (2, (), SMALL),
         (0, (4, 3), replace(SMALL, critic_steps=2)),
         (1, (1,), replace(SMALL, pac=1, generator_widths=(6,), critic_widths=(3,))),
+        (2, (2,), replace(SMALL, generator_widths=(17, 1), critic_widths=(17, 1))),
     ],
-    ids=["mixed", "numbers alone", "categories alone", "one layer"],
+    ids=["mixed", "numbers alone", "categories alone", "one layer", "widths of one"],
 )
 def test_a_draw_learns_and_gives_the_same_bits_alone_and_in_company(
     numbers: int, sizes: tuple[int, ...], settings: CtganSettings

@@ -149,6 +149,16 @@ def test_a_draw_gets_the_same_bits_alone_and_in_company(monkeypatch: pytest.Monk
                 assert torch.equal(one[draw], other[0])
 
 
+@pytest.mark.parametrize("n", [1, 500])
+def test_a_single_column_gets_the_same_bits_alone_and_in_company(n: int) -> None:
+    values = torch.from_numpy(np.stack([columns(n, seed)[:1] for seed in range(6)]))
+    together = fit_mixtures(values, Streams(range(6)))
+    for draw in range(6):
+        alone = fit_mixtures(values[draw : draw + 1], Streams([draw]))
+        for whole, single in zip(parts(together, draw), parts(alone, 0), strict=True):
+            assert torch.equal(whole, single)
+
+
 def test_rows_that_only_fill_up_do_not_matter() -> None:
     values = torch.from_numpy(np.stack([columns(200, seed) for seed in range(2)]))
     rows = torch.tensor([200, 120])

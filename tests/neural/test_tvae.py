@@ -144,6 +144,30 @@ def test_a_draw_has_the_same_bits_alone_and_in_company(batch_size: int) -> None:
         assert torch.equal(together.flat[k], alone.flat[0])
 
 
+@pytest.mark.parametrize(
+    ("n", "rows", "settings"),
+    [
+        (81, 5, SETTINGS),
+        (30, 1, replace(SETTINGS, embedding=64, decompress=(128, 128))),
+        (5, 5, replace(SETTINGS, batch_size=1)),
+        (200, 5, replace(SETTINGS, batch_size=200, embedding=1, decompress=(64, 64))),
+    ],
+    ids=["a last step of one row", "a release of one row", "steps of one row", "widths of one"],
+)
+def test_one_row_at_a_time_gives_the_same_bits_alone_and_in_company(
+    n: int, rows: int, settings: TvaeSettings
+) -> None:
+    def released(seeds: list[int]) -> list[Any]:
+        encoded, streams = encoded_tables(seeds, n), Streams(seeds)
+        network = tvae.train(encoded, streams, settings)
+        return [network.flat, *tvae.sample(network, encoded, streams, rows)]
+
+    together = released([5, 6, 7])
+    for k, seed in enumerate([5, 6, 7]):
+        for whole, alone in zip(together, released([seed]), strict=True):
+            assert torch.equal(whole[k], alone[0])
+
+
 def test_deviations_stay_within_their_limits() -> None:
     settings = replace(SETTINGS, learning_rate=0.3, epochs=10)
     network = tvae.train(encoded_tables([1]), Streams([1]), settings)

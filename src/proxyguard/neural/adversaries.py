@@ -16,7 +16,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from proxyguard.neural.batched import new_linear
+from proxyguard.neural.batched import new_linear, product
 from proxyguard.neural.encoding import EncodedTables
 from proxyguard.neural.noise import Streams
 
@@ -191,10 +191,10 @@ class RowGenerator:
         end = sum(self._widths)
         for layer, width in enumerate(self._widths):
             weight, bias, scale, shift = self._layer(layer, self.adam.parameters)
-            units = torch.baddbmm(bias, array[..., end:], weight)
-            mean = torch.bmm(average, units)
+            units = product(array[..., end:], weight, added=bias)
+            mean = product(average, units)
             units -= mean
-            variance = torch.bmm(average, units * units)
+            variance = product(average, units * units)
             self._follow(layer, mean, variance, rows)
             inverse = (variance + NORM_EPSILON).rsqrt_()
             units *= inverse
@@ -202,7 +202,7 @@ class RowGenerator:
             array[..., end - width : end] = (units * scale).add_(shift).relu_()
             end -= width
         weight, bias = self.adam.parameters[self._norms - 2 : self._norms]
-        return torch.baddbmm(bias, array, weight)
+        return product(array, weight, added=bias)
 
     def apply(self, array: Tensor, draws: Tensor) -> Tensor:
         """Fill the array, of some of the draws, and return their rows as `learn` does.
@@ -213,13 +213,13 @@ class RowGenerator:
         end = sum(self._widths)
         for layer, width in enumerate(self._widths):
             weight, bias, scale, shift = self._layer(layer, parameters)
-            units = torch.baddbmm(bias, array[..., end:], weight)
+            units = product(array[..., end:], weight, added=bias)
             units -= self.means[layer][draws]
             units *= (self.variances[layer][draws] + NORM_EPSILON).rsqrt_()
             array[..., end - width : end] = units.mul_(scale).add_(shift).relu_()
             end -= width
         weight, bias = parameters[self._norms - 2 : self._norms]
-        return torch.baddbmm(bias, array, weight)
+        return product(array, weight, added=bias)
 
     def forget(self) -> None:
         """Give back the memory of what `learn` left for `trace`."""
@@ -243,25 +243,25 @@ class RowGenerator:
         parameters, gradients = self.adam.parameters, self.adam.gradients
         hidden = sum(self._widths)
         last = self._norms - 2
-        torch.bmm(array.mT, wanted, out=gradients[last])
-        torch.bmm(ones, wanted, out=gradients[last + 1])
+        product(array.mT, wanted, out=gradients[last])
+        product(ones, wanted, out=gradients[last + 1])
         # Of noise and condition no slope is needed: they come last and are left out.
-        flow = torch.bmm(wanted, parameters[last][:, :hidden].mT)
+        flow = product(wanted, parameters[last][:, :hidden].mT)
         start = 0
         for layer in reversed(range(len(self._widths))):
             end = start + self._widths[layer]
             normal, inverse = self._normal[layer]
             norm = self._norms + 2 * layer
             slope = flow[..., start:end] * (array[..., start:end] > 0)
-            torch.bmm(ones, slope * normal, out=gradients[norm])
-            torch.bmm(ones, slope, out=gradients[norm + 1])
+            product(ones, slope * normal, out=gradients[norm])
+            product(ones, slope, out=gradients[norm + 1])
             slope -= gradients[norm + 1] / rows
             slope -= normal * (gradients[norm] / rows)
             slope *= parameters[norm] * inverse
-            torch.bmm(array[..., end:].mT, slope, out=gradients[2 * layer])
-            torch.bmm(ones, slope, out=gradients[2 * layer + 1])
+            product(array[..., end:].mT, slope, out=gradients[2 * layer])
+            product(ones, slope, out=gradients[2 * layer + 1])
             if end < hidden:
-                flow[..., end:] += torch.bmm(slope, parameters[2 * layer][:, : hidden - end].mT)
+                flow[..., end:] += product(slope, parameters[2 * layer][:, : hidden - end].mT)
             start = end
 
 
@@ -304,7 +304,7 @@ class RowCritic:
         kept = (words >= self._dropped).to(torch.float32).mul_(self._scaled)
         pieces = kept.split(list(self._widths), dim=2) if self._widths else []
         for weight, bias, piece in zip(self._weights[:-1], self._biases, pieces, strict=True):
-            units = torch.baddbmm(bias, read[-1], weight)
+            units = product(read[-1], weight, added=bias)
             slope = torch.where(units > 0, piece, piece * self._slope)
             slopes.append(slope)
             read.append(units.mul_(slope))
@@ -314,7 +314,7 @@ class RowCritic:
         """Return the slope behind each layer, the first layer's first, given the last one's."""
         flows = [flow]
         for weight, slope in zip(self._weights[:0:-1], reversed(slopes), strict=True):
-            flows.insert(0, torch.bmm(flows[0], weight.mT).mul_(slope))
+            flows.insert(0, product(flows[0], weight.mT).mul_(slope))
         return flows
 
     def trace(self, groups: Tensor, words: Tensor) -> None:
@@ -330,7 +330,7 @@ class RowCritic:
         sign[:, count : 2 * count] = 1.0 / count
         read, slopes = self._read(groups, words)
         flows = self._flows(slopes, sign)
-        slope = torch.bmm(flows[0][:, 2 * count :], self._weights[0].mT)
+        slope = product(flows[0][:, 2 * count :], self._weights[0].mT)
         length = torch.linalg.vector_norm(slope, dim=2, keepdim=True)
         # Where dropout left no way to the score the slope is 0 and has no direction.
         pull = (1.0 - 1.0 / length).masked_fill_(length == 0, 0.0)
@@ -340,19 +340,19 @@ class RowCritic:
         # pull takes the unit's place in the groups between, and one product gives both.
         read[0][:, 2 * count :] = pull
         for weight, unit_slope, units in zip(self._weights[:-1], slopes, read[1:], strict=True):
-            pull = torch.bmm(pull, weight).mul_(unit_slope[:, 2 * count :])
+            pull = product(pull, weight).mul_(unit_slope[:, 2 * count :])
             units[:, 2 * count :] = pull
         scored = torch.ones((draws, 1, rows), device=groups.device)
         scored[..., 2 * count :] = 0.0  # a bias moves no slope
         gradients = self.adam.gradients
         for layer, (units, flow) in enumerate(zip(read, flows, strict=True)):
-            torch.bmm(units.mT, flow, out=gradients[2 * layer])
+            product(units.mT, flow, out=gradients[2 * layer])
             if layer < len(self._biases):
-                torch.bmm(scored, flow, out=gradients[2 * layer + 1])
+                product(scored, flow, out=gradients[2 * layer + 1])
 
     def slope(self, groups: Tensor, words: Tensor) -> Tensor:
         """Return the gradient of minus the mean score with respect to the groups."""
         draws, rows, _ = groups.shape
         sign = torch.full((draws, rows, 1), -1.0 / rows, device=groups.device)
         _, slopes = self._read(groups, words)
-        return torch.bmm(self._flows(slopes, sign)[0], self._weights[0].mT)
+        return product(self._flows(slopes, sign)[0], self._weights[0].mT)

@@ -78,6 +78,36 @@ def reproducible() -> Iterator[None]:
         torch.use_deterministic_algorithms(before)
 
 
+def product(
+    left: Tensor, right: Tensor, *, added: Tensor | None = None, out: Tensor | None = None
+) -> Tensor:
+    """Return the product of each draw's matrices; on a CPU its bits are the same in any batch.
+
+    Parameters
+    ----------
+    left, right
+        ``(draws, a, b)`` and ``(draws, b, c)``.
+    added
+        What is added, ``(draws, a, c)`` or what broadcasts to it.
+    out
+        Where the product is put.
+    """
+    if right.shape[2] == 1 and left.device.type == "cpu":
+        # One matrix times one column goes to another routine of PyTorch than several of them, with
+        # other last bits, and so do several whose results are put apart. So a lone one is computed
+        # beside itself, as a batch is, and nothing is put where it belongs before the end.
+        lone = len(left) == 1
+        if lone:
+            left, right = left.expand(2, -1, -1), right.expand(2, -1, -1)
+            added = None if added is None else added.expand(2, -1, -1)
+        made = torch.bmm(left, right) if added is None else torch.baddbmm(added, left, right)
+        made = made[:1] if lone else made
+        return made if out is None else out.copy_(made)
+    if added is None:
+        return torch.bmm(left, right, out=out)
+    return torch.baddbmm(added, left, right, out=out)
+
+
 @dataclass(frozen=True, slots=True)
 class Linear:
     """An affine layer of every draw: ``weight`` (draws, in, out) and ``bias`` (draws, 1, out)."""

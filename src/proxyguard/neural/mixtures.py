@@ -17,6 +17,7 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
+from proxyguard.neural.batched import product
 from proxyguard.neural.noise import Purpose, Streams
 
 COMPONENTS = 10
@@ -182,7 +183,7 @@ def _pieces(count: int, size: int, device: torch.device) -> Iterator[tuple[int, 
 def _dot(left: Tensor, right: Tensor) -> Tensor:
     """Return one sum of products for each row of two tensors ``(mixtures, n)``."""
     # A batched product, whose bits do not depend on how many mixtures there are.
-    return torch.bmm(left[:, None, :], right[:, :, None])[:, 0, 0]
+    return product(left[:, None, :], right[:, :, None])[:, 0, 0]
 
 
 def _total(terms: Tensor) -> Tensor:
@@ -297,7 +298,7 @@ def _plus_plus(scaled: Tensor, mask: Tensor, rows: Tensor, starts: Tensor) -> Te
         candidates = scaled.gather(1, torch.minimum(tried, rows[:, None] - 1))
         apart = mask[:, None, :] * (scaled[:, None, :] - candidates[:, :, None]) ** 2
         apart = torch.minimum(nearest[:, None, :], apart)
-        best = torch.bmm(apart, mask[:, :, None])[:, :, 0].argmin(dim=1, keepdim=True)
+        best = product(apart, mask[:, :, None])[:, :, 0].argmin(dim=1, keepdim=True)
         centres.append(candidates.gather(1, best))
         nearest = apart.gather(1, best[:, :, None].expand(-1, -1, apart.shape[2]))[:, 0]
     return torch.cat(centres, dim=1)
@@ -366,7 +367,7 @@ def _maximised(moments: Tensor, regular: Tensor) -> _Posterior:
 
 def _expected(powers: Tensor, coefficients: Tensor) -> tuple[Tensor, Tensor]:
     """Return the chances of components, and the logarithms of their sums before division."""
-    chances = torch.bmm(coefficients, powers)
+    chances = product(coefficients, powers)
     highest = chances.amax(dim=1, keepdim=True)
     chances.sub_(highest).exp_()
     total = chances.sum(dim=1, keepdim=True)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from proxyguard.errors import DrawError
-from proxyguard.neural.batched import Adam, new_linear
+from proxyguard.neural.batched import Adam, new_linear, product
 from proxyguard.neural.encoding import EncodedTables, Layout, encode
 from proxyguard.neural.mixtures import COMPONENTS
 from proxyguard.neural.noise import Purpose, Streams
@@ -69,7 +69,7 @@ class Dense:
 
     def __call__(self, inputs: Tensor) -> Tensor:
         """Return ``(draws, out, rows)`` of ``(draws, in, rows)``."""
-        return torch.baddbmm(self.bias, self.weight, inputs)
+        return product(self.weight, inputs, added=self.bias)
 
     def at(self, draws: Tensor) -> Dense:
         """Return the layer of some draws."""
@@ -77,7 +77,7 @@ class Dense:
 
     def gradient(self, inputs: Tensor, outputs: Tensor, into: Dense) -> None:
         """Put the gradients of weight and bias, given those of the layer's outputs."""
-        torch.bmm(outputs, inputs.transpose(1, 2), out=into.weight)
+        product(outputs, inputs.transpose(1, 2), out=into.weight)
         torch.sum(outputs, dim=2, keepdim=True, out=into.bias)
 
 
@@ -173,7 +173,7 @@ def _returned(
     """
     for k in range(len(layers) - 1, 0, -1):
         layers[k].gradient(values[k], outputs, into[k])
-        outputs = torch.bmm(layers[k].weight.transpose(1, 2), outputs)
+        outputs = product(layers[k].weight.transpose(1, 2), outputs)
         outputs = torch.ops.aten.threshold_backward(outputs, values[k], 0.0)
     layers[0].gradient(values[0], outputs, into[0])
     return outputs
@@ -233,7 +233,7 @@ def _gradients(
     numbers.square_().neg_().add_(1.0).mul_(apart).mul_(inverse * inverse)
     output.mul_(factor / rows)
     latent = _returned(network.decoder, back, output, into.decoder)
-    latent = torch.bmm(network.decoder[0].weight.transpose(1, 2), latent)
+    latent = product(network.decoder[0].weight.transpose(1, 2), latent)
     by_head = torch.empty_like(head)
     torch.add(latent, mean, alpha=1.0 / rows, out=by_head[:, :size])
     spread = by_head[:, size:]
