@@ -110,10 +110,10 @@ class PlainTabDdpm:
                 learned = self.posterior(guess, ct[:, k], t)
                 far = torch.xlogy(true, true) - torch.xlogy(true, learned)
                 loss = loss + far.sum(dim=1).mean() * self.times / len(self.sizes)
-            optimizer.param_groups[0]["lr"] = self.rate * (1 - step / self.steps)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
+            optimizer.param_groups[0]["lr"] = self.rate * (1 - step / self.steps)
             for name, w in network.named_parameters():
                 mean[name] = self.keep * mean[name] + (1 - self.keep) * w.detach()
         network.load_state_dict(mean)

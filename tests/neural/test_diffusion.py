@@ -120,12 +120,13 @@ def test_an_epoch_takes_every_row_once_and_keeps_the_last_batch() -> None:
         assert not torch.equal(order[0], order[1])
 
 
-def test_the_rate_falls_to_nothing_and_the_average_follows_the_weights() -> None:
+def test_the_rate_falls_after_each_step_and_the_average_follows_the_weights() -> None:
     training = _Training(mixed_rows(1), Streams([1]), MIXED, SMALL)
     mean = [p.detach().clone() for p in training.network.parameters]
     for step in range(SMALL.steps):
         training.learn(training.begin(step))
-        assert float(training.rate) == pytest.approx(1e-3 * (1 - step / SMALL.steps), rel=1e-6)
+        gone = max(step - 1, 0) / SMALL.steps  # what was set after the step before
+        assert float(training.rate) == pytest.approx(1e-3 * (1 - gone), rel=1e-6)
         mean = [
             0.9 * m + 0.1 * p.detach()
             for m, p in zip(mean, training.network.parameters, strict=True)

@@ -342,7 +342,9 @@ class _Training:
         rows = self.rows if self.batches == 1 else self.rows.taken(self.positions[:, :size])
         parameters = self.network.parameters
         gradients = torch.autograd.grad(self.loss(rows, size), parameters)
-        self.rate.copy_(self.settings.rate * (1.0 - self.step.double() / self.settings.steps))
+        # Set after a step, as the authors do, so that the next one has it: the first two are alike.
+        gone = (self.step.double() - 1.0).clamp_(min=0.0) / self.settings.steps
+        self.rate.copy_(self.settings.rate * (1.0 - gone))
         if self.adam is not None:
             self.adam.step(gradients, float(self.rate))
         if self.fused is not None:
