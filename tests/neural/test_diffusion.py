@@ -11,6 +11,7 @@ from scipy import stats
 torch = pytest.importorskip("torch", reason="needs the extra torch: make test-torch")
 
 from neural.plain_tabddpm import PlainTabDdpm  # noqa: E402 - after the skip
+from proxyguard.errors import DrawError  # noqa: E402
 from proxyguard.neural.batched import chosen_device, reproducible  # noqa: E402
 from proxyguard.neural.chain import DiffusedLayout  # noqa: E402
 from proxyguard.neural.diffusion import (  # noqa: E402
@@ -25,6 +26,8 @@ from proxyguard.neural.diffusion import (  # noqa: E402
     train,
 )
 from proxyguard.neural.noise import Streams  # noqa: E402
+from proxyguard.neural.releases import TrainingTables  # noqa: E402
+from proxyguard.neural.tabddpm import TableSettings, draw_tables, nearest  # noqa: E402
 
 SMALL = DiffusionSettings(
     steps=12, batch_size=16, times=9, widths=(48, 16), embedding=16, average=0.9, dropout=0.0
@@ -228,6 +231,25 @@ def test_releases_have_the_law_of_a_plain_implementation() -> None:
         plain.append(figures(*(t.numpy() for t in model.sample(count, generator))))
     for k, reference in enumerate(np.array(plain).T):
         assert stats.ks_2samp(ours[:, k], reference).pvalue > 1e-3, k
+
+
+@pytest.mark.parametrize("power", [-1000, 1000], ids=["tiny", "huge"])
+def test_a_column_is_learned_the_same_whatever_its_unit(power: int) -> None:
+    numbers = np.random.default_rng(2).normal(3.0, 2.0, (1, 40, 2))
+
+    def released(numbers: np.ndarray) -> np.ndarray:
+        tables = TrainingTables(numbers, np.zeros((1, 40, 0), dtype=np.int64), (), 20, [None])
+        settings = TableSettings(network=SMALL)
+        (made,) = draw_tables(tables, [7], settings, torch.device("cpu"))
+        assert not isinstance(made, DrawError), made
+        return made.numbers
+
+    # A power of 2 rounds nothing: the releases differ by the unit alone.
+    assert np.array_equal(released(np.ldexp(numbers, power)), np.ldexp(released(numbers), power))
+
+
+def test_the_nearest_of_huge_levels_is_found() -> None:
+    assert nearest(np.array([1.5e308]), np.array([1.0e308, 1.6e308])).tolist() == [1.6e308]
 
 
 @pytest.mark.gpu

@@ -81,20 +81,25 @@ class _Standard:
     """Every column of every draw with mean 0 and deviation 1."""
 
     def __init__(self, numbers: TableNumbers) -> None:
-        self._mean = numbers.mean(axis=1, keepdims=True)
+        # In units of the power of 2 above the greatest number: that rounds nothing, and squares
+        # neither vanish nor overflow, whatever the unit of the column.
+        greatest = np.abs(numbers).max(axis=1, keepdims=True)
+        self._power = np.frexp(greatest)[1]
+        numbers = np.ldexp(numbers, -self._power)
         # A constant is 0 throughout, and comes back as what it was whatever the network says. Its
         # computed deviation need not be 0.
         constant = numbers.min(axis=1, keepdims=True) == numbers.max(axis=1, keepdims=True)
-        self._mean = np.where(constant, numbers[:, :1], self._mean)
+        self._mean = np.where(constant, numbers[:, :1], numbers.mean(axis=1, keepdims=True))
         self._deviation = np.where(constant, 0.0, numbers.std(axis=1, keepdims=True))
 
     def scaled(self, numbers: TableNumbers) -> TableNumbers:
         divisor = np.where(self._deviation > 0.0, self._deviation, 1.0)
-        return np.asarray((numbers - self._mean) / divisor)
+        return np.asarray((np.ldexp(numbers, -self._power) - self._mean) / divisor)
 
     def restored(self, scaled: TableNumbers, draws: Sequence[int]) -> TableNumbers:
         index = list(draws)
-        return np.asarray(scaled * self._deviation[index] + self._mean[index])
+        numbers = scaled * self._deviation[index] + self._mean[index]
+        return np.asarray(np.ldexp(numbers, self._power[index]))
 
 
 class _Quantile:
@@ -202,7 +207,7 @@ def nearest(numbers: TableNumbers, levels: TableNumbers) -> TableNumbers:
     >>> nearest(np.array([-3.0, 1.4, 1.5, 9.0]), np.array([0.0, 1.0, 2.0])).tolist()
     [0.0, 1.0, 1.0, 2.0]
     """
-    middles = (levels[1:] + levels[:-1]) / 2.0
+    middles = levels[1:] / 2.0 + levels[:-1] / 2.0  # the sum alone might overflow
     return np.asarray(levels[np.searchsorted(middles, numbers, side="left")])
 
 
