@@ -18,8 +18,9 @@ from proxyguard.audit import draw as drawing
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.folder import DECLARATION
 from proxyguard.documents.releases import DrawnRelease
-from proxyguard.draw.catalog import EXTRAS, TORCH
+from proxyguard.draw.catalog import EXTRAS, TORCH, same_torch
 from proxyguard.draw.messages import DrawJob, DrawResult
+from proxyguard.errors import DrawError
 
 SMALL = {
     "tvae": "epochs = 4, embedding = 8, compress = [16], decompress = [16]",
@@ -82,6 +83,119 @@ def test_an_audit_of_a_neural_mechanism_is_drawn_together_and_again_by_a_strange
     assert found.complete, found.not_checked
 
 
+LEARNED = 'epochs = 120, learning_rate = "0.01"'
+"""As much as gives both classes in every draw."""
+
+
+@pytest.fixture(scope="module")
+def networks(stages: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an audit whose two draws of a network are frozen."""
+    root = tmp_path_factory.mktemp("networks") / "work"
+    audit = declared(stages, root, "tvae")
+    place = audit.folder / DECLARATION
+    text = place.read_text().replace("epochs = 4", LEARNED).replace("draws = 5", "draws = 2")
+    place.write_text(text)
+    audit.seal()
+    audit.register()
+    audit.draw()
+    return root
+
+
+@pytest.fixture
+def frozen(networks: Path, tmp_path: Path) -> Audit:
+    root = tmp_path / "frozen"
+    shutil.copytree(networks, root)
+    return Audit(root / "audit", home=root / "home", data=[root / "data"], workers=1)
+
+
+@pytest.mark.parametrize(
+    ("fact", "lie", "words"),
+    [
+        (None, None, "has no device and no processor and no torch and no together"),
+        ("device", None, "has no device"),
+        ("processor", None, "has no processor"),
+        ("torch", None, "has no torch"),
+        ("together", None, "has no together"),
+        ("device", "cuda", "computed on 'cuda', and registered is device = 'cpu'"),
+        ("torch", "1.0.0", "computed by torch 1.0.0, and registered is torch 2."),
+    ],
+)
+def test_a_network_is_computed_as_registered_and_says_how(
+    frozen: Audit, forge: Any, fact: str | None, lie: str | None, words: str
+) -> None:
+    def said_otherwise(manifest: dict[str, Any]) -> None:
+        draw = forge.draws_of(manifest)[1]
+        if fact is None:
+            del draw["computed"]
+        elif lie is None:
+            del draw["computed"][fact]
+        else:
+            draw["computed"][fact] = lie
+
+    assert frozen.verify().good
+    forge.manifest(frozen, said_otherwise)
+    (finding,) = frozen.verify().findings
+    assert finding.place == "releases.json"
+    assert words in finding.problem
+
+
+def exchanged(forge: Any, manifest: dict[str, Any], **said: str) -> None:
+    """Store what each of two seeds gave as the draw of the other, and say how it was computed."""
+    draws = forge.draws_of(manifest)
+    first, second = draws[0]["seed"], draws[1]["seed"]
+    draws[0], draws[1] = {**draws[1], "seed": first}, {**draws[0], "seed": second}
+    for draw in draws:
+        draw["computed"] |= said
+
+
+def test_a_false_release_of_a_network_is_found_whatever_batch_it_names(
+    frozen: Audit, forge: Any
+) -> None:
+    forge.manifest(frozen, lambda manifest: exchanged(forge, manifest, together="50"))
+    found = frozen.verify(redraw=2)
+    assert len(found.findings) == 2
+    assert all("another content" in finding.problem for finding in found.findings)
+
+
+def test_a_false_release_of_a_network_that_names_another_processor_is_not_confirmed(
+    frozen: Audit, forge: Any
+) -> None:
+    forge.manifest(frozen, lambda manifest: exchanged(forge, manifest, processor="x86_64 none"))
+    found = frozen.verify(redraw=2)
+    assert not any(words.startswith("redraw: ") for words in found.checked)
+    assert found.good, found.findings
+    *told, count = found.not_checked
+    assert len(told) == 2
+    assert all("processor x86_64 none then" in words for words in told)
+    assert count.startswith("redraw: 0 of the 2 seeds")
+
+
+def test_a_network_is_not_drawn_with_another_torch_than_is_registered(
+    stages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audit = declared(stages, tmp_path / "work", "tvae")
+    audit.seal()
+    audit.register()
+    monkeypatch.setattr("proxyguard.audit.home.installed_version", lambda name: "1.0.0")
+    with pytest.raises(DrawError, match=r"torch 2\..* was registered, and here is 1\.0\.0"):
+        audit.draw()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ("2.13.0", "2.13.0+cu130", True),
+        ("2.13.0+cpu", "2.13.0+cu130", True),
+        ("2.13.0", "2.13.1", False),
+        (None, "2.13.0", False),
+    ],
+)
+def test_builds_of_one_torch_are_the_same_version(
+    first: str | None, second: str, same: bool
+) -> None:
+    assert same_torch(first, second) is same
+
+
 def test_without_torch_check_says_what_to_install(
     stages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,8 +213,7 @@ def test_draws_that_a_kill_left_are_kept_and_the_rest_are_the_same(
     audit = declared(stages, root, "tvae")
     place = audit.folder / DECLARATION
     # Enough to give both classes: in this process a draw that fails would end the run.
-    more = 'epochs = 120, learning_rate = "0.01"'
-    place.write_text(place.read_text().replace("epochs = 4", more))
+    place.write_text(place.read_text().replace("epochs = 4", LEARNED))
     audit.seal()
     audit.register()
     shutil.copytree(root, tmp_path / "whole")

@@ -22,6 +22,7 @@ from proxyguard.audit.sequential import StreamRounds
 from proxyguard.audit.target import Batch, Chunk, OpeningSeed, OpenTarget
 from proxyguard.documents.canonical import digest
 from proxyguard.documents.ledger import read_body
+from proxyguard.draw.catalog import EXTRAS, TORCH
 from proxyguard.errors import DrawError, RegistryError, SealError, StageError
 from proxyguard.models.stored import load_model
 from proxyguard.seal.journal import NAME, writing
@@ -339,6 +340,18 @@ def test_a_committed_release_that_leaves_its_content_out_is_found(
     drawn["release"] = scored["release"] = digest(drawn["record"])
     forge.write_chain(audit, chain, forge.author(audit))
     assert "(drawn): record.content: is missing" in forge.found_by(audit)
+
+
+def test_a_committed_draw_of_a_network_that_says_not_how_it_was_computed_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    audit = registered(tmp_path, MECHANISM, SEQUENTIAL)
+    audit.open()
+    assert_verified(audit)
+    # As if its records were of a network, which says it of every draw.
+    monkeypatch.setitem(EXTRAS, "bootstrap", TORCH)
+    problems = [finding.problem for finding in audit.verify().findings]
+    assert any("has no device and no processor and no torch" in words for words in problems)
 
 
 def test_a_sequential_audit_has_no_draw_of_its_own(tmp_path: Path) -> None:

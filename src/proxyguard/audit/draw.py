@@ -14,7 +14,7 @@ from proxyguard.adapters.files import FOLDER, NAMED, PATH
 from proxyguard.adapters.library import Library
 from proxyguard.audit.development import MemberDevelopment, Workplace
 from proxyguard.audit.folder import PENDING, RELEASES, AuditFolder
-from proxyguard.audit.home import Home
+from proxyguard.audit.home import Home, extra_versions
 from proxyguard.audit.jobs import draw_job
 from proxyguard.audit.manifest import (
     check_predictions,
@@ -43,9 +43,10 @@ from proxyguard.documents.releases import (
     ReleaseManifest,
     read_draw,
 )
-from proxyguard.draw.catalog import is_built_in
+from proxyguard.draw.catalog import TORCH, extra_of, is_built_in, same_torch
 from proxyguard.draw.messages import DrawJob, DrawResult, Failed, FittedRelease, Survey, in_words
 from proxyguard.draw.pool import BatchCheck, draw_all
+from proxyguard.draw.protocol import LIBRARY
 from proxyguard.draw.sources import (
     allowed_files,
     changed_file,
@@ -328,6 +329,11 @@ def changes_of(place: Workplace, registry: Registry, task: Task, seeds: Sequence
     except (RegistryError, TableError) as error:  # it was registered, and cannot be asked any more
         return [*changes, str(error)]
     changes += changed_generator(registered.describe, registered.origin, described)
+    if extra_of(registered.generator) == TORCH:
+        # Now, and not when all is drawn: `open` refuses draws of another version.
+        made, here = registry.software.get(LIBRARY), extra_versions([registered.generator])[LIBRARY]
+        if not same_torch(made, here):
+            changes.append(f"torch {made} was registered, and here is {here}")
     if task.files and seeds:
         changes += changed_files(task.files, described.files or (), seeds)
     return changes

@@ -29,9 +29,16 @@ from proxyguard.documents.releases import (
     MadeDraw,
     ReleaseManifest,
 )
-from proxyguard.draw.catalog import is_random
+from proxyguard.draw.catalog import TORCH, extra_of, is_random, same_torch
 from proxyguard.draw.confine import is_guard
-from proxyguard.draw.protocol import coin_bits, members_in
+from proxyguard.draw.protocol import (
+    DEVICE,
+    LIBRARY,
+    PROCESSOR,
+    TOGETHER,
+    coin_bits,
+    members_in,
+)
 from proxyguard.draw.sources import changed_reading
 from proxyguard.errors import DrawError, LossMismatch, SealError
 from proxyguard.exact.rounding import Array
@@ -216,6 +223,7 @@ def _check_draws(
         )  # fmt: skip
     made = [draw for draw in draws if not isinstance(draw, GivenRelease)]
     check_files(registry, member, name, made)
+    check_computed(registry, member, name, made)
     mechanism = registry.members[member.name].drawn(name)
     if deterministic and mechanism is not None:
         check_declared(mechanism.generator, claimed, where)
@@ -260,6 +268,40 @@ def check_files(registry: Registry, member: Member, name: str, draws: Iterable[M
         prepared = rests_on if prepared is None else prepared
         if rests_on != prepared:
             raise SealError(f"{where}: it rests on another preparation than the draws before it")
+
+
+def check_computed(
+    registry: Registry, member: Member, name: str, draws: Iterable[MadeDraw]
+) -> None:
+    """See that draws of a network of ours say how they were computed, and as it is registered.
+
+    Where this differs from a verifier's machine, a draw of other bits is not found to be false. So
+    an author may neither leave it out nor name a device or version that was not registered.
+    """
+    mechanism = registry.members[member.name].drawn(name)
+    if mechanism is None or extra_of(mechanism.generator) != TORCH:
+        return
+    device, registered = mechanism.describe.get(DEVICE), registry.software.get(LIBRARY)
+    for draw in draws:
+        where, said = f"{name}, seed {draw.seed}", draw.computed or {}
+        if isinstance(draw, FailedDraw) and not said:
+            continue  # it failed before there was anything to train
+        unsaid = [fact for fact in (DEVICE, PROCESSOR, LIBRARY, TOGETHER) if not said.get(fact)]
+        if unsaid:
+            raise SealError(
+                f"{where}: every draw of {mechanism.generator!r} says how it was computed, and "
+                f"this has no {' and no '.join(unsaid)}; it was edited, or made by other code"
+            )
+        if said[DEVICE] not in (("cpu", "cuda") if device == "auto" else (device,)):
+            raise SealError(
+                f"{where}: it says that it was computed on {said[DEVICE]!r}, and registered is "
+                f"device = {device!r}"
+            )
+        if not same_torch(registered, said[LIBRARY]):
+            raise SealError(
+                f"{where}: it says that it was computed by torch {said[LIBRARY]}, and registered "
+                f"is torch {registered}"
+            )
 
 
 def check_content(folder: AuditFolder, where: str, draw: AnyDraw, schema: Schema) -> None:

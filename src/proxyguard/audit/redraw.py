@@ -7,8 +7,9 @@ after everything was frozen, so that an author who exchanged one release in twen
 few draws with the odds of that. Neither process has a key or sees what was stored.
 
 A release whose generator says that it was computed otherwise here (another device, version or
-processor) may have other last bits, which training makes more of. It is then compared by what is
-learned from it: the losses of the procedure on development records, within `ALIKE`.
+processor) may have other last bits, which training makes more of. It is then *not checked*, with
+what can be said: how far apart the losses on development records are of what is learned from both.
+Another release of like losses would look the same, so this confirms nothing.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ from proxyguard.tables.files import content_digest, table_bytes
 CLOSE = 1e-6
 """How far predictions and thresholds may lie apart that another processor fitted again."""
 ALIKE = 0.02
-"""How far mean losses may lie apart, as a share of a loss's range, that were learned from releases
-of one seed, computed in two ways."""
+"""How far mean losses may lie apart, as a share of a loss's range, to be called alike, that were
+learned from releases of one seed, computed in two ways."""
 # A table that differs in one cell is another release. What a fit chooses by name is exact too;
 # thresholds and temperatures are numbers that another processor may round otherwise.
 DRAWN = ("rows", "content", "members", "prepared_at_random")
@@ -124,17 +125,22 @@ def redraw(audit: RegisteredAudit) -> None:
     # Before the choice: what cannot be repeated must not use up one of the K.
     repeatable = [draw for draw in repeatable if draw.draws or draw.fits]
     count = min(scope.redraw, len(repeatable))
-    # Said, because (1 - q)^K holds for as many as were made again.
-    if count == 0 or count < min(scope.redraw, recorded):
-        result.not_checked.append(
-            f"redraw: {count} of the {scope.redraw} seeds that were asked for could be drawn again"
-        )
+    unsettled = 0
     # Of the system and of no seed: an author who knew the choice would exchange the other draws.
     for chosen in SystemRandom().sample(repeatable, count):
         # What it is told as depends on what could be compared.
+        left = len(result.not_checked)
         told = result.step(RELEASES, chosen.name, partial(_check, audit, chosen), told=False)
         if told is not None:
             result.checked.append(told)
+        unsettled += len(result.not_checked) > left
+    # Said, because (1 - q)^K holds for as many as were made again and could be compared.
+    compared = count - unsettled
+    if compared == 0 or compared < min(scope.redraw, recorded):
+        result.not_checked.append(
+            f"redraw: {compared} of the {scope.redraw} seeds that were asked for could be drawn "
+            "again and compared"
+        )
 
 
 def _has_model(draw: MadeDraw, *, drawn: bool) -> bool:
@@ -186,7 +192,7 @@ def _check(audit: RegisteredAudit, chosen: Repeatable) -> str:
     """Make one draw again and compare; return in words what was found to be the same.
 
     Another version of a library excuses a difference, and so does another device that the
-    generator itself says it was computed on here.
+    generator itself says it was computed on here: the draw is then neither false nor checked.
     """
     again = _made_again(audit, chosen)
     draw = chosen.record
@@ -201,7 +207,11 @@ def _check(audit: RegisteredAudit, chosen: Repeatable) -> str:
         different += _model_differences(audit, chosen.member, draw, again.fitted)
     if not different:
         if other_bits and isinstance(draw, DrawnRelease):
-            return _learned_alike(audit, chosen, draw, again, elsewhere)
+            raise UntrustedCode(
+                f"computed otherwise here ({elsewhere}), its content is another. "
+                f"{_what_losses_tell(audit, chosen, draw, again)}",
+                names=(),
+            )
         return f"{chosen.name}: the same again"
     made = "drawn again" if chosen.draws else "fitted again"
     words = f"{chosen.name}: {made}, it has another {' and another '.join(different)}"
@@ -221,42 +231,41 @@ def _computed_otherwise(then: Mapping[str, str], here: Mapping[str, str]) -> str
     Of what is said here alone: what only the record says is its author's, and excuses nothing.
     """
     facts = [name for name in here if then.get(name) != here[name]]
+    # A batch changes no bit on a CPU. On a GPU it does, and a seed is drawn again alone.
     if then.get(DEVICE) == here.get(DEVICE) == "cpu":
         facts = [name for name in facts if name != TOGETHER]
     return "; ".join(f"{name} {then.get(name, 'unsaid')} then, {here[name]} here" for name in facts)
 
 
-def _learned_alike(
-    audit: RegisteredAudit, chosen: Repeatable, draw: DrawnRelease, again: _Again, elsewhere: str
+def _what_losses_tell(
+    audit: RegisteredAudit, chosen: Repeatable, draw: DrawnRelease, again: _Again
 ) -> str:
-    """Compare a release of other bits by what is learned from it; return in words how near it is.
-
-    Raises
-    ------
-    UntrustedCode
-        If nothing can be learned here, or it is not as near as `ALIKE`: training on another device
-        may lead far away, which shows no lie, and confirms nothing.
-    """
+    """Say how near a release of other bits is by what is learned from it, and what that leaves."""
     member = chosen.member
-    words = f"{chosen.name}: computed otherwise here ({elsewhere}), its content is another"
     if not chosen.fits or again.made is None:
-        raise UntrustedCode(f"{words}, and nothing is learned from it to compare", names=())
+        return "Nothing is learned from it to compare"
     learned = refit_apart(
         audit.folder, member.name, again.made, again.release, timeout=audit.scope.timeout
     )
     if isinstance(learned, NotAgain):
-        raise UntrustedCode(
-            f"{words}, and nothing could be learned from it here: {learned.error}", names=()
-        )
+        return f"Nothing could be learned from it here: {learned.error}"
     apart = _losses_apart(audit, member, (draw, audit.folder.store.get(str(draw.model))),
                           (learned, learned.model))  # fmt: skip
     if not apart:
-        raise UntrustedCode(f"{words}, and no loss of ours is declared to compare", names=())
+        return "No loss of ours is declared to compare"
     name = max(apart, key=lambda loss: apart[loss])
-    told = f"the loss of {name!r} on development lies {apart[name]:.4f} of its range apart"
+    told = (
+        f"Of what is learned from both releases the mean losses on development were compared: that "
+        f"of {name!r} lies {apart[name]:.4f} of its range apart"
+    )
     if apart[name] > ALIKE:
-        raise UntrustedCode(f"{words}, and {told}, more than {ALIKE:g}", names=())
-    return f"{words}; what is learned from it is alike: {told}, at most {ALIKE:g}"
+        # No finding: training leads honest draws far away, too.
+        return f"{told}, more than {ALIKE:g}: whether it is what the seed gave is open"
+    return (
+        f"{told}, at most {ALIKE:g}. Another release with like losses would pass this too, and "
+        "what the two expose is not compared: draw it again where it was computed, in a batch of "
+        "as many if that was a GPU"
+    )
 
 
 LearnedModel = tuple[DrawnRelease | FittedAgain, bytes]

@@ -34,6 +34,7 @@ from proxyguard.audit.folder import AuditFolder
 from proxyguard.audit.grant import release_set
 from proxyguard.audit.jobs import draw_job
 from proxyguard.audit.manifest import (
+    check_computed,
     check_content,
     check_declared,
     check_files,
@@ -545,6 +546,7 @@ def committed_records(folder: AuditFolder, registry: Registry, journal: Journal)
             folder, draw.label, draw, sealed, generated=generated, coins=member.tossed(name)
         )
         records.append(draw)
+    check_computed(registry, member, name, records)
     return records
 
 

@@ -345,6 +345,17 @@ def extra_of(name: str) -> Extra | None:
     return by_path.get(GENERATORS.get(name, name))
 
 
+def same_torch(first: str | None, second: str | None) -> bool:
+    """Return whether two versions of torch are one release, of whichever build.
+
+    A build ("+cpu", "+cu130") is left out: wheels of one version name it in the module and not in
+    their metadata, and an audit that is registered beside a CPU may be drawn on a GPU.
+    """
+    if first is None or second is None:
+        return False
+    return first.partition("+")[0] == second.partition("+")[0]
+
+
 def code_path(name: str) -> str:
     """Return the import path of a generator."""
     return _find(name, GENERATORS, "proxyguard.generators")

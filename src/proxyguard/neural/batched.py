@@ -19,6 +19,7 @@ from typing import Literal, TypeVar
 import torch
 from torch import Tensor
 
+from proxyguard.draw.protocol import DEVICE, LIBRARY, PROCESSOR
 from proxyguard.errors import DrawError
 from proxyguard.neural.noise import Purpose, Streams
 
@@ -61,7 +62,7 @@ def arithmetic(device: torch.device) -> dict[str, str]:
     else:
         # By its widest instructions, which torch chooses its code by, and not by its model.
         processor = f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
-    return {"device": device.type, "processor": processor, "torch": str(torch.__version__)}
+    return {DEVICE: device.type, PROCESSOR: processor, LIBRARY: str(torch.__version__)}
 
 
 @contextmanager
