@@ -101,6 +101,14 @@ def test_refits_and_one_fit_are_drawn_stated_and_checked(
     assert "Each of 2 draws is a private fit of its own (epsilon 2, delta 1e-06" in plain
     assert "by adding up (rho " in plain
     assert "One private fit (epsilon " in plain
+    # Of one kept fit releases are drawn again, and of refits the models are fitted again.
+    found = audit.verify(redraw=5)
+    assert found.good, found.findings
+    told = [words.split(", seed")[0] for words in found.checked if ", seed" in words]
+    assert sorted(told) == ["redraw: target/one fit"] * 3 + ["refit: target/refits"] * 2
+    assert [words for words in found.not_checked if words.startswith("redraw: ")] == [
+        "redraw: target/refits: not repeatable: its noise comes from the system and takes no seed"
+    ]
     assert sorted(path.name for path in (tmp_path / "data" / "fits").iterdir()) == [
         "source.json", "tables.json",
     ]  # fmt: skip

@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from proxyguard.audit.audit import Audit
+from proxyguard.audit.folder import RELEASES
 from proxyguard.audit.plan import privacy_notes
 
 DECLARATION = """\
@@ -207,6 +209,67 @@ def test_plan_and_certificate_tell_refits_from_samples_of_one_fit(
     assert "To release all 4 costs epsilon 8, delta 0 by basic" in planned["refits"][0]
     finish(audit)
     assert audit.certificate().to_dict()["privacy"] == planned
+
+
+@pytest.fixture
+def kept_fit(make: Callable[[str], Audit]) -> Audit:
+    """Return an audit that drew from one private fit, whose noise no seed repeats."""
+    audit = make(ONE_FIT.replace("NOISE", 'noise = "opendp"\nfolder = "fits"'))
+    audit.seal()
+    audit.register()
+    audit.draw()
+    return audit
+
+
+def test_releases_of_a_kept_fit_are_drawn_again_from_it(kept_fit: Audit, tmp_path: Path) -> None:
+    tables = tmp_path / "data" / "fits" / "tables.json"
+    before = tables.read_bytes()
+    found = kept_fit.verify(redraw=1)
+    assert found.good, found.findings
+    assert found.complete, found.not_checked
+    (told,) = (words for words in found.checked if words.startswith("redraw: target/one fit"))
+    assert told.endswith("the same again")
+    assert tables.read_bytes() == before
+
+
+def test_releases_of_a_kept_fit_that_were_exchanged_are_found(
+    kept_fit: Audit, forge: type[Any]
+) -> None:
+    def exchange(manifest: dict[str, Any]) -> None:
+        draws = manifest["members"]["target"]["one fit"]["draws"]
+        draws.append(draws.pop(0))
+        for i, draw in enumerate(draws):
+            draw["seed"] = 100 + i  # every seed has the release of the next one
+
+    forge.manifest(kept_fit, exchange)
+    assert kept_fit.verify().good  # nobody can tell without drawing again
+    found = kept_fit.verify(redraw=1)
+    assert [finding.place for finding in found.findings] == [RELEASES]
+    assert "another content" in found.findings[0].problem
+
+
+@pytest.mark.parametrize("name", ["tables.json", "source.json"])
+def test_without_the_kept_fit_nothing_is_drawn_again_and_nothing_fitted(
+    kept_fit: Audit, tmp_path: Path, name: str
+) -> None:
+    missing = tmp_path / "data" / "fits" / name
+    missing.unlink()
+    found = kept_fit.verify(redraw=1)
+    assert found.good, found.findings
+    assert any("the private fit that was kept is not at hand" in w for w in found.not_checked)
+    assert any(words.startswith("refit: target/one fit") for words in found.checked)
+    assert not missing.exists()
+
+
+def test_another_fit_than_the_one_that_was_drawn_from_confirms_nothing(
+    kept_fit: Audit, tmp_path: Path
+) -> None:
+    tables = tmp_path / "data" / "fits" / "tables.json"
+    tables.write_bytes(tables.read_bytes() + b"\n")
+    found = kept_fit.verify(redraw=1)
+    assert found.good, found.findings
+    assert any("the private fit at hand is another" in words for words in found.not_checked)
+    assert not any(words.startswith("redraw: ") for words in found.checked)
 
 
 def registered_privacy(audit: Audit, mechanism: str) -> list[str]:

@@ -293,7 +293,10 @@ class Aim:
             "sampling": self._sampling,
             "values": self._values,
             "rows": self._rows,
-            "repeatable": "no: the noise comes from the system, and from no seed",
+            "repeatable": "no: the noise comes from the system, and from no seed"
+            if self._fit == "each draw"
+            else "releases from the kept fit and their seeds; the fit is not, whose noise comes "
+            "from the system",
             "chosen here": "numbers outside their bounds count in the end bins; a column with one "
             "cell is released as it is and not measured",
             "privacy": self._privacy(),

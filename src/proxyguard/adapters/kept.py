@@ -189,3 +189,8 @@ def kept_folders(generator: str, options: Mapping[str, object], root: Path) -> l
     """
     folder = options.get(FOLDER)
     return [str(root / folder)] if generator in KEEPING and isinstance(folder, str) else []
+
+
+def kept_files(folder: str) -> tuple[str, str]:
+    """Return the two files of a kept fit; with both there, preparing only reads."""
+    return str(Path(folder) / FILE), str(Path(folder) / SOURCE)

@@ -28,6 +28,7 @@ from typing import IO, Annotated, ClassVar, Generic, Literal, TypeVar
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError
 
+from proxyguard.adapters.kept import kept_files
 from proxyguard.adapters.worker import make_learner
 from proxyguard.audit.decide import corrected_registry
 from proxyguard.audit.development import (
@@ -444,7 +445,10 @@ class Redraw(ApartJob[MadeAgain | NotAgain]):
         # What the folder registered to be allowed is its author's wish, not the verifier's.
         wanted = job.needs()
         forbidden = (*bench.forbidden, *wanted.forbidden)
-        needs = replace(wanted, forbidden=forbidden, allow=(), keeps=())
+        # A private fit that was kept is read and never made: that would cost epsilon again.
+        kept = (path for kept_folder in wanted.keeps for path in kept_files(kept_folder))
+        reads = (*wanted.reads, *kept)
+        needs = replace(wanted, forbidden=forbidden, reads=reads, allow=(), keeps=())
         # Code of another version may well give the same release: that is what is asked here.
         again = job.model_copy(update={"registered": None, "learner": None})
         return Work(needs, partial(self._drawn, again))

@@ -15,15 +15,18 @@ Another release of like losses would look the same, so this confirms nothing.
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import isclose
+from pathlib import Path
 from secrets import SystemRandom
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from proxyguard.adapters.kept import kept_files, kept_folders
 from proxyguard.adapters.privacy import privacy_of
 from proxyguard.audit.apart import Redraw, RefitSource, ask, refit_apart
 from proxyguard.audit.development import ValidationPart, fitted_from
@@ -108,7 +111,7 @@ def redraw(audit: RegisteredAudit) -> None:
         fits = member.procedure is not None and why_not_fitted is None
         for mechanism, records in _recorded(audit, member):
             recorded += len(records)
-            why = _not_drawn(audit, member, mechanism)
+            why = _not_drawn(audit, member, mechanism, records)
             if why is not None:
                 result.not_checked.append(f"redraw: {member.name}/{mechanism}: {why}")
             repeatable += [
@@ -163,7 +166,9 @@ def _recorded(audit: RegisteredAudit, member: Member) -> Iterator[tuple[str, lis
         yield name, [draw for draw in draws if not isinstance(draw, GivenRelease)]
 
 
-def _not_drawn(audit: RegisteredAudit, member: Member, mechanism: str) -> str | None:
+def _not_drawn(
+    audit: RegisteredAudit, member: Member, mechanism: str, records: Sequence[MadeDraw]
+) -> str | None:
     """Return why a mechanism's seeds are not drawn again, or nothing where they can be."""
     registered = audit.registry.members[member.name].mechanisms[mechanism]
     generator = registered.generator
@@ -172,11 +177,41 @@ def _not_drawn(audit: RegisteredAudit, member: Member, mechanism: str) -> str | 
     # Before the question whose code it is: no permission makes this noise repeatable.
     private = privacy_of(registered.describe)
     if private is not None and not private.seeded:
-        return "not repeatable: its noise comes from the system and takes no seed"
+        if not kept_folders(generator, registered.options, Path()):
+            return "not repeatable: its noise comes from the system and takes no seed"
+        # The noise stands in what was kept, and releases follow from that and their seeds.
+        return _not_kept(audit.scope, generator, registered.options, records)
     # The code of a package is run like any that a folder names.
     ours = is_ours(generator) and generator not in OF_PACKAGES
     if not audit.scope.run_named_code and not ours:
         return "it runs code that is not ours; draw it again with --run-named-code"
+    return None
+
+
+def _not_kept(
+    scope: Scope, generator: str, options: Mapping[str, object], records: Sequence[MadeDraw]
+) -> str | None:
+    """Return why the private fit that draws rest on is not at hand, or nothing where it is."""
+    folders = [folder for root in scope.data for folder in kept_folders(generator, options, root)]
+    # The first that is there, as draws look for it.
+    folder = next((folder for folder in folders if Path(folder).exists()), None)
+    files = () if folder is None else kept_files(folder)
+    if not files or not all(Path(path).is_file() and os.access(path, os.R_OK) for path in files):
+        (name,) = kept_folders(generator, options, Path())
+        missing = " and ".join(Path(path).name for path in kept_files(name))
+        return (
+            f"its noise takes no seed, and the private fit that was kept is not at hand: {missing} "
+            f"of {name!r} are not to be read in a data folder; name theirs with --data"
+        )
+    tables = hashlib.sha256(Path(files[0]).read_bytes()).hexdigest()
+    rests_on = {digest for draw in records for digest in (draw.prepared_from or {}).values()}
+    if rests_on != {tables}:
+        recorded = ", ".join(f"{digest[:16]}..." for digest in sorted(rests_on)) or "none"
+        return (
+            f"its noise takes no seed, and the private fit at hand is another than the one that "
+            f"draws rest on: recorded is {recorded}, {files[0]} has {tables[:16]}...; put that one "
+            "back"
+        )
     return None
 
 
