@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import os
 import platform
+import subprocess
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
+
+import proxyguard
 
 torch = pytest.importorskip("torch", reason="needs the extra torch: make test-torch")
 
@@ -75,6 +82,47 @@ def test_a_matrix_times_one_column_has_the_same_bits_alone_and_in_company() -> N
             product(left[i : i + 1], right[i : i + 1], added=lone, out=put)
             assert torch.equal(together[i], alone[0])
             assert torch.equal(together[i], put[0])
+
+
+def test_torch_loads_no_backend_that_a_package_offers(tmp_path: Path) -> None:
+    offered = tmp_path / "intruder-1.0.dist-info"
+    offered.mkdir()
+    (offered / "METADATA").write_text("Metadata-Version: 2.1\nName: intruder\nVersion: 1.0\n")
+    (offered / "entry_points.txt").write_text("[torch.backends]\nintruder = intruder:load\n")
+    (tmp_path / "intruder.py").write_text("def load():\n    print('loaded')\n")
+    ours = {"TORCH_DEVICE_BACKEND_AUTOLOAD"}
+    environment = {name: text for name, text in os.environ.items() if name not in ours}
+    environment["PYTHONPATH"] = str(tmp_path)
+
+    def printed(module: str) -> str:
+        command = [sys.executable, "-c", f"import {module}, torch"]
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=True
+        ).stdout
+
+    assert printed("proxyguard.neural.batched") == ""
+    assert printed("os") == "loaded\n"  # it is offered all the same
+
+
+def test_torch_is_imported_by_the_networks_alone() -> None:
+    # Their package sets what torch reads when it is imported.
+    root = Path(proxyguard.__file__).parent
+    files = [path for path in root.rglob("*.py") if path.relative_to(root).parts[0] != "neural"]
+    assert len(files) > 100
+    for path in files:
+        tree = ast.parse(path.read_text("utf-8"))
+        typing_only = {
+            inner
+            for node in ast.walk(tree)
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+            for inner in ast.walk(node)
+        }
+        for node in ast.walk(tree):
+            if node in typing_only or not isinstance(node, ast.Import | ast.ImportFrom):
+                continue
+            origin = node.module if isinstance(node, ast.ImportFrom) else None
+            names = [origin or ""] if origin else [alias.name for alias in node.names]
+            assert not any(name.split(".")[0] == "torch" for name in names), path
 
 
 def test_a_layer_starts_within_the_bound_of_the_inputs_that_a_draw_has() -> None:

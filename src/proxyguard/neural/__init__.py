@@ -10,3 +10,6 @@ import os
 # begins, and so on which draws stand before it. Read at the library's first use; a setting that a
 # user has made is left alone.
 os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
+# Else torch loads, when it is imported, whatever installed package says that it is a backend: code
+# of others in a process that has not given up its rights yet. Draws use a CPU or CUDA alone.
+os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")
