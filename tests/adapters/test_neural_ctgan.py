@@ -12,12 +12,12 @@ torch = pytest.importorskip("torch", reason="needs the extra torch: make test-to
 
 from adapters.test_neural import messy  # noqa: E402 - after the skip
 from conformance.generator import BatchConformance  # noqa: E402
-from proxyguard.adapters.neural import SAMPLING, TRAINING  # noqa: E402
+from proxyguard.adapters.neural import SAMPLING, TRAINING, Tvae  # noqa: E402
 from proxyguard.adapters.neural_ctgan import Ctgan  # noqa: E402
 from proxyguard.draw.catalog import load_generator  # noqa: E402
 from proxyguard.draw.protocol import Seed  # noqa: E402
 from proxyguard.errors import DrawError, RegistryError  # noqa: E402
-from proxyguard.neural import ctgan  # noqa: E402
+from proxyguard.neural import ctgan, mixtures  # noqa: E402
 from proxyguard.neural.adversaries import CtganSettings  # noqa: E402
 
 SMALL: dict[str, Any] = {
@@ -61,6 +61,18 @@ class TestCtganOfSomeRows(BatchConformance):
 
 def test_without_options_a_generator_has_the_published_settings() -> None:
     assert Ctgan()._ctgan == CtganSettings()
+
+
+def test_the_regularisation_of_mixtures_is_described_as_it_is() -> None:
+    for generator in (Tvae(), Ctgan()):
+        told = str(generator.describe()["numbers"])
+        assert f"raised by {mixtures.REGULAR:.6f}" in told
+        assert f"{mixtures.DROWNING} of the column's variance" in told
+        least = (mixtures.REGULAR / mixtures.DROWNING) ** 0.5
+        assert f"a standard deviation below {least:.2f}" in told
+    for deviation, added in ((0.02, mixtures.REGULAR), (0.005, 0.01 * 0.005**2)):
+        regular = mixtures._regular(torch.tensor([deviation], dtype=torch.float64))
+        assert float(regular) * deviation**2 == pytest.approx(added)
 
 
 def test_every_setting_is_described_as_it_is_used() -> None:

@@ -31,6 +31,13 @@ if TYPE_CHECKING:
 
 TRAINING = "start, order of rows and noise of the training"
 SAMPLING = "rows of the release"
+MIXTURES = (
+    "Bayesian Gaussian mixtures of at most 10 components, Dirichlet process prior 0.001, started "
+    "by k-means, at most 100 steps; components with a weight above 0.005 are used; variances are "
+    "raised by 0.000001, as by scikit-learn, or by 0.01 of the column's variance if that is less: "
+    "a column with a standard deviation below 0.01 is regularised less than by scikit-learn"
+)
+"""How TVAE and CTGAN see numbers, as they describe it."""
 TOGETHER = 50
 MEMORY = 4_000
 """Megabytes that a batch takes at most, as estimated; what a device does not hold is halved."""
@@ -264,9 +271,7 @@ class Tvae(NeuralGenerator):
             "weight_decay": repr(self._weight_decay),
             "loss_factor": repr(self._loss_factor),
             "optimiser": "Adam, betas 0.9 and 0.999, decay as part of the gradient",
-            "numbers": "Bayesian Gaussian mixtures of at most 10 components, Dirichlet process "
-            "prior 0.001, started by k-means, at most 100 steps; components with a weight above "
-            "0.005 are used",
+            "numbers": MIXTURES,
             "deviations": "one for each number, from 0.1 on, kept within 0.01 and 1",
             "choice": "the component and the category of the highest logit",
             "condition by": "rejection",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, get_args
 
-from proxyguard.adapters.neural import NeuralGenerator, widths
+from proxyguard.adapters.neural import MIXTURES, NeuralGenerator, widths
 from proxyguard.adapters.settings import decimal, positive_decimal, whole
 from proxyguard.adapters.tabular import Tabular
 from proxyguard.errors import DrawError, RegistryError
@@ -61,7 +61,8 @@ class Ctgan(NeuralGenerator):
         by "log frequencies", as in training and in later releases of the authors' package.
     condition_by
         A ``condition`` of the release makes a category likely and not certain. With "rejection"
-        rows without it are made again; with "likelihood" they are kept, as the package does.
+        rows without it are made again, and where there are several categories a row counts as one
+        of the category that it came out with; with "likelihood" rows are kept, as the package does.
     shared
         The options of `NeuralGenerator`.
     """
@@ -153,11 +154,12 @@ class Ctgan(NeuralGenerator):
             "conditions_by": self._conditions_by,
             "condition_by": self._condition_by,
             "optimiser": "Adam, decay as part of the gradient",
-            "numbers": "Bayesian Gaussian mixtures of at most 10 components, Dirichlet process "
-            "prior 0.001, started by k-means, at most 100 steps; components with a weight above "
-            "0.005 are used",
+            "numbers": MIXTURES,
             "training conditions": "a column of categories uniformly, its category by log(1 + "
             "count); real rows are any of that category",
+            "conditions of a release": "under a condition rows are made for its categories in "
+            "their turn; by rejection a release takes each row as one of the category that it came "
+            "out with, whichever it was made for; by likelihood it stays where it was made for",
             "normalisation": "by the batch in training, by running averages in a release",
             "choice": "component and category after Gumbel noise, that is, by their chances",
         }

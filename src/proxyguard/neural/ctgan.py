@@ -359,8 +359,10 @@ def draw_tables(
 ) -> list[SampledTable | DrawError]:
     """Train on the table of every draw, and return their releases.
 
-    Where categories are wanted, every row is made under the condition of its own. With
-    ``settings.reject`` a row that has another category all the same is made again.
+    Where categories are wanted, rows are made under them as conditions, in their turn. With
+    ``settings.reject`` a row takes a place of the category that it came out with, whichever
+    condition it was made under, and rows are made until all places are taken; without, every row
+    is kept in the place whose condition it was made under.
 
     A draw that does not train to finite numbers, or whose rows never have the category that is
     wanted, is an error in the place of its release.

@@ -22,7 +22,6 @@ from proxyguard.neural.mixtures import COMPONENTS
 from proxyguard.neural.noise import Purpose, Streams
 from proxyguard.neural.releases import SLICE, SampledRows, SampledTable, TrainingTables, collect
 
-"""What Adam adds to the root of the second moment."""
 START = 0.1
 """Standard deviation of a number within its component, to begin with."""
 NARROWEST, WIDEST = 0.01, 1.0
