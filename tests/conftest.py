@@ -49,6 +49,7 @@ SLOWEST = 10
 TORCH = find_spec("torch") is not None
 NEURAL = Path(__file__).parents[1] / "src" / "proxyguard" / "neural"
 """Modules that import torch themselves: without it their docstrings cannot be tried."""
+BESIDE = Path(__file__).parent / "neural"
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,9 @@ class WithoutTorch:
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
         within = NEURAL in (collection_path, *collection_path.parents)
-        return True if within and not TORCH else None
+        # Tests skip with a reason; what lies beside them is imported for its examples.
+        helper = collection_path.parent == BESIDE and not collection_path.name.startswith("test_")
+        return True if (within or helper) and not TORCH else None
 
     def pytest_report_header(self) -> str | None:
         return None if TORCH else "torch is not installed: make test-torch tries proxyguard.neural"

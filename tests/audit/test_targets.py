@@ -624,6 +624,7 @@ def test_predictions_that_are_none_keep_what_is_known_of_their_draw() -> None:
         "prepared_at_random",
         "prepared_from",
         "again",
+        "computed",
     }
     assert kept | {"status", "error"} == set(FailedDraw.model_fields)
     assert {key: getattr(failed, key) for key in kept} == {key: getattr(drawn, key) for key in kept}

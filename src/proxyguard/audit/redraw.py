@@ -46,6 +46,7 @@ from proxyguard.losses.measure import Predicted
 from proxyguard.models.stored import load_model
 from proxyguard.registry.declaration import Member
 from proxyguard.seal.ledger import Schedule
+from proxyguard.seal.storage import sha256_plain
 from proxyguard.tables.files import content_digest, table_bytes
 
 CLOSE = 1e-6
@@ -194,7 +195,7 @@ def _not_kept(
     """Return why the private fit that draws rest on is not at hand, or nothing where it is."""
     folders = [folder for root in scope.data for folder in kept_folders(generator, options, root)]
     # The first that is there, as draws look for it.
-    folder = next((folder for folder in folders if Path(folder).exists()), None)
+    folder = next((folder for folder in folders if Path(folder).is_dir()), None)
     files = () if folder is None else kept_files(folder)
     if not files or not all(Path(path).is_file() and os.access(path, os.R_OK) for path in files):
         (name,) = kept_folders(generator, options, Path())
@@ -203,7 +204,7 @@ def _not_kept(
             f"its noise takes no seed, and the private fit that was kept is not at hand: {missing} "
             f"of {name!r} are not to be read in a data folder; name theirs with --data"
         )
-    tables = hashlib.sha256(Path(files[0]).read_bytes()).hexdigest()
+    tables = sha256_plain(Path(files[0]))
     rests_on = {digest for draw in records for digest in (draw.prepared_from or {}).values()}
     if rests_on != {tables}:
         recorded = ", ".join(f"{digest[:16]}..." for digest in sorted(rests_on)) or "none"
