@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # the installs share one .venv
-.PHONY: help demo test test-all test-whole test-torch test-aim test-adapters check bench reproduce audits paper constraints clean
+.PHONY: help demo docs test test-all test-whole test-torch test-aim test-adapters check bench reproduce audits paper constraints clean
 
 PYTHON ?=
 ARGS ?=
@@ -44,6 +44,11 @@ test-aim: .venv/.aim ## install what AIM needs into .venv and run, whole, what n
 # Several minutes and 4 GB of disk while it runs; not part of `make test`.
 test-adapters: ## run the adapters with the real ctgan, SDV and smartnoise-synth, and ours beside them
 	@$(PINS) PYTHON="$(PYTHON)" tests/adapters/real/run $(ARGS)
+
+docs: .venv/.dev ## build the site into build/site, strictly, and run every block of code and every example
+	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --quiet
+	@$(pytest) --effort whole tests/docs $(ARGS)
+	@echo "The site: build/site/index.html"
 
 check: .venv/.dev ## check format, lint and types
 	@.venv/bin/ruff format --check .
