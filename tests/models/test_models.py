@@ -17,6 +17,7 @@ from sklearn.naive_bayes import MultinomialNB
 from sklearn.pipeline import make_pipeline
 
 from proxyguard.adapters import pipelines
+from proxyguard.adapters.any_table import Additive
 from proxyguard.adapters.newton import FastLogistic, FastOnehotLogistic
 from proxyguard.adapters.pipelines import Learned
 from proxyguard.adapters.text import VocabularyBayes
@@ -24,6 +25,7 @@ from proxyguard.draw.protocol import Fitted, Seed, predict, temper
 from proxyguard.errors import DrawError, SealError
 from proxyguard.models import features
 from proxyguard.models import learned as trees
+from proxyguard.models.additive import AdditiveModel
 from proxyguard.models.features import FeatureColumns, Features, words_of
 from proxyguard.models.learned import BayesModel, LinearModel, TreeModel
 from proxyguard.models.npy import MAGIC, Content, read_content
@@ -69,6 +71,14 @@ def mixed_gaps(seed: int, n: int = 40) -> tuple[pd.DataFrame, np.ndarray]:
     return table, y
 
 
+def written(seed: int, n: int = 40) -> tuple[pd.DataFrame, np.ndarray]:
+    """Numbers with gaps, texts, and dates as texts."""
+    table, y = mixed_gaps(seed, n)
+    rng = np.random.default_rng(seed)
+    days = pd.Timestamp("2024-01-31") + pd.to_timedelta(rng.integers(0, 900, n), unit="D")
+    return table.assign(day=days.strftime("%d.%m.%Y").astype(object)), y
+
+
 def texts(seed: int, n: int = 40) -> tuple[pd.DataFrame, np.ndarray]:
     rng = np.random.default_rng(seed)
     made = [" ".join(rng.choice([*WORDS, "other"], 5)) for _ in range(n)]
@@ -97,8 +107,9 @@ LEARNERS: dict[str, tuple[Callable[[], Any], Callable[..., tuple[Any, Any]]]] = 
     "forest": (small(pipelines.forest, n_estimators=5), gaps),
     "boosting": (small(pipelines.boosting, max_iter=5), gaps),
     "balanced_boosting": (small(pipelines.balanced_boosting, max_iter=5), mixed_gaps),
+    "default": (lambda: Additive(classes=True), written),
 }
-OF_SCIKIT_LEARN = [name for name in LEARNERS if name[:4] not in ("fast", "coun")]
+OF_SCIKIT_LEARN = [name for name in LEARNERS if name[:4] not in ("fast", "coun", "defa")]
 # liblinear takes two classes.
 MULTICLASS = ["logistic", "balanced_logistic", "forest", "boosting", "balanced_boosting"]
 
@@ -140,7 +151,7 @@ def test_every_procedure_of_ours_can_be_stored_without_skops_and_read_without_sc
     assert set(LEARNERS) == set(PROCEDURES)
     for name in LEARNERS:
         model, x = fitted(name)
-        assert isinstance(model, LinearModel | TreeModel | BayesModel)
+        assert isinstance(model, LinearModel | TreeModel | BayesModel | AdditiveModel)
         (tmp_path / f"{name}.npy").write_bytes(model_bytes(model))
         (pd.DataFrame(x)).to_pickle(tmp_path / f"{name}.pkl")
         np.save(tmp_path / f"{name}.p.npy", model.predict_proba(x))
@@ -425,7 +436,7 @@ def put(**changes: Any) -> Change:
     return change
 
 
-def shifted(name: str, place: Any, value: int) -> Change:
+def shifted(name: str, place: Any, value: float) -> Change:
     def change(_: dict[str, Any], arrays: dict[str, Any]) -> None:
         arrays[name][place] = value
 
@@ -479,6 +490,18 @@ def shifted(name: str, place: Any, value: int) -> Change:
         ("forest", shifted("roots", 0, 10_000), "a leaf that is not there"),
         ("boosting", shifted("roots", 0, -10_000), "a leaf that is not there"),
         ("boosting", put(start=np.zeros(2)), "start has shape"),
+        ("default", put(notations=["os.system"] * 5), "names among 1234.5, 1,234.5"),
+        ("default", put(notations=None), "notations must be a list"),
+        ("default", put(notations=[None] * 4), "one notation and one curve for each"),
+        ("default", put(notations=["1234.5", *[None] * 4]), "column of texts that are no numbers"),
+        ("default", put(notations=[None] * 5), "texts that are no numbers has a curve"),
+        ("default", shifted("counts", 1, 10_000), "one notation and one curve for each"),
+        ("default", shifted("counts", 1, -1), "one notation and one curve for each"),
+        ("default", shifted("knots", 1, np.inf), "do not increase"),
+        ("default", shifted("knots", 1, -1e9), "do not increase"),
+        ("default", put(heights=np.ones((2, 3))), "heights has shape"),
+        ("default", put(classes_=np.zeros(1)), "whole numbers in order"),
+        ("default", put(intercept=np.zeros(2)), "intercept has shape"),
     ],
 )  # fmt: skip
 def test_parts_that_do_not_fit_together_are_refused_with_the_reason(

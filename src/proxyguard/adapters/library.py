@@ -44,6 +44,14 @@ class PreparedPipeline(Protocol):
         """Return what makes its estimators."""
 
 
+@runtime_checkable
+class OfOutcome(Protocol):
+    """A pipeline that is another one for classes than for numbers."""
+
+    def for_outcome(self, outcome: Outcome, /) -> MakeEstimator:
+        """Return what makes its estimators for an outcome."""
+
+
 class Library:
     """Fit every pipeline, set its threshold on validation data, keep the cheapest.
 
@@ -96,6 +104,9 @@ class Library:
         makers: dict[str, MakeEstimator] = {
             name: cast("MakeEstimator", pipeline) for name, pipeline in self._ours.items()
         }
+        for name, pipeline in self._ours.items():
+            if isinstance(pipeline, OfOutcome):
+                makers[name] = pipeline.for_outcome(self._outcome)
         if self.prepares:
             x = features(training, self._features)
             for name, pipeline in self._ours.items():
@@ -222,7 +233,7 @@ def _why(error: Exception, x: Inputs) -> str:
     reason = " ".join(str(error).split())
     # Features are an array where all of them are numbers.
     plain = isinstance(x, np.ndarray) and bool(np.isfinite(x).all())
-    takes = "; balanced_logistic and balanced_boosting take text and missing values"
+    takes = '; library = ["default"] takes any table'
     return reason if plain else reason + takes
 
 

@@ -40,7 +40,7 @@ from proxyguard.audit.reserve import (
 from proxyguard.audit.rules import planned_records
 from proxyguard.documents.canonical import digest
 from proxyguard.documents.ledger import DevelopmentRole, Overlap, Sealed, SealedMember
-from proxyguard.draw.catalog import FILL_MISSING
+from proxyguard.draw.catalog import FILL_MISSING, TAKE_INFINITE
 from proxyguard.draw.protocol import negative_label, outcomes
 from proxyguard.errors import RegistryError, StageError, TableError
 from proxyguard.losses.measure import check_bounds, group_name, read_loss_file
@@ -488,7 +488,9 @@ def _check_missing(
     """Refuse missing or infinite numbers that no model can have learned to live with."""
     target = member.target
     averaged = {r.query.mean for r in member.requirement if r.query is not None}
-    filled = member.procedure is not None and FILL_MISSING.issuperset(member.procedure.library)
+    library = () if member.procedure is None else member.procedure.library
+    filled = bool(library) and FILL_MISSING.issuperset(library)
+    unbounded = bool(library) and TAKE_INFINITE.issuperset(library)
     for name, kind in kinds.items():
         if name in averaged and kind == "number" and np.isnan(numbers[name].to_numpy()).any():
             raise TableError(
@@ -498,8 +500,12 @@ def _check_missing(
         if kind != "number" or name in target.exclude or name == target.outcome:
             continue
         column = numbers[name].to_numpy()
-        if np.isinf(column).any() or np.isinf(development[name].to_numpy()).any():
-            raise TableError(f"column {name!r} has infinite values; mend or exclude it")
+        infinite = np.isinf(column).any() or np.isinf(development[name].to_numpy()).any()
+        if infinite and not unbounded:
+            raise TableError(
+                f"column {name!r} has infinite values; mend or exclude it, or write "
+                'library = ["default"], which takes them'
+            )
         if not filled and np.isnan(column).any() and not development[name].isna().any():
             raise TableError(
                 f"target: column {name!r} has missing values and development has none, so no "

@@ -236,6 +236,7 @@ LEAVE_NOTHING = frozenset({"bootstrap", "noise", "coarsen", "mask"})
 """Generators of ours whose draws change nothing in their process: each is a function of source and
 seed, in numpy and pandas alone, with no library in between that has a state of its own."""
 PROCEDURES = {
+    "default": "proxyguard.adapters.any_table:default",
     "logistic": "proxyguard.adapters.pipelines:logistic",
     "forest": "proxyguard.adapters.pipelines:forest",
     "boosting": "proxyguard.adapters.pipelines:boosting",
@@ -248,11 +249,12 @@ PROCEDURES = {
     "count_nb": "proxyguard.adapters.text:count_nb",
 }
 
-FILL_MISSING = frozenset(
-    {"logistic", "forest", "boosting", "balanced_logistic", "balanced_boosting"}
-)
-"""Procedures of ours that put the training medians where numbers are missing, even if none was
-missing in training."""
+TAKE_INFINITE = frozenset({"default"})
+"""Procedures of ours that take numbers of any size."""
+FILL_MISSING = TAKE_INFINITE | {
+    "logistic", "forest", "boosting", "balanced_logistic", "balanced_boosting"
+}  # fmt: skip
+"""Procedures of ours that live with missing numbers, even if none was missing in training."""
 
 _NAMED_CODE = ContextVar("whether code that a declaration names may be run", default=True)
 

@@ -21,6 +21,7 @@ from proxyguard.documents.canonical import Plain
 from proxyguard.errors import SealError
 from proxyguard.exact.rounding import Array
 from proxyguard.models.npy import Content, checked_texts
+from proxyguard.tables.notation import Notation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,6 +57,7 @@ class Features:
         self.names = None if self.frame is None else tuple(map(str, self.frame.columns))
         self._numbers: dict[tuple[int, ...], tuple[Array, bool]] = {}
         self._codes: dict[int, tuple[list[str | None], NDArray[np.intp]]] = {}
+        self._written: dict[tuple[int, Notation], Array] = {}
         self._counts: tuple[int, tuple[str, ...], TermCounts] | None = None
 
     @classmethod
@@ -84,6 +86,10 @@ class Features:
             self._numbers[positions] = array, bool(np.isfinite(array).all())
         return self._numbers[positions]
 
+    def number(self, position: int) -> Array:
+        """Return one column of numbers as it is, missing and infinite ones too."""
+        return self.numbers((position,))[0][:, 0] if self.array is None else self.array[:, position]
+
     def codes(self, position: int) -> tuple[list[str | None], NDArray[np.intp]]:
         """Return the different texts of a column, nothing for what is none, and each record's."""
         if position not in self._codes:
@@ -95,6 +101,13 @@ class Features:
             texts = [text if isinstance(text, str) else None for text in distinct]
             self._codes[position] = texts, np.asarray(codes)
         return self._codes[position]
+
+    def written(self, position: int, notation: Notation) -> Array:
+        """Return the number that each different text of a column is in a notation, or NaN."""
+        if (position, notation) not in self._written:
+            texts, _ = self.codes(position)
+            self._written[position, notation] = notation.numbers([text or "" for text in texts])
+        return self._written[position, notation]
 
     def counts(self, position: int, terms: tuple[str, ...]) -> TermCounts:
         """Return how often each term occurs in each different text of a column.

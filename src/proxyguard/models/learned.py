@@ -146,7 +146,7 @@ class LinearModel(Stored):
         """
         features = Features.of(table)
         self.columns.check(features)
-        return _probabilities(self._scores(features).T)
+        return probabilities(self._scores(features).T)
 
     def _scores(self, features: Features) -> Array:
         """Return the score of every line, ``(lines, n)``, in scikit-learn's order of addition."""
@@ -283,7 +283,7 @@ class TreeModel(Stored):
             total += self.leaves.take(walk.reached(root), axis=0)
         if self.total is Sum.SHARES:
             return total / self.roots.size
-        return _probabilities(total)
+        return probabilities(total)
 
     def _encoded(self, features: Features) -> NDArray[np.float32 | np.float64]:
         # A forest was fitted to 32 bits: a number between two of them is on another side of a
@@ -313,7 +313,7 @@ class TreeModel(Stored):
         return {"columns": FeatureColumns.of(content), "total": Sum(str(total))}
 
 
-def _probabilities(scores: Array) -> Array:
+def probabilities(scores: Array) -> Array:
     """Return the probability of every class from ``(n, lines)``; one line is for two classes."""
     if scores.shape[1] > 1:
         return np.asarray(softmax(scores, axis=1))

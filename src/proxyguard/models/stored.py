@@ -20,13 +20,14 @@ from typing import Protocol, TypeAlias, cast
 import numpy as np
 
 from proxyguard.errors import RegistryError, SealError, UntrustedCode
+from proxyguard.models.additive import AdditiveModel
 from proxyguard.models.learned import BayesModel, LinearModel, TreeModel
 from proxyguard.models.npy import MAGIC, read_content
 
-Model: TypeAlias = LinearModel | TreeModel | BayesModel
+Model: TypeAlias = LinearModel | TreeModel | BayesModel | AdditiveModel
 # All that is ever built from a file of NumPy's format.
-KINDS: dict[str, type[LinearModel] | type[TreeModel] | type[BayesModel]] = {
-    model.kind: model for model in (LinearModel, TreeModel, BayesModel)
+KINDS: dict[str, type[LinearModel] | type[TreeModel] | type[BayesModel] | type[AdditiveModel]] = {
+    model.kind: model for model in (LinearModel, TreeModel, BayesModel, AdditiveModel)
 }
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)

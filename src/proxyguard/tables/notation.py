@@ -1,0 +1,161 @@
+"""How texts write numbers and dates: "1,234.5", "31.01.2024", and what number each of them is.
+
+A `Notation` reads texts and is never guessed where a decision rests on it: `recognised` proposes
+one for a column, which a learner may use inside its own fit and a person may declare.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from proxyguard.exact.rounding import Array
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ISO = "ISO8601"
+"""Dates from the year down, with or without a time: "2024-01-31", "2024-01-31 14:05"."""
+MOST = 0.8
+"""A column is in a notation if at least this share of what it holds is."""
+LOOKED_AT = 5_000
+"""Different texts of a column that a notation is recognised from: the most frequent ones."""
+
+
+@dataclass(frozen=True)
+class Notation:
+    """How a column writes numbers, or dates where it has a format for them.
+
+    A number is itself. A date is its days since 1970-01-01, with the time of day as a fraction;
+    a time of day alone is a fraction of a day.
+
+    Parameters
+    ----------
+    thousands
+        What stands between groups of three digits; nothing where they are not grouped.
+    decimal
+        What stands before the decimals.
+    date
+        The format of dates, as `datetime.strptime` has it, or ``ISO8601``; nothing for numbers.
+    """
+
+    thousands: str = ""
+    decimal: str = "."
+    date: str = ""
+
+    def numbers(self, texts: Sequence[str]) -> Array:
+        """Return the number of each text; NaN where a text is none in this notation."""
+        if not texts:
+            return np.empty(0)
+        return self._days(texts) if self.date else np.array([self._number(t) for t in texts])
+
+    def _number(self, text: str) -> float:
+        if self._digits.fullmatch(text.strip()) is None:
+            return np.nan
+        plain = text.replace(self.thousands, "") if self.thousands else text
+        number = float(plain.replace(self.decimal, "."))
+        return number if np.isfinite(number) else np.nan  # more digits than a double holds
+
+    @cached_property
+    def _digits(self) -> re.Pattern[str]:
+        groups = rf"\d{{1,3}}(?:{re.escape(self.thousands)}\d{{3}})+|" if self.thousands else ""
+        point = re.escape(self.decimal)
+        return re.compile(
+            rf"[+-]?(?:(?:{groups}\d+)(?:{point}\d*)?|{point}\d+)(?:[eE][+-]?\d+)?", re.ASCII
+        )
+
+    def _days(self, texts: Sequence[str]) -> Array:
+        import pandas as pd
+
+        stripped = pd.Series([text.strip() for text in texts], dtype=object)
+        if self.date == ISO:
+            # pandas takes a year, or digits without a sign between them, for a date as well.
+            stripped = stripped.where(stripped.str.match(_ISO_DAY), "")
+        times = pd.to_datetime(stripped, format=self.date, errors="coerce", utc=True)
+        return np.asarray(_days_since_1970(times, dated=_OF_DAYS.search(self.date) is not None))
+
+
+_ISO_DAY = re.compile(r"\d{4}-\d{2}(-\d{2}([T ]|$)|$)")
+
+
+_OF_DAYS = re.compile(rf"{ISO}|%[YymdjUW]")
+
+
+def _days_since_1970(times: pd.Series[pd.Timestamp], *, dated: bool) -> pd.Series[float]:
+    import pandas as pd
+
+    # A time of day alone is read as one of the year 1900.
+    start = pd.Timestamp("1970-01-01" if dated else "1900-01-01", tz="UTC")
+    return (times - start) / pd.Timedelta(days=1)
+
+
+_DAYS = {
+    "2024/01/31": "%Y/%m/%d",
+    "31.01.2024": "%d.%m.%Y",
+    "31/01/2024": "%d/%m/%Y",
+    "01/31/2024": "%m/%d/%Y",
+    "31-01-2024": "%d-%m-%Y",
+}
+_TIMES = {"": "", " 14:05": " %H:%M", " 14:05:59": " %H:%M:%S"}
+KNOWN: dict[str, Notation] = {
+    "1234.5": Notation(),
+    "1,234.5": Notation(thousands=","),
+    "1.234,5": Notation(thousands=".", decimal=","),
+    "1 234,5": Notation(thousands=" ", decimal=","),
+    "1'234.5": Notation(thousands="'"),
+    "2024-01-31": Notation(date=ISO),
+    **{
+        day + time: Notation(date=_DAYS[day] + _TIMES[time]) for day in _DAYS for time in _TIMES
+    },
+    "14:05": Notation(date="%H:%M"),
+    "14:05:59": Notation(date="%H:%M:%S"),
+}  # fmt: skip
+"""The notations that are recognised, each called by an example of it; of equals the first."""
+
+
+def readings(texts: Sequence[str], counts: Sequence[int]) -> dict[str, float]:
+    """Return the share of what a column holds that each known notation reads, where it is `MOST`.
+
+    Parameters
+    ----------
+    texts
+        The different texts of the column, without the empty one.
+    counts
+        How often each occurs.
+    """
+    weights = np.asarray(counts, dtype=np.float64)
+    order = np.argsort(-weights, kind="stable")[:LOOKED_AT]
+    sample, weights = [texts[k] for k in order], weights[order]
+    # What has no digit is in no notation, and most columns of text have none.
+    if not any(any(sign.isdigit() for sign in text) for text in sample[:100]):
+        return {}
+    shares = {}
+    for name, notation in KNOWN.items():
+        # A look at the most frequent ones spares most notations the rest.
+        few = min(50, len(sample))
+        if np.isnan(notation.numbers(sample[:few])).all():
+            continue
+        share = float(weights[~np.isnan(notation.numbers(sample))].sum() / weights.sum())
+        if share >= MOST:
+            shares[name] = share
+    return shares
+
+
+def recognised(texts: Sequence[str], counts: Sequence[int]) -> str | None:
+    """Return the notation that reads most of what a column holds; nothing where none does.
+
+    Examples
+    --------
+    >>> recognised(["1,200", "980", "17,300.5"], [1, 1, 1])
+    '1,234.5'
+    >>> recognised(["31.01.2024", "02.11.2023"], [4, 2])
+    '31.01.2024'
+    >>> recognised(["Leipzig", "Halle"], [10, 3])
+    """
+    shares = readings(texts, counts)
+    return max(shares, key=lambda name: shares[name]) if shares else None
