@@ -22,7 +22,7 @@ CLAIMED = [
 LAWS = ["plan.law", "plan.targets"]
 # Tables are opened by the function that opens every file, `seal.storage`.
 ORDER = [
-    "errors", "extras", "printable", "exact", *CLAIMED, *LAWS, "modes", "registry",
+    "errors", "extras", "printable", "progress", "exact", *CLAIMED, *LAWS, "modes", "registry",
     "documents", "plan", "seal.storage", "tables", "models", "seal", "draw", "losses",
     "exposure", "evidence", "certificate", "report", "neural", "adapters", "audit", "cli",
 ]  # fmt: skip

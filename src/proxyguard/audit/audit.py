@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.resources import files
@@ -42,6 +43,7 @@ from proxyguard.documents.ledger import DesignText, GrantStatement
 from proxyguard.draw.pool import DrawingPool
 from proxyguard.errors import RegistryError
 from proxyguard.modes.count import ValidCount
+from proxyguard.progress import Progress, progress_here
 from proxyguard.registry.numbers import callback, listed, path, whole
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Schedule, Stage
@@ -49,8 +51,6 @@ from proxyguard.seal.storage import exclusive, write_atomic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from proxyguard.plan.search import Progress
 
 
 class Audit:
@@ -68,7 +68,8 @@ class Audit:
     workers
         How many processes draw and fit; as many as there are processors unless given.
     progress
-        Called with what is done, how much of it, and of how much.
+        Called with what is done, how much of it, and of how much. Unless given, a notebook shows
+        a line of it, and nothing is shown elsewhere.
 
     Raises
     ------
@@ -105,6 +106,8 @@ class Audit:
         self._workers = processors() if workers is None else whole(workers, "workers")
         if progress is not None:
             callback(progress, "progress")
+        if progress is None and "IPython" in sys.modules:
+            progress = progress_here()
         self._progress: Progress = progress or (lambda what, done, total: None)
         self._pool: DrawingPool | None = None
 

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from time import time
 
 from pydantic import JsonValue, TypeAdapter
 
@@ -23,6 +24,7 @@ from proxyguard.audit.manifest import (
     repeats,
     same_files,
 )
+from proxyguard.audit.status import DRAWING, Drawing
 from proxyguard.documents.canonical import canonical_bytes, digest
 from proxyguard.documents.document import FORMAT, Format, parse_canonical
 from proxyguard.documents.ledger import Frozen
@@ -363,6 +365,11 @@ def _draw_task(
         seed: _waiting(pending, seed) for seed in task.seeds if (pending / f"{seed}.json").exists()
     }
     _refuse_stale(task, have.values())
+    drawing = Drawing(
+        registry=registry.digest, member=task.member, mechanism=task.mechanism,
+        had=len(have), began=time(),
+    )  # fmt: skip
+    write_atomic(pending / DRAWING, drawing.model_dump_json().encode())
     place.progress(task.mechanism, len(have), len(task.seeds))
 
     def keep(result: DrawResult) -> None:

@@ -7,13 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from time import time
 from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from proxyguard.audit.folder import CERTIFICATE, DECLARATION, EVIDENCE, GRANT, PENDING, AuditFolder
 from proxyguard.documents.canonical import Plain
-from proxyguard.documents.ledger import Deviated, Sealed
+from proxyguard.documents.ledger import Committed, Deviated, Sealed
+from proxyguard.documents.registry import Registry
 from proxyguard.errors import SealError
 from proxyguard.modes.evidence import Decision
+from proxyguard.progress import duration, left_words
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.ledger import Schedule, Stage
 
@@ -48,6 +54,53 @@ class StandingVerdict:
     advice: str
 
 
+DRAWING = "drawing"
+"""The file beside draws that wait which says whose they are. Without a dot in its name: what has
+one is counted as a draw that was begun."""
+MARK = 2**16
+"""Bytes of that file at the most."""
+STILL = 60.0
+"""Seconds without a new draw after which no time left is told, or five draws at the pace so far."""
+
+
+class Drawing(BaseModel):
+    """Whose draws wait in a folder, and since when they are drawn; only `status` reads it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    registry: str
+    member: str
+    mechanism: str
+    had: int
+    """How many draws waited when drawing was begun, or taken up again."""
+    began: float
+    """When that was, as the clock of this machine has it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrawTally:
+    """How many draws of a mechanism are finished, while others are still to come."""
+
+    member: str
+    mechanism: str
+    finished: int
+    registered: int
+    had: int  # finished before drawing was last begun
+    seconds: float  # from that beginning to the last finished draw
+    last: float | None  # seconds since then
+
+    @property
+    def words(self) -> str:
+        """The counts, the time left at the pace so far, and when the last draw was finished."""
+        pace = self.seconds / max(1, self.finished - self.had)
+        going = self.last is not None and self.last <= max(STILL, 5 * pace)
+        # Where nothing was drawn for long, nobody draws: a time left would be made up.
+        had = self.had if going else self.finished
+        words = left_words(self.finished, self.registered, had, self.seconds)
+        ago = "" if self.last is None else f"; the last was finished {duration(self.last)} ago"
+        return f"{self.mechanism}: {words}{ago if self.finished < self.registered else ''}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
     """The steps that are recorded and the next command."""
@@ -62,10 +115,26 @@ class Status:
     attestation: str | None = None
     deviations: tuple[str, ...] = ()
     no_grant: str | None = None  # why the file in a grant's place is none for this folder
+    draws: tuple[DrawTally, ...] = ()  # of an audit whose draws are under way
+    stream: bool = False  # whether candidates are submitted one by one
+
+    def next_words(self, folder: Path) -> str:
+        """Return the command that comes next as it is typed, and whose it is."""
+        if self.next == GRANT_NEXT:
+            return f"Next, by the steward: proxyguard grant {folder} --key KEY"
+        if self.stream and self.next == "open":
+            return (
+                f"Next: proxyguard draw {folder} --candidate FILE, or, to end the stream: "
+                f"proxyguard open {folder} --finish"
+            )
+        return f"Next: proxyguard {self.next} {folder}"
 
     def to_dict(self) -> dict[str, Plain]:
         """Return plain values, ready for JSON."""
         return asdict(self)
+
+
+GRANT_NEXT = "grant (by the steward)"
 
 
 def status_of(folder: AuditFolder) -> Status:
@@ -81,6 +150,7 @@ def status_of(folder: AuditFolder) -> Status:
         ledger = journal.ledger
         sealed = ledger.find(Sealed)
         no_grant = _why_no_grant(folder, journal)
+        registry = _registry(folder, journal)
         status = Status(
             name=sealed[0].body.name if sealed else None,
             steps=tuple(
@@ -97,6 +167,8 @@ def status_of(folder: AuditFolder) -> Status:
             signer=journal.signer,
             deviations=tuple(entry.body.reason for entry in ledger.find(Deviated)),
             no_grant=no_grant,
+            draws=tuple(_draw_counts(folder, registry, journal)),
+            stream=registry is not None and registry.declaration.claim.stream,
         )
         # Where these two were lost the steps are told all the same; `verify` names what is missing.
         if not ledger.has(Stage.CERTIFIED) or not (
@@ -171,8 +243,87 @@ def _next(folder: AuditFolder, journal: Journal, *, granted: bool) -> str:
     # Before open: without the steward's key there is nothing that the author could open.
     steward = ledger.sealed.steward
     if steward is not None and not granted:
-        return "grant (by the steward)"
+        return GRANT_NEXT
     return "verify" if ledger.has(Stage.CERTIFIED) else "open"
+
+
+def _registry(folder: AuditFolder, journal: Journal) -> Registry | None:
+    """Return the claim of an audit that is not certified; nothing where it cannot be read."""
+    ledger = journal.ledger
+    if not ledger.has(Stage.REGISTERED) or ledger.has(Stage.CERTIFIED):
+        return None
+    try:
+        return folder.registry(journal)
+    except SealError:  # the steps are told all the same; `verify` says what is broken
+        return None
+
+
+def _draw_counts(
+    folder: AuditFolder, registry: Registry | None, journal: Journal
+) -> Iterator[DrawTally]:
+    """Yield how many draws of each mechanism are finished, where some are still to come.
+
+    What is not frozen yet nothing vouches for: files are counted by the registered seeds, and who
+    drew them is asked of nobody else.
+    """
+    if registry is None:
+        return
+    if journal.ledger.schedule is Schedule.SEQUENTIAL:
+        yield from _sequential_counts(registry, journal)
+        return
+    if journal.ledger.has(Stage.DRAWN):
+        return
+    begun = dict(_begun(folder, registry))
+    for member in registry.declaration.members:
+        for mechanism in member.mechanism if member.target.losses is None else ():
+            seeds = mechanism.seed_list
+            if (member.name, mechanism.name) not in begun:
+                yield DrawTally(
+                    member=member.name, mechanism=mechanism.name, finished=0,
+                    registered=len(seeds), had=0, seconds=0.0, last=None,
+                )  # fmt: skip
+                continue
+            waiting, drawing = begun[member.name, mechanism.name]
+            times = [
+                path.stat().st_mtime
+                for path in (waiting / f"{seed}.json" for seed in seeds)
+                if path.exists()
+            ]
+            newest = max(times, default=drawing.began)
+            yield DrawTally(
+                member=member.name, mechanism=mechanism.name, finished=len(times),
+                registered=len(seeds), had=drawing.had, seconds=max(0.0, newest - drawing.began),
+                last=max(0.0, time() - newest) if times else None,
+            )  # fmt: skip
+
+
+def _sequential_counts(registry: Registry, journal: Journal) -> Iterator[DrawTally]:
+    """Yield how many draws were made after the opening; a stream has no number of them."""
+    if registry.declaration.claim.stream:
+        return
+    member = registry.declaration.members[0]
+    mechanism = member.mechanism[0]
+    made = len(journal.ledger.find(Committed))
+    yield DrawTally(
+        member=member.name, mechanism=mechanism.name, finished=made,
+        registered=len(mechanism.seed_list), had=made, seconds=0.0, last=None,
+    )  # fmt: skip
+
+
+def _begun(
+    folder: AuditFolder, registry: Registry
+) -> Iterator[tuple[tuple[str, str], tuple[Path, Drawing]]]:
+    """Yield the folders of draws that wait for the registry in force, by what they are draws of."""
+    for path in (folder / PENDING).glob(f"*/{DRAWING}"):
+        try:
+            drawing = Drawing.model_validate_json(
+                folder.read(path.relative_to(folder.path).as_posix(), most=MARK)
+            )
+        # Of another version, put there, or just frozen: it counts nothing.
+        except (OSError, SealError, ValidationError):
+            continue
+        if drawing.registry == registry.digest:
+            yield (drawing.member, drawing.mechanism), (path.parent, drawing)
 
 
 def kept_words(folder: AuditFolder) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from proxyguard.cli import show
+from proxyguard.cli import junit, show
 
 if TYPE_CHECKING:
     from proxyguard.audit.verify import Verification
@@ -67,6 +67,7 @@ def verify(
         "--head", metavar="DIGEST",
         help="The ledger's head as it was noted before; exit code 5 unless the ledger still "
         "has that entry. Nothing else shows that the last entries were cut.")] = None,
+    file: junit.File = None,
     json: show.Json = False,
 ) -> None:  # fmt: skip
     """Check everything that can be checked, offline.
@@ -78,6 +79,7 @@ def verify(
     from proxyguard.audit.verify import Scope
     from proxyguard.audit.verify import verify as check
 
+    junit.begin(file, "verify")
     # Without these nothing of the verifier's own is needed: no home, no key, no data.
     if with_target or redraw:
         words = show.ask_passphrase(passphrase) if with_target else None
@@ -92,6 +94,7 @@ def verify(
             types=tuple(trust or ()), run_named_code=run_named_code, timeout=timeout, head=head
         )
         verified = check(AuditFolder(folder), scope=scope)
+    junit.put(file, "verify", [*junit.check_cases(verified)])
     show.answer(json, verified.to_dict(), _verification_lines(verified))
     if not verified.good:
         raise typer.Exit(show.Exit.BROKEN)
@@ -157,7 +160,9 @@ def status(folder: show.Folder, json: show.Json = False) -> None:
     if standing.no_grant is not None:
         show.say(f"grant.json is no grant for this folder: {standing.no_grant}")
     show.say(f"Ledger head {standing.head}")
-    show.say(f"Next: proxyguard {standing.next} {folder}")
+    for count in standing.draws:
+        show.say(count.words)
+    show.say(standing.next_words(folder))
 
 
 def log(folder: show.Folder, json: show.Json = False) -> None:

@@ -18,10 +18,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn, Protocol, TextIO, cast
+from typing import Annotated, NoReturn, Protocol, TextIO, cast
 
 import typer
 
+import proxyguard
 from proxyguard.cli import look, plan, show, steps
 from proxyguard.errors import ProxyGuardError
 from proxyguard.printable import printable
@@ -31,7 +32,6 @@ app = typer.Typer(
     help="Does work done on a substitute table hold on the real one? Sealed audits.",
     epilog=show.Exit.words(),
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -42,6 +42,21 @@ for verb in (
 ):  # fmt: skip
     app.command()(verb)
 app.command("open")(steps.open_)
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        show.say(f"proxyguard {proxyguard.__version__}")
+        raise typer.Exit(show.Exit.DONE)
+
+
+@app.callback()
+def about(
+    version: Annotated[bool, typer.Option(
+        "--version", is_eager=True, callback=_say_version,
+        help="Print the version, and end.")] = False,
+) -> None:  # fmt: skip
+    """Does work done on a substitute table hold on the real one? Sealed audits."""
 
 
 # What click calls ClickException; typer brings a click of its own, under no public name.

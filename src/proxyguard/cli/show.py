@@ -32,6 +32,7 @@ from proxyguard.errors import (
 )
 from proxyguard.modes.evidence import Decision
 from proxyguard.printable import printable, write_line
+from proxyguard.progress import Progress, log_lines
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from proxyguard.audit.audit import Audit
     from proxyguard.audit.outcome import SealedCertificate
     from proxyguard.audit.status import StandingVerdict, Status
-    from proxyguard.plan.search import Progress
 
 
 class Exit(IntEnum):
@@ -360,10 +360,14 @@ def bars(quiet: bool) -> Iterator[Progress]:
 
     Notes
     -----
-    Where nobody looks at a terminal nothing is drawn, and rich is not even loaded.
+    Where nobody looks at a terminal rich is not even loaded: a log gets a line every ten seconds.
     """
-    if quiet or not sys.stderr.isatty():
+    if quiet:
         yield lambda what, done, total: None
+        return
+    if not sys.stderr.isatty():
+        with log_lines(sys.stderr) as advance:
+            yield advance
         return
     from rich import progress as rich
     from rich.console import Console

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from proxyguard.cli import show
+from proxyguard.cli import junit, show
 
 if TYPE_CHECKING:
+    from proxyguard.audit.audit import Audit
     from proxyguard.audit.outcome import (
         CorrectiveCertificate,
         FrozenReleases,
@@ -110,7 +111,7 @@ def register(
     with show.bars(json) as progress:
         audit = show.audit_of(folder, home, data, workers, progress)
         registration = audit.register()
-    after = () if json else [f"Registered. Next: proxyguard {audit.status().next} {folder}"]
+    after = () if json else [f"Registered. {audit.status().next_words(folder)}"]
     lines = _limit_lines(registration)
     show.answer(json, registration.to_dict(), lines, folder=folder, after=after)
 
@@ -188,7 +189,7 @@ def draw(
             _show_round(audit.submit(candidate, key_file=key_file, passphrase=words), folder, json)
             return
         releases = audit.draw(seeds)
-    after = [f"Next: proxyguard open {folder}"]
+    after = () if json else [audit.status().next_words(folder)]
     show.answer(json, releases.to_dict(), _drawn_lines(releases), folder=folder, after=after)
 
 
@@ -247,10 +248,12 @@ def _show_round(judged: JudgedCandidate, folder: Path, json: bool) -> None:
 
 
 def grant(
-    folder: show.Folder,
+    folder: Annotated[Path | None, typer.Argument(
+        help="The audit folder; --make-key needs none.", metavar="[DIR]")] = None,
+    *,
     key: Annotated[Path, typer.Option("--key", help="The steward's key file.")],
     make_key: Annotated[bool, typer.Option(
-        "--make-key", help="Make that key first, and print its identity.")] = False,
+        "--make-key", help="Make that key, print its identity, and grant nothing.")] = False,
     again: Annotated[str | None, typer.Option(
         "--again", metavar="REASON",
         help="Why records are granted that were granted or seen before; the certificate "
@@ -271,6 +274,8 @@ def grant(
         lines = [f"Keep {key} to yourself. Your identity, for seal --steward:", identity]
         show.answer(json, {"identity": identity}, lines)
         return
+    if folder is None:
+        raise typer.BadParameter("name the audit folder that is granted: proxyguard grant DIR")
     statement = show.audit_of(folder, home).grant(key, again=again)
     show.answer(json, statement.to_dict(), _grant_lines(statement))
 
@@ -303,6 +308,7 @@ def open_(
     most: Annotated[int | None, typer.Option(
         "--most", help="Stop a sequential audit after so many draws.")] = None,
     workers: show.Workers = None,
+    file: junit.File = None,
     json: show.Json = False,
 ) -> None:  # fmt: skip
     """Open the target, score every release, certify. The target is opened once.
@@ -311,6 +317,7 @@ def open_(
     guarantee remains: the claim status says why.
     """
     words = show.ask_passphrase(passphrase)
+    junit.begin(file, "open")
     with show.bars(json) as progress:
         audit = show.audit_of(folder, home, data, workers, progress)
         certificate = (
@@ -318,13 +325,14 @@ def open_(
             if finish
             else audit.open(key_file=key_file, passphrase=words, write_records=records, most=most)
         )
+    _write_cases(file, "open", certificate, audit)
     _finish(certificate, folder, json)
 
 
 def run(
     folder: show.Folder, home: show.HomeFolder = None, data: show.Data = None,
     workers: show.Workers = None, key_file: show.TargetKey = None,
-    passphrase: show.AskPassphrase = False, json: show.Json = False,
+    passphrase: show.AskPassphrase = False, file: junit.File = None, json: show.Json = False,
 ) -> None:  # fmt: skip
     """Do all remaining steps, from sealing to the report.
 
@@ -332,10 +340,37 @@ def run(
     guarantee remains.
     """
     words = show.ask_passphrase(passphrase)
+    junit.begin(file, "run")
     with show.bars(json) as progress:
         audit = show.audit_of(folder, home, data, workers, progress)
         certificate = audit.run(key_file=key_file, passphrase=words)
+    _write_cases(file, "run", certificate, audit)
     _finish(certificate, folder, json)
+
+
+def _write_cases(
+    file: Path | None, verb: str, certificate: SealedCertificate | None, audit: Audit
+) -> None:
+    """Write what opening led to as test cases, where a file was named for it.
+
+    Parameters
+    ----------
+    file
+        Where to.
+    verb
+        The command.
+    certificate
+        What was certified; None where a sequential audit is not decided yet.
+    audit
+        The audit.
+    """
+    if file is None:
+        return
+    undecided = junit.Case(
+        name=verb, kind="failure", message="not decided yet; go on with open", type="unresolved"
+    )
+    verdicts = audit.status().verdicts
+    junit.put(file, verb, [*junit.verdict_cases(verdicts)] if certificate else [undecided])
 
 
 def _finish(certificate: SealedCertificate | None, folder: Path, json: bool) -> None:

@@ -12,7 +12,7 @@ reach a goal for the least or have the most power within a budget.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from fractions import Fraction
@@ -32,6 +32,7 @@ from proxyguard.modes.planning import AuditPlan, Planned, Way, at_least
 from proxyguard.plan.law import Law
 from proxyguard.plan.question import Question, settings
 from proxyguard.plan.targets import Targets
+from proxyguard.progress import Progress as Progress
 from proxyguard.registry.requirement import Requirement
 
 if TYPE_CHECKING:
@@ -135,9 +136,6 @@ def _nested(law: Law) -> bool:
     table = law.losses[0][np.argsort(law.means[:, 0])]
     return bool(np.all((table == 0.0) | (table == 1.0)) and np.all(np.diff(table, axis=0) >= 0.0))
 
-
-Progress = Callable[[str, int, int], None]
-"""What a long step says while it works: at what, how much is done, of how much."""
 
 COARSE = 200
 """Simulated targets of the search."""
