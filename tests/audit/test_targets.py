@@ -408,6 +408,70 @@ def test_clusters_count_once_or_by_their_records(tmp_path: Path, weighting: str,
     assert audit.certificate().predicate.estimand["target"].endswith(over)
 
 
+WEIGHTED = RESERVE.replace(
+    'exclude = ["site", "colour"]',
+    'exclude = ["site", "colour"]\n'
+    'design = { weight = "persons", max_weight = "8", origin = "design" }',
+)
+
+
+def test_weights_make_a_claim_per_person_represented(tmp_path: Path) -> None:
+    frame = table()
+    frame["persons"] = np.random.default_rng(6).choice([0.5, 1.0, 8.0], size=len(frame))
+    put(frame, tmp_path / "data" / "table.csv")
+    audit = certified(tmp_path, HEAD + WEIGHTED + PROCEDURE + BRIER + BOOTSTRAP + CLAIM)
+    losses, chunk = hand_losses(audit)
+    persons = chunk.frame["persons"].to_numpy()
+    by_hand = (losses * persons[None, :, None]).sum(axis=1) / persons.sum()
+    found = evidence_of(audit, "bootstrap")
+    assert found["tests"] == ["betting", "betting"]
+    np.testing.assert_allclose(found["derived"]["estimates"], by_hand, rtol=0, atol=1e-12)
+    assert_same_verdict(audit, certify_by_hand(audit, losses, chunk))
+    assert audit.certificate().predicate.estimand["target"] == (
+        "the persons that the records represent, each record counting by its design weight in "
+        "'persons' (at most 8)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("weight", "words"),
+    [
+        ("", "'persons' holds the weights: .*record 0 has no finite weight"),
+        ("-1.25", "record 0 has a negative weight"),
+        ("8.25", "record 0 has a weight above the registered max_weight 8"),
+    ],
+)
+def test_a_weight_that_is_none_is_refused_before_it_is_sealed(
+    tmp_path: Path, weight: str, words: str
+) -> None:
+    frame = table()
+    frame["persons"] = ["2"] * len(frame)
+    reserved = np.random.default_rng(11).choice(500, size=250, replace=False)
+    frame.loc[reserved.min(), "persons"] = weight
+    put(frame, tmp_path / "data" / "table.csv")
+    audit = audit_of(tmp_path, HEAD + WEIGHTED + PROCEDURE + BRIER + BOOTSTRAP + CLAIM)
+    with pytest.raises(TableError, match=words) as caught:
+        audit.seal()
+    assert ".25" not in str(caught.value)
+
+
+def test_given_losses_may_have_weights(tmp_path: Path) -> None:
+    losses, names = given_losses()
+    persons = np.random.default_rng(6).choice([0.5, 1.0, 8.0], size=220)
+    (tmp_path / "data").mkdir()
+    np.savez(
+        tmp_path / "data" / "losses.npz",
+        losses=losses, releases=np.array(names), persons=persons,
+        requirements=np.array(["Brier transfer", "Brier risk"]),
+    )  # fmt: skip
+    target = GIVEN.replace("{file}", "losses.npz")
+    target += 'design = { weight = "persons", max_weight = "8", origin = "design" }\n'
+    audit = certified(tmp_path, HEAD + target + BRIER + GIVEN_MECHANISM + CLAIM)
+    by_hand = (losses * persons[None, :, None]).sum(axis=1) / persons.sum()
+    derived = evidence_of(audit, "bootstrap")["derived"]
+    np.testing.assert_allclose(derived["estimates"], by_hand, rtol=0, atol=1e-12)
+
+
 def test_a_target_record_without_a_cluster_is_refused_before_it_is_sealed(tmp_path: Path) -> None:
     for name, seed in (("target", 2), ("development", 3)):
         frame = table(200, seed)

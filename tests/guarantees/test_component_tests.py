@@ -236,6 +236,50 @@ def test_twin_clusters_taken_for_records(beyond_doubt):
     assert beyond_doubt(validated, 3000, LEVEL)
 
 
+def surveyed(rng: np.random.Generator, trials: int, heavy: float) -> tuple[np.ndarray, ...]:
+    """Return (losses, weights) of 60 records, a tenth of which stand for nine persons each.
+
+    The mean per person is .3 whatever the rate ``heavy`` of errors of the heavy records.
+    """
+    weights = np.where(rng.random((trials, 60)) < 0.1, 9.0, 1.0)
+    risk = np.where(weights == 9.0, heavy, 0.6 - heavy)  # half of all persons on either side
+    return (rng.random((trials, 60)) < risk).astype(float), weights
+
+
+def both_weighted(values: np.ndarray, weights: np.ndarray, test: str) -> np.ndarray:
+    """Count false validations and false violations; each trial has weights of its own."""
+    design = pg.Weighted(max_weight=9, origin="design")
+    found = [
+        read(row[None], 0.3, test, design=design, records=pg.Records(weights=w), seed=s)
+        for s, (row, w) in enumerate(zip(values, weights, strict=True))
+    ]
+    pvalues = np.array([[e.pvalues[0, 0], e.violation_pvalues[0, 0]] for e in found])
+    return np.sum(pvalues <= LEVEL, axis=0)
+
+
+@pytest.mark.parametrize("test", ["empirical_bernstein", "bentkus", "betting", PER_TRIAL])
+def test_weighted_records_at_the_limit(test, within_budget, repeat):
+    trials = repeat(1200)
+    values, weights = surveyed(np.random.default_rng(117), trials, 0.55)
+    validated, violated = both_weighted(values, weights, test)
+    assert within_budget(int(validated), trials, LEVEL)
+    assert within_budget(int(violated), trials, LEVEL)
+
+
+def test_twin_weights_left_out(beyond_doubt):
+    # Heavy records err more often than not: a plain mean of .1 where it is .3 per person.
+    values, _ = surveyed(np.random.default_rng(118), 1000, 0.55)
+    validated, _ = both(values, 0.3, "betting")
+    assert beyond_doubt(validated, 1000, LEVEL)
+
+
+def test_twin_weights_scaled_to_the_sample(beyond_doubt):
+    # The weighted mean as if it were one of 60 records: six of them decide it.
+    values, weights = surveyed(np.random.default_rng(119), 2000, 0.55)
+    ratio = (weights * values).sum(axis=1) / weights.sum(axis=1)
+    assert beyond_doubt(int(np.sum(hoeffding_pvalue(ratio, 60, 0.3) <= LEVEL)), 2000, LEVEL)
+
+
 @pytest.mark.parametrize("test", ["bentkus", "binomial", "betting"])
 def test_a_subgroup_of_random_size(test, within_budget):
     rng = np.random.default_rng(116)

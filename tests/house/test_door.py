@@ -163,6 +163,7 @@ DOORS: dict[str, Door] = {
     "Records": (pg.Records, {}, {
         "ids": [3, "x", NAN, object(), [None], [NAN], [""], [[1], [1, 2]], [object()], {"a": 1}],
         "strata": [3, "x", [None], [NAN]], "clusters": [3, "x", [None], [NAN]],
+        "weights": [3, "x", [None], [NAN], [-1.0], ["x"], [[1.0], [1.0]], {"a": 1}],
         "groups": [3, "x", None, {"g": [1, 0]}, {3: [True]}, {"g": 3}], "random_order": FLAG,
     }),
     "Requirement": (pg.Requirement, {"name": "loss", "low": 0, "high": 1, "limit": 0.2}, {
@@ -191,6 +192,10 @@ DOORS: dict[str, Door] = {
     "Stratified": (pg.Stratified, {"sizes": {"a": 1}, "weights": {"a": 1}}, {
         "sizes": [3, "x", None, [], {"a": 0}, {"a": 1.5}, {"a": "1"}, {None: 1}, {"b": 1}],
         "weights": [3, "x", None, [], {"a": NAN}, {"a": "x"}, {"a": 0.5}, {"a": True}, {}],
+    }),
+    "Weighted": (pg.Weighted, {"max_weight": 5, "origin": "design"}, {
+        "max_weight": [0, -1, NAN, "x", None, True, [], object(), "1e999"],
+        "origin": [*CHOICE, None, "calibrated"],
     }),
     "WithoutReplacement": (pg.WithoutReplacement, {"pool": 5}, {"pool": [*SIZE, None]}),
     "assumed_law": (

@@ -166,8 +166,8 @@ def test_moments_are_refused_where_single_records_are_needed(test: str) -> None:
 def test_moments_do_not_carry_strata_clusters_or_blocks() -> None:
     moments = pg.Moments(n=5, mean=[[0.1]])
     halves = pg.Stratified(sizes={"a": 2, "b": 3}, weights={"a": "2/5", "b": "3/5"})
-    for design in (halves, pg.Clustered()):
-        with pytest.raises(pg.UnsupportedDesign, match="no strata and no clusters"):
+    for design in (halves, pg.Clustered(), pg.Weighted(max_weight=2, origin="design")):
+        with pytest.raises(pg.UnsupportedDesign, match="no strata, clusters or weights"):
             certify(moments, design=design, test="bentkus")
     slack = pg.Requirement(name="Brier", low=0, high=1, limit=0.2, slack=0.1)
     with pytest.raises(pg.UnsupportedDesign, match="block mode"):

@@ -32,13 +32,14 @@ DESIGNS = {
     "weighted": pg.Stratified(sizes={"a": 60, "b": 40}, weights=HALVES),
     "clustered": pg.Clustered(),
     "record_clustered": pg.Clustered(weighting="record", max_size=9),
+    "survey": pg.Weighted(max_weight=4, origin="design"),
 }
 IIDS = {"iid", "with_replacement"}
-CLUSTERS = {"clustered", "record_clustered"}
+CLUSTERS = {"clustered", "record_clustered", "survey"}
 UNWEIGHTED = IIDS | CLUSTERS | {"independent", "without_replacement", "proportional"}
 
-# The last column of theory.md's table, row by row. A cluster counts as one iid value,
-# which is not two-valued, so `binomial` does not cover clusters.
+# The last column of theory.md's table, row by row. A cluster, or a weighted
+# record, counts as one iid value, which is not two-valued, so `binomial` does not cover them.
 COVERED = {
     "empirical_bernstein": IIDS | CLUSTERS,
     "hoeffding": set(DESIGNS),
@@ -275,7 +276,7 @@ UNSUPPORTED: list[tuple[str, dict[str, Any], str, list[pg.Requirement]]] = [
     ("subgroup of random size", {"mode": "block", "block_size": 5}, "iid", [WOMEN]),
     *(
         ("subgroup requirements", {}, design, [WOMEN])
-        for design in sorted(set(DESIGNS) - IIDS)
+        for design in sorted(set(DESIGNS) - IIDS - {"survey"})
     ),
     ("two_valued", {"test": "binomial"}, "iid", [BRIER]),
     ("two_valued", {"test": {"error": "binomial", "Brier": "binomial"}}, "iid", [ERROR, BRIER]),
@@ -284,6 +285,7 @@ UNSUPPORTED: list[tuple[str, dict[str, Any], str, list[pg.Requirement]]] = [
     ]),
     ("needs a ramp", {"mode": "smooth"}, "iid", [ERROR]),
     ("excess over the limit", {"score": "slack"}, "record_clustered", [BRIER]),
+    ("excess over the limit", {"score": "slack"}, "survey", [BRIER]),
     ("must differ", {}, "iid", [BRIER, BRIER]),
     ("at least one requirement", {}, "iid", []),
 ]  # fmt: skip

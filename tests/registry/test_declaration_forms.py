@@ -12,7 +12,13 @@ from proxyguard.errors import RegistryError
 from proxyguard.exact.multiplicity import Dependence
 from proxyguard.modes.claim import Claim
 from proxyguard.registry.declaration import Declaration, as_declaration
-from proxyguard.registry.design import Clustered, Iid, Stratified, WithoutReplacement
+from proxyguard.registry.design import (
+    Clustered,
+    Iid,
+    Stratified,
+    Weighted,
+    WithoutReplacement,
+)
 from proxyguard.registry.parts import ClaimPart
 from proxyguard.registry.test import Bound, ComponentTest, Family, Score
 
@@ -454,6 +460,14 @@ def test_designs_are_those_that_tests_rely_on() -> None:
     assert design(design=clusters, reserve={"clusters": 2, "seed": 1}) == Clustered(
         weighting="record", max_size=3
     )
+    weights = {"weight": "w", "max_weight": "7.5", "origin": "design"}
+    assert design(design=weights) == Weighted(max_weight=Fraction(15, 2), origin="design")
+    for change, words in (
+        ({"origin": "calibrated"}, "calibrated on the sample itself"),
+        ({"max_weight": "0"}, "largest weight that a record could have"),
+    ):
+        with pytest.raises(RegistryError, match=words):
+            design(design=weights | change)
     strata = {"by": "s", "sizes": {"a": 4, "b": 6}, "weights": {"a": "0.3", "b": "0.7"}}
     assert design(design=strata, reserve={"seed": 1}) == Stratified(
         sizes={"a": 4, "b": 6}, weights={"a": Fraction(3, 10), "b": Fraction(7, 10)}

@@ -13,6 +13,7 @@ from proxyguard.registry.design import (
     Independent,
     Sampling,
     Stratified,
+    Weighted,
     WithoutReplacement,
 )
 
@@ -92,3 +93,15 @@ def test_a_record_weighted_claim_over_clusters_needs_the_largest_size() -> None:
             Clustered(weighting="record", max_size=size)
     with pytest.raises(RegistryError, match="weighting"):
         Clustered(weighting="cluster-mean")
+
+
+@pytest.mark.parametrize("bound", ["12.5", 12.5, Fraction(25, 2)], ids=str)
+def test_the_largest_weight_is_exact(bound: Fraction) -> None:
+    design = Weighted(max_weight=bound, origin="design")
+    assert design.max_weight == Fraction(25, 2)
+    assert design.sampling is Sampling.IID
+
+
+def test_weights_that_depend_on_the_sample_are_refused_with_what_is_covered() -> None:
+    with pytest.raises(RegistryError, match=r"calibrated on the sample.*strata whose weights"):
+        Weighted(max_weight=Fraction(3), origin="calibrated")

@@ -37,7 +37,7 @@ from proxyguard.losses.read import LossArray, LossReader, LossStream
 from proxyguard.losses.records import check_ids, check_size, check_strata, stratum_counts
 from proxyguard.models.features import Features
 from proxyguard.registry.declaration import Member
-from proxyguard.registry.design import Clustered, Design, Sampling, Stratified
+from proxyguard.registry.design import Clustered, Design, Sampling, Stratified, sees_losses
 from proxyguard.registry.requirement import Form
 from proxyguard.registry.target import Outcome
 
@@ -78,7 +78,7 @@ def reads_counts(reading: Reading, j: int) -> bool:
         reading.tests[j].needs_records
         or reading.block_size is not None
         or reading.design.sampling is Sampling.WEIGHTED
-        or isinstance(reading.design, Clustered)
+        or not sees_losses(reading.design)
     )
 
 

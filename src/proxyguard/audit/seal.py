@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.audit.development import development_file
 from proxyguard.audit.folder import AuditFolder
@@ -42,15 +42,18 @@ from proxyguard.documents.canonical import digest
 from proxyguard.documents.ledger import DevelopmentRole, Overlap, Sealed, SealedMember
 from proxyguard.draw.catalog import FILL_MISSING, TAKE_INFINITE
 from proxyguard.draw.protocol import negative_label, outcomes
-from proxyguard.errors import RegistryError, StageError, TableError
+from proxyguard.errors import LossMismatch, RegistryError, StageError, TableError
 from proxyguard.losses.measure import check_bounds, group_name, read_loss_file
 from proxyguard.losses.query import CodedRecords, codings
+from proxyguard.losses.records import Records, weight_shares
 from proxyguard.registry.declaration import Declaration, Member
+from proxyguard.registry.design import Weighted
 from proxyguard.registry.fields import Query
 from proxyguard.registry.target import (
     ClusteredDesign,
     StratifiedDesign,
     Target,
+    WeightedDesign,
     WithoutReplacementDesign,
 )
 from proxyguard.seal.crypto import Holder, Passphrase, Recipient, identity_problem
@@ -371,7 +374,7 @@ def kinds_of_member(member: Member, development: pd.DataFrame) -> dict[str, str]
     """Return the kind of every column, from the development part."""
     target = member.target
     text = [target.outcome] if target.outcome is not None and target.range is None else []
-    if target.design_column is not None:
+    if target.design_column is not None and not isinstance(target.design, WeightedDesign):
         text.append(target.design_column)
     return kinds_of(development, target.read.missing, text)
 
@@ -392,6 +395,8 @@ def _seal_losses(
         POSITION: pa.array(order.astype(np.int64)),
         LOSSES: pa.array([row.tobytes() for row in flat], type=pa.binary(width)),
     }
+    if isinstance(target.design, WeightedDesign):
+        _check_weights(target, given.labels or ())
     if given.labels is not None:
         columns[str(target.design_column)] = pa.array([given.labels[i] for i in order])
     sealed = seal_table(pa.table(columns), [holder])
@@ -450,7 +455,7 @@ def check_target(
             f"the target has {len(records)} records and development {len(development)}; both "
             "need some"
         )
-    _check_design(target, records)
+    _check_design(target, records, numbers)
     _check_clusters(target, records, development)
     _check_missing(member, numbers, kinds, development)
     if target.predicted is None:
@@ -523,8 +528,8 @@ def _labels(column: Series) -> list[str]:
     return [canonical_value(as_text(label)) for label in column]
 
 
-def _check_design(target: Target, records: pd.DataFrame) -> None:
-    """See that strata, clusters and pool are as declared; only their column is read."""
+def _check_design(target: Target, records: pd.DataFrame, numbers: pd.DataFrame) -> None:
+    """See that strata, clusters, weights and pool are as declared; only their column is read."""
     design = target.design
     if isinstance(design, StratifiedDesign | ClusteredDesign):
         counts = Counter(_labels(records[design.by]))
@@ -546,6 +551,8 @@ def _check_design(target: Target, records: pd.DataFrame) -> None:
                 f"target: a cluster of {design.by!r} has {max(counts.values())} records, declared "
                 f"max_size {design.max_size}"
             )
+    elif isinstance(design, WeightedDesign):
+        _check_weights(target, numbers[design.weight].to_numpy())
     elif isinstance(design, WithoutReplacementDesign):
         drawn = target.draw is not None
         if drawn and design.pool != len(records):
@@ -554,6 +561,16 @@ def _check_design(target: Target, records: pd.DataFrame) -> None:
             )
         if not drawn and design.pool < len(records):
             raise TableError(f"{len(records)} records cannot come from a pool of {design.pool}")
+
+
+def _check_weights(target: Target, weights: ArrayLike) -> None:
+    """Refuse records without a weight of 0 to the largest one; the error never shows a weight."""
+    design = target.sampling_design
+    assert isinstance(design, Weighted)  # the caller has such a design
+    try:
+        weight_shares(np.asarray(Records(weights=weights).weights), design)
+    except LossMismatch as error:
+        raise TableError(f"target: {target.design_column!r} holds the weights: {error}") from None
 
 
 def negative_of(target: Target, development: pd.DataFrame) -> str | None:

@@ -24,7 +24,7 @@ from proxyguard.losses.measure import group_name
 from proxyguard.losses.query import CodedRecords
 from proxyguard.losses.records import Records
 from proxyguard.registry.declaration import Member
-from proxyguard.registry.target import ClusteredDesign, StratifiedDesign
+from proxyguard.registry.target import ClusteredDesign, StratifiedDesign, WeightedDesign
 from proxyguard.seal.fingerprint import canonical_value
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.sealed_file import ROWS, nonce_of
@@ -308,6 +308,7 @@ class OpenTarget:
             ids=positions,
             strata=labels if isinstance(design, StratifiedDesign) else None,
             clusters=labels if isinstance(design, ClusteredDesign) else None,
+            weights=frame[design.weight] if isinstance(design, WeightedDesign) else None,
             groups=groups,
             random_order=True,
         )

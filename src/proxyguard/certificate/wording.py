@@ -8,7 +8,7 @@ from math import ceil, floor, log10
 from typing import TYPE_CHECKING
 
 from proxyguard.modes.evidence import Decision, ReliabilityBound
-from proxyguard.registry.design import Clustered
+from proxyguard.registry.design import Clustered, Weighted
 from proxyguard.registry.requirement import NONMEMBERS, Form, Requirement
 from proxyguard.registry.test import Bound
 
@@ -263,7 +263,13 @@ def seed_phrase(seed: int, given: bool) -> str:
 
 
 def _design_phrase(evidence: ReleaseEvidence) -> str:
-    return f"target declared as {evidence.reading.design!r}"
+    design = evidence.reading.design
+    if isinstance(design, Weighted):
+        return (
+            "means per person represented, each record counting by its design weight of at most "
+            f"{float(design.max_weight):g}"
+        )
+    return f"target declared as {design!r}"
 
 
 def _bound_lines(

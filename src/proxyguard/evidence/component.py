@@ -217,12 +217,15 @@ def estimated_means(column: Column, requirement: Requirement) -> Array:
     """Return the estimate of each release's mean on the registered scale.
 
     Record-weighted clusters were tested through ``v + (m_c/m_max)(mean_c - v)``; the mean
-    over records is the mass of their losses over the mass of their sizes. A mean on its limit is
+    over records is the mass of their losses over the mass of their sizes, and that over weights
+    likewise. Where nothing weighs, nothing is known, and the limit stands. A mean on its limit is
     that very limit, so that no reader counts it as below.
     """
     mean, v = column.mean, requirement.unit_limit
     if column.size_share is not None:
-        mean = np.clip(_mass(column, requirement) / column.size_share, 0.0, 1.0)
+        share = column.size_share
+        ratio = np.clip(_mass(column, requirement) / share, 0.0, 1.0) if share else v
+        mean = np.broadcast_to(ratio, mean.shape)
     on = at_most(mean, v) & at_most(v, mean)
     return np.where(on, requirement.limit, requirement.from_unit(mean))
 

@@ -26,7 +26,7 @@ from proxyguard.errors import SealError
 from proxyguard.evidence.releases import ReleaseEvidence, evidence_of, is_published
 from proxyguard.exact.rounding import GUARD
 from proxyguard.losses.cell import Column, Reading, share_column
-from proxyguard.registry.design import Clustered, Sampling, Stratified
+from proxyguard.registry.design import Clustered, Sampling, Stratified, tests_excess
 from proxyguard.registry.requirement import Form, Requirement
 
 _COUNTS = ("count", "indicators", "count_low", "indicators_low")
@@ -191,6 +191,11 @@ def check_counts(
         if counted > n_records or (whole and counted != n_records):
             raise SealError(
                 f"{requirement.name}: {counted} records were counted, and there are {n_records}"
+            )
+        if (column.size_share is not None) != (tests_excess(reading.design) and counted > 0):
+            raise SealError(
+                f"{requirement.name}: the mean weight of a unit belongs to designs whose units "
+                "weigh differently, and to no other"
             )
         if column.unmeasured is not None and requirement.form is not Form.EXPOSURE:
             raise SealError(f"{requirement.name}: every release has losses, and none is unmeasured")

@@ -67,8 +67,8 @@ def publish(column: Column, digits: int) -> Column:
     """
     if column.size_share is not None:
         raise UnsupportedDesign(
-            "the mean over records of clusters is a ratio of two target means, which no rounding "
-            "of both weakens; register no disclosure with it"
+            "a mean over records of clusters, or over weights, is a ratio of two target means, "
+            "which no rounding of both weakens; register no disclosure with it"
         )
     count, count_low = _counts(column.count, column.violation_count, column.n, digits)
     if column.answer is not None and count is not None:

@@ -19,7 +19,14 @@ from proxyguard.exact.betting import STAKES, BettingCapital, FixedCapital
 from proxyguard.exact.rounding import Array, count_variance
 from proxyguard.exact.sums import ExactSums, run_sums
 from proxyguard.losses.records import AnyArray, record_weights
-from proxyguard.registry.design import Clustered, Design, Sampling, Stratified
+from proxyguard.registry.design import (
+    Clustered,
+    Design,
+    Sampling,
+    Stratified,
+    sees_losses,
+    tests_excess,
+)
 from proxyguard.registry.requirement import Requirement
 from proxyguard.registry.test import ComponentTest
 
@@ -36,6 +43,8 @@ class Units:
     """Of all records of the chunk, where strata have weights."""
     clusters: Clusters | None
     """How records become units, where those are clusters."""
+    shares: Array | None
+    """What each unit weighs, in the order in which units are read, as a share of the most."""
     blocks: NDArray[np.int64] | None
     """The block of each record of the chunk, -1 for none (Theorem 13)."""
 
@@ -60,20 +69,9 @@ class Clusters:
     """Where each cluster starts in that order."""
     sizes: Array
     """Records of each cluster."""
-    shares: Array | None
-    """``m_c/m_max`` for record-weighted claims."""
-    limit: float
-    """The requirement's limit on the unit scale."""
 
     @classmethod
-    def of(
-        cls,
-        labels: AnyArray,
-        design: Clustered,
-        requirement: Requirement,
-        shuffle: bool,
-        seed: int,
-    ) -> Clusters:
+    def of(cls, labels: AnyArray, design: Clustered, shuffle: bool, seed: int) -> Clusters:
         """Return the clusters of a chunk.
 
         Raises
@@ -93,18 +91,17 @@ class Clusters:
             raise LossMismatch(
                 f"a cluster has {sizes.max()} records, the registered max_size is {design.max_size}"
             )
-        # By the registered size and not the largest one seen, which the records would choose.
-        shares = None if design.weighting == "cluster" else sizes / (design.max_size or 1)
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        return cls(order, starts, sizes.astype(np.float64), shares, requirement.unit_limit)
+        return cls(order, starts, sizes.astype(np.float64))
+
+    def shares(self, design: Clustered) -> Array | None:
+        """Return ``m_c/m_max`` of each cluster for record-weighted claims."""
+        # By the registered size and not the largest one seen, which the records would choose.
+        return None if design.weighting == "cluster" else self.sizes / (design.max_size or 1)
 
     def reduce(self, u: Array) -> Array:
-        """Return one value for each cluster from losses on the unit scale, in `order`."""
-        means = np.clip(run_sums(u, self.starts) / self.sizes, 0.0, 1.0)
-        if self.shares is None:
-            return means
-        # Y_c = (m_c/m_max)(mean_c - tau) against 0, put back on [0, 1]: theory section 1.
-        return np.clip(self.limit + self.shares * (means - self.limit), 0.0, 1.0)
+        """Return the mean of each cluster from losses on the unit scale, in `order`."""
+        return np.clip(run_sums(u, self.starts) / self.sizes, 0.0, 1.0)
 
 
 # Keeps our streams apart from ``default_rng(seed)``, which a caller may have used.
@@ -164,7 +161,7 @@ class Column:
     count: NDArray[np.int64] | None = None  # (R,) losses at the upper bound, if two-valued
     answer: Array | None = None  # (R,) of a share: what the release says, and count is of ones
     indicators: NDArray[np.int64] | None = None  # (R,) of randomized_binomial
-    size_share: float | None = None  # mean of m_c/m_max, for record-weighted clusters
+    size_share: float | None = None  # mean of m_c/m_max or w/w_max, where units weigh
     log_peak: Array | None = None  # (2, R) of betting
     log_final: Array | None = None  # (2, R) of betting: log e-values
     log_evalue: Array | None = None  # (2, R) of betting_fixed
@@ -241,7 +238,8 @@ class Cell:
         self._weights = _distinct_weights(reading.design)
         self._weighted = ExactSums(columns, self._weights.size)
         self._size_sum = 0.0
-        self._counts = self._requirement.two_valued and not isinstance(reading.design, Clustered)
+        self._weighs = tests_excess(reading.design)
+        self._counts = self._requirement.two_valued and sees_losses(reading.design)
         self._count = np.zeros(columns, dtype=np.int64)
         self._indicators = np.zeros(columns, dtype=np.int64)
         self._block_sums = ExactSums(columns, n_blocks) if n_blocks else None
@@ -277,8 +275,11 @@ class Cell:
             tile /= requirement.width
         if unit.clusters is not None:
             tile = unit.clusters.reduce(tile)
-            if unit.clusters.shares is not None:
-                self._size_sum += float(unit.clusters.shares.sum())
+        if unit.shares is not None:
+            # Y = (w/w_max)(u - v) against 0, put back on [0, 1]: theory section 1.
+            self._size_sum += float(unit.shares.sum())
+            v = requirement.unit_limit
+            tile = np.clip(v + unit.shares * (tile - v), 0.0, 1.0)
         self._merge(tile)
         weights = None if unit.weights is None else unit.select(unit.weights)
         if weights is not None:
@@ -328,7 +329,7 @@ class Cell:
             indicators=(
                 self._indicators if self._test is ComponentTest.RANDOMIZED_BINOMIAL else None
             ),
-            size_share=self._size_sum / n if self._size_sum else None,
+            size_share=self._size_sum / n if self._weighs and n else None,
             log_peak=None if betting is None else betting.log_peak(),
             log_final=None if betting is None else betting.log_final(),
             log_evalue=None if fixed is None else fixed.log_evalue(),

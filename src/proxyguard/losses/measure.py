@@ -586,15 +586,15 @@ class GivenLosses:
     requirements: tuple[str, ...]
     """The names of the requirements."""
     labels: list[str] | None
-    """Strata or clusters, one a record."""
+    """Strata, clusters or weights, one a record."""
 
 
 def read_loss_file(path: Path, design_column: str | None) -> GivenLosses:
     """Read a loss array.
 
     An npz file has ``losses`` (releases x records x requirements), ``releases`` and
-    ``requirements`` (their names), and a column for strata or clusters where the design
-    has them. A Parquet file has one row for each release and record, with the columns
+    ``requirements`` (their names), and a column for strata, clusters or weights where the
+    design has them. A Parquet file has one row for each release and record, with the columns
     ``release`` and ``record``, and one column for each requirement.
 
     Parameters
@@ -602,7 +602,7 @@ def read_loss_file(path: Path, design_column: str | None) -> GivenLosses:
     path
         The file; a name that does not end in ``.npz`` is read as a table.
     design_column
-        The column of strata or clusters, where the design has one.
+        The column of strata, clusters or weights, where the design has one.
 
     Raises
     ------

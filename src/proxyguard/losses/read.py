@@ -35,8 +35,9 @@ from proxyguard.losses.records import (
     needs,
     stratum_counts,
     stratum_weights,
+    weight_shares,
 )
-from proxyguard.registry.design import Clustered, Design, Sampling, Stratified
+from proxyguard.registry.design import Clustered, Design, Sampling, Stratified, Weighted
 from proxyguard.registry.numbers import is_whole
 from proxyguard.registry.test import ComponentTest
 
@@ -483,7 +484,7 @@ class LossReader:
         order_matters = reading.tests[j].order_dependent and self._dense
         shuffle = order_matters and not chunk.records.random_order
         order = random_order(m, reading.seed) if shuffle else None
-        weights, clusters = None, None
+        weights, clusters, shares = None, None, None
         if isinstance(reading.design, Stratified) and labels is not None:
             # Once for a chunk: every requirement sees the same records.
             if j == 0:
@@ -493,15 +494,19 @@ class LossReader:
                 weights = stratum_weights(labels, reading.design)
         elif isinstance(reading.design, Clustered) and labels is not None:
             # A random order of records is none of clusters: large ones come first.
-            clusters = Clusters.of(labels, reading.design, requirement, order_matters, reading.seed)
-            order = clusters.order
+            clusters = Clusters.of(labels, reading.design, order_matters, reading.seed)
+            order, shares = clusters.order, clusters.shares(reading.design)
+        elif isinstance(reading.design, Weighted) and labels is not None:
+            shares = weight_shares(labels, reading.design, self._seen)
         if requirement.group is not None:
             member = chunk.records.group(requirement.group)
             order = np.flatnonzero(member) if order is None else order[member[order]]
         blocks = self._blocks
         if blocks is not None:
             blocks = blocks[self._seen : self._seen + m]
-        return Units(order, weights, clusters, blocks)
+        if clusters is None and shares is not None and order is not None:
+            shares = shares[order]
+        return Units(order, weights, clusters, shares, blocks)
 
     def _cell(self, start: int, j: int, columns: int, unit: Units) -> Cell:
         key = (start, j)
@@ -575,9 +580,9 @@ def _from_moments(moments: Moments, reading: Reading) -> tuple[Column, ...]:
             f"{', '.join(lacking)} reads single records, which moments do not have; choose "
             "empirical_bernstein, hoeffding, chernoff, bentkus or binomial"
         )
-    if isinstance(reading.design, Stratified | Clustered):
+    if isinstance(reading.design, Stratified | Clustered | Weighted):
         raise UnsupportedDesign(
-            "moments carry no strata and no clusters, and the design is "
+            "moments carry no strata, clusters or weights, and the design is "
             f"{type(reading.design).__name__}"
         )
     if reading.block_size is not None:

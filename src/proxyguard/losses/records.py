@@ -1,4 +1,4 @@
-"""What is known of each target record besides its losses: ids, strata, clusters, subgroups.
+"""What is known of each target record besides its losses: labels, weights, subgroups.
 
 `Records` holds the labels of one array of losses; the functions compare them with the registered
 design before a loss is read, and give records of strata their weights.
@@ -14,7 +14,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.errors import LossMismatch
-from proxyguard.registry.design import Clustered, Design, Iid, Stratified, WithoutReplacement
+from proxyguard.registry.design import (
+    Clustered,
+    Design,
+    Iid,
+    Stratified,
+    Weighted,
+    WithoutReplacement,
+)
 from proxyguard.registry.numbers import canonical_label
 
 # An array of whatever type: labels are whole numbers or canonical text, losses any numbers.
@@ -23,7 +30,7 @@ AnyArray: TypeAlias = "NDArray[np.generic[object]]"
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Records:
-    """Ids, strata, clusters and subgroups of target records, in the order of the losses.
+    """Ids, strata, clusters, weights and subgroups of target records, in the order of the losses.
 
     Labels are compared as values of a sealed table are: 1, 1.0, "1" and "1 " are one label.
     A missing label is refused, because nobody can say whose it is. Strata and clusters belong
@@ -38,6 +45,8 @@ class Records:
         The stratum of each record, for `Stratified`.
     clusters
         The cluster of each record, for `Clustered`.
+    weights
+        How many persons each record represents, for `Weighted`: numbers from 0 on.
     groups
         Subgroups by name, each with a truth value for every record, for `Requirement.group`.
     random_order
@@ -49,7 +58,7 @@ class Records:
     Raises
     ------
     LossMismatch
-        Where a label is missing or a subgroup has no truth values.
+        Where a label or weight is missing, a weight negative, or a subgroup has no truth values.
 
     Examples
     --------
@@ -61,6 +70,7 @@ class Records:
     ids: ArrayLike | None = None
     strata: ArrayLike | None = None
     clusters: ArrayLike | None = None
+    weights: ArrayLike | None = None
     groups: Mapping[str, ArrayLike] = field(default_factory=dict)
     random_order: bool = False
 
@@ -68,6 +78,8 @@ class Records:
         for name in LABELS:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, _labels(name, getattr(self, name)))
+        if self.weights is not None:
+            object.__setattr__(self, "weights", _weights(self.weights))
         if not isinstance(self.groups, Mapping):
             raise LossMismatch(
                 f"records.groups maps names of subgroups to booleans, got {self.groups!r}"
@@ -79,7 +91,7 @@ class Records:
 
     def check_length(self, n: int) -> None:
         """Refuse labels of more or fewer records than the ``n`` that there are losses of."""
-        columns = {name: getattr(self, name) for name in LABELS}
+        columns = {name: getattr(self, name) for name in (*LABELS, "weights")}
         columns |= {f"groups[{name!r}]": mask for name, mask in self.groups.items()}
         for name, column in columns.items():
             if column is not None and column.shape != (n,):
@@ -88,7 +100,7 @@ class Records:
                 )
 
     def column(self, name: str) -> AnyArray | None:
-        """Return ids, strata or clusters, as ``name`` says: whole numbers, or canonical text."""
+        """Return ids, strata, clusters or weights, as ``name`` says; labels are canonical."""
         values = getattr(self, name)
         return None if values is None else np.asarray(values)
 
@@ -107,7 +119,7 @@ class Records:
             (first.ids is None or same_labels(self.column("ids"), first.column("ids")))
             and all(
                 same_labels(self.column(name), first.column(name))
-                for name in ("strata", "clusters")
+                for name in ("strata", "clusters", "weights")
             )
             and set(self.groups) == set(first.groups)
             and all(np.array_equal(mask, first.groups[name]) for name, mask in self.groups.items())
@@ -131,22 +143,30 @@ def check_labels(records: Records, design: Design) -> None:
     """Refuse labels that the design does not use, and a design without the labels it needs.
 
     Records of one cluster, or of strata with fixed sizes, are no independent draws of one law.
-    A test that ignores such a label counts them as if they were, and validates what is invalid.
+    A test that ignores such a label counts them as if they were, and validates what is invalid. So
+    does one that ignores how many persons each record represents.
     """
     needed = needs(design)
-    for name, remedy in (
-        ("strata", "Stratified(sizes=..., weights=...)"),
-        ("clusters", "Clustered()"),
+    dependent = "dependent records would count as independent ones"
+    for name, remedy, harm in (
+        ("strata", "Stratified(sizes=..., weights=...)", dependent),
+        ("clusters", "Clustered()", dependent),
+        (
+            "weights",
+            'Weighted(max_weight=..., origin="design")',
+            "records that represent many persons would count like those that represent one",
+        ),
     ):
         given = getattr(records, name) is not None
         if given and name != needed:
             raise LossMismatch(
                 f"records.{name} was given, and the design {type(design).__name__} does not use "
-                f"it: dependent records would count as independent ones. Declare design={remedy}, "
+                f"it: {harm}. Declare design={remedy}, "
                 f"or leave {name} out if they say nothing about how the target was sampled"
             )
         if not given and name == needed:
-            raise LossMismatch(f"the design needs records.{name}, one label a record")
+            what = "number" if name == "weights" else "label"
+            raise LossMismatch(f"the design needs records.{name}, one {what} a record")
 
 
 def same_labels(first: AnyArray | None, second: AnyArray | None) -> bool:
@@ -222,7 +242,25 @@ def needs(design: Design) -> str | None:
     """Return the per-record column that a design cannot do without."""
     if isinstance(design, Stratified):
         return "strata"
+    if isinstance(design, Weighted):
+        return "weights"
     return "clusters" if isinstance(design, Clustered) else None
+
+
+def weight_shares(weights: AnyArray, design: Weighted, before: int = 0) -> NDArray[np.float64]:
+    """Return each record's weight over the registered largest one; a larger one is refused.
+
+    ``before`` counts the records of earlier chunks.
+    """
+    numbers, bound = weights.astype(np.float64), float(design.max_weight)
+    above = np.flatnonzero(numbers > bound)
+    if above.size:
+        raise LossMismatch(
+            f"records.weights: record {before + above[0]} has a weight above the registered "
+            f"max_weight {bound:g}; register the largest weight that the sampling could give, "
+            "whatever the sample holds"
+        )
+    return numbers / bound
 
 
 def _labels(name: str, given: object) -> AnyArray:
@@ -254,6 +292,23 @@ def _labels(name: str, given: object) -> AnyArray:
                 "cannot be told from others cannot be shown to be fresh, so give it one"
             )
     return np.array([texts[type(label), label] for label in values], dtype=np.str_)
+
+
+def _weights(given: object) -> NDArray[np.float64]:
+    """Return weights as numbers; the error names the record, and never its weight."""
+    column = _one_column("weights", given)
+    try:
+        numbers = column.astype(np.float64)
+    except (TypeError, ValueError):
+        raise LossMismatch("records.weights must be numbers, one a record") from None
+    wrong = np.flatnonzero(~((numbers >= 0.0) & np.isfinite(numbers)))
+    if wrong.size:
+        what = "a negative weight" if numbers[wrong[0]] < 0.0 else "no finite weight"
+        raise LossMismatch(
+            f"records.weights: record {wrong[0]} has {what}; a weight is how many persons the "
+            "record represents, 0 or more"
+        )
+    return numbers
 
 
 def _mask(name: object, values: object) -> NDArray[np.bool_]:

@@ -19,7 +19,7 @@ from proxyguard.errors import RegistryError, UnsupportedDesign
 from proxyguard.exact.betting import STAKES
 from proxyguard.modes.evidence import MechanismEvidence, ReliabilityBound
 from proxyguard.registry.budget import Budget
-from proxyguard.registry.design import Clustered, Design, Iid
+from proxyguard.registry.design import Clustered, Design, Iid, Weighted
 from proxyguard.registry.numbers import AnEnum, Level, alike_names, listed, member, share
 from proxyguard.registry.requirement import Form
 from proxyguard.registry.test import ComponentTest, Family, Requirements, default_test
@@ -440,7 +440,7 @@ def _requirement_objections(design: Design, requirements: Requirements) -> list[
     alike = alike_names(list(dict.fromkeys(names)))
     if alike is not None:
         reasons.append(f"requirement names must differ to the eye too: {alike}")
-    if any(r.group is not None for r in requirements) and not isinstance(design, Iid):
+    if any(r.group is not None for r in requirements) and not isinstance(design, Iid | Weighted):
         reasons.append(
             "subgroup requirements condition on which records belong to the group, which is "
             f"covered for iid records; the design is {type(design).__name__}"
@@ -451,5 +451,11 @@ def _requirement_objections(design: Design, requirements: Requirements) -> list[
             f"{exposed} are about exposure, where members count by row and the target by cluster: "
             "a difference between large clusters and small ones would be taken for exposure; "
             "declare a target of single records"
+        )
+    if exposed and isinstance(design, Weighted):
+        reasons.append(
+            f"{exposed} are about exposure, where members count by row and the target by weight: "
+            "a difference between heavy records and light ones would be taken for exposure; "
+            "declare a target of records that count alike"
         )
     return reasons

@@ -43,7 +43,7 @@ from proxyguard.plan.law import Law
 from proxyguard.plan.targets import Targets, most_accepted
 from proxyguard.registry import budget as budgets
 from proxyguard.registry.budget import Budget
-from proxyguard.registry.design import Clustered, Design, Sampling
+from proxyguard.registry.design import Clustered, Design, Sampling, tests_excess
 from proxyguard.registry.requirement import Form, Requirement
 from proxyguard.registry.test import Bound, ComponentTest, Requirements, Score, slack_scores
 
@@ -255,9 +255,10 @@ def slack_objections(
         for r in requirements
         if r.slack is None
     ]
-    if isinstance(design, Clustered) and design.weighting == "record":
+    if tests_excess(design):
+        units = "record-weighted clusters" if isinstance(design, Clustered) else "weighted records"
         reasons.append(
-            "record-weighted clusters are tested through their excess over the limit, to "
+            f"{units} are tested through their excess over the limit, to "
             "which a slack does not apply: use the p-value score"
         )
     if any(r.group is not None for r in requirements) and not random_size:

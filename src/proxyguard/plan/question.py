@@ -17,7 +17,7 @@ from proxyguard.errors import RegistryError
 from proxyguard.modes.catalog import planned_mode, planned_names
 from proxyguard.modes.planning import Planned, Setting, Way, oracle_releases
 from proxyguard.plan.law import Law
-from proxyguard.registry.design import Design, Iid, Sampling, as_design
+from proxyguard.registry.design import Design, Iid, Sampling, Weighted, as_design
 from proxyguard.registry.numbers import MOST_DRAWS, Level, listed, members, real, share, whole
 from proxyguard.registry.numbers import MOST_RECORDS as LARGEST_TARGET
 from proxyguard.registry.requirement import Requirement
@@ -114,6 +114,12 @@ class Question:
         if self.power is not None:
             put("power", float(share(self.power, "power")))
         put("design", as_design(self.design))
+        if isinstance(self.design, Weighted):
+            raise RegistryError(
+                "a plan's records weigh alike, and those of a weighted design do not: plan with "
+                "design=Iid() and so many records as all weights together make of max_weight, "
+                "which is about what they tell"
+            )
         put("modes", self._read_modes())
         put("tests", members(ComponentTest, self.tests, "tests"))
         if self.budget is not None and not self.sizes():

@@ -3,7 +3,8 @@
 Three kinds of sampling decide which tests are valid (theory section 1):
 
  * iid                   independent records of one law (also: drawn with replacement
-                         from a sealed population; also: clusters, one value a cluster)
+                         from a sealed population; also: clusters, one value a cluster;
+                         also: records with design weights, one weighted value a record)
  * independent           independent records, not identically distributed; the claim is
                          about the average of their means. Strata sampled in proportion
                          to their weights, and simple random sampling without replacement
@@ -17,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
+from math import inf
 from typing import TypeVar
 
 from proxyguard.errors import RegistryError
@@ -234,8 +236,87 @@ class Clustered:
             )
 
 
-Design = Iid | Independent | WithoutReplacement | Stratified | Clustered
-DESIGNS = (Iid, Independent, WithoutReplacement, Stratified, Clustered)
+# Weights of such an origin make each record depend on all others of the sample.
+CALIBRATED = (
+    "weights that were calibrated on the sample itself (post-stratified, raked, scaled to a total) "
+    "depend on all of its records, so that no two weighted records are independent, and no test "
+    'covers them: give the weights from before calibration, with origin "design"; a '
+    "post-stratified sample is covered as strata whose weights are the population's shares"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weighted:
+    """Independent records, each with the number of persons that it represents.
+
+    The claim is per person represented: it is about the mean of ``w x`` over the mean of ``w``
+    (theory section 1). A claim per record leaves the weights out and declares `Iid`.
+
+    Parameters
+    ----------
+    max_weight
+        ``w_max``, a registered bound on the weight of every record that could be sampled; a
+        decimal string or number is read exactly.
+    origin
+        ``"design"`` states that a record's weight follows from how it was sampled, and would be
+        the same in any other sample. Weights that were calibrated on the sample are refused.
+
+    Raises
+    ------
+    RegistryError
+        Where the bound is not positive, or the weights are no design weights.
+
+    Examples
+    --------
+    >>> Weighted(max_weight="12.5", origin="design").max_weight
+    Fraction(25, 2)
+    """
+
+    max_weight: Fraction
+    origin: str
+    sampling = Sampling.IID
+
+    def __post_init__(self) -> None:
+        try:
+            bound = exact(self.max_weight)
+            scaled = float(bound)
+        except (RegistryError, OverflowError):
+            bound, scaled = Fraction(0), 0.0
+        if not 0.0 < scaled < inf:
+            raise RegistryError(
+                "max_weight is the largest weight that a record could have, a positive number; "
+                f"got {self.max_weight!r}"
+            )
+        object.__setattr__(self, "max_weight", bound)
+        if isinstance(self.origin, str) and self.origin == "calibrated":
+            raise RegistryError(CALIBRATED)
+        if not isinstance(self.origin, str) or self.origin != "design":
+            raise RegistryError(
+                'origin says where the weights come from: "design" for weights that were known '
+                f"before the records were drawn; got {self.origin!r}"
+            )
+
+
+Design = Iid | Independent | WithoutReplacement | Stratified | Clustered | Weighted
+DESIGNS = (Iid, Independent, WithoutReplacement, Stratified, Clustered, Weighted)
+
+
+def sees_losses(design: Design) -> bool:
+    """Return whether tests see the losses of single records as they are.
+
+    Cluster means and weighted losses are values between the bounds: none of them is a count.
+    """
+    return not isinstance(design, Clustered | Weighted)
+
+
+def tests_excess(design: Design) -> bool:
+    """Return whether tests see a unit's excess over the limit, scaled by what the unit weighs.
+
+    The mean of such a claim is a ratio of two means of the target (theory section 1).
+    """
+    return isinstance(design, Weighted) or (
+        isinstance(design, Clustered) and design.weighting == "record"
+    )
 
 
 def as_design(design: object) -> Design:

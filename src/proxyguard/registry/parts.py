@@ -25,7 +25,7 @@ from proxyguard.exact.multiplicity import Dependence
 from proxyguard.modes.catalog import DEFAULT, NO_MECHANISM, mode_class, mode_names
 from proxyguard.modes.claim import Claim, Mode
 from proxyguard.registry.budget import family_shares
-from proxyguard.registry.design import Clustered, Design
+from proxyguard.registry.design import Clustered, Design, tests_excess
 from proxyguard.registry.exposure import ExposureKind, ThresholdRule
 from proxyguard.registry.fields import (
     DecimalText,
@@ -455,11 +455,14 @@ class Disclosure(DeclarationPart):
 
     def objections(self, design: Design) -> list[str]:
         """Return why statistics of this design cannot be rounded soundly; empty if they can."""
-        if isinstance(design, Clustered) and design.weighting == "record":
+        if tests_excess(design):
+            clustered = isinstance(design, Clustered)
+            what = "the mean over records of clusters" if clustered else "a weighted mean"
+            other = 'weight clusters alike (weighting = "cluster")' if clustered else "weights"
             return [
-                "disclosure rounds a mean to the side that weakens the claim, and the mean over "
-                "records of clusters is a ratio of two target means, which has no such side: "
-                'leave disclosure out, or weight clusters alike (weighting = "cluster")'
+                f"disclosure rounds a mean to the side that weakens the claim, and {what} is a "
+                "ratio of two target means, which has no such side: leave disclosure out, or "
+                f"{other}"
             ]
         return []
 

@@ -8,7 +8,14 @@ from typing import Literal
 
 from pydantic import Field, StrictStr, model_validator
 
-from proxyguard.registry.design import Clustered, Design, Iid, Stratified, WithoutReplacement
+from proxyguard.registry.design import (
+    Clustered,
+    Design,
+    Iid,
+    Stratified,
+    Weighted,
+    WithoutReplacement,
+)
 from proxyguard.registry.fields import (
     DecimalText,
     DeclarationPart,
@@ -81,6 +88,22 @@ class ClusteredDesign(DeclarationPart):
     """Records of the largest cluster there can be."""
 
 
+class WeightedDesign(DeclarationPart):
+    """Records with design weights; the claim is per person represented."""
+
+    weight: Name
+    """The column that holds how many persons a record represents."""
+    max_weight: DecimalText
+    """The largest weight that a record could have."""
+    origin: Literal["design", "calibrated"]
+    """Where weights come from; those that were calibrated on the sample are refused."""
+
+    @model_validator(mode="after")
+    def _known_before(self) -> WeightedDesign:
+        Weighted(max_weight=Fraction(self.max_weight), origin=self.origin)
+        return self
+
+
 class WithoutReplacementDesign(DeclarationPart):
     """A simple random sample from a pool disjoint from development."""
 
@@ -149,7 +172,13 @@ class Target(DeclarationPart):
     """Losses that were computed elsewhere: releases x records x requirements."""
     read: TableReading = Field(default_factory=TableReading)
     """How the table is read."""
-    design: Literal["iid"] | StratifiedDesign | ClusteredDesign | WithoutReplacementDesign = "iid"
+    design: (
+        Literal["iid"]
+        | StratifiedDesign
+        | ClusteredDesign
+        | WeightedDesign
+        | WithoutReplacementDesign
+    ) = "iid"
     """How the records were sampled."""
     outcome: Name | None = None
     """The column that is predicted."""
@@ -259,6 +288,8 @@ class Target(DeclarationPart):
             )
         if isinstance(self.design, ClusteredDesign):
             return Clustered(weighting=self.design.weighting, max_size=self.design.max_size)
+        if isinstance(self.design, WeightedDesign):
+            return Weighted(max_weight=Fraction(self.design.max_weight), origin=self.design.origin)
         if isinstance(self.design, WithoutReplacementDesign):
             return WithoutReplacement(pool=self.design.pool)
         return Iid(with_replacement=self.draw is not None and self.draw.replace)
@@ -279,7 +310,7 @@ class Target(DeclarationPart):
         return tuple(name for name in names if name is not None)
 
     def attacked(self, columns: Iterable[str]) -> list[str]:
-        """Return the columns that attacks read: all but excluded ones and the names of clusters.
+        """Return the columns that attacks read: all but excluded ones, clusters and weights.
 
         A record that equals a member in these is a copy of it: no attack can tell the two apart.
         """
@@ -291,9 +322,11 @@ class Target(DeclarationPart):
 
     @property
     def design_column(self) -> str | None:
-        """The column that holds strata or clusters."""
+        """The column that holds strata, clusters or weights."""
         if isinstance(self.design, StratifiedDesign | ClusteredDesign):
             return self.design.by
+        if isinstance(self.design, WeightedDesign):
+            return self.design.weight
         return None
 
     @property
@@ -312,6 +345,11 @@ class Target(DeclarationPart):
                 else "records, whatever their cluster"
             )
             return f"the law of the clusters of {self.design.by!r}, a mean over {over}"
+        if isinstance(self.design, WeightedDesign):
+            return (
+                f"the persons that the records represent, each record counting by its design "
+                f"weight in {self.design.weight!r} (at most {self.design.max_weight})"
+            )
         if isinstance(self.design, WithoutReplacementDesign):
             return f"the pool of {self.design.pool:,} records that the target was drawn from"
         if self.draw is not None:

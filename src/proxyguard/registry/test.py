@@ -20,7 +20,7 @@ from proxyguard.errors import LossMismatch
 from proxyguard.exact import contamination
 from proxyguard.exact import mean as exact_mean
 from proxyguard.exact.rounding import Array, Integers, pvalue_from_log
-from proxyguard.registry.design import Clustered, Design, Sampling
+from proxyguard.registry.design import Clustered, Design, Sampling, sees_losses
 from proxyguard.registry.requirement import Requirement
 
 _ANY = frozenset(Sampling)
@@ -81,8 +81,11 @@ class ComponentTest(Enum):
             objections.append(
                 f"binomial needs losses declared two_valued, and {requirement.name!r} is not"
             )
-        if self is ComponentTest.BINOMIAL and isinstance(design, Clustered):
-            objections.append("binomial needs single records; a cluster mean is not two-valued")
+        if self is ComponentTest.BINOMIAL and not sees_losses(design):
+            what = "cluster mean" if isinstance(design, Clustered) else "weighted loss"
+            objections.append(
+                f"binomial needs records that count alike; a {what} is not two-valued"
+            )
         if self is not ComponentTest.BINOMIAL and requirement.two_directions:
             objections.append(
                 f"{requirement.name!r} looks at two numbers, one for validation and one for "
@@ -208,7 +211,7 @@ def default_test(design: Design, requirement: Requirement) -> ComponentTest:
     if design.sampling is Sampling.WEIGHTED:
         return ComponentTest.BETTING_FIXED
     counted = requirement.two_valued or requirement.indicator
-    if counted and not isinstance(design, Clustered):
+    if counted and sees_losses(design):
         return ComponentTest.BINOMIAL
     return ComponentTest.BETTING if design.sampling is Sampling.IID else ComponentTest.BENTKUS
 

@@ -25,7 +25,7 @@ from proxyguard.modes.planning import Planned, Way
 from proxyguard.plan.law import Law, estimated_law
 from proxyguard.plan.question import MOST_RECORDS, MOST_RELEASES, Question
 from proxyguard.plan.recommend import recommend
-from proxyguard.registry.design import Clustered, Design
+from proxyguard.registry.design import Clustered, Design, tests_excess
 from proxyguard.registry.requirement import Form, Requirement
 from proxyguard.registry.test import ComponentTest
 
@@ -271,6 +271,8 @@ def _no_start(case: Unsettled) -> str:
         )
     if any(r.group is not None for r in case.requirements):
         return "the planner does not model requirements on subgroups"
+    if tests_excess(case.design):
+        return "the planner's units weigh alike, and those of this target do not"
     return _too_few(case) if case.reliability <= case.claim.target else ""
 
 
