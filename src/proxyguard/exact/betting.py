@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.exact import checks
-from proxyguard.exact.roots import bracket_switch
-from proxyguard.exact.rounding import GUARD, Array, pvalue_from_log, weaken_upper
+from proxyguard.exact.rounding import GUARD, Array, bracket_switch, pvalue_from_log, weaken_upper
 from proxyguard.exact.special import special
 
 # ``c``: the largest share of the capital that one record can lose.

@@ -17,8 +17,7 @@ from numpy.typing import ArrayLike
 from proxyguard.exact import checks
 from proxyguard.exact.binomial import clopper_pearson_lower, upper_tail
 from proxyguard.exact.mean import share_pvalue
-from proxyguard.exact.roots import bracket_switch
-from proxyguard.exact.rounding import GUARD, MEAN_GUARD, TINY, Array, weaken_pvalue
+from proxyguard.exact.rounding import GUARD, MEAN_GUARD, TINY, Array, bracket_switch, weaken_pvalue
 
 # Members of a sample whose law is summed term by term.
 LARGEST_SAMPLE = 5_000_000

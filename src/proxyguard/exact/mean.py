@@ -17,11 +17,11 @@ from numpy.typing import ArrayLike
 
 from proxyguard.exact import checks
 from proxyguard.exact.binomial import clopper_pearson_upper, lower_tail, lower_tail_table
-from proxyguard.exact.roots import bracket_switch
 from proxyguard.exact.rounding import (
     MEAN_GUARD,
     TINY,
     Array,
+    bracket_switch,
     pvalue_from_log,
     weaken_lower,
     weaken_upper,

@@ -2,11 +2,13 @@
 
 Every limit and p-value that leaves `exact/` passes through one of these
 functions. The guards are far above the error of the special functions used
-and far below any printed digit.
+and far below any printed digit. Where no closed form exists, `bracket_switch`
+gives both ends, and its caller takes the one that weakens the claim.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import ROUND_CEILING, Context, Decimal
 
 import numpy as np
@@ -138,3 +140,24 @@ def round_pvalue(pvalues: ArrayLike, digits: int) -> NDArray[np.float64]:
     # result is never below it.
     rounded = [float(context.create_decimal(Decimal(repr(p)))) for p in distinct.tolist()]
     return np.array(rounded, dtype=np.float64)[where].reshape(values.shape)
+
+
+def bracket_switch(
+    holds: Callable[[Array], NDArray[np.bool_]], low: Array, high: Array, *, steps: int = 60
+) -> tuple[Array, Array]:
+    """Return ``(last, first)``: a bracket of the point where ``holds`` turns true.
+
+    ``holds`` is false, then true, as its argument grows from ``low`` to ``high``,
+    elementwise. The caller takes whichever end weakens its claim. ``holds`` is never
+    evaluated at the ends themselves.
+    """
+    last = np.array(low, dtype=np.float64)
+    first = np.array(high, dtype=np.float64)
+    for _ in range(steps):
+        middle = 0.5 * (last + first)
+        if not np.any((last < middle) & (middle < first)):
+            break
+        true = holds(middle)
+        first = np.where(true, middle, first)
+        last = np.where(true, last, middle)
+    return last, first

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.exact import checks
-from proxyguard.exact.roots import bracket_switch
-from proxyguard.exact.rounding import GUARD, Array, weaken_lower, weaken_pvalue
+from proxyguard.exact.rounding import GUARD, Array, bracket_switch, weaken_lower, weaken_pvalue
 from proxyguard.exact.sharp import critical_count
 from proxyguard.exact.special import special
 

@@ -24,8 +24,7 @@ from proxyguard.errors import RegistryError
 from proxyguard.exact.betting import BettingCapital, FixedCapital
 from proxyguard.exact.binomial import clopper_pearson_lower, upper_tail
 from proxyguard.exact.mean import log_chernoff
-from proxyguard.exact.roots import bracket_switch
-from proxyguard.exact.rounding import GUARD, Array, Integers
+from proxyguard.exact.rounding import GUARD, Array, Integers, bracket_switch
 from proxyguard.exact.sharp import critical_count, default_threshold, largest_threshold
 from proxyguard.modes.claim import Claim, Levels, MechanismClaim
 from proxyguard.plan.law import Law
