@@ -147,10 +147,10 @@ class AuditFolder:
         """Read, hash and parse every file once until this ends, however often it is asked for."""
         with self._files.step():
             yield
-        # A step within another leaves what was parsed to the rest of it.
+        # A step within another leaves what was parsed to the rest of it. What was computed from a
+        # stored release stays beyond that: it is a few bytes, and goes by the digest of its own.
         if not self._files.in_step:
             self._parsed.clear()
-            self._digested.clear()
 
     def declaration(self) -> Declaration:
         """Read `audit.toml` as it stands now."""

@@ -30,9 +30,7 @@ from proxyguard.tables.files import read_file
 if TYPE_CHECKING:
     import pandas as pd
 
-    from proxyguard.draw.messages import DeliveredFile
     from proxyguard.tables.columns import Series
-    from proxyguard.tables.files import Schema
 
     Inputs = NDArray[np.float64] | pd.DataFrame
     """Features: an array where all are numbers, else a frame."""
@@ -296,14 +294,6 @@ class DrawsMany(Protocol):
         Where ``draw`` would fail, the error stands in the place of the release: the others of its
         batch are kept. An error that is raised has every seed drawn by itself.
         """
-
-
-@runtime_checkable
-class ReadsFiles(Protocol):
-    """A generator whose draws read files that can be registered."""
-
-    def survey(self, seeds: Sequence[int], schema: Schema | None) -> Sequence[DeliveredFile]:
-        """Return the files of these seeds as they are now; without a schema, digests alone."""
 
 
 class ClassModel(Protocol):

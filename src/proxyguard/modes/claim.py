@@ -217,11 +217,6 @@ class Claim(Mode, ABC):
         own = {i.name: getattr(self, i.name) for i in fields(self) if i.name != "unused"}
         return {"mode": self.mode, **own, **dict(self.unused)}
 
-    def with_default_thresholds(self) -> Claim:
-        """Return the claim with its thresholds by the default rules, for other sizes."""
-        tuned = ("threshold", "violation_threshold")
-        return Claim.of({k: v for k, v in self.choices().items() if k not in tuned})
-
     @property
     def block_size(self) -> int | None:
         """Records of a block, where the mode needs means over blocks."""
