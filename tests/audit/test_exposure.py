@@ -795,7 +795,7 @@ def test_the_order_and_company_of_target_records_changes_no_count(
     copying: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     audit = audit_in(copying)
-    monkeypatch.setattr("proxyguard.audit.exposure.CELLS", 64)
+    monkeypatch.setattr("proxyguard.audit.score.CELLS", 64)
     found = audit.verify(with_target=True)
     assert found.good, found.findings
 

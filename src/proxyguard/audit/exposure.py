@@ -33,9 +33,10 @@ from threadpoolctl import threadpool_limits
 from proxyguard.audit.development import MemberDevelopment
 from proxyguard.audit.members import MemberRows, strata_of
 from proxyguard.audit.score import (
-    CELLS,
-    HELD,
-    check_counted,
+    RecordsRead,
+    at_once,
+    chunks_of,
+    in_memory,
     is_worst,
     needs_whole,
     only,
@@ -63,7 +64,6 @@ from proxyguard.losses.cell import Column, Reading, join_columns, share_column
 from proxyguard.losses.measure import Measure
 from proxyguard.losses.query import CodedRecords
 from proxyguard.losses.read import LossArray, LossReader, LossStream
-from proxyguard.losses.records import stratum_counts
 from proxyguard.registry.design import Sampling, Stratified
 from proxyguard.registry.exposure import AttackPart, ExposureKind, ExposureQuestion
 from proxyguard.registry.requirement import Requirement
@@ -604,27 +604,20 @@ class ExposureScorer:
         self, draws: Sequence[AnyDraw], readings: Sequence[Reading], by_record: int
     ) -> Iterator[list[Attacked]]:
         """Yield attacked releases that fit into memory together, with the losses of a chunk."""
-        rows = self.target.n_records if needs_whole(readings) else 256
-        most = max(1, CELLS // max(1, by_record * rows))
+        most = at_once(self.target, by_record, dense=needs_whole(readings))
         whole = None
         if self.attacks.named:
             # Their scores of all records are kept, and so of one release at a time.
             whole, most = Rows(self.target.whole().frame, self.attacks.representation), 1
-        group: list[Attacked] = []
-        held = 0
-        for draw in draws:
-            attacked = self.attacks.on(draw, whole)
-            # Points of a release in several forms, and a few numbers for each member and measure.
-            size = 0
-            if isinstance(draw, DrawnRelease):
-                size = 64 * draw.rows * self.attacks.representation.dimension
-                size += sum(48 * found.census.size for found in attacked.found.values())
-            if group and (held + size > HELD or len(group) >= most):
-                yield group
-                group, held = [], 0
-            group.append(attacked)
-            held += size
-        yield group
+        attacked = (self.attacks.on(draw, whole) for draw in draws)
+        return in_memory(((each, self._bytes(each)) for each in attacked), most)
+
+    def _bytes(self, attacked: Attacked) -> int:
+        # Points of a release in several forms, and a few numbers for each member and measure.
+        if not isinstance(attacked.draw, DrawnRelease):
+            return 0
+        points = 64 * attacked.draw.rows * self.attacks.representation.dimension
+        return points + sum(48 * found.census.size for found in attacked.found.values())
 
     def _pass(
         self, group: Sequence[Attacked], readings: Sequence[Reading], counted: Sequence[int]
@@ -641,15 +634,11 @@ class ExposureScorer:
             n_requirements=max(1, len(rest)), random_order=True, releases=names,
         )  # fmt: skip
         readers: list[LossReader] = []
-        ids: list[NDArray[np.int64]] = []
-        strata: dict[str, int] = {}
-        for chunk in self._chunks(dense, len(group) * len(rest)):
+        read = RecordsRead()
+        for chunk in chunks_of(self.target, len(group) * len(rest), dense=dense):
             inside = self.attacks.inside(chunk.frame)
             losses = self._score(chunk, group, inside, counted, rest, tally)
-            ids.append(chunk.positions)
-            labels = chunk.records.column("strata")
-            for label, size in {} if labels is None else stratum_counts(labels).items():
-                strata[label] = strata.get(label, 0) + size
+            read.add(chunk)
             if not rest:
                 continue
             records = replace(chunk.records, groups={**chunk.records.groups, **inside})
@@ -658,7 +647,7 @@ class ExposureScorer:
                 readers = [LossReader(array if dense else declared, each) for each in some]
             for reader in readers:
                 reader.add(array)
-        check_counted(self.target, design, np.concatenate(ids), strata)
+        read.check(self.target, design)
         by_record = [reader.finish().columns for reader in readers]
         columns: list[list[Column]] = []
         for k, reading in enumerate(readings):
@@ -668,15 +657,6 @@ class ExposureScorer:
                 [replace(whole[j], unmeasured=_unmeasured(group, j)) for j in range(len(measures))]
             )
         return columns, tally.unscored
-
-    def _chunks(self, dense: bool, cells: int) -> Iterator[Chunk]:
-        if dense:
-            yield self.target.whole()
-            return
-        rows = max(1, CELLS // max(1, cells))
-        for chunk in self.target.chunks():
-            for start in range(0, len(chunk.positions), rows):
-                yield chunk.rows(start, start + rows)
 
     def _score(
         self,

@@ -11,9 +11,10 @@ answers on record with the stored releases, for `verify`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
     from proxyguard.audit.exposure import ExposureScorer
 
+Sized = TypeVar("Sized")
 # Bytes of stored models that are held in memory at once.
 HELD = 1 << 28
 # Losses computed at once: 32 MB of doubles.
@@ -169,44 +171,52 @@ class ShareScorer:
         # One pass for all subgroups and releases: the target is decrypted once.
         sizes = [0] * len(asked)
         counts = [np.zeros(len(group.workload), dtype=np.int64) for group in asked]
-        strata: dict[str, int] = {}
-        ids: list[NDArray[np.int64]] = []
+        records = RecordsRead()
         for chunk in self.target.chunks():
             coded = CodedRecords(chunk.frame)
             for k, group in enumerate(asked):
                 inside = coded.inside(group.cell)
                 counts[k] += group.workload.counts(coded, inside)
                 sizes[k] += int(inside.sum())
-            labels = chunk.records.column("strata")
-            for label, size in {} if labels is None else stratum_counts(labels).items():
-                strata[label] = strata.get(label, 0) + size
-            ids.append(chunk.positions)
-        check_counted(self.target, self.design, np.concatenate(ids), strata)
+            records.add(chunk)
+        records.check(self.target, self.design)
         return list(zip(sizes, counts, strict=True))
 
 
-def check_counted(
-    target: TargetRecords, design: Design, ids: NDArray[np.int64], strata: Mapping[str, int]
-) -> None:
-    """Raise unless the records that were read are those that were sealed, as the design has them.
+@dataclass(frozen=True, slots=True, eq=False)
+class RecordsRead:
+    """Which records of a target were read while they are counted and no reader sees them.
 
-    Parameters
+    Attributes
     ----------
-    target, design
-        The target, and how it was sampled.
     ids, strata
-        The records that were read, and how many of each stratum.
-
-    Raises
-    ------
-    LossMismatch
-        Where there are others, or one of them twice.
+        Their positions, chunk by chunk, and how many of each stratum there were.
     """
-    _check_seen(ids.size, target)
-    check_size(ids.size, design)
-    check_ids(ids, design)
-    if isinstance(design, Stratified):
-        check_strata(strata, design)
+
+    ids: list[NDArray[np.int64]] = field(default_factory=list)
+    strata: Counter[str] = field(default_factory=Counter)
+
+    def add(self, chunk: Chunk) -> None:
+        """Note the records of a chunk."""
+        self.ids.append(chunk.positions)
+        labels = chunk.records.column("strata")
+        if labels is not None:
+            self.strata.update(stratum_counts(labels))
+
+    def check(self, target: TargetRecords, design: Design) -> None:
+        """Raise unless these are the records that were sealed, as the design has them.
+
+        Raises
+        ------
+        LossMismatch
+            Where there are others, or one of them twice.
+        """
+        ids = np.concatenate(self.ids)
+        _check_seen(ids.size, target)
+        check_size(ids.size, design)
+        check_ids(ids, design)
+        if isinstance(design, Stratified):
+            check_strata(self.strata, design)
 
 
 def _check_seen(seen: int, target: TargetRecords) -> None:
@@ -374,7 +384,17 @@ class Scorer:
         """
         exposed = [j for j, measure in enumerate(self.measures) if measure.exposure is not None]
         if exposed:
-            return self._with_exposures(mechanism, draws, readings, exposed)
+            assert self.exposures is not None  # whoever makes a scorer gives it where it is needed
+            scored = self._others(exposed, mechanism, draws, readings)
+            attacked = self.exposures.score(mechanism, draws, [only(r, exposed) for r in readings])
+            names = scored.unscored.keys() | attacked.unscored.keys()
+            return replace(
+                _merged(scored, exposed, attacked.columns),
+                unscored={
+                    name: max(scored.unscored.get(name, 0), attacked.unscored.get(name, 0))
+                    for name in sorted(names)
+                },
+            )
         shares = countable(self.measures, readings)
         if not shares:
             return self._by_record(mechanism, draws, readings)
@@ -385,51 +405,21 @@ class Scorer:
             design=readings[0].design,
             progress=self.progress,
         )
-        counted = dict(zip(shares, counting.columns(mechanism, draws), strict=True))
-        rest = [j for j in range(len(self.measures)) if j not in counted]
-        scored = Scored(
-            columns=((),) * len(readings),
-            auc=dict.fromkeys(draw.label for draw in draws),
-            unscored={},
-        )
-        if rest:
-            others = replace(self, measures=[self.measures[j] for j in rest])
-            scored = others._by_record(mechanism, draws, [only(r, rest) for r in readings])
-        # Every measure in its registered place again, whichever way it was scored.
-        merged = [counted | dict(zip(rest, columns, strict=True)) for columns in scored.columns]
-        every = range(len(self.measures))
-        return replace(scored, columns=tuple(tuple(by[j] for j in every) for by in merged))
+        counted = counting.columns(mechanism, draws)
+        scored = self._others(shares, mechanism, draws, readings)
+        return _merged(scored, shares, [counted] * len(readings))
 
-    def _with_exposures(
-        self, mechanism: str, draws: Sequence[AnyDraw], readings: Sequence[Reading],
-        exposed: Sequence[int],
+    def _others(
+        self, chosen: Sequence[int], mechanism: str, draws: Sequence[AnyDraw],
+        readings: Sequence[Reading],
     ) -> Scored:  # fmt: skip
-        """Return the statistics of all measures, of which some are about exposure."""
-        assert self.exposures is not None  # whoever makes a scorer gives it where it is needed
-        rest = [j for j in range(len(self.measures)) if j not in exposed]
-        scored = Scored(
-            columns=((),) * len(readings),
-            auc=dict.fromkeys(draw.label for draw in draws),
-            unscored={},
-        )
-        if rest:
-            others = replace(self, measures=[self.measures[j] for j in rest], exposures=None)
-            scored = others.score(mechanism, draws, [only(r, rest) for r in readings])
-        attacked = self.exposures.score(mechanism, draws, [only(r, exposed) for r in readings])
-        merged = [
-            dict(zip(rest, columns, strict=True)) | dict(zip(exposed, found, strict=True))
-            for columns, found in zip(scored.columns, attacked.columns, strict=True)
-        ]
-        every = range(len(self.measures))
-        names = scored.unscored.keys() | attacked.unscored.keys()
-        return replace(
-            scored,
-            columns=tuple(tuple(by[j] for j in every) for by in merged),
-            unscored={
-                name: max(scored.unscored.get(name, 0), attacked.unscored.get(name, 0))
-                for name in sorted(names)
-            },
-        )
+        """Return the statistics of all measures but these, which are scored in another way."""
+        rest = [j for j in range(len(self.measures)) if j not in chosen]
+        if not rest:
+            auc: dict[str, float | None] = dict.fromkeys(draw.label for draw in draws)
+            return Scored(columns=((),) * len(readings), auc=auc, unscored={})
+        others = replace(self, measures=[self.measures[j] for j in rest], exposures=None)
+        return others.score(mechanism, draws, [only(r, rest) for r in readings])
 
     def _by_record(
         self, mechanism: str, draws: Sequence[AnyDraw], readings: Sequence[Reading]
@@ -467,20 +457,13 @@ class Scorer:
 
     def _groups(self, releases: Sequence[Release], *, dense: bool) -> Iterator[list[Release]]:
         """Yield releases whose models and losses fit into memory together."""
-        rows = self.target.n_records if dense else 256
-        most = max(1, CELLS // max(1, len(self.measures) * rows))
-        group: list[Release] = []
-        held = 0
-        for release in releases:
-            # Counted four times: what is built from a file is larger than the file.
-            held_as = release.held
-            size = 0 if held_as is None else 4 * self.folder.store.path(held_as).stat().st_size
-            if group and (held + size > HELD or len(group) >= most):
-                yield group
-                group, held = [], 0
-            group.append(release)
-            held += size
-        yield group
+        most = at_once(self.target, len(self.measures), dense=dense)
+        return in_memory(((release, self._bytes(release)) for release in releases), most)
+
+    def _bytes(self, release: Release) -> int:
+        # Counted four times: what is built from a file is larger than the file.
+        held_as = release.held
+        return 0 if held_as is None else 4 * self.folder.store.path(held_as).stat().st_size
 
     def _load(self, release: Release) -> None:
         draw = release.draw
@@ -520,7 +503,7 @@ class Scorer:
         )  # fmt: skip
         readers: list[LossReader] = []
         seen = 0
-        for chunk in self._chunks(dense, len(group)):
+        for chunk in chunks_of(self.target, len(group) * len(self.measures), dense=dense):
             losses = LossArray(self._losses(chunk, group, source, tally), chunk.records, names)
             # A stream's length is declared before its records come; a design that needs all of
             # them at once gets them at once.
@@ -531,15 +514,6 @@ class Scorer:
             seen += len(chunk.positions)
         _check_seen(seen, self.target)
         return [reader.finish().columns for reader in readers]
-
-    def _chunks(self, dense: bool, n_releases: int) -> Iterator[Chunk]:
-        if dense:
-            yield self.target.whole()
-            return
-        rows = max(1, CELLS // max(1, n_releases * len(self.measures)))
-        for chunk in self.target.chunks():
-            for start in range(0, len(chunk.positions), rows):
-                yield chunk.rows(start, start + rows)
 
     def _losses(
         self,
@@ -617,6 +591,50 @@ class Scorer:
             assert chunk.y is not None  # a binary outcome was read
             seen.add(chunk.y, predicted.values)
         return predicted
+
+
+def _merged(scored: Scored, chosen: Sequence[int], columns: Sequence[Sequence[Column]]) -> Scored:
+    """Return all measures in their registered places, whichever way each was scored."""
+    every = range(len(chosen) + len(scored.columns[0]))
+    rest = [j for j in every if j not in chosen]
+    merged = [
+        dict(zip(rest, others, strict=True)) | dict(zip(chosen, these, strict=True))
+        for others, these in zip(scored.columns, columns, strict=True)
+    ]
+    return replace(scored, columns=tuple(tuple(by[j] for j in every) for by in merged))
+
+
+def in_memory(sized: Iterable[tuple[Sized, int]], most: int) -> Iterator[list[Sized]]:
+    """Yield what fits into memory together, each with its bytes: at most so many at once."""
+    group: list[Sized] = []
+    held = 0
+    for item, size in sized:
+        if group and (held + size > HELD or len(group) >= most):
+            yield group
+            group, held = [], 0
+        group.append(item)
+        held += size
+    yield group
+
+
+def at_once(target: TargetRecords, by_record: int, *, dense: bool) -> int:
+    """Return of how many releases, with so many losses each, a chunk's fit into `CELLS`."""
+    rows = target.n_records if dense else 256
+    return max(1, CELLS // max(1, by_record * rows))
+
+
+def chunks_of(target: TargetRecords, by_record: int, *, dense: bool) -> Iterator[Chunk]:
+    """Yield a target's records, as many at once as have so many losses each in `CELLS`.
+
+    Where ``dense``, all of them in one.
+    """
+    if dense:
+        yield target.whole()
+        return
+    rows = max(1, CELLS // max(1, by_record))
+    for chunk in target.chunks():
+        for start in range(0, len(chunk.positions), rows):
+            yield chunk.rows(start, start + rows)
 
 
 def only(reading: Reading, chosen: Sequence[int]) -> Reading:
