@@ -1121,6 +1121,7 @@ def test_a_figure_that_the_folder_does_not_give_is_found(
     assert words in forge.found_by(audit)
 
 
+@pytest.mark.whole  # `make demo` runs it, too
 def test_the_demonstration_finds_copied_rows_and_lets_histograms_pass(tmp_path: Path) -> None:
     said: list[str] = []
     place, certificate, good = run_exposure_demo(tmp_path, lambda *_: None, said.append)

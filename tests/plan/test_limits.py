@@ -203,7 +203,7 @@ def perfect_cases(claim: dict[str, Any]) -> Iterator[tuple[AuditPlan, Requiremen
         yield plan_of(n, releases, mechanisms=mechanisms, design=design, **choices), requirement
 
 
-@pytest.mark.reduced(cases=18)
+@pytest.mark.reduced(cases=9)
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda c: " ".join(map(str, c.values())))
 def test_obstacles_are_found_exactly_where_perfect_losses_do_not_validate(
     claim: dict[str, Any],

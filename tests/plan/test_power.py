@@ -153,7 +153,7 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.reduced(cases=8)
+@pytest.mark.reduced(cases=5)
 @pytest.mark.parametrize("name", CASES)
 def test_predicted_power_agrees_with_simulated_audits(name: str, simulate: Simulate) -> None:
     case = CASES[name]

@@ -257,6 +257,7 @@ def crowded(requirements: int, n: int) -> Unsettled:
     )  # fmt: skip
 
 
+@pytest.mark.reduced(cases=2)
 @pytest.mark.parametrize(
     "case",
     [unsettled(), crowded(10, 8_000), crowded(2_000, 5_000), crowded(3, 1_000_000)],

@@ -533,6 +533,7 @@ def test_a_value_that_cannot_be_read_is_a_fault_of_its_file(folder: Path, values
         read_table_bytes(path.read_bytes(), "it")
 
 
+@pytest.mark.reduced(cases=1)
 @pytest.mark.parametrize("kind", [pa.binary(2**20), pa.large_binary(), pa.binary()], ids=str)
 def test_values_of_a_megabyte_that_a_file_has_once_are_not_made_for_every_row(
     kind: pa.DataType,

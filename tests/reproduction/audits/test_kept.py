@@ -70,6 +70,7 @@ def test_draws_of_other_settings_are_refused(tmp_path: Path) -> None:
         complete(other, SOURCE, tmp_path)
 
 
+@pytest.mark.whole
 def test_a_draw_that_failed_is_kept_as_its_reason_and_counted_by_the_audit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,6 +42,7 @@ def made_up_files(folder: Path) -> None:
         frame.to_csv(folder / file.path, na_rep="NA", index_label="")
 
 
+@pytest.mark.whole
 def test_the_tables_of_the_user_are_audited_from_their_declaration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

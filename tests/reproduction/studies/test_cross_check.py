@@ -84,7 +84,7 @@ def few() -> Few:
     return checked
 
 
-@pytest.mark.reduced(cases=7)
+@pytest.mark.reduced(cases=4)
 @pytest.mark.parametrize("name", CHECKS)
 def test_some_repetitions_are_decided_alike(name: str, few: Few) -> None:
     assert few(name)

@@ -93,7 +93,7 @@ def overhang(figure: Figure) -> float:
     return float(out * figure.dpi)
 
 
-@pytest.mark.reduced(cases=5)
+@pytest.mark.reduced(cases=3)
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_fits_its_page(name: str, rows: dict[str, list[Row]]) -> None:
     figure = draw(name, rows[name])
@@ -107,7 +107,7 @@ def test_a_label_off_the_page_would_be_noticed(rows: dict[str, list[Row]]) -> No
     assert overhang(figure) > 20.0
 
 
-@pytest.mark.reduced(cases=5)
+@pytest.mark.reduced(cases=3)
 @pytest.mark.parametrize("name", FIGURES)
 def test_figures_cope_with_methods_that_were_not_run(name: str, rows: dict[str, list[Row]]) -> None:
     papers = [r for r in rows[name] if r.status != Status.OURS.value]
@@ -287,7 +287,7 @@ def test_sentences_are_about_the_rows() -> None:
     assert list(READINGS["target-reuse"].see(own[:2])) == []
 
 
-@pytest.mark.reduced(cases=5)
+@pytest.mark.reduced(cases=3)
 @pytest.mark.parametrize("name", READINGS)
 def test_sentences_cope_with_rows_that_are_not_there(name: str, rows: dict[str, list[Row]]) -> None:
     reading = READINGS[name]

@@ -23,8 +23,8 @@ COLLECTIVE = {"collective, tail-Simes", "collective, tail-Fisher"}
 
 
 @pytest.fixture(scope="module")
-def rows() -> list[Row]:
-    return run_study(worst_case.WORST_CASE, repetitions=600)
+def rows(effort: Any) -> list[Row]:
+    return run_study(worst_case.WORST_CASE, repetitions=effort.times(whole=600, reduced=200))
 
 
 def test_every_certificate_keeps_its_budget(rows: list[Row]) -> None:
