@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,8 +19,10 @@ from proxyguard.audit.apart import Redraw, refit_apart, run_apart
 from proxyguard.audit.audit import Audit
 from proxyguard.audit.development import MemberDevelopment, fit_source
 from proxyguard.audit.folder import DECLARATION, RELEASES
+from proxyguard.audit.home import software_versions
 from proxyguard.cli.main import app
 from proxyguard.draw.catalog import EXTRAS, Extra
+from proxyguard.draw.child import environment
 
 At = Callable[[str], Audit]
 Value = dict[str, Any]
@@ -199,14 +203,38 @@ def children() -> dict[Any, Any]:
     return {}
 
 
-def test_with_other_versions_a_difference_is_not_checked_and_no_lie(
-    drawn: Audit, once: None, forge: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("other", ["numpy", "arithmetic"])
+def test_with_other_versions_or_kernels_a_difference_is_not_checked_and_no_lie(
+    other: str, drawn: Audit, once: None, forge: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forge.manifest(drawn, lambda manifest: another_threshold(forge, manifest))
-    monkeypatch.setattr("proxyguard.audit.redraw.software_versions", lambda: {"numpy": "99.0"})
+    here = {**software_versions(), other: "99.0"}
+    monkeypatch.setattr("proxyguard.audit.redraw.software_versions", lambda: here)
     found = drawn.verify(redraw=1)
     assert found.good
-    assert any("numpy" in words and "99.0 here" in words for words in found.not_checked)
+    assert any(other in words and "99.0 here" in words for words in found.not_checked)
+
+
+ARITHMETIC = "from proxyguard.audit.home import software_versions as s; print(s()['arithmetic'])"
+
+
+def test_what_draws_again_computes_with_the_kernels_of_who_verifies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = set()
+    for kernels in ("Nehalem", "Haswell"):  # OpenBLAS knows both on every x86
+        monkeypatch.setenv("OPENBLAS_CORETYPE", kernels)
+        child = environment(str(tmp_path))
+        assert child["OPENBLAS_CORETYPE"] == kernels
+        again = subprocess.run(
+            [sys.executable, "-c", ARITHMETIC],
+            env=child,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        said.add(again.stdout)
+    assert len(said) == (2 if platform.machine() == "x86_64" else 1)
 
 
 FOREIGN = """\

@@ -251,8 +251,27 @@ NOT_A_PACKAGE = "not installed as a package"
 
 
 def software_versions() -> dict[str, str]:
-    """Return the versions that an audit is made with."""
-    return {"python": platform.python_version(), "platform": sys.platform} | _versions(PACKAGES)
+    """Return the versions that an audit is made with, and the arithmetic of this processor."""
+    here = {"python": platform.python_version(), "platform": sys.platform}
+    return here | {"arithmetic": _arithmetic()} | _versions(PACKAGES)
+
+
+def _arithmetic() -> str:
+    """Return which kernels compute here: on other ones a sum may differ in its last bit.
+
+    An honest draw, made again on another processor, then has another content and is no lie.
+    """
+    import numpy as np
+    from threadpoolctl import threadpool_info
+
+    kernels = {
+        f"{library['internal_api']} {library.get('architecture', '')}".strip()
+        for library in threadpool_info()
+        if library["user_api"] == "blas"
+    }
+    config = np.show_config(mode="dicts")
+    found = config["SIMD Extensions"]["found"] if config else []
+    return ", ".join([platform.machine(), *sorted(kernels), *found])
 
 
 def extra_versions(generators: Iterable[str]) -> dict[str, str]:
