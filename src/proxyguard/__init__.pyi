@@ -1,6 +1,7 @@
 """The public names, and where each is defined: there is no other list."""
 
 from proxyguard.audit.audit import Audit as Audit
+from proxyguard.audit.code import code_of as code_of
 from proxyguard.audit.outcome import SealedCertificate as SealedCertificate
 from proxyguard.certificate.certify import certify as certify
 from proxyguard.certificate.certify import supports as supports
@@ -26,6 +27,7 @@ from proxyguard.errors import LossError as LossError
 from proxyguard.errors import LossMismatch as LossMismatch
 from proxyguard.errors import LossOutOfBounds as LossOutOfBounds
 from proxyguard.errors import MissingExtra as MissingExtra
+from proxyguard.errors import NoFork as NoFork
 from proxyguard.errors import ProxyGuardError as ProxyGuardError
 from proxyguard.errors import RegistryError as RegistryError
 from proxyguard.errors import SealError as SealError

@@ -301,7 +301,9 @@ def test_a_random_generator_of_ours_is_not_declared_without_randomness(
 
 
 def test_every_generator_of_ours_is_random_or_known_to_be_none() -> None:
-    assert set(GENERATORS) - SEEDED == {"files", "callable", "predictions", "coarsen"}
+    assert set(GENERATORS) - SEEDED == {
+        "files", "callable", "code", "predictions", "coarsen",
+    }  # fmt: skip
 
 
 def test_eight_copies_of_a_random_draw_are_no_mechanism_without_randomness(

@@ -119,6 +119,7 @@ def test_every_generator_of_ours_can_be_loaded_and_is_one(name: str) -> None:
         "bootstrap": {"rows": 3},
         "files": {"folder": "releases"},
         "callable": {"function": "math:sqrt"},
+        "code": {"name": "f", "text": "def f(source, rng): return source"},
         "predictions": {"folder": "predictions"},
         "noise": {"keep": ["y"]},
         "coarsen": {"keep": ["y"]},

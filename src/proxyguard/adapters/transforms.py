@@ -10,14 +10,14 @@ coarsening and 20 % masking, and no further details; what is chosen here beyond 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from proxyguard.adapters.settings import exact
-from proxyguard.draw.catalog import load_callable
-from proxyguard.draw.protocol import Seed
+from proxyguard.draw.catalog import imports_of_text, load_callable, load_text
+from proxyguard.draw.protocol import Called, Generator, Seed
 from proxyguard.errors import RegistryError, TableError
 from proxyguard.exact.rounding import Array
 
@@ -52,14 +52,13 @@ class RowBootstrap:
         return self._source.iloc[chosen].reset_index(drop=True)
 
 
-class Callable:
+class _Function:
     """``function(source, rng, **options)`` returns one release."""
 
-    def __init__(self, function: str, **options: object) -> None:
-        self._path, self._options = function, options
-        self._function = load_callable(function)
-        # Registered beside this class: releases change with the text of the function.
-        self.code = (function,)
+    code: tuple[str, ...] = ()
+
+    def __init__(self, path: str, function: Called, options: Mapping[str, object]) -> None:
+        self._path, self._function, self._options = path, function, dict(options)
         self._source: pd.DataFrame | None = None
 
     def describe(self) -> Mapping[str, object]:
@@ -82,6 +81,50 @@ class Callable:
         if not isinstance(table, pd.DataFrame):
             raise TypeError(f"{self._path} returned a {type(table).__name__}, expected a DataFrame")
         return table
+
+
+class Callable(_Function):
+    """A function that an import path names: ``function(source, rng, **options)``."""
+
+    def __init__(self, function: str, **options: object) -> None:
+        super().__init__(function, load_callable(function), options)
+        # Registered beside this class: releases change with the text of the function.
+        self.code = (function,)
+
+
+def code(text: str, name: str, settings: Mapping[str, object] | None = None) -> Generator:
+    """Return the generator that a text defines, as `proxyguard.code_of` writes it.
+
+    Parameters
+    ----------
+    text
+        A module that defines it: sealed with the declaration, and all that draws are made from.
+    name
+        Its class, or the function that is called for each release.
+    settings
+        What the class is made with, or the function called.
+    """
+    if not isinstance(text, str) or not isinstance(name, str):
+        raise RegistryError("code takes the text of a module, and the name that it defines")
+    given = dict(settings or {})
+    defined = load_text(text, name)
+    if not isinstance(defined, type):
+        made: Generator = _Function(name, defined, given)
+    else:
+        try:
+            made = cast("Generator", defined(**given))
+        except TypeError as error:
+            raise RegistryError(f"{name} does not take the settings {given}: {error}") from None
+    try:
+        # Registered beside the text: releases change with what it imports as well.
+        also = (*getattr(made, "code", ()), *imports_of_text(text))
+        setattr(made, "code", also)  # noqa: B010 - a generator may have it, and need not
+    except AttributeError:
+        raise RegistryError(
+            f"{name} takes no attribute code, by which what it imports is registered; leave "
+            "__slots__ out"
+        ) from None
+    return made
 
 
 def _names(names: object, option: str, where: str) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ from importlib.metadata import (
 )
 from importlib.util import resolve_name
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from proxyguard.documents.registry import Origin
@@ -191,6 +192,7 @@ GENERATORS = {
     "bootstrap": "proxyguard.adapters.transforms:RowBootstrap",
     "files": "proxyguard.adapters.files:FileFolder",
     "callable": "proxyguard.adapters.transforms:Callable",
+    "code": "proxyguard.adapters.transforms:code",
     "predictions": "proxyguard.adapters.files:StoredPredictions",
     "noise": "proxyguard.adapters.transforms:Noise",
     "coarsen": "proxyguard.adapters.transforms:Coarsen",
@@ -208,6 +210,8 @@ GENERATORS = {
     "sdv_package": "proxyguard.adapters.synthesizers:SdvModel",
     "smartnoise_package": "proxyguard.adapters.synthesizers:SmartNoiseModel",
 }
+OF_OTHERS = frozenset({"callable", "code"})
+"""Names of ours for code of somebody else: a function that is named, or a text."""
 OF_PACKAGES = frozenset({"ctgan_package", "sdv_package", "smartnoise_package"})
 """Adapters of ours to packages of others: the code that draws is that of the package."""
 SEEDED = OF_PACKAGES | {
@@ -277,14 +281,14 @@ def only_our_code() -> Iterator[None]:
 def is_ours(name: str, kind: str = "generator") -> bool:
     """Return whether a name stands for code of this package, whatever else is installed.
 
-    `callable` is a name of ours for a function that somebody else names.
+    `callable` and `code` are names of ours for what somebody else wrote.
     """
-    return name in (GENERATORS if kind == "generator" else PROCEDURES) and name != "callable"
+    return name in (GENERATORS if kind == "generator" else PROCEDURES) and name not in OF_OTHERS
 
 
 def is_built_in(name: str) -> bool:
     """Return whether a generator, by name or import path, runs code of this package alone."""
-    own = {path for known, path in GENERATORS.items() if known != "callable"}
+    own = {path for known, path in GENERATORS.items() if known not in OF_OTHERS}
     return code_path(name) in own
 
 
@@ -470,6 +474,46 @@ def load_callable(path: str, name: str | None = None) -> Called:
     if not callable(loaded):
         raise RegistryError(f"{name or path!r} leads to {loaded!r}, which cannot be called")
     return cast("Called", loaded)
+
+
+def load_text(text: str, name: str) -> Called:
+    """Return a class or a function that a text defines, to be called.
+
+    Raises
+    ------
+    RegistryError
+        If the text cannot be run, or defines nothing of this name that can be called.
+    UntrustedCode
+        Within `only_our_code`: a text is code of others, whoever holds it.
+    """
+    if not _NAMED_CODE.get():
+        raise UntrustedCode(
+            f"the text of {name} is code that the folder holds, which is not run here",
+            names=(name,),
+        )
+    # Under a name of its own, by which classes find their module and libraries find classes.
+    module = ModuleType(f"proxyguard_text_{hashlib.sha256(text.encode()).hexdigest()[:16]}")
+    sys.modules[module.__name__] = module
+    try:
+        exec(compile(text, f"<text of {name}>", "exec"), vars(module))
+    except Exception as error:  # of whatever the text does when it is run
+        raise RegistryError(
+            f"the text of {name} cannot be run: {type(error).__name__}: {error}"
+        ) from error
+    loaded = vars(module).get(name)
+    if not callable(loaded):
+        raise RegistryError(f"the text defines no class and no function {name!r}")
+    return cast("Called", loaded)
+
+
+def imports_of_text(text: str) -> tuple[str, ...]:
+    """Return the modules that a text imports and that may change: neither Python's nor ours."""
+    names = (name for name in _imports(text.encode(), "") if _spec(name) is not None)
+    return tuple(
+        name
+        for name in names
+        if name.partition(".")[0] not in sys.stdlib_module_names and name.partition(".")[0] != OURS
+    )
 
 
 def _make(path: str, name: str, options: Mapping[str, object]) -> Generator:
