@@ -209,3 +209,7 @@ class StoodOpen(ProxyGuardError, UserWarning):
 
 class VoidGrant(ProxyGuardError, UserWarning):
     """A file in the place of the grant was none for this folder, and was replaced."""
+
+
+class NoFork(ProxyGuardError, UserWarning):
+    """This system cannot fork, so draws are made in processes that are started one by one."""

@@ -2,7 +2,8 @@
 
 Run as ``python -m proxyguard.adapters.worker PARENT``: ``PARENT`` is the number of the process that
 they draw for, and all of them end with it. What every draw and every fit needs is imported here,
-once for all of them, and nobody else's code.
+once for all of them, and nobody else's code. Where nothing can be forked it is run as
+``python -m proxyguard.adapters.worker draws`` or ``fits``, for one job.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from proxyguard.adapters.library import Library
 from proxyguard.draw.catalog import is_ours
 from proxyguard.draw.messages import FitJob
 from proxyguard.draw.protocol import Learner
-from proxyguard.draw.worker import fork_workers
+from proxyguard.draw.worker import fork_workers, serve_spawned
 from proxyguard.models.stored import skops
 from proxyguard.tables.files import read_table_bytes
 
@@ -43,6 +44,9 @@ def make_learner(job: FitJob) -> Learner | None:
 if __name__ == "__main__":
     # What is imported stays: a fork that looked through it for garbage would copy all of it.
     gc.freeze()
-    fork_workers(int(sys.argv[1]), make_learner)
+    if sys.argv[1] in ("draws", "fits"):
+        serve_spawned(sys.argv[1] == "draws", make_learner)
+    else:
+        fork_workers(int(sys.argv[1]), make_learner)
     # Whoever wanted draws waits for this end, and there is nothing in memory worth tidying up.
     os._exit(0)

@@ -60,7 +60,14 @@ from proxyguard.documents.evidence import Evidence
 from proxyguard.documents.ledger import DesignText, SealedMember
 from proxyguard.documents.registry import Registry
 from proxyguard.draw.catalog import load_generator
-from proxyguard.draw.child import ChildLine, Sink, environment, unreadable_memory, watched
+from proxyguard.draw.child import (
+    ChildLine,
+    Sink,
+    environment,
+    refuse_without_fork,
+    unreadable_memory,
+    watched,
+)
 from proxyguard.draw.confine import Needs, confine
 from proxyguard.draw.messages import (
     DrawJob,
@@ -177,6 +184,7 @@ def run_apart(
     seconds. A record that the child finds broken raises `SealError`. Whatever the code started
     is ended before this returns, also what left its group.
     """
+    refuse_without_fork("what is computed again in a process of its own")
     # The home stands first, where `Bench` looks for it.
     hidden = [default_home(), *secrets, *_verdicts(folder)]
     where = _Where(

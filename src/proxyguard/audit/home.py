@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from proxyguard.audit.folder import AuditFolder
 from proxyguard.draw.catalog import extra_of, installed_version
 from proxyguard.draw.confine import guard_here
+from proxyguard.draw.pool import SPAWNS, can_fork
 from proxyguard.errors import KeyExists, KeyMissing, ProxyGuardError, StageError, TableError
 from proxyguard.seal.crypto import KeyFile, SigningKey
 from proxyguard.seal.journal import writing
@@ -310,6 +311,7 @@ def examine(home: Path | None) -> Fitness:
         "home": str(person.root),
         "processors": str(processors()),
         "draws are held by": guard_here(),
+        "draws are made in": "forked processes" if can_fork() else SPAWNS,
     }
     problems = []
     try:

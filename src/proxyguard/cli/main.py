@@ -8,6 +8,7 @@ ended the command: 130 for SIGINT, 143 for SIGTERM, 129 for SIGHUP.
 
 from __future__ import annotations
 
+import _thread
 import shlex
 import signal
 import sys
@@ -16,6 +17,7 @@ import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, NoReturn, Protocol, TextIO, cast
@@ -121,8 +123,13 @@ def _listening() -> Iterator[None]:
             report(dropped)
             return
         listen()
-        asked = (threading.main_thread().ident, dropped.exc_value.signal)
-        threading.Timer(0.01, signal.pthread_kill, asked).start()
+        asked = dropped.exc_value.signal
+        main_thread = threading.main_thread().ident
+        if hasattr(signal, "pthread_kill") and main_thread is not None:
+            again = partial(signal.pthread_kill, main_thread, asked)
+        else:  # Windows, where nothing wakes a call that waits
+            again = partial(_thread.interrupt_main, asked)
+        threading.Timer(0.01, again).start()
 
     listen()
     sys.unraisablehook = ask_again

@@ -101,6 +101,16 @@ class ChildLine:
             )
 
 
+def refuse_without_fork(what: str) -> None:
+    """Raise where code of others cannot be ended with all that it starts, and so is not run."""
+    if not hasattr(os, "fork"):
+        raise UntrustedCode(
+            f"{what} is not run on a system that cannot fork, where nothing would end what it "
+            "starts; run this on Linux or macOS",
+            names=(),
+        )
+
+
 def environment(scratch: str, *, without: Path | None = None) -> dict[str, str]:
     """Return the child's environment, in which nothing of the verifier's is left to find."""
     kept = {name: os.environ[name] for name in KEPT if name in os.environ}

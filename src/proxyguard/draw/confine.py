@@ -572,11 +572,12 @@ def _leads_to(text: str, known: set[tuple[int, int]]) -> bool:
     Python does not tell which open folder a relative path starts from.
     """
     starts: list[int | None] = [None]
-    if not os.path.isabs(text):
+    if not os.path.isabs(text) and os.path.isdir("/dev/fd"):
         starts += [int(name) for name in os.listdir("/dev/fd")]
     for start in starts:
         with contextlib.suppress(OSError, ValueError):
-            if _identity(os.stat(text, dir_fd=start)) in known:
+            facts = os.stat(text) if start is None else os.stat(text, dir_fd=start)
+            if _identity(facts) in known:
                 return True
     return False
 

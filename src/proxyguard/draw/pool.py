@@ -13,13 +13,14 @@ import socket
 import subprocess
 import sys
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, Queue
-from typing import IO, TypeVar
+from typing import IO, TYPE_CHECKING, TypeVar
 
 from proxyguard.draw.confine import HardLinks, gpu_devices
 from proxyguard.draw.messages import (
@@ -43,9 +44,12 @@ from proxyguard.draw.messages import (
     receive,
 )
 from proxyguard.draw.processes import end_family
-from proxyguard.errors import DrawError, RegistryError, UnansweredDraw
+from proxyguard.errors import DrawError, NoFork, RegistryError, UnansweredDraw
 from proxyguard.printable import write_line
 from proxyguard.seal.journal import NAME
+
+if TYPE_CHECKING:
+    from proxyguard.draw.spawned import SpawnedWorker
 
 THREADS = (
     "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS",
@@ -66,6 +70,10 @@ PRINTED = 1 << 20
 """Bytes that are shown of what one worker prints."""
 ENDS_WITHIN = 20.0
 """Seconds in which the process that forked workers ends when all of them have."""
+SPAWNS = (
+    "this system cannot fork, so every batch of draws is made in a process that is started for it "
+    "and prepares the generator anew, which takes longer"
+)
 SHOWN_WITHIN = 2.0
 """Seconds in which the last of it is shown; where nothing ends descendants, one may hold it."""
 Keep = Callable[[DrawResult], None]
@@ -241,7 +249,7 @@ def asked(
         held = worker.expect(job, Held, RegistryError)
         HardLinks(job.forbidden, held.read).check()
         return worker.expect(job, kind, RegistryError, TOLD)
-    except _Ended:
+    except Ended:
         how = f"gave no answer in {seconds:g} s" if late.is_set() else "ended without an answer"
         raise DrawError(
             f"{job.name}: the process in which {job.what} is loaded, to be asked about "
@@ -266,6 +274,7 @@ class DrawingPool:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._template: _Template | None = None
+        self._spawned: list[SpawnedWorker] = []
 
     def __enter__(self) -> DrawingPool:
         return self
@@ -286,15 +295,24 @@ class DrawingPool:
             if self._template is not None:
                 self._template.end()
                 self._template = None
+            for worker in self._spawned:
+                worker.end()
+            self._spawned.clear()
 
-    def start(self, stopped: threading.Event) -> _Worker:
+    def start(self, stopped: threading.Event) -> _Worker | SpawnedWorker:
         """Return a new worker, unless whoever asks was stopped."""
         with self._lock:
             # Under the lock that ends workers: one that starts after they were told to end would
             # be waited for by nobody.
             if stopped.is_set():
                 raise DrawError("drawing was stopped")
-            return self._opened().fork()
+            if can_fork():
+                return self._opened().fork()
+            # Loaded here, for few need it; it takes from this module what both kinds share.
+            from proxyguard.draw.spawned import SpawnedWorker
+
+            self._spawned.append(SpawnedWorker())
+            return self._spawned[-1]
 
     def open(self) -> None:
         """Start the process that workers are forked from, if there is none.
@@ -303,7 +321,10 @@ class DrawingPool:
         the thread that started a process for the end of its parent.
         """
         with self._lock:
-            self._opened()
+            if can_fork():
+                self._opened()
+            else:
+                warnings.warn(f"{SPAWNS}; see docs/platforms.md", NoFork, stacklevel=2)
 
     def _opened(self) -> _Template:
         if self._template is not None and self._template.ended:
@@ -312,6 +333,18 @@ class DrawingPool:
         if self._template is None:
             self._template = _Template()
         return self._template
+
+
+def can_fork() -> bool:
+    """Return whether a process can be forked here, with all that it has prepared."""
+    return hasattr(os, "fork")
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of processes that draw."""
+    # One compute thread each: workers run side by side, and a fork takes along only the thread
+    # that forks, and every lock that another one held.
+    return {**os.environ, **dict.fromkeys(THREADS, "1"), "PYTHONPATH": import_path()}
 
 
 class _Template:
@@ -325,11 +358,6 @@ class _Template:
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
-        # One compute thread each: workers run side by side, and a fork takes along only the thread
-        # that forks, and every lock that another one held.
-        environment = {
-            **os.environ, **dict.fromkeys(THREADS, "1"), "PYTHONPATH": import_path(),
-        }  # fmt: skip
         # Closed here once the child has it: with a copy of that end this process would never see,
         # by a broken pipe, that the template has gone.
         with theirs:
@@ -340,13 +368,13 @@ class _Template:
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
-                env=environment,
+                env=environment(),
                 start_new_session=True,
             )
         assert self._process.stderr is not None  # a pipe
         # Whoever waits for the process would close it under this thread, which alone reads it.
         said, self._process.stderr = self._process.stderr, None
-        _Relay(said).start()
+        Relay(said).start()
         self._socket = ours
         self._ending = weakref.finalize(self, _close, ours, self._process)
 
@@ -365,9 +393,7 @@ class _Template:
             # A copy that stays here would keep the pipes open after the worker's end.
             for number in (requests, answer, say):
                 os.close(number)
-        return _Worker(
-            os.fdopen(ask, "wb"), os.fdopen(answers, "rb"), _Relay(os.fdopen(said, "rb"))
-        )
+        return _Worker(os.fdopen(ask, "wb"), os.fdopen(answers, "rb"), Relay(os.fdopen(said, "rb")))
 
     @property
     def ended(self) -> bool:
@@ -396,7 +422,7 @@ def _close(ours: socket.socket, process: subprocess.Popen[bytes]) -> None:
 class _Worker:
     """The pipes of one worker: to ask it, to hear it, and what its processes print."""
 
-    def __init__(self, requests: IO[bytes], answers: IO[bytes], relay: _Relay) -> None:
+    def __init__(self, requests: IO[bytes], answers: IO[bytes], relay: Relay) -> None:
         self.requests, self.answers, self._relay = requests, answers, relay
         relay.start()
 
@@ -410,7 +436,7 @@ class _Worker:
         try:
             self.tell(job)
         except BrokenPipeError:
-            raise _Ended from None
+            raise Ended from None
 
     def expect(
         self,
@@ -422,8 +448,12 @@ class _Worker:
         """Return its next answer while it prepares, which is of this kind or says why not."""
         content = receive(self.answers, most)
         if content is None:
-            raise _Ended
+            raise Ended
         return readiness(content, job, kind, refusal)
+
+    def answer(self) -> bytes | None:
+        """Return its answer to a request; nothing where it has ended."""
+        return receive(self.answers)
 
     def close(self) -> None:
         """Let it end, and wait until it has and what it printed was shown."""
@@ -435,7 +465,7 @@ class _Worker:
         self._relay.join(SHOWN_WITHIN)  # what was printed stands before what the command says of it
 
 
-class _Relay(threading.Thread):
+class Relay(threading.Thread):
     """Shows what a worker's processes print; a generator chose it, so none of it may act."""
 
     def __init__(self, said: IO[bytes]) -> None:
@@ -468,7 +498,7 @@ class _Drawing:
 
     def drive(self) -> None:
         """Feed one worker until nothing is left to do."""
-        worker: _Worker | None = None
+        worker: _Worker | SpawnedWorker | None = None
         try:
             worker = self._pool.start(self.stopped)
             self._feed(worker)
@@ -480,7 +510,7 @@ class _Drawing:
                 worker.close()
             self.done.put(None)
 
-    def _feed(self, worker: _Worker) -> None:
+    def _feed(self, worker: _Worker | SpawnedWorker) -> None:
         serving: _Serving | None = None
         while not self.stopped.is_set():
             try:
@@ -499,7 +529,7 @@ class _Drawing:
                 self.done.put((group.keep, result))
 
     def _ask(
-        self, worker: _Worker, serving: _Serving, seeds: tuple[int, ...]
+        self, worker: _Worker | SpawnedWorker, serving: _Serving, seeds: tuple[int, ...]
     ) -> Iterator[DrawResult]:
         job = serving.group.job
         timeout = self._timeout
@@ -509,7 +539,7 @@ class _Drawing:
         except BrokenPipeError:
             raise _killed(seeds, None) from None
         with self._watched(limit) as late:
-            content = receive(worker.answers)
+            content = worker.answer()
         # Before the missing answer: a worker that was ended for being late looks like one that was
         # killed.
         if late.is_set():
@@ -590,7 +620,7 @@ class _Serving:
     links: HardLinks
 
 
-def _prepare(worker: _Worker, group: Draws) -> _Serving:
+def _prepare(worker: _Worker | SpawnedWorker, group: Draws) -> _Serving:
     """Give a worker its job; return what is true of all its draws."""
     worker.give(group.job)
     held = worker.expect(group.job, Held)
@@ -603,7 +633,7 @@ def _prepare(worker: _Worker, group: Draws) -> _Serving:
     )
 
 
-class _Ended(DrawError):
+class Ended(DrawError):
     """A process gave no answer before its first request."""
 
     def __init__(self) -> None:

@@ -218,13 +218,23 @@ class Forks(NamedTuple):
         return b"".join(packed(Failed(seed=seed, status=status, error=words)) for seed in seeds)
 
 
+class Here:
+    """Draws or fits in this very process, where none can be forked: it is ended after them."""
+
+    def told(
+        self, make: Callable[[Sequence[int]], bytes], seeds: Sequence[int], seconds: float | None
+    ) -> bytes:
+        """Return what is made of these seeds; whoever started this process sees to the time."""
+        return make(seeds)
+
+
 def _ended_itself(forked: Forked) -> bool:
     return forked.made is None and not forked.late and os.WIFEXITED(forked.status)
 
 
 # Never through a link: a generator could leave one that leads to the user's files, and the
 # process that tidies up after a job is not confined.
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 DEEP = 64
 """Folders within folders that are gone into; each takes a file handle and a call."""
 
@@ -272,6 +282,8 @@ def serve_fits(
     make_learner: MakeLearner,
     pipes: tuple[IO[bytes], IO[bytes], IO[bytes]],
     scratch: str,
+    *,
+    forks: bool = True,
 ) -> None:
     """Answer the requests of one job with what the draws of its generator's process give.
 
@@ -282,8 +294,9 @@ def serve_fits(
     try:
         # Before the procedure is loaded: to import code of others is to run it.
         confined = confine(job.fit_needs(), scratch)
-        forks = Forks(confined, scratch, [pipe.fileno() for pipe in pipes], "the procedure")
-        fits = _Fits(job, make_learner(job), forks)
+        ends = [pipe.fileno() for pipe in pipes]
+        where = Forks(confined, scratch, ends, "the procedure") if forks else Here()
+        fits = _Fits(job, make_learner(job), where)
         for _ in range(2):
             content = receive(said)
             if content is None:
@@ -315,7 +328,7 @@ def _requests(lines: IO[bytes]) -> Iterator[Request]:
 class _Fits:
     """The fits of one job."""
 
-    def __init__(self, job: FitJob, learner: Learner | None, forks: Forks) -> None:
+    def __init__(self, job: FitJob, learner: Learner | None, forks: Forks | Here) -> None:
         self._job, self._forks = job, forks
         self._fitter = Fitter(job, learner)
         self._ours = all(is_ours(name, "procedure") for name in job.library)
@@ -700,7 +713,31 @@ def _end_with_family(scratch: str, number: int, frame: FrameType | None) -> None
     os._exit(128 + number)
 
 
-def _serve_draws(job: AnyJob, requests: IO[bytes], answers: IO[bytes], scratch: str) -> None:
+def serve_spawned(draws: bool, make_learner: MakeLearner) -> None:
+    """Serve one job in a process that was started for it, where none can be forked.
+
+    Its input is the job and then the requests; of a process that fits also what the draws gave,
+    each after the request that it answers.
+    """
+    source = os.fdopen(os.dup(0), "rb")
+    answers = os.fdopen(os.dup(1), "wb")
+    # What a generator reads or prints is not between the command and this process.
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.dup2(2, 1)
+    job = read_line(source.readline())
+    scratch = tempfile.gettempdir()  # made for this process, and removed when it has ended
+    if draws:
+        assert not isinstance(job, Request)  # a job comes first
+        _serve_draws(job, source, answers, scratch, forks=False)
+    else:
+        assert isinstance(job, DrawJob)  # no other is fitted on
+        serve_fits(job, make_learner, (source, source, answers), scratch, forks=False)
+
+
+def _serve_draws(
+    job: AnyJob, requests: IO[bytes], answers: IO[bytes], scratch: str, *, forks: bool = True
+) -> None:
     """Answer the requests of one job with tables."""
     try:
         confined = confine(job.needs(), scratch)
@@ -715,7 +752,8 @@ def _serve_draws(job: AnyJob, requests: IO[bytes], answers: IO[bytes], scratch: 
         send(answers, packed(Unready(error=explain(error))))
         return
     send(answers, packed(Ready(prepared=worker.prepared)))
-    forks = Forks(confined, scratch, (requests.fileno(), answers.fileno()), "the generator")
+    ends = (requests.fileno(), answers.fileno())
+    where = Forks(confined, scratch, ends, "the generator") if forks else Here()
     # A fork costs several times what one of our plain draws does. All other code gets one, and so
     # does what may have to be ended because time is up.
     plain = leaves_nothing(job.generator)
@@ -723,7 +761,7 @@ def _serve_draws(job: AnyJob, requests: IO[bytes], answers: IO[bytes], scratch: 
         if plain and request.timeout is None:
             send(answers, tables(worker, request.seeds))
         else:
-            send(answers, forks.told(partial(tables, worker), request.seeds, request.timeout))
+            send(answers, where.told(partial(tables, worker), request.seeds, request.timeout))
 
 
 def tables(worker: Worker, numbers: Sequence[int]) -> bytes:

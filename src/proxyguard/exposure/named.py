@@ -29,7 +29,13 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from proxyguard.draw.catalog import load_callable
-from proxyguard.draw.child import ChildLine, environment, unreadable_memory, watched
+from proxyguard.draw.child import (
+    ChildLine,
+    environment,
+    refuse_without_fork,
+    unreadable_memory,
+    watched,
+)
 from proxyguard.draw.confine import Needs, confine, leave_network
 from proxyguard.draw.processes import end_family, in_a_fork
 from proxyguard.errors import AttackRefused, UntrustedCode
@@ -162,10 +168,8 @@ class NamedAttack:
         tables = [table_bytes(frame) for frame in (self.release, self.reference, rows)]
         try:
             said, content = _asked(job, tables, 8 * len(rows), self.apart.timeout)
-        except UntrustedCode:
-            raise self._refused(
-                f"did not answer within {self.apart.timeout:g} seconds, and was ended"
-            ) from None
+        except UntrustedCode as error:
+            raise self._refused(f"was not heard: {error}") from None
         if said.error is not None:
             raise self._refused(f"failed: {said.error[:_WORDS]}")
         scores = np.frombuffer(content, dtype="<f8").astype(np.float64)
@@ -185,6 +189,7 @@ def _asked(
     job: _AttackJob, tables: Sequence[bytes], most: int, timeout: float
 ) -> tuple[_AttackSaid, bytes]:
     """Start a process, give it a job and return what it answers."""
+    refuse_without_fork("an attack by import path")
     with (
         TemporaryDirectory(prefix="proxyguard-") as scratch,
         unreadable_memory(),

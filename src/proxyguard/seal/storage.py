@@ -19,21 +19,26 @@ the lineage store) lies in a folder of its owner's and in files that nobody else
 their first byte on; what stood open is closed before it is read.
 
 Between the two stand the operating system's randomness and clock, where a test can hold them still.
+
+Windows opens no folders, and has neither modes nor `flock`. There a path is looked at step by step
+and the opened file compared with what was looked at, a lock is a file of the user's own temporary
+folder, and who can read a file of a home is the system's to say (`docs/platforms.md`).
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import os
 import re
 import secrets
 import stat
+import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from importlib import import_module
 from io import BufferedReader
 from pathlib import Path
 
@@ -57,6 +62,24 @@ _ADDRESS = re.compile("[0-9a-f]{64}")
 _OURS = frozenset(
     (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE)
 )
+
+
+def opens_folders() -> bool:
+    """Return whether folders can be opened here, and files by an open folder."""
+    return hasattr(os, "O_DIRECTORY") and os.open in os.supports_dir_fd
+
+
+def has_modes() -> bool:
+    """Return whether files have an owner and modes here by which they can be closed to others."""
+    return hasattr(os, "geteuid") and hasattr(os, "fchmod")
+
+
+def _flags(*names: str) -> int:
+    """Return flags of an open, as far as this system has them."""
+    whole = 0
+    for name in (*names, "O_BINARY", "O_NOINHERIT"):  # the last two are Windows's alone
+        whole |= getattr(os, name, 0)
+    return whole
 
 
 def is_address(text: object) -> bool:
@@ -90,6 +113,8 @@ def open_inside(folder: Path, name: str, *, most: int = LARGEST) -> BufferedRead
         is larger: whoever made the folder put it there.
     """
     steps = check_name(name)
+    if not opens_folders():
+        return _open_by_path(folder, steps, name, most)
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for number, step in enumerate(steps, start=1):
@@ -116,12 +141,47 @@ def open_inside(folder: Path, name: str, *, most: int = LARGEST) -> BufferedRead
     return file
 
 
+def _open_by_path(folder: Path, steps: Sequence[str], name: str, most: int) -> BufferedReader:
+    """Open a plain file of the folder where no folder can be opened.
+
+    Every step is looked at, and the file that was opened must be the one that was looked at. A
+    folder on the way that is swapped for a link just then, and back, is not noticed.
+    """
+    path = folder
+    facts = os.lstat(folder)
+    for number, step in enumerate(steps, start=1):
+        path = path / step
+        facts = os.lstat(path)
+        if _is_link(facts):
+            raise SealError(f"{name} is {LINK}; it was put there")
+        if number < len(steps) and not stat.S_ISDIR(facts.st_mode):
+            raise SealError(f"{name} is below something that is no folder; it was put there")
+    if not stat.S_ISREG(facts.st_mode):
+        raise SealError(f"{name} is {_kind(facts.st_mode)}; no audit writes that, it was put there")
+    handle = os.open(path, os.O_RDONLY | _flags("O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY"))
+    opened = os.fstat(handle)
+    if (opened.st_dev, opened.st_ino) != (facts.st_dev, facts.st_ino):
+        os.close(handle)
+        raise SealError(f"{name} was changed while it was opened; run the step again")
+    fault = fault_of(handle, most)
+    if fault is not None:
+        os.close(handle)
+        raise SealError(f"{name} {fault}; no audit writes that, it was put there")
+    return os.fdopen(handle, "rb")
+
+
+def _is_link(facts: os.stat_result) -> bool:
+    """Return whether this leads elsewhere: a link, or what Windows has in its place."""
+    reparse = getattr(stat, "FILE_ATTRIBUTE_REPARSE_POINT", 0)
+    return stat.S_ISLNK(facts.st_mode) or bool(getattr(facts, "st_file_attributes", 0) & reparse)
+
+
 def open_plain(path: Path, *, most: int) -> BufferedReader:
     """Open a plain file of this machine's own, a data file or release, where links may be followed.
 
     What is none, or is too large, is a `TableError`; a FIFO is never waited for.
     """
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    handle = os.open(path, os.O_RDONLY | _flags("O_NONBLOCK", "O_NOCTTY"))
     fault = fault_of(handle, most)
     if fault is not None:
         os.close(handle)
@@ -161,6 +221,9 @@ def make_parents_inside(folder: Path, name: str) -> None:
 
     A link that came with the folder would let a write end outside, under a name that is ours.
     """
+    if not opens_folders():
+        _make_parents_by_path(folder, name)
+        return
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for step in check_name(name)[:-1]:
@@ -180,6 +243,20 @@ def make_parents_inside(folder: Path, name: str) -> None:
         ) from error
     finally:
         os.close(handle)
+
+
+def _make_parents_by_path(folder: Path, name: str) -> None:
+    path = folder
+    for step in check_name(name)[:-1]:
+        path = path / step
+        with suppress(FileExistsError):
+            os.mkdir(path)
+        facts = os.lstat(path)
+        if _is_link(facts) or not stat.S_ISDIR(facts.st_mode):
+            raise SealError(
+                f"{name} would be written below a link, or below something that is no folder; "
+                "remove it, an audit's folder holds its own files"
+            )
 
 
 class FolderFiles:
@@ -295,7 +372,10 @@ class FolderFiles:
 def check_name(name: str) -> list[str]:
     """Return the folders of a file's name, and its last name; what could lead out is refused."""
     steps = name.split("/")
-    odd = any(step in ("", ".", "..") or "\0" in step or len(step) > 255 for step in steps)
+    odd = any(
+        step in ("", ".", "..") or any(c in step for c in FORBIDDEN) or len(step) > 255
+        for step in steps
+    )
     if odd or len(steps) > DEPTH:
         raise SealError(f"{_short(name)} is no name of a file in an audit's folder")
     return steps
@@ -370,6 +450,8 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+# In no name of a file; on Windows the last two lead to other folders, drives and streams.
+FORBIDDEN = "\0\\:" if os.name == "nt" else "\0"
 # Suffix of a file that is being written.
 LEFTOVER = ".part"
 # Bytes of a key's file.
@@ -380,7 +462,10 @@ def write_flushed(path: Path, content: bytes, *, private: bool) -> None:
     """Write a file through to the disk, readable by its owner alone if it is private."""
     mode = 0o600 if private else 0o666
     # A folder from elsewhere may hold a link of this name, which would be written through.
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode)
+    if not hasattr(os, "O_NOFOLLOW") and path.is_symlink():
+        path.unlink()
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _flags("O_NOFOLLOW")
+    handle = os.open(path, flags, mode)
     with os.fdopen(handle, "wb") as file:
         file.write(content)
         file.flush()
@@ -454,6 +539,9 @@ def private_folder(path: Path, known: Sequence[str] = ()) -> None:
     """
     try:
         path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not (opens_folders() and has_modes()):
+            _refuse_linked_home(path)
+            return
         # Not through a link: whoever can turn it would choose where the keys lie.
         handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError as error:
@@ -483,6 +571,14 @@ def private_folder(path: Path, known: Sequence[str] = ()) -> None:
         os.close(handle)
 
 
+def _refuse_linked_home(path: Path) -> None:
+    """Refuse a folder of keys that a link leads to; who may enter it, this system says itself."""
+    if _is_link(os.lstat(path)):
+        raise Unprotected(
+            f"{path} is a link to {path.resolve()}; keys are kept in a folder, name that one"
+        )
+
+
 def read_private(path: Path) -> bytes:
     """Return the bytes of a secret file, after it was closed to everybody else.
 
@@ -494,7 +590,7 @@ def read_private(path: Path) -> bytes:
         If it is no plain file of a key's size, cannot be read, or cannot be closed.
     """
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        handle = os.open(path, os.O_RDONLY | _flags("O_NONBLOCK"))
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -514,7 +610,7 @@ def read_private(path: Path) -> bytes:
 
 def private_file(path: Path) -> None:
     """Make an empty file that only its owner can read, or close one that stood open."""
-    handle = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+    handle = os.open(path, os.O_RDONLY | os.O_CREAT | _flags("O_NOFOLLOW", "O_NONBLOCK"), 0o600)
     try:
         _close_file(path, handle)
     finally:
@@ -525,7 +621,7 @@ def _close_file(path: Path, handle: int) -> None:
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         raise Unprotected(f"{path} is no plain file; a secret is kept in one")
     mode = os.fstat(handle).st_mode
-    if mode & 0o077:
+    if has_modes() and mode & 0o077:
         _check_owner(path, handle)
         _close(path, handle, 0o600, mode)
 
@@ -559,6 +655,8 @@ def _close(path: Path, handle: int, mode: int, before: int) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Flush a folder's own entries, so that a rename survives a power cut."""
+    if not opens_folders():
+        return  # the file system's own journal is all there is
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -611,11 +709,11 @@ def exclusive(folder: Path) -> Iterator[None]:
     SealError
         If a link lies in the folder, which a later write could follow out of it.
     """
-    handle = os.open(folder, os.O_RDONLY)
+    handle = _lock_handle(folder)
     try:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            _lock(handle)
+        except (BlockingIOError, PermissionError):
             raise Busy(
                 f"another process is working on {folder}; wait for it and run the step again"
             ) from None
@@ -624,3 +722,25 @@ def exclusive(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def _lock_handle(folder: Path) -> int:
+    """Open what the lock of a folder lies on: the folder, or a file that stands for it."""
+    if opens_folders():
+        return os.open(folder, os.O_RDONLY)
+    os.lstat(folder)  # a folder that is missing is told as one
+    # Not in the folder, which is given to others and holds nothing that no step vouches for.
+    stands_for = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:32]
+    path = Path(tempfile.gettempdir()) / f"proxyguard-{stands_for}.lock"
+    return os.open(path, os.O_RDWR | os.O_CREAT | _flags("O_NOFOLLOW"), 0o600)
+
+
+def _lock(handle: int) -> None:
+    """Lock an open file until it is closed; raise where another process holds it."""
+    try:
+        fcntl = import_module("fcntl")
+    except ImportError:
+        windows = import_module("msvcrt")
+        windows.locking(handle, windows.LK_NBLCK, 1)
+        return
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
