@@ -22,6 +22,8 @@ def report(
         help="The audit folder; several are compared.", metavar="DIR...")],
     out: Annotated[Path | None, typer.Option(
         "--out", help="Where a comparison is written: .html, .md or .json.")] = None,
+    mlflow: Annotated[bool, typer.Option(
+        "--mlflow", help="Also log verdicts, bounds and the page to MLflow.")] = False,
     home: show.HomeFolder = None,
     json: show.Json = False,
 ) -> None:  # fmt: skip
@@ -29,8 +31,15 @@ def report(
     if len(folders) == 1:
         if out is not None:
             raise typer.BadParameter("a report lies in its audit's folder; --out is for several")
-        files = [str(path) for path in show.audit_of(folders[0], home).report()]
+        audit = show.audit_of(folders[0], home)
+        files = [str(path) for path in audit.report()]
+        if mlflow:
+            from proxyguard.audit.tracking import log_to_mlflow
+
+            log_to_mlflow(audit.folder)
     else:
+        if mlflow:
+            raise typer.BadParameter("--mlflow logs one audit; name one folder")
         from proxyguard.audit.outcome import write_comparison
 
         files = [str(write_comparison(folders, out or Path("comparison.html")))]
