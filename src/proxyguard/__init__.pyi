@@ -57,6 +57,7 @@ from proxyguard.registry.design import Clustered as Clustered
 from proxyguard.registry.design import Iid as Iid
 from proxyguard.registry.design import Independent as Independent
 from proxyguard.registry.design import Stratified as Stratified
+from proxyguard.registry.design import StratifiedClusters as StratifiedClusters
 from proxyguard.registry.design import Weighted as Weighted
 from proxyguard.registry.design import WithoutReplacement as WithoutReplacement
 from proxyguard.registry.requirement import Form as Form

@@ -472,6 +472,69 @@ def test_given_losses_may_have_weights(tmp_path: Path) -> None:
     np.testing.assert_allclose(derived["estimates"], by_hand, rtol=0, atol=1e-12)
 
 
+BOTH = (
+    'design = {{ by = "site", sizes = {{ a = {a}, b = {b} }}, '
+    'weights = {{ a = "0.4", b = "0.6" }}, '
+    'clusters = {{ by = "ward", weighting = "record", max_size = 20 }} }}'
+)
+
+
+def strata_of_wards(tmp_path: Path, *, wrong: bool = False) -> str:
+    """Write a target of wards, each in one site, and return its declaration."""
+    sizes = {}
+    for name, seed in (("target", 2), ("development", 3)):
+        frame = table(240, seed)
+        wards = np.random.default_rng(seed).integers(0, 50, size=240)
+        frame["ward"] = [f"{name[0]}{k}" for k in wards]
+        frame["site"] = np.where(wards < 20, "a", "b")
+        if name == "target":
+            sizes = {site: len(set(part["ward"])) for site, part in frame.groupby("site")}
+            if wrong:
+                frame.loc[frame.index[frame["ward"] == "t3"][0], "site"] = "b"
+        put(frame, tmp_path / "data" / f"{name}.csv")
+    text = APART.replace("{source}", 'file = "target.csv"').replace(
+        "{design}", BOTH.format(**sizes)
+    )
+    return text.replace('exclude = ["site", "colour"]', 'exclude = ["colour"]')
+
+
+def test_strata_may_be_sampled_by_clusters(tmp_path: Path) -> None:
+    text = strata_of_wards(tmp_path)
+    audit = certified(tmp_path, HEAD + text + PROCEDURE + BRIER + BOOTSTRAP + CLAIM)
+    losses, chunk = hand_losses(audit)
+    wards, sites = np.asarray(chunk.records.clusters), np.asarray(chunk.records.strata)
+    weight = {
+        site: float(share) / len(set(wards[sites == site].tolist()))
+        for site, share in (("a", "0.4"), ("b", "0.6"))
+    }
+    omega = np.array([weight[site] for site in sites.tolist()])
+    by_hand = (losses * omega[None, :, None]).sum(axis=1) / omega.sum()
+    found = evidence_of(audit, "bootstrap")
+    np.testing.assert_allclose(found["derived"]["estimates"], by_hand, rtol=0, atol=1e-12)
+    assert [column["n"] for column in found["columns"]] == [len(set(wards.tolist()))] * 2
+    assert_same_verdict(audit, certify_by_hand(audit, losses, chunk))
+    assert audit.certificate().predicate.estimand["target"] == (
+        "the registered mixture of the strata of 'site' (weights a 0.4, b 0.6), each by its "
+        "clusters of 'ward', a mean over records, whatever their cluster"
+    )
+
+
+def test_a_cluster_of_two_strata_is_refused_before_it_is_sealed(tmp_path: Path) -> None:
+    text = strata_of_wards(tmp_path, wrong=True)
+    audit = audit_of(tmp_path, HEAD + text + PROCEDURE + BRIER + BOOTSTRAP + CLAIM)
+    with pytest.raises(TableError, match=r"1 clusters of 'ward', .* have records in two strata"):
+        audit.seal()
+
+
+def test_strata_of_clusters_are_not_reserved_from_a_table(tmp_path: Path) -> None:
+    design = BOTH.format(a=3, b=4)
+    target = RESERVE.replace("rows = 250, ", "") + design + "\n"
+    put(table(), tmp_path / "data" / "table.csv")
+    audit = audit_of(tmp_path, HEAD + target + PROCEDURE + BRIER + BOOTSTRAP + CLAIM)
+    with pytest.raises(RegistryError, match="give the target as a file of its own"):
+        audit.seal()
+
+
 def test_a_target_record_without_a_cluster_is_refused_before_it_is_sealed(tmp_path: Path) -> None:
     for name, seed in (("target", 2), ("development", 3)):
         frame = table(200, seed)

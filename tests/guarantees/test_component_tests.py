@@ -236,6 +236,53 @@ def test_twin_clusters_taken_for_records(beyond_doubt):
     assert beyond_doubt(validated, 3000, LEVEL)
 
 
+def strata_of_clusters(rng: np.random.Generator, trials: int) -> tuple[np.ndarray, ...]:
+    """Return (losses, strata, clusters): 8 and 32 clusters of 5 records that err together.
+
+    The strata err at rates of .5 and .1, so that the mean is .3 where each counts for a half.
+    """
+    strata = np.repeat(["rare", "common"], [8, 32])
+    errs = rng.random((trials, 40)) < np.where(strata == "rare", 0.5, 0.1)
+    return errs[:, np.repeat(np.arange(40), 5)].astype(float), strata, np.repeat(np.arange(40), 5)
+
+
+HALVES = {"rare": "1/2", "common": "1/2"}
+
+
+@pytest.mark.parametrize(
+    ("weights", "limit", "test"),
+    [
+        (HALVES, 0.3, "hoeffding"),
+        (HALVES, 0.3, "betting_fixed"),
+        ({"rare": "0.2", "common": "0.8"}, 0.18, "bentkus"),
+    ],
+)
+@pytest.mark.parametrize("weighting", ["cluster", "record"])
+def test_strata_of_clusters_at_the_limit(weights, limit, test, weighting, within_budget):
+    values, strata, clusters = strata_of_clusters(np.random.default_rng(120), 3000)
+    design = pg.StratifiedClusters(
+        sizes={"rare": 8, "common": 32}, weights=weights,
+        clusters=pg.Clustered(weighting=weighting, max_size=6),
+    )  # fmt: skip
+    records = pg.Records(strata=strata[clusters], clusters=clusters)
+    validated, violated = both(values, limit, test, design=design, records=records)
+    assert within_budget(validated, 3000, LEVEL)
+    assert within_budget(violated, 3000, LEVEL)
+
+
+def test_twins_without_the_clusters_and_without_the_strata(beyond_doubt):
+    values, strata, clusters = strata_of_clusters(np.random.default_rng(121), 2000)
+    single = pg.Stratified(sizes={"rare": 40, "common": 160}, weights=HALVES)
+    validated, _ = both(
+        values, 0.3, "hoeffding", design=single, records=pg.Records(strata=strata[clusters])
+    )
+    assert beyond_doubt(validated, 2000, LEVEL)
+    validated, _ = both(
+        values, 0.3, "bentkus", design=pg.Clustered(), records=pg.Records(clusters=clusters)
+    )
+    assert beyond_doubt(validated, 2000, LEVEL)
+
+
 def surveyed(rng: np.random.Generator, trials: int, heavy: float) -> tuple[np.ndarray, ...]:
     """Return (losses, weights) of 60 records, a tenth of which stand for nine persons each.
 

@@ -203,6 +203,12 @@ DOORS: dict[str, Door] = {
         "sizes": [3, "x", None, [], {"a": 0}, {"a": 1.5}, {"a": "1"}, {None: 1}, {"b": 1}],
         "weights": [3, "x", None, [], {"a": NAN}, {"a": "x"}, {"a": 0.5}, {"a": True}, {}],
     }),
+    "StratifiedClusters": (
+        pg.StratifiedClusters, {"sizes": {"a": 1}, "weights": {"a": 1}}, {
+            "sizes": [3, "x", None, {"a": 0}, {"b": 1}], "weights": [3, "x", None, {"a": "x"}, {}],
+            "clusters": [*OBJECT, None],
+        },
+    ),
     "Weighted": (pg.Weighted, {"max_weight": 5, "origin": "design"}, {
         "max_weight": [0, -1, NAN, "x", None, True, [], object(), "1e999"],
         "origin": [*CHOICE, None, "calibrated"],

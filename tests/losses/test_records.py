@@ -106,6 +106,8 @@ def test_labels_that_the_design_does_not_use_are_refused_unread(
     fit = fitting(design)
     given: dict[str, Any] = {"strata": fit.strata, "clusters": fit.clusters, column: LABELS}
     named = "Clustered" if column == "clusters" else "Stratified"
+    if given["strata"] is not None and given["clusters"] is not None:
+        named = "StratifiedClusters"
     with pytest.raises(pg.LossMismatch, match=rf"records.{column} was given.*design={named}\("):
         DOORS[door](pg.Records(ids=np.arange(N), **given), design)
 

@@ -32,6 +32,7 @@ DESIGNS = {
     "weighted": pg.Stratified(sizes={"a": 60, "b": 40}, weights=HALVES),
     "clustered": pg.Clustered(),
     "record_clustered": pg.Clustered(weighting="record", max_size=9),
+    "strata_of_clusters": pg.StratifiedClusters(sizes={"a": 60, "b": 40}, weights=HALVES),
     "survey": pg.Weighted(max_weight=4, origin="design"),
 }
 IIDS = {"iid", "with_replacement"}

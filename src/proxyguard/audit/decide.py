@@ -766,9 +766,9 @@ def corrected_registry(registry: Registry, design: DesignText, journal: Journal)
     return corrected
 
 
-def _designs(declaration: Declaration) -> list[tuple[Design, str | None]]:
-    """Return the designs as the tests see them, with the column that tells units apart."""
-    return [(m.target.sampling_design, m.target.design_column) for m in declaration.members]
+def _designs(declaration: Declaration) -> list[tuple[Design, tuple[str, ...]]]:
+    """Return the designs as the tests see them, with the columns that tell units apart."""
+    return [(m.target.sampling_design, m.target.design_columns) for m in declaration.members]
 
 
 def _measures(registry: Registry, member: Member) -> list[Measure]:

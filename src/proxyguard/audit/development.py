@@ -139,7 +139,7 @@ class MemberDevelopment:
     def features(self) -> list[str]:
         """The columns that predict: all but the outcome, clusters and excluded ones."""
         target = self.member.target
-        other = {target.outcome, target.design_column, *target.exclude}
+        other = {target.outcome, *target.design_columns, *target.exclude}
         return [name for name in self.kinds if name not in other]
 
     @property

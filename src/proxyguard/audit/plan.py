@@ -29,7 +29,7 @@ from proxyguard.plan.law import Law, cautious, pilot_law
 from proxyguard.plan.question import Question
 from proxyguard.plan.recommend import needs
 from proxyguard.registry.declaration import Declaration, Member
-from proxyguard.registry.design import Clustered, Design, Stratified
+from proxyguard.registry.design import Clustered, Design, Stratified, StratifiedClusters
 from proxyguard.registry.parts import ClaimPart, Drawn, MechanismPart, Seeds
 from proxyguard.registry.requirement import Requirement
 from proxyguard.seal.ledger import Stage
@@ -62,6 +62,8 @@ def obstacles(
         return ()
     if isinstance(design, Clustered):
         n = MANY  # clusters, not records, are counted, and their number is not known here
+    if isinstance(design, StratifiedClusters):
+        n = design.n_records  # as many clusters as were registered
     plan = AuditPlan(
         claim=planned(claim.fixed_claim()), n=n, releases=releases, mechanisms=mechanisms,
         design=design,

@@ -109,7 +109,7 @@ def divide(member: Member, data: DataFolders) -> Division:
 def check_columns(member: Member, columns: list[str]) -> None:
     """See that every column that the declaration names is there."""
     target = member.target
-    named = {target.outcome, target.design_column, *target.exclude}
+    named = {target.outcome, *target.design_columns, *target.exclude}
     for requirement in member.requirement:
         named |= set(requirement.group or ())
         if requirement.query is not None:
@@ -270,9 +270,9 @@ def _choosing_apart(
         )
     if validation is None:
         return development.reset_index(drop=True), None
-    design, fraction = member.target.design, number(validation.fraction)
-    if isinstance(design, ClusteredDesign) and design.by in development.columns:
-        return _split_clusters(development, design.by, fraction, validation.seed)
+    clusters, fraction = member.target.clusters, number(validation.fraction)
+    if clusters is not None and clusters.by in development.columns:
+        return _split_clusters(development, clusters.by, fraction, validation.seed)
     classes = None
     outcome = member.target.predicted
     if validation.stratify and outcome is not None and outcome.kind != "regression":
@@ -332,7 +332,7 @@ def fingerprint_parts(
 
     tagged = division.development.reset_index(drop=True)
     rows = pd.DataFrame({ROW: np.arange(len(tagged))})
-    for column in (member.target.outcome, member.target.design_column):
+    for column in (member.target.outcome, *member.target.design_columns):
         if column is not None:
             rows[column] = development[column].to_numpy()
     if division.rest is not None and division.whole is not None:

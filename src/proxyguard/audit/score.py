@@ -38,7 +38,7 @@ from proxyguard.losses.read import LossArray, LossReader, LossStream
 from proxyguard.losses.records import check_ids, check_size, check_strata, stratum_counts
 from proxyguard.models.features import Features
 from proxyguard.registry.declaration import Member
-from proxyguard.registry.design import Clustered, Design, Sampling, Stratified, sees_losses
+from proxyguard.registry.design import Design, Sampling, Stratified, clusters_of, sees_losses
 from proxyguard.registry.requirement import Form
 from proxyguard.registry.target import Outcome
 
@@ -697,7 +697,7 @@ def _finite(values: Array) -> NDArray[np.bool_]:
 def needs_whole(readings: Sequence[Reading]) -> bool:
     """Return whether a test needs to know all records that count before it reads one."""
     return any(
-        isinstance(reading.design, Clustered)
+        clusters_of(reading.design) is not None
         or any(
             test.order_dependent and requirement.group is not None
             for requirement, test in zip(reading.requirements, reading.tests, strict=True)

@@ -50,7 +50,6 @@ from proxyguard.registry.declaration import Declaration, Member
 from proxyguard.registry.design import Weighted
 from proxyguard.registry.fields import Query
 from proxyguard.registry.target import (
-    ClusteredDesign,
     StratifiedDesign,
     Target,
     WeightedDesign,
@@ -374,8 +373,8 @@ def kinds_of_member(member: Member, development: pd.DataFrame) -> dict[str, str]
     """Return the kind of every column, from the development part."""
     target = member.target
     text = [target.outcome] if target.outcome is not None and target.range is None else []
-    if target.design_column is not None and not isinstance(target.design, WeightedDesign):
-        text.append(target.design_column)
+    if not isinstance(target.design, WeightedDesign):
+        text.extend(target.design_columns)
     return kinds_of(development, target.read.missing, text)
 
 
@@ -476,9 +475,9 @@ def check_target(
 
 def _check_clusters(target: Target, records: pd.DataFrame, development: pd.DataFrame) -> None:
     """Refuse a cluster that is in the target and in development: its records are dependent."""
-    if not isinstance(target.design, ClusteredDesign):
+    if target.clusters is None:
         return
-    by = target.design.by
+    by = target.clusters.by
     both = set(_labels(records[by])) & set(_labels(development[by]))
     if both:
         raise TableError(
@@ -531,27 +530,36 @@ def _labels(column: Series) -> list[str]:
 def _check_design(target: Target, records: pd.DataFrame, numbers: pd.DataFrame) -> None:
     """See that strata, clusters, weights and pool are as declared; only their column is read."""
     design = target.design
-    if isinstance(design, StratifiedDesign | ClusteredDesign):
-        counts = Counter(_labels(records[design.by]))
-        unlabelled = counts.get(NO_LABEL, 0)
+    labels = {}
+    for by in () if isinstance(design, WeightedDesign) else target.design_columns:
+        labels[by] = _labels(records[by])
+        unlabelled = labels[by].count(NO_LABEL)
         if unlabelled:
             raise TableError(
-                f"target: {unlabelled} records have no label in {design.by!r}, the column of the "
+                f"target: {unlabelled} records have no label in {by!r}, the column of the "
                 "design; a record whose stratum or cluster is not known may depend on any other, "
                 "so label it or leave it out before sealing"
             )
-        if isinstance(design, StratifiedDesign):
-            sizes = {canonical_value(name): size for name, size in design.sizes.items()}
-            if dict(counts) != sizes:
-                raise TableError(
-                    f"target: strata of {design.by!r} have sizes {dict(counts)}, declared {sizes}"
-                )
-        elif design.max_size is not None and max(counts.values()) > design.max_size:
+    clusters = target.clusters
+    if isinstance(design, StratifiedDesign):
+        strata = labels[design.by]
+        if clusters is not None:
+            strata = _strata_of_clusters(design.by, strata, clusters.by, labels[clusters.by])
+        counts = Counter(strata)
+        sizes = {canonical_value(name): size for name, size in design.sizes.items()}
+        if dict(counts) != sizes:
+            what = "sizes" if clusters is None else "so many clusters"
             raise TableError(
-                f"target: a cluster of {design.by!r} has {max(counts.values())} records, declared "
-                f"max_size {design.max_size}"
+                f"target: strata of {design.by!r} have {what} {dict(counts)}, declared {sizes}"
             )
-    elif isinstance(design, WeightedDesign):
+    if clusters is not None and clusters.max_size is not None:
+        largest = max(Counter(labels[clusters.by]).values())
+        if largest > clusters.max_size:
+            raise TableError(
+                f"target: a cluster of {clusters.by!r} has {largest} records, declared "
+                f"max_size {clusters.max_size}"
+            )
+    if isinstance(design, WeightedDesign):
         _check_weights(target, numbers[design.weight].to_numpy())
     elif isinstance(design, WithoutReplacementDesign):
         drawn = target.draw is not None
@@ -561,6 +569,19 @@ def _check_design(target: Target, records: pd.DataFrame, numbers: pd.DataFrame) 
             )
         if not drawn and design.pool < len(records):
             raise TableError(f"{len(records)} records cannot come from a pool of {design.pool}")
+
+
+def _strata_of_clusters(by: str, strata: list[str], name: str, clusters: list[str]) -> list[str]:
+    """Return the stratum of every cluster; a cluster of two strata is refused."""
+    pairs = dict.fromkeys(zip(clusters, strata, strict=True))
+    again = [cluster for cluster, times in Counter(c for c, _ in pairs).items() if times > 1]
+    if again:
+        raise TableError(
+            f"target: {len(again)} clusters of {name!r}, for example {again[0]!r}, have records in "
+            f"two strata of {by!r}; clusters are sampled within a stratum, so name those of "
+            "different strata differently"
+        )
+    return [stratum for _, stratum in pairs]
 
 
 def _check_weights(target: Target, weights: ArrayLike) -> None:

@@ -24,7 +24,7 @@ from proxyguard.losses.measure import group_name
 from proxyguard.losses.query import CodedRecords
 from proxyguard.losses.records import Records
 from proxyguard.registry.declaration import Member
-from proxyguard.registry.target import ClusteredDesign, StratifiedDesign, WeightedDesign
+from proxyguard.registry.target import StratifiedDesign, WeightedDesign
 from proxyguard.seal.fingerprint import canonical_value
 from proxyguard.seal.journal import Journal
 from proxyguard.seal.sealed_file import ROWS, nonce_of
@@ -295,9 +295,7 @@ class OpenTarget:
 
     def _records(self, frame: pd.DataFrame, positions: NDArray[np.int64]) -> Records:
         design = self._member.target.design
-        labels = None
-        if isinstance(design, StratifiedDesign | ClusteredDesign):
-            labels = np.array([canonical_value(str(v)) for v in frame[design.by]])
+        clusters = self._member.target.clusters
         coded = CodedRecords(frame)
         groups = {
             group_name(part.group): coded.inside(part.group.items())
@@ -306,12 +304,16 @@ class OpenTarget:
         }
         return Records(
             ids=positions,
-            strata=labels if isinstance(design, StratifiedDesign) else None,
-            clusters=labels if isinstance(design, ClusteredDesign) else None,
+            strata=_labels(frame, design.by) if isinstance(design, StratifiedDesign) else None,
+            clusters=None if clusters is None else _labels(frame, clusters.by),
             weights=frame[design.weight] if isinstance(design, WeightedDesign) else None,
             groups=groups,
             random_order=True,
         )
+
+
+def _labels(frame: pd.DataFrame, column: str) -> NDArray[np.str_]:
+    return np.array([canonical_value(str(label)) for label in frame[column]])
 
 
 class Batch:

@@ -8,7 +8,7 @@ from math import ceil, floor, log10
 from typing import TYPE_CHECKING
 
 from proxyguard.modes.evidence import Decision, ReliabilityBound
-from proxyguard.registry.design import Clustered, Weighted
+from proxyguard.registry.design import Weighted, clusters_of
 from proxyguard.registry.requirement import NONMEMBERS, Form, Requirement
 from proxyguard.registry.test import Bound
 
@@ -234,7 +234,7 @@ def mechanism_text(certificate: Certificate) -> str:
             f"{confidence(count.alpha)} confidence."
         )
     tests = dict.fromkeys(test.value for test in evidence.tests)
-    unit = "cluster" if isinstance(evidence.reading.design, Clustered) else "target record"
+    unit = "cluster" if clusters_of(evidence.reading.design) else "target record"
     lines += [
         "",
         f"Evidence: {counted(evidence.n_releases, 'release')}, "

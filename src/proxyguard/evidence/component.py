@@ -9,6 +9,7 @@ validation up, the mean for violation down (`evidence.releases`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -240,15 +241,19 @@ def _ratio_limits(
     column: Column, requirement: Requirement, design: Design, delta: float
 ) -> tuple[Array, Array, str]:
     """Limits of a ratio of two means over clusters, half of ``delta`` for each of them."""
-    half, n, share = delta / 2.0, column.n, column.size_share or 0.0
+    half, share = delta / 2.0, column.size_share or 0.0
+    weighted = design.sampling is Sampling.WEIGHTED
+    upper_limit = partial(
+        exact_mean.hoeffding_upper if weighted else exact_mean.chernoff_upper, delta=half
+    )
+    n = effective_size(column, design) if weighted else column.n
     mass = _mass(column, requirement)
-    mass_high = exact_mean.chernoff_upper(mass, n, delta=half)
-    mass_low = 1.0 - exact_mean.chernoff_upper(1.0 - mass, n, delta=half)
-    share_high = exact_mean.chernoff_upper(share, n, delta=half)
-    share_low = 1.0 - exact_mean.chernoff_upper(1.0 - share, n, delta=half)
+    mass_high, mass_low = upper_limit(mass, n), 1.0 - upper_limit(1.0 - mass, n)
+    share_high, share_low = upper_limit(share, n), 1.0 - upper_limit(1.0 - share, n)
     # A share that may be 0 says nothing: the quotient is then huge, and 1 is the upper limit.
     upper = np.minimum(1.0, mass_high / np.maximum(share_low, 1e-300))
-    return upper, 1.0 - mass_low / share_high, "chernoff, ratio"
+    name = "hoeffding" if weighted else "chernoff"
+    return upper, 1.0 - mass_low / share_high, f"{name}, ratio"
 
 
 def _tested_limits(

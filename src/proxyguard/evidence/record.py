@@ -26,7 +26,13 @@ from proxyguard.errors import SealError
 from proxyguard.evidence.releases import ReleaseEvidence, evidence_of, is_published
 from proxyguard.exact.rounding import GUARD
 from proxyguard.losses.cell import Column, Reading, share_column
-from proxyguard.registry.design import Clustered, Sampling, Stratified, tests_excess
+from proxyguard.registry.design import (
+    Sampling,
+    Stratified,
+    StratifiedClusters,
+    clusters_of,
+    tests_excess,
+)
 from proxyguard.registry.requirement import Form, Requirement
 
 _COUNTS = ("count", "indicators", "count_low", "indicators_low")
@@ -187,7 +193,13 @@ def check_counts(
                 f"{requirement.name}: {counted} records were counted, and {known} for another "
                 f"requirement of the same group, {requirement.group!r}"
             )
-        whole = requirement.group is None and not isinstance(reading.design, Clustered)
+        design = reading.design
+        whole = requirement.group is None and clusters_of(design) is None
+        if isinstance(design, StratifiedClusters) and counted != design.n_records:
+            raise SealError(
+                f"{requirement.name}: {counted} clusters were counted, registered are "
+                f"{design.n_records}"
+            )
         if counted > n_records or (whole and counted != n_records):
             raise SealError(
                 f"{requirement.name}: {counted} records were counted, and there are {n_records}"

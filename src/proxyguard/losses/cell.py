@@ -40,7 +40,7 @@ class Units:
     positions: NDArray[np.intp] | None
     """Of the records, in the order in which they are read; nothing: all, as given."""
     weights: Array | None
-    """Of all records of the chunk, where strata have weights."""
+    """Of each unit, in the order in which units are read, where strata have weights."""
     clusters: Clusters | None
     """How records become units, where those are clusters."""
     shares: Array | None
@@ -98,6 +98,23 @@ class Clusters:
         """Return ``m_c/m_max`` of each cluster for record-weighted claims."""
         # By the registered size and not the largest one seen, which the records would choose.
         return None if design.weighting == "cluster" else self.sizes / (design.max_size or 1)
+
+    def label(self, strata: AnyArray) -> AnyArray:
+        """Return the stratum of each cluster.
+
+        Raises
+        ------
+        LossMismatch
+            A cluster has records in two strata.
+        """
+        ordered = strata[self.order]
+        first = ordered[self.starts]
+        if not np.array_equal(np.repeat(first, self.sizes.astype(np.int64)), ordered):
+            raise LossMismatch(
+                "a cluster has records of two strata; clusters are sampled within a stratum, so "
+                "name those of different strata differently"
+            )
+        return first
 
     def reduce(self, u: Array) -> Array:
         """Return the mean of each cluster from losses on the unit scale, in `order`."""
@@ -277,11 +294,12 @@ class Cell:
             tile = unit.clusters.reduce(tile)
         if unit.shares is not None:
             # Y = (w/w_max)(u - v) against 0, put back on [0, 1]: theory section 1.
-            self._size_sum += float(unit.shares.sum())
+            shares = unit.shares if unit.weights is None else unit.shares * unit.weights
+            self._size_sum += float(shares.sum())
             v = requirement.unit_limit
             tile = np.clip(v + unit.shares * (tile - v), 0.0, 1.0)
         self._merge(tile)
-        weights = None if unit.weights is None else unit.select(unit.weights)
+        weights = unit.weights
         if weights is not None:
             # Records of one weight are summed before they are weighted: no product is rounded.
             self._weighted.add_by_slot(tile, np.searchsorted(self._weights, weights))
@@ -329,7 +347,7 @@ class Cell:
             indicators=(
                 self._indicators if self._test is ComponentTest.RANDOMIZED_BINOMIAL else None
             ),
-            size_share=self._size_sum / n if self._weighs and n else None,
+            size_share=self._mean_share(n) if self._weighs and n else None,
             log_peak=None if betting is None else betting.log_peak(),
             log_final=None if betting is None else betting.log_final(),
             log_evalue=None if fixed is None else fixed.log_evalue(),
@@ -337,6 +355,10 @@ class Cell:
                 None if self._block_sums is None else self._block_sums.totals() / self._block_size
             ),
         )
+
+    def _mean_share(self, n: int) -> float:
+        # Weights of strata sum to 1 over all units; rounded, they may do so by a last digit more.
+        return min(1.0, self._size_sum if self._weights.size else self._size_sum / n)
 
     def _mean(self) -> Array:
         if self._weights.size:

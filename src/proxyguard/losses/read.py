@@ -32,12 +32,18 @@ from proxyguard.losses.records import (
     check_labels,
     check_size,
     check_strata,
-    needs,
     stratum_counts,
     stratum_weights,
     weight_shares,
 )
-from proxyguard.registry.design import Clustered, Design, Sampling, Stratified, Weighted
+from proxyguard.registry.design import (
+    Clustered,
+    Design,
+    Sampling,
+    Stratified,
+    Weighted,
+    clusters_of,
+)
 from proxyguard.registry.numbers import is_whole
 from proxyguard.registry.test import ComponentTest
 
@@ -401,7 +407,7 @@ def _check_stream(stream: LossStream, reading: Reading) -> None:
                 "validate anything: state random_order=True if the chunks come in an order that "
                 "was drawn at random when the target was sealed, or choose another test"
             )
-        if requirement.group is not None or isinstance(reading.design, Clustered):
+        if requirement.group is not None or clusters_of(reading.design) is not None:
             raise UnsupportedDesign(
                 f"{test.value} needs to know in advance how many records or clusters count for "
                 f"{requirement.name!r}, which chunks do not tell: pass an array, or choose "
@@ -445,11 +451,9 @@ class LossReader:
         ids = chunk.records.column("ids")
         if ids is not None:
             self._ids.append(ids)
-        column = needs(reading.design)
-        labels = chunk.records.column(column) if column else None
-        if isinstance(reading.design, Clustered):
+        if clusters_of(reading.design) is not None:
             self._whole_clusters(set(chunk.records.texts("clusters")))
-        units = [self._units(j, chunk, labels) for j in range(len(reading.requirements))]
+        units = [self._units(j, chunk) for j in range(len(reading.requirements))]
         # One uniform a unit, drawn in order: independent of how records fall into chunks.
         uniforms = {
             j: rng.random(m if units[j].clusters is None else units[j].size(m))
@@ -477,7 +481,7 @@ class LossReader:
             )
         self._clusters |= labels
 
-    def _units(self, j: int, chunk: LossArray, labels: AnyArray | None) -> Units:
+    def _units(self, j: int, chunk: LossArray) -> Units:
         """Say which records of a chunk count for requirement ``j``, and as what."""
         reading, m = self._reading, chunk.shape[1]
         requirement = reading.requirements[j]
@@ -485,27 +489,30 @@ class LossReader:
         shuffle = order_matters and not chunk.records.random_order
         order = random_order(m, reading.seed) if shuffle else None
         weights, clusters, shares = None, None, None
-        if isinstance(reading.design, Stratified) and labels is not None:
+        strata, rule = chunk.records.column("strata"), clusters_of(reading.design)
+        labels, weighed = chunk.records.column("clusters"), chunk.records.column("weights")
+        if rule is not None and labels is not None:
+            # A random order of records is none of clusters: large ones come first.
+            clusters = Clusters.of(labels, rule, order_matters, reading.seed)
+            order, shares = clusters.order, clusters.shares(rule)
+            strata = None if strata is None else clusters.label(strata)
+        if isinstance(reading.design, Stratified) and strata is not None:
             # Once for a chunk: every requirement sees the same records.
             if j == 0:
-                for stratum, count in stratum_counts(labels).items():
+                for stratum, count in stratum_counts(strata).items():
                     self._strata[stratum] = self._strata.get(stratum, 0) + count
             if reading.design.sampling is Sampling.WEIGHTED:
-                weights = stratum_weights(labels, reading.design)
-        elif isinstance(reading.design, Clustered) and labels is not None:
-            # A random order of records is none of clusters: large ones come first.
-            clusters = Clusters.of(labels, reading.design, order_matters, reading.seed)
-            order, shares = clusters.order, clusters.shares(reading.design)
-        elif isinstance(reading.design, Weighted) and labels is not None:
-            shares = weight_shares(labels, reading.design, self._seen)
+                weights = stratum_weights(strata, reading.design)
+        if isinstance(reading.design, Weighted) and weighed is not None:
+            shares = weight_shares(weighed, reading.design, self._seen)
         if requirement.group is not None:
             member = chunk.records.group(requirement.group)
             order = np.flatnonzero(member) if order is None else order[member[order]]
         blocks = self._blocks
         if blocks is not None:
             blocks = blocks[self._seen : self._seen + m]
-        if clusters is None and shares is not None and order is not None:
-            shares = shares[order]
+        if clusters is None and order is not None:
+            weights, shares = (None if x is None else x[order] for x in (weights, shares))
         return Units(order, weights, clusters, shares, blocks)
 
     def _cell(self, start: int, j: int, columns: int, unit: Units) -> Cell:

@@ -15,12 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from proxyguard.errors import LossMismatch
 from proxyguard.registry.design import (
-    Clustered,
     Design,
     Iid,
     Stratified,
     Weighted,
     WithoutReplacement,
+    clusters_of,
 )
 from proxyguard.registry.numbers import canonical_label
 
@@ -148,9 +148,12 @@ def check_labels(records: Records, design: Design) -> None:
     """
     needed = needs(design)
     dependent = "dependent records would count as independent ones"
+    both = None
+    if records.strata is not None and records.clusters is not None:
+        both = "StratifiedClusters(sizes=..., weights=...)"
     for name, remedy, harm in (
-        ("strata", "Stratified(sizes=..., weights=...)", dependent),
-        ("clusters", "Clustered()", dependent),
+        ("strata", both or "Stratified(sizes=..., weights=...)", dependent),
+        ("clusters", both or "Clustered()", dependent),
         (
             "weights",
             'Weighted(max_weight=..., origin="design")',
@@ -158,13 +161,13 @@ def check_labels(records: Records, design: Design) -> None:
         ),
     ):
         given = getattr(records, name) is not None
-        if given and name != needed:
+        if given and name not in needed:
             raise LossMismatch(
                 f"records.{name} was given, and the design {type(design).__name__} does not use "
                 f"it: {harm}. Declare design={remedy}, "
                 f"or leave {name} out if they say nothing about how the target was sampled"
             )
-        if not given and name == needed:
+        if not given and name in needed:
             what = "number" if name == "weights" else "label"
             raise LossMismatch(f"the design needs records.{name}, one {what} a record")
 
@@ -197,7 +200,8 @@ def check_size(n: int, design: Design) -> None:
     """Refuse a number of records that the design does not allow."""
     if n < 1:
         raise LossMismatch("the target has no record")
-    if isinstance(design, Stratified) and n != design.n_records:
+    units = clusters_of(design) is None
+    if isinstance(design, Stratified) and units and n != design.n_records:
         raise LossMismatch(
             f"the strata were registered with {design.n_records} records, the losses have {n}"
         )
@@ -238,13 +242,12 @@ def stratum_weights(strata: AnyArray, design: Stratified) -> NDArray[np.float64]
         ) from None
 
 
-def needs(design: Design) -> str | None:
-    """Return the per-record column that a design cannot do without."""
-    if isinstance(design, Stratified):
-        return "strata"
+def needs(design: Design) -> tuple[str, ...]:
+    """Return the per-record columns that a design cannot do without."""
     if isinstance(design, Weighted):
-        return "weights"
-    return "clusters" if isinstance(design, Clustered) else None
+        return ("weights",)
+    strata = ("strata",) if isinstance(design, Stratified) else ()
+    return (*strata, "clusters") if clusters_of(design) is not None else strata
 
 
 def weight_shares(weights: AnyArray, design: Weighted, before: int = 0) -> NDArray[np.float64]:

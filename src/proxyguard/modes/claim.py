@@ -19,7 +19,7 @@ from proxyguard.errors import RegistryError, UnsupportedDesign
 from proxyguard.exact.betting import STAKES
 from proxyguard.modes.evidence import MechanismEvidence, ReliabilityBound
 from proxyguard.registry.budget import Budget
-from proxyguard.registry.design import Clustered, Design, Iid, Weighted
+from proxyguard.registry.design import Design, Iid, Weighted, clusters_of
 from proxyguard.registry.numbers import AnEnum, Level, alike_names, listed, member, share
 from proxyguard.registry.requirement import Form
 from proxyguard.registry.test import ComponentTest, Family, Requirements, default_test
@@ -441,7 +441,7 @@ def _requirement_objections(design: Design, requirements: Requirements) -> list[
             f"covered for iid records; the design is {type(design).__name__}"
         )
     exposed = [r.name for r in requirements if r.form is Form.EXPOSURE]
-    if exposed and isinstance(design, Clustered):
+    if exposed and clusters_of(design) is not None:
         reasons.append(
             f"{exposed} are about exposure, where members count by row and the target by cluster: "
             "a difference between large clusters and small ones would be taken for exposure; "

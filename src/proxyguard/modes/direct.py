@@ -43,7 +43,7 @@ from proxyguard.plan.law import Law
 from proxyguard.plan.targets import Targets, most_accepted
 from proxyguard.registry import budget as budgets
 from proxyguard.registry.budget import Budget
-from proxyguard.registry.design import Clustered, Design, Sampling, tests_excess
+from proxyguard.registry.design import Design, Sampling, clusters_of, sees_losses, tests_excess
 from proxyguard.registry.requirement import Form, Requirement
 from proxyguard.registry.test import Bound, ComponentTest, Requirements, Score, slack_scores
 
@@ -256,7 +256,8 @@ def slack_objections(
         if r.slack is None
     ]
     if tests_excess(design):
-        units = "record-weighted clusters" if isinstance(design, Clustered) else "weighted records"
+        records = clusters_of(design) is None
+        units = "weighted records" if records else "record-weighted clusters"
         reasons.append(
             f"{units} are tested through their excess over the limit, to "
             "which a slack does not apply: use the p-value score"
@@ -401,7 +402,7 @@ class Direct(ScoredViolations, Planned):
     def kappa(self, plan: AuditPlan, requirements: Requirements, levels: Levels) -> float:
         """Return how often an invalid release scores at the most, over the target."""
         if self.score is Score.SLACK:
-            counted = not isinstance(plan.design, Clustered)  # a cluster's mean is no count
+            counted = sees_losses(plan.design)  # a cluster's mean is no count
             return max(
                 slack_ceiling(r, plan.design, plan.n, bound=self.bound, counted=counted)
                 for r in requirements

@@ -104,7 +104,7 @@ class Member(DeclarationPart):
         self._check_procedure()
         self._check_blocks()
         self._check_exposure()
-        needed = {str(self.target.outcome), str(self.target.design_column)}
+        needed = {str(self.target.outcome), *self.target.design_columns}
         needed = needed.union(*(r.release_columns for r in self.requirement))
         for release in self.release:
             if needed & set(release.lacks):

@@ -15,7 +15,7 @@ Three kinds of sampling decide which tests are valid (theory section 1):
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from fractions import Fraction
 from math import inf
@@ -236,6 +236,46 @@ class Clustered:
             )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StratifiedClusters(Stratified):
+    """Strata, each sampled by whole clusters, which are the units of inference.
+
+    Clusters of a stratum are an iid or a without-replacement sample of its clusters. Their values
+    take the place of records in `Stratified`: sizes count clusters, and the claim is about the
+    weighted mean over strata of the mean over clusters. A record-weighted claim is about the mean
+    over all records, where the weights are the shares of the strata among all clusters.
+
+    Parameters
+    ----------
+    sizes
+        How many clusters of the target each stratum has.
+    weights
+        The share of each stratum in the target, summing to exactly 1.
+    clusters
+        Whether clusters or records weigh alike within a stratum, and the largest cluster.
+
+    Raises
+    ------
+    RegistryError
+        As for `Stratified`, or where the clusters are not declared as `Clustered`.
+
+    Examples
+    --------
+    >>> halves = {"north": "1/2", "south": "1/2"}
+    >>> design = StratifiedClusters(sizes={"north": 20, "south": 30}, weights=halves)
+    >>> design.clusters.weighting, design.proportional
+    ('cluster', False)
+    """
+
+    clusters: Clustered = field(default_factory=Clustered)
+
+    def __post_init__(self) -> None:
+        # By name: a class with slots is made anew, and super() looks for the old one.
+        Stratified.__post_init__(self)
+        if not isinstance(self.clusters, Clustered):
+            raise RegistryError(f"clusters is Clustered(...), got {self.clusters!r}")
+
+
 # Weights of such an origin make each record depend on all others of the sample.
 CALIBRATED = (
     "weights that were calibrated on the sample itself (post-stratified, raked, scaled to a total) "
@@ -298,7 +338,22 @@ class Weighted:
 
 
 Design = Iid | Independent | WithoutReplacement | Stratified | Clustered | Weighted
-DESIGNS = (Iid, Independent, WithoutReplacement, Stratified, Clustered, Weighted)
+DESIGNS = (
+    Iid,
+    Independent,
+    WithoutReplacement,
+    Stratified,
+    StratifiedClusters,
+    Clustered,
+    Weighted,
+)
+
+
+def clusters_of(design: Design) -> Clustered | None:
+    """Return how clusters count, where those are the units of inference; else nothing."""
+    if isinstance(design, StratifiedClusters):
+        return design.clusters
+    return design if isinstance(design, Clustered) else None
 
 
 def sees_losses(design: Design) -> bool:
@@ -306,7 +361,7 @@ def sees_losses(design: Design) -> bool:
 
     Cluster means and weighted losses are values between the bounds: none of them is a count.
     """
-    return not isinstance(design, Clustered | Weighted)
+    return clusters_of(design) is None and not isinstance(design, Weighted)
 
 
 def tests_excess(design: Design) -> bool:
@@ -314,9 +369,8 @@ def tests_excess(design: Design) -> bool:
 
     The mean of such a claim is a ratio of two means of the target (theory section 1).
     """
-    return isinstance(design, Weighted) or (
-        isinstance(design, Clustered) and design.weighting == "record"
-    )
+    clusters = clusters_of(design)
+    return isinstance(design, Weighted) or (clusters is not None and clusters.weighting == "record")
 
 
 def as_design(design: object) -> Design:

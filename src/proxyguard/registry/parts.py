@@ -25,7 +25,7 @@ from proxyguard.exact.multiplicity import Dependence
 from proxyguard.modes.catalog import DEFAULT, NO_MECHANISM, mode_class, mode_names
 from proxyguard.modes.claim import Claim, Mode
 from proxyguard.registry.budget import family_shares
-from proxyguard.registry.design import Clustered, Design, tests_excess
+from proxyguard.registry.design import Design, clusters_of, tests_excess
 from proxyguard.registry.exposure import ExposureKind, ThresholdRule
 from proxyguard.registry.fields import (
     DecimalText,
@@ -456,7 +456,7 @@ class Disclosure(DeclarationPart):
     def objections(self, design: Design) -> list[str]:
         """Return why statistics of this design cannot be rounded soundly; empty if they can."""
         if tests_excess(design):
-            clustered = isinstance(design, Clustered)
+            clustered = clusters_of(design) is not None
             what = "the mean over records of clusters" if clustered else "a weighted mean"
             other = 'weight clusters alike (weighting = "cluster")' if clustered else "weights"
             return [

@@ -13,6 +13,7 @@ from proxyguard.registry.design import (
     Design,
     Iid,
     Stratified,
+    StratifiedClusters,
     Weighted,
     WithoutReplacement,
 )
@@ -58,25 +59,6 @@ class PopulationDraw(DeclarationPart):
     """Seed of the draw."""
 
 
-class StratifiedDesign(DeclarationPart):
-    """Fixed stratum sizes with registered weights (Proposition 11)."""
-
-    by: Name
-    """The column that holds the strata."""
-    sizes: dict[Name, Positive]
-    """Records of each stratum."""
-    weights: dict[Name, Share]
-    """Weight of each stratum; they sum to 1."""
-
-    @model_validator(mode="after")
-    def _agree(self) -> StratifiedDesign:
-        if set(self.sizes) != set(self.weights):
-            raise ValueError("sizes and weights must name the same strata")
-        if sum(Fraction(w) for w in self.weights.values()) != 1:
-            raise ValueError("weights must sum to exactly 1")
-        return self
-
-
 class ClusteredDesign(DeclarationPart):
     """Clusters of dependent records, and whether clusters or records weigh alike."""
 
@@ -86,6 +68,27 @@ class ClusteredDesign(DeclarationPart):
     """Whether clusters or records weigh alike."""
     max_size: Positive | None = None
     """Records of the largest cluster there can be."""
+
+
+class StratifiedDesign(DeclarationPart):
+    """Fixed stratum sizes with registered weights (Proposition 11)."""
+
+    by: Name
+    """The column that holds the strata."""
+    sizes: dict[Name, Positive]
+    """Records of each stratum, or clusters where it is sampled by clusters."""
+    weights: dict[Name, Share]
+    """Weight of each stratum; they sum to 1."""
+    clusters: ClusteredDesign | None = None
+    """How each stratum is sampled by whole clusters, where it is."""
+
+    @model_validator(mode="after")
+    def _agree(self) -> StratifiedDesign:
+        if set(self.sizes) != set(self.weights):
+            raise ValueError("sizes and weights must name the same strata")
+        if sum(Fraction(w) for w in self.weights.values()) != 1:
+            raise ValueError("weights must sum to exactly 1")
+        return self
 
 
 class WeightedDesign(DeclarationPart):
@@ -226,12 +229,33 @@ class Target(DeclarationPart):
             )
         if clustered:
             return self
+        if self.clusters is not self.design and self.clusters is not None:
+            raise ValueError(
+                "strata that are sampled by clusters are not reserved from a table here: give the "
+                "target as a file of its own, or reserve whole clusters and leave strata out"
+            )
         if isinstance(self.design, StratifiedDesign):
             if self.reserve.rows not in (None, sum(self.design.sizes.values())):
                 raise ValueError("reserve.rows differs from the sum of the stratum sizes")
         elif self.reserve.rows is None:
             raise ValueError("reserve needs rows, how many records are set aside")
         return self
+
+    @model_validator(mode="after")
+    def _losses_by_cluster(self) -> Target:
+        if self.losses is not None and len(self.design_columns) > 1:
+            raise ValueError(
+                "a file of losses has a column for strata or for clusters and not for both: give "
+                "the target's records, or certify the losses in Python with StratifiedClusters"
+            )
+        return self
+
+    @property
+    def clusters(self) -> ClusteredDesign | None:
+        """How clusters are named and count, where those are sampled."""
+        if isinstance(self.design, StratifiedDesign):
+            return self.design.clusters
+        return self.design if isinstance(self.design, ClusteredDesign) else None
 
     @property
     def reserve_rows(self) -> int | None:
@@ -281,13 +305,17 @@ class Target(DeclarationPart):
     @property
     def sampling_design(self) -> Design:
         """The design that component tests rely on."""
+        clusters = None
+        if self.clusters is not None:
+            clusters = Clustered(weighting=self.clusters.weighting, max_size=self.clusters.max_size)
         if isinstance(self.design, StratifiedDesign):
-            return Stratified(
-                sizes=dict(self.design.sizes.items()),
-                weights={name: Fraction(w) for name, w in self.design.weights.items()},
-            )
-        if isinstance(self.design, ClusteredDesign):
-            return Clustered(weighting=self.design.weighting, max_size=self.design.max_size)
+            sizes = dict(self.design.sizes.items())
+            weights = {name: Fraction(w) for name, w in self.design.weights.items()}
+            if clusters is not None:
+                return StratifiedClusters(sizes=sizes, weights=weights, clusters=clusters)
+            return Stratified(sizes=sizes, weights=weights)
+        if clusters is not None:
+            return clusters
         if isinstance(self.design, WeightedDesign):
             return Weighted(max_weight=Fraction(self.design.max_weight), origin=self.design.origin)
         if isinstance(self.design, WithoutReplacementDesign):
@@ -316,8 +344,7 @@ class Target(DeclarationPart):
         """
         # Columns that no procedure may use identify records, and a cluster's name does so too.
         hidden = {*self.exclude}
-        if self.design_column is not None and not isinstance(self.design, StratifiedDesign):
-            hidden.add(self.design_column)
+        hidden.update(self.design_columns[isinstance(self.design, StratifiedDesign) :])
         return [name for name in columns if name not in hidden]
 
     @property
@@ -330,21 +357,29 @@ class Target(DeclarationPart):
         return None
 
     @property
+    def design_columns(self) -> tuple[str, ...]:
+        """The columns that hold strata, clusters or weights, strata first."""
+        first = () if self.design_column is None else (self.design_column,)
+        if self.clusters is None or self.clusters is self.design:
+            return first
+        return (*first, self.clusters.by)
+
+    @property
     def estimand(self) -> str:
         """What the means of this audit are means over, in words."""
+        once = self.clusters is None or self.clusters.weighting == "cluster"
+        over = "clusters, each counting once" if once else "records, whatever their cluster"
         if isinstance(self.design, StratifiedDesign):
             # Sorted: a registry's mapping has no order, and verify compares these words.
             weights = ", ".join(f"{name} {w}" for name, w in sorted(self.design.weights.items()))
             equal = len(set(self.design.weights.values())) == 1
             kind = "an equal mixture" if equal else "the registered mixture"
-            return f"{kind} of the strata of {self.design.by!r} (weights {weights})"
-        if isinstance(self.design, ClusteredDesign):
-            over = (
-                "clusters, each counting once"
-                if self.design.weighting == "cluster"
-                else "records, whatever their cluster"
-            )
-            return f"the law of the clusters of {self.design.by!r}, a mean over {over}"
+            words = f"{kind} of the strata of {self.design.by!r} (weights {weights})"
+            if self.clusters is None:
+                return words
+            return f"{words}, each by its clusters of {self.clusters.by!r}, a mean over {over}"
+        if self.clusters is not None:
+            return f"the law of the clusters of {self.clusters.by!r}, a mean over {over}"
         if isinstance(self.design, WeightedDesign):
             return (
                 f"the persons that the records represent, each record counting by its design "

@@ -20,7 +20,7 @@ from proxyguard.errors import LossMismatch
 from proxyguard.exact import contamination
 from proxyguard.exact import mean as exact_mean
 from proxyguard.exact.rounding import Array, Integers, pvalue_from_log
-from proxyguard.registry.design import Clustered, Design, Sampling, sees_losses
+from proxyguard.registry.design import Design, Sampling, clusters_of, sees_losses
 from proxyguard.registry.requirement import Requirement
 
 _ANY = frozenset(Sampling)
@@ -82,7 +82,7 @@ class ComponentTest(Enum):
                 f"binomial needs losses declared two_valued, and {requirement.name!r} is not"
             )
         if self is ComponentTest.BINOMIAL and not sees_losses(design):
-            what = "cluster mean" if isinstance(design, Clustered) else "weighted loss"
+            what = "weighted loss" if clusters_of(design) is None else "cluster mean"
             objections.append(
                 f"binomial needs records that count alike; a {what} is not two-valued"
             )

@@ -25,7 +25,7 @@ from proxyguard.modes.planning import Planned, Way
 from proxyguard.plan.law import Law, estimated_law
 from proxyguard.plan.question import MOST_RECORDS, MOST_RELEASES, Question
 from proxyguard.plan.recommend import recommend
-from proxyguard.registry.design import Clustered, Design, tests_excess
+from proxyguard.registry.design import Design, clusters_of, tests_excess
 from proxyguard.registry.requirement import Form, Requirement
 from proxyguard.registry.test import ComponentTest
 
@@ -212,7 +212,7 @@ def advice_words(case: Unsettled, sizes: AdvisedSizes | None) -> ReportAdvice:
         f"{int(case.valid.sum())} of {case.releases} releases valid, planned with "
         f"{100 * case.reliability:.1f} %"
     )
-    unit = "clusters" if isinstance(case.design, Clustered) else "records"
+    unit = "clusters" if clusters_of(case.design) else "records"
     sentence = (
         f"On a fresh target, about {sizes.n:,} {unit} (here {case.n:,}) and {sizes.R:,} draws "
         f"(here {case.releases:,}) would validate with a chance of {sizes.power:.2f} "
