@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -281,6 +283,32 @@ def test_twins_without_the_clusters_and_without_the_strata(beyond_doubt):
         values, 0.3, "bentkus", design=pg.Clustered(), records=pg.Records(clusters=clusters)
     )
     assert beyond_doubt(validated, 2000, LEVEL)
+
+
+def test_missing_losses_speak_for_neither_direction(within_budget, beyond_doubt):
+    # At the limit; losses are missing where they are large, then where they are small.
+    trials, n = 2000, 150
+    rng = np.random.default_rng(122)
+    rule = pg.Requirement(name="loss", low=0, high=1, limit=0.5, missing="worst")
+    wrong = {}
+    for name, lost in (("large", 1.0), ("small", 0.0)):
+        loss = (rng.random((trials, n)) < 0.5).astype(float)
+        loss[(loss == lost) & (rng.random((trials, n)) < 0.3)] = np.nan
+        found = pg.certify(
+            loss[:, :, None], [rule], reliability_target=0.5, seed=1, test="bentkus"
+        ).evidence
+        assert within_budget(int((found.pvalues <= 0.05).sum()), trials, 0.05)
+        assert within_budget(int((found.violation_pvalues <= 0.05).sum()), trials, 0.05)
+        plain = dataclasses.replace(rule, missing="refuse")
+        for fill in (0.0, 1.0):
+            one = pg.certify(
+                np.nan_to_num(loss, nan=fill)[:, :, None], [plain],
+                reliability_target=0.5, seed=1, test="bentkus",
+            ).evidence  # fmt: skip
+            wrong[name, fill] = one
+    # The twins fill both directions with one bound, which finds what is not there.
+    assert beyond_doubt(int((wrong["large", 0.0].pvalues <= 0.05).sum()), trials, 0.05)
+    assert beyond_doubt(int((wrong["small", 1.0].violation_pvalues <= 0.05).sum()), trials, 0.05)
 
 
 def surveyed(rng: np.random.Generator, trials: int, heavy: float) -> tuple[np.ndarray, ...]:

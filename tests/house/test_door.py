@@ -180,6 +180,7 @@ DOORS: dict[str, Door] = {
         "name": [3, "", None, object()], "low": [*NUMBER[5:], NAN, None, INF, 0.2, -1e308],
         "high": [*NUMBER[5:], NAN, None, INF, 0.2, 1e308], "limit": [*LEVEL[:1], *LEVEL[3:], None],
         "form": [*CHOICE, None], "two_valued": FLAG, "indicator": FLAG, "slack": LEVEL,
+        "missing": [*CHOICE, None],
         "ramp": [*LEVEL, 0.1], "group": [3, "", object()], "promise": [3, "", object()],
         "attack": [3, "", object()],
         "thresholds": SIZE, "member_error": [*COST, 1.0, None],

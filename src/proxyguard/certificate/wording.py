@@ -303,8 +303,21 @@ def _requirement_lines(certificate: Certificate) -> Iterable[str]:
         yield (
             f"  {requirement.name}: limit {requirement.limit:g}, estimates {low:.4f} to "
             f"{high:.4f}, largest upper bound {worst:.4f} (for reading: {level} simultaneous, "
-            f"{evidence.bounds_tests[j]})"
+            f"{evidence.bounds_tests[j]}){_missing_phrase(evidence, j)}"
         )
+
+
+def _missing_phrase(evidence: ReleaseEvidence, j: int) -> str:
+    """Return how many losses were missing, and what they counted as, where any may be."""
+    missing = evidence.columns[j].missing if evidence.columns else None
+    if missing is None:
+        return ""
+    least, most = int(missing.min()), int(missing.max())
+    number = f"{most:,}" if least == most else f"{least:,} to {most:,}"
+    return (
+        f"; {number} losses of a release missing, each at its upper bound where validity is "
+        "claimed, and in the estimates, and at its lower bound where a violation is"
+    )
 
 
 def _sizes(n_records: Sequence[int], unit: str) -> str:

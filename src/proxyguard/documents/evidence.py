@@ -47,11 +47,15 @@ class ColumnRecord(Document):
     block_means: Matrix | None = None
     """Of the block bound: the means of the blocks of each release."""
     mean_low: Numbers | None = None
-    """Mean of each release, rounded down, of a disclosure."""
+    """Mean of each release that speaks against it, of a disclosure or of missing losses."""
     count_low: Amounts | None = None
-    """Count of each release, rounded down, of a disclosure."""
+    """Count of each release that speaks against it, of the same."""
     indicators_low: Amounts | None = None
-    """Randomized count, rounded down, of a disclosure."""
+    """Randomized count that speaks against a release, of the same."""
+    variance_low: Numbers | None = None
+    """Variance of each release where missing losses are at their lower bound."""
+    missing: Amounts | None = None
+    """Losses of each release that were missing and are counted at their bounds, where they may."""
     answer_low: Numbers | None = None
     """Of an exposure: the answer at the threshold, or limit, that speaks against a release."""
     unmeasured: tuple[StrictBool, ...] | None = None

@@ -130,7 +130,8 @@ class _Side(Statistics):
 
     @property
     def variance(self) -> Array:
-        variance = self._column.variance
+        column = self._column
+        variance = column.violation_variance if self._violation else column.variance
         return super().variance if variance is None else variance
 
     @property
@@ -220,21 +221,21 @@ def estimated_means(column: Column, requirement: Requirement) -> Array:
     Record-weighted clusters were tested through ``v + (m_c/m_max)(mean_c - v)``; the mean
     over records is the mass of their losses over the mass of their sizes, and that over weights
     likewise. Where nothing weighs, nothing is known, and the limit stands. A mean on its limit is
-    that very limit, so that no reader counts it as below.
+    that very limit, so that no reader counts it as below. Missing losses are at their upper bound.
     """
     mean, v = column.mean, requirement.unit_limit
     if column.size_share is not None:
         share = column.size_share
-        ratio = np.clip(_mass(column, requirement) / share, 0.0, 1.0) if share else v
+        ratio = np.clip(_mass(column, mean, v) / share, 0.0, 1.0) if share else v
         mean = np.broadcast_to(ratio, mean.shape)
     on = at_most(mean, v) & at_most(v, mean)
     return np.where(on, requirement.limit, requirement.from_unit(mean))
 
 
-def _mass(column: Column, requirement: Requirement) -> Array:
-    """Return the mean over clusters of ``(m_c/m_max) mean_c``."""
+def _mass(column: Column, mean: Array, v: float) -> Array:
+    """Return the mean over clusters of ``(m_c/m_max) mean_c``, or over records of their like."""
     share = column.size_share or 0.0
-    return np.clip(column.mean - requirement.unit_limit * (1.0 - share), 0.0, share)
+    return np.clip(mean - v * (1.0 - share), 0.0, share)
 
 
 def _ratio_limits(
@@ -247,8 +248,9 @@ def _ratio_limits(
         exact_mean.hoeffding_upper if weighted else exact_mean.chernoff_upper, delta=half
     )
     n = effective_size(column, design) if weighted else column.n
-    mass = _mass(column, requirement)
-    mass_high, mass_low = upper_limit(mass, n), 1.0 - upper_limit(1.0 - mass, n)
+    v = requirement.unit_limit
+    mass_high = upper_limit(_mass(column, column.mean, v), n)
+    mass_low = 1.0 - upper_limit(1.0 - _mass(column, column.violation_mean, v), n)
     share_high, share_low = upper_limit(share, n), 1.0 - upper_limit(1.0 - share, n)
     # A share that may be 0 says nothing: the quotient is then huge, and 1 is the upper limit.
     upper = np.minimum(1.0, mass_high / np.maximum(share_low, 1e-300))
@@ -285,11 +287,11 @@ def _limits(
             exact_mean.hoeffding_upper(1.0 - low, size, delta=delta),
             "hoeffding",
         )
-    if design.sampling is Sampling.IID and column.variance is not None:
-        variance = column.variance
+    variance, against = column.variance, column.violation_variance
+    if design.sampling is Sampling.IID and variance is not None and against is not None:
         return (
             exact_mean.empirical_bernstein_upper(mean, variance, n, delta=delta),
-            exact_mean.empirical_bernstein_upper(1.0 - low, variance, n, delta=delta),
+            exact_mean.empirical_bernstein_upper(1.0 - low, against, n, delta=delta),
             "empirical_bernstein",
         )
     return (

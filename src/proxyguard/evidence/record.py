@@ -27,10 +27,12 @@ from proxyguard.evidence.releases import ReleaseEvidence, evidence_of, is_publis
 from proxyguard.exact.rounding import GUARD
 from proxyguard.losses.cell import Column, Reading, share_column
 from proxyguard.registry.design import (
+    Design,
     Sampling,
     Stratified,
     StratifiedClusters,
     clusters_of,
+    sees_losses,
     tests_excess,
 )
 from proxyguard.registry.requirement import Form, Requirement
@@ -146,6 +148,8 @@ def _check_rounding(column: Column, requirement: Requirement, digits: int | None
         if column.answer_low is not None:
             # Each direction has a mean of its own, and its own count at thresholds of its own.
             rounded = (column.count_low if requirement.thresholds == 1 else None,)
+        if requirement.fills_missing:
+            rounded = ()  # each direction has statistics of its own fill
         if any(statistic is not None for statistic in rounded):
             raise SealError(f"{name}: the evidence is rounded, and no disclosure is registered")
     elif not is_published(column, digits, requirement.thresholds):
@@ -214,6 +218,32 @@ def check_counts(
         if column.answer is not None:
             _check_share(_read_column(column), requirement)
         _check_ranges(_read_column(column), reading, j, len(record.releases))
+        _check_fills(_read_column(column), requirement, design)
+
+
+def _check_fills(column: Column, requirement: Requirement, design: Design) -> None:
+    """Raise unless statistics of the two directions differ by the missing losses, and only so."""
+    name, missing = requirement.name, column.missing
+    if (missing is not None) != requirement.fills_missing:
+        raise SealError(f"{name}: missing losses are on record where none are filled, or none are")
+    if missing is None:
+        if column.variance_low is not None:
+            raise SealError(f"{name}: a second variance is on record, and no loss was filled")
+        return
+    share, apart = missing / max(column.n, 1), column.mean - column.violation_mean
+    # A weight, or a cluster, may count for more than its part of the records.
+    plain = sees_losses(design) and design.sampling is not Sampling.WEIGHTED
+    close = np.abs(apart - share) <= 1e-9 if plain else (apart >= -1e-9)
+    if column.mean_low is None or not np.all(close & (missing >= 0)):
+        raise SealError(f"{name}: the two directions differ by other than the missing losses")
+    pairs = ((column.variance, column.variance_low), (column.indicators, column.indicators_low))
+    if any((first is None) != (second is None) for first, second in pairs):
+        raise SealError(f"{name}: a statistic of one direction alone is on record")
+    low = column.count_low
+    if (column.count is None) != (low is None) or (
+        column.count is not None and low is not None and np.any(column.count - low != missing)
+    ):
+        raise SealError(f"{name}: the two counts differ by other than the missing losses")
 
 
 def _check_ranges(column: Column, reading: Reading, j: int, releases: int) -> None:
@@ -223,7 +253,7 @@ def _check_ranges(column: Column, reading: Reading, j: int, releases: int) -> No
     top = 0.25 * n / max(n - 1, 1) + (0.0 if reading.digits is None else 10.0**-reading.digits)
     ranges: dict[str, tuple[float, float]] = {
         "mean": (0.0, 1.0), "mean_low": (0.0, 1.0), "block_means": (0.0, 1.0),
-        "size_share": (0.0, 1.0), "variance": (0.0, top),
+        "size_share": (0.0, 1.0), "variance": (0.0, top), "variance_low": (0.0, top),
         **dict.fromkeys(_COUNTS, (0, n)),
     }  # fmt: skip
     for what, (low, high) in ranges.items():
@@ -318,6 +348,8 @@ def _read_column(record: ColumnRecord) -> Column:
         count_low=_counts(record.count_low),
         indicators_low=_counts(record.indicators_low),
         answer_low=_reals(record.answer_low),
+        variance_low=_reals(record.variance_low),
+        missing=_counts(record.missing),
         unmeasured=None if record.unmeasured is None else np.array(record.unmeasured, dtype=bool),
     )
 

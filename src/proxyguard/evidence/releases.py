@@ -65,6 +65,11 @@ def publish(column: Column, digits: int) -> Column:
     Sizes are published as they are: a test cannot do without them. So are a release's answers,
     which are no statistic of the target, unless the target chooses among them.
     """
+    if column.missing is not None:
+        raise UnsupportedDesign(
+            "missing losses are filled by direction, and statistics of two fills are not rounded "
+            "together; register no disclosure with them"
+        )
     if column.size_share is not None:
         raise UnsupportedDesign(
             "a mean over records of clusters, or over weights, is a ratio of two target means, "

@@ -8,7 +8,7 @@ all that tests may look at. Sums are exact, so that neither chunks nor machines 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -188,11 +188,18 @@ class Column:
     answer_low: Array | None = None  # (R,) where violation looks at another threshold, or limit
     unmeasured: NDArray[np.bool_] | None = None  # (R,) releases of which nothing could be measured
     indicators_low: NDArray[np.int64] | None = None  # (R,)
+    variance_low: Array | None = None  # (R,) where missing losses are filled by direction
+    missing: NDArray[np.int64] | None = None  # (R,) losses that were filled
 
     @property
     def violation_mean(self) -> Array:
         """The mean that speaks against a release: rounded down, where it is rounded."""
         return self.mean if self.mean_low is None else self.mean_low
+
+    @property
+    def violation_variance(self) -> Array | None:
+        """The variance of the losses that speak against a release."""
+        return self.variance if self.variance_low is None else self.variance_low
 
     @property
     def violation_count(self) -> NDArray[np.int64] | None:
@@ -373,6 +380,29 @@ def _distinct_weights(design: Design) -> Array:
     if not isinstance(design, Stratified) or design.sampling is not Sampling.WEIGHTED:
         return np.empty(0)
     return np.unique(list(record_weights(design).values()))
+
+
+def join_fills(high: Column, low: Column, missing: NDArray[np.int64]) -> Column:
+    """Return statistics that decide for validity by ``high`` and for a violation by ``low``.
+
+    Missing losses were filled with their upper bound in the first and their lower one in the
+    second. One fill for both would speak for the claim of one direction.
+    """
+
+    def logs(first: Array | None, second: Array | None) -> Array | None:
+        return None if first is None or second is None else np.stack([first[0], second[1]])
+
+    return replace(
+        high,
+        mean_low=low.mean,
+        count_low=low.count,
+        variance_low=low.variance,
+        indicators_low=low.indicators,
+        missing=missing,
+        log_peak=logs(high.log_peak, low.log_peak),
+        log_final=logs(high.log_final, low.log_final),
+        log_evalue=logs(high.log_evalue, low.log_evalue),
+    )
 
 
 def join_columns(columns: Sequence[Column]) -> Column:

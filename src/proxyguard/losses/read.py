@@ -23,6 +23,7 @@ from proxyguard.losses.cell import (
     Units,
     generator,
     join_columns,
+    join_fills,
     random_order,
 )
 from proxyguard.losses.records import (
@@ -434,7 +435,8 @@ class LossReader:
             if test is ComponentTest.RANDOMIZED_BINOMIAL
         }
         self._blocks = _partition(self._n, reading)
-        self._cells: dict[tuple[int, int], Cell] = {}
+        self._cells: dict[tuple[int, int, float], Cell] = {}
+        self._gaps: dict[tuple[int, int], NDArray[np.int64]] = {}
         self._width = 0
         self._seen = 0
         self._ids: list[AnyArray] = []
@@ -462,16 +464,29 @@ class LossReader:
         for start in range(0, n_releases, self._width):
             releases = slice(start, min(start + self._width, n_releases))
             for j, unit in enumerate(units):
-                cell = self._cell(start, j, releases.stop - start, unit)
                 raw = chunk.values[releases, :, j]
                 tile = np.ascontiguousarray(
                     raw if unit.positions is None else raw.take(unit.positions, axis=1),
                     dtype=np.float64,
                 )
-                if tile.size:
-                    self._check(tile, j, start, unit, ids)
-                    cell.add(tile, unit, uniforms.get(j))
+                for fill, filled in self._fills(tile, start, j):
+                    cell = self._cell(start, j, fill, releases.stop - start, unit)
+                    if tile.size:
+                        self._check(filled, j, start, unit, ids)
+                        cell.add(filled, unit, uniforms.get(j))
         self._seen += m
+
+    def _fills(self, tile: Array, start: int, j: int) -> Iterator[tuple[float, Array]]:
+        """Yield the losses as they decide: once, or with missing ones at either bound."""
+        requirement = self._reading.requirements[j]
+        if not requirement.fills_missing:
+            yield requirement.high, tile
+            return
+        gaps = np.isnan(tile)
+        counted = np.count_nonzero(gaps, axis=1)
+        self._gaps[start, j] = counted + self._gaps.get((start, j), 0)
+        for fill in (requirement.high, requirement.low):
+            yield fill, np.where(gaps, fill, tile)
 
     def _whole_clusters(self, labels: set[str]) -> None:
         split = labels & self._clusters
@@ -515,8 +530,8 @@ class LossReader:
             weights, shares = (None if x is None else x[order] for x in (weights, shares))
         return Units(order, weights, clusters, shares, blocks)
 
-    def _cell(self, start: int, j: int, columns: int, unit: Units) -> Cell:
-        key = (start, j)
+    def _cell(self, start: int, j: int, fill: float, columns: int, unit: Units) -> Cell:
+        key = (start, j, fill)
         if key not in self._cells:
             n = unit.size(self._n) if self._dense else self._n
             n_blocks = 0 if self._blocks is None else int(self._blocks.max()) + 1
@@ -536,6 +551,8 @@ class LossReader:
             wrong = ~((tile >= requirement.low) & (tile <= requirement.high))
             promised = f"a value in [{requirement.low!r}, {requirement.high!r}]"
             remedy = "mend or rescale the loss: values are never clipped"
+            if np.isnan(tile).any():
+                remedy = 'mend it, or declare missing="worst", which counts it at its bounds'
         if not wrong.any():
             return
         r, i = (int(k) for k in np.argwhere(wrong)[0])
@@ -559,12 +576,21 @@ class LossReader:
             check_ids(ids, self._reading.design)
         if isinstance(self._reading.design, Stratified):
             check_strata(self._strata, self._reading.design)
-        starts = sorted({start for start, _ in self._cells})
+        starts = sorted({start for start, *_ in self._cells})
         columns = tuple(
-            join_columns([self._cells[start, j].column() for start in starts])
+            join_columns([self._column(start, j) for start in starts])
             for j in range(len(self._reading.requirements))
         )
         return Pass(columns, ids)
+
+    def _column(self, start: int, j: int) -> Column:
+        """Return the statistics of some releases; of two fills where losses may be missing."""
+        requirement = self._reading.requirements[j]
+        high = self._cells[start, j, requirement.high].column()
+        if not requirement.fills_missing:
+            return high
+        low = self._cells[start, j, requirement.low].column()
+        return join_fills(high, low, self._gaps[start, j])
 
 
 def _partition(n: int, reading: Reading) -> NDArray[np.int64] | None:
@@ -591,6 +617,10 @@ def _from_moments(moments: Moments, reading: Reading) -> tuple[Column, ...]:
         raise UnsupportedDesign(
             "moments carry no strata, clusters or weights, and the design is "
             f"{type(reading.design).__name__}"
+        )
+    if any(requirement.fills_missing for requirement in reading.requirements):
+        raise UnsupportedDesign(
+            "moments do not say which losses were missing: give the losses, with NaN where one is"
         )
     if reading.block_size is not None:
         raise UnsupportedDesign("block mode reads single records, which moments do not have")

@@ -78,6 +78,12 @@ class Law:
             object.__setattr__(self, name, value)
 
         put("requirements", _different(self.requirements))
+        filled = [r.name for r in self.requirements if r.fills_missing]
+        if filled:
+            raise RegistryError(
+                f"a law of losses knows of none that are missing, and {filled} fill them: plan "
+                "with limits that are lower by the share that will be missing, times the range"
+            )
         for name in ("losses", "records"):
             put(name, tuple(real_array(one, name) for one in listed(getattr(self, name), name)))
         put("releases", real_array(self.releases, "chances of releases"))

@@ -111,6 +111,9 @@ class Requirement:
         ``h_j``: the width over which a smooth score falls from 1 to 0 below the cutoff.
     group
         Only records of this subgroup count, see `Records`.
+    missing
+        What a missing loss is: ``"refuse"`` an error, ``"worst"`` one at its upper bound where
+        validity is claimed and at its lower bound where a violation is.
     thresholds
         ``m``: a violation is looked for at so many thresholds, and its p-value multiplied by it.
     member_error
@@ -143,6 +146,7 @@ class Requirement:
     slack: float | None = None  # s_j
     ramp: float | None = None  # h_j
     group: str | None = None  # only records of this subgroup count
+    missing: str = "refuse"  # or "worst": at either bound, whichever weakens what is claimed
     thresholds: int = 1  # m, over which a violation is corrected
     member_error: float = 0.0  # alpha_1, of a sample of members
     promise: str | None = None  # of an exposure, in words, with {attacks} in it
@@ -172,6 +176,15 @@ class Requirement:
             given = getattr(self, name)
             if given is not None and (not isinstance(given, str) or not given):
                 raise RegistryError(f"{self.name}: {name} is {what}, got {given!r}")
+        if not isinstance(self.missing, str) or self.missing not in ("refuse", "worst"):
+            raise RegistryError(
+                f'{self.name}: missing is "refuse" or "worst", got {self.missing!r}'
+            )
+        if self.missing == "worst" and (self.indicator or self.form is Form.EXPOSURE):
+            raise RegistryError(
+                f"{self.name}: only a loss can be missing; a share counts records in a cell, and a "
+                "record without a value is in none"
+            )
         if isinstance(self.thresholds, bool) or not (
             isinstance(self.thresholds, int) and self.thresholds >= 1
         ):
@@ -267,6 +280,11 @@ class Requirement:
     def two_directions(self) -> bool:
         """Whether validation and violation look at two thresholds, or at two limits of a share."""
         return self.thresholds > 1 or self.member_error > 0.0
+
+    @property
+    def fills_missing(self) -> bool:
+        """Whether missing losses are filled, with another bound in each direction."""
+        return self.missing == "worst"
 
     @property
     def unit_limit(self) -> float:

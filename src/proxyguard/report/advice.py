@@ -271,6 +271,8 @@ def _no_start(case: Unsettled) -> str:
         )
     if any(r.group is not None for r in case.requirements):
         return "the planner does not model requirements on subgroups"
+    if any(r.fills_missing for r in case.requirements):
+        return "the planner does not model missing losses"
     if tests_excess(case.design):
         return "the planner's units weigh alike, and those of this target do not"
     return _too_few(case) if case.reliability <= case.claim.target else ""
