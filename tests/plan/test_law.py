@@ -241,3 +241,22 @@ def _law(**changes: Any) -> Law:
 def test_impossible_laws_are_refused(call: Callable[[], Any], words: str) -> None:
     with pytest.raises(RegistryError, match=words):
         call()
+
+
+def test_a_thinned_law_keeps_reliability_and_nearly_its_score_rates() -> None:
+    rng = np.random.default_rng(5)
+    risk = np.clip(rng.normal(0.2, 0.03, 1000), 0.01, 0.99)
+    losses = (rng.random((1000, 400)) < risk[:, None]).astype(float)[:, :, None]
+    law = pilot_law(losses, [ERROR], reliability="0.9")
+    small = law.thinned()
+    assert small.releases.size == 48
+    assert small.reliability == pytest.approx(0.9, abs=1e-12)
+    assert small.releases.sum() == pytest.approx(1.0, abs=1e-12)
+    # Every quantile of the risks is met within a place of it, of valid and of invalid ones.
+    for side in (True, False):
+        many = np.sort(law.means[law.valid == side, 0])
+        few = np.sort(small.means[small.valid == side, 0])
+        middles = (np.arange(few.size) + 0.5) / few.size
+        np.testing.assert_array_equal(few, np.quantile(many, middles, method="inverted_cdf"))
+    # Few kinds are all kept, and what is thinned is not thinned again.
+    assert small.thinned() is small

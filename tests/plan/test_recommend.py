@@ -456,7 +456,7 @@ def test_a_report_is_json_and_words(within_budget: Recommendation, stressed: lis
     assert value["sequential"]["worst_draws"] == plan.releases
     words = str(report)
     for part in (
-        f"Plan: {plan.n:,} target records, {plan.releases:,} draws", "(exact)",
+        f"Target records: {plan.n:,}", f"Draws: {plan.releases:,}", "(exact)",
         "If the pilot was wrong", "draws on average", "Necessary, whatever the releases score",
         "Proposition 18: 17 draws in named mode",  # studies.md B7
         f"{within_budget.needs.least_count} favorable scores",
@@ -472,7 +472,7 @@ def test_a_hopeless_plan_says_why() -> None:
     words = str(report)
     assert "This audit cannot succeed, because 13 draws cannot validate" in words
     assert "at least 14 are needed" in words  # .8^14 < .05 < .8^13
-    assert "Plan:" not in words
+    assert "Chance" not in words
     assert json.dumps(report.to_dict())
 
 
@@ -609,3 +609,39 @@ def test_doubt_decides_how_a_budget_is_spent_and_not_whether_to_spend() -> None:
 def test_sizes_that_no_audit_has_are_refused_by_name(name: str) -> None:
     with pytest.raises(RegistryError, match=f"{name} must be at most"):
         Question(reliability_target="0.8", **{name: 10**9})
+
+
+def test_many_pilots_are_planned_for_like_the_few_that_they_repeat() -> None:
+    rng = np.random.default_rng(9)
+    hard = rng.random(300)
+    few = (hard < rng.uniform(0.15, 0.27, size=(40, 1))).astype(float)[:, :, None]
+    question = Question(power=0.8, release_cost=2.0, reliability_target="0.8", modes=("direct",),
+                        tests=(ComponentTest.BENTKUS,))  # fmt: skip
+    requirement = replace(ERROR, two_valued=False)  # nothing is exact
+    plans = [
+        recommend(
+            pilot_law(losses, [requirement], reliability="0.95"),
+            question,
+            seed=1,
+            repetitions=500,
+            compare=False,
+        )
+        for losses in (few, np.repeat(few, 25, axis=0))
+    ]
+    assert plans[1].law.releases.size == 1000
+    costs = [found.chosen.cost for found in plans]
+    assert costs[1] == pytest.approx(costs[0], rel=0.15)
+    assert all(found.reaches for found in plans)
+    assert "on 48 releases that stand for all 1,000" in str(PlanReport(found=plans[1]))
+
+
+def test_a_search_with_draws_that_cannot_do_goes_on_to_those_that_can() -> None:
+    # At 26 draws not even all the records of the world reach .8 (the power ends near .77).
+    losses = np.zeros((40, 200, 1))
+    losses[:, :, 0] = np.random.default_rng(2).beta(2.0, 9.0, (40, 200))
+    law = pilot_law(losses, [BRIER], reliability="0.963")
+    found = recommend(law, Question(power=0.8, reliability_target="0.8", release_cost=5.0), seed=1,
+                      compare=False)  # fmt: skip
+    assert found.reaches
+    assert found.chosen.cost < 800  # a search that spent its effort at 26 draws ended above 10,000
+    assert sum(o.plan.releases == 26 for o in found.sizes) <= 4

@@ -100,7 +100,7 @@ def test_advice_and_plan_say_the_same_numbers(
         (power.value, power.standard_error), abs=5e-5
     )
     words = str(PlanReport(found=recommended))
-    assert f"Plan: {said.n:,} target records, {said.R:,} draws" in words
+    assert words.startswith(f"Target records: {said.n:,}\nDraws: {said.R:,}\n")
     assert f"{recommended.chosen.way.label}; tests: {recommended.chosen.way.tests}" in words
     assert f"planned as {recommended.chosen.way.label}, tests: " in said.sentence
     assert f"about {said.n:,} records" in said.sentence

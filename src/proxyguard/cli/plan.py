@@ -110,7 +110,7 @@ def plan(
             _numbered(toml, index).write_text(made.to_toml(), encoding="utf-8")
     lines = [
         *(line for name, made in plans.items()
-          for line in _plan_lines(made, "" if folder is None else name)),
+          for line in _plan_lines(made, name if len(laws) > 1 else "")),
         *(line for name, notes in private.items() for line in (f"== Privacy of {name}", *notes)),
         *(line for name, law in poor.items() for line in (
             f"== {name}",

@@ -40,12 +40,13 @@ class BettingCapital:
     """
 
     def __init__(
-        self, *, columns: int, n: int, v: ArrayLike, level: float, violation_level: float
+        self, *, columns: int, n: int, v: ArrayLike, level: float, violation_level: float | None
     ) -> None:
         if n < 1:
             raise ValueError(f"betting needs at least one record, got n = {n}")
         checks.level(level, "level")
-        checks.level(violation_level, "violation_level")
+        if violation_level is not None:
+            checks.level(violation_level, "violation_level")
         self._n = n
         self._seen = 0
         self._v = np.asarray(v, dtype=np.float64)
@@ -54,7 +55,10 @@ class BettingCapital:
         if self._v.ndim:  # one limit a column
             self._v = self._v[:, None]
         self._stake = float(np.sqrt(-2.0 * np.log(level) / n))
-        self._violation_stake = float(np.sqrt(-2.0 * np.log(violation_level) / n))
+        # None: the other direction is not bet on, which a simulation does not ask for.
+        self._violation_stake = (
+            None if violation_level is None else float(np.sqrt(-2.0 * np.log(violation_level) / n))
+        )
         self._sum = np.full((columns, 1), 0.5)
         self._square = np.full((columns, 1), 0.25)
         self._final = np.zeros((2, columns))
@@ -87,10 +91,11 @@ class BettingCapital:
         stake = np.multiply(rate, self._stake, out=total)
         np.minimum(stake, TRUNCATION / (1.0 - self._v), out=stake)
         self._bet(0, stake, gain)
-        # The other direction gains what this one loses: the same bet with negative stakes.
-        rate *= -self._violation_stake
-        np.maximum(rate, -TRUNCATION / self._v, out=rate)
-        self._bet(1, rate, gain)
+        if self._violation_stake is not None:
+            # The other direction gains what this one loses: the same bet with negative stakes.
+            rate *= -self._violation_stake
+            np.maximum(rate, -TRUNCATION / self._v, out=rate)
+            self._bet(1, rate, gain)
         self._seen += m
 
     def _bet(self, direction: int, stake: Array, gain: Array) -> None:

@@ -197,10 +197,12 @@ class Block(ScoredViolations, Planned):
         radius = block_radius(plan.releases, blocks, alpha=float(levels.lower.total))
         if radius >= 1.0 - target:  # no witness can reach so far
             return none
-        witness = block_witnesses(requirements, targets.block_means(self.size))
         kappa = block_ceiling(requirements, self.size)
         # What `certify_block` reports, solved for the mean: (m - r - kappa)/(1 - kappa) > eta_0.
         least = target + kappa * (1.0 - target) + radius
+        if least >= 1.0:  # a mean of scores in [0, 1] is never above it: nothing is to simulate
+            return none
+        witness = block_witnesses(requirements, targets.block_means(self.size))
         score = witness.mean(axis=1)  # (repetitions, A)
         return planning.drawn(
             targets,

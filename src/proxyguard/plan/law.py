@@ -26,6 +26,9 @@ QUANTILES = 400
 SPREAD = 7
 """Kinds of valid release that stand for a spread of margins."""
 
+REPRESENTATIVES = 48
+"""Kinds of release that stand for many where a search asks often."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Law:
@@ -117,6 +120,15 @@ class Law:
         )
 
     @property
+    def deviations(self) -> Array:
+        """The standard deviation of a loss of every kind of release, (A, J), unit scale."""
+        squares = [
+            table**2 @ chance for table, chance in zip(self.losses, self.records, strict=True)
+        ]
+        # Off 0, since margins are divided by it.
+        return np.sqrt(np.maximum(np.stack(squares, axis=1) - self.means**2, 1e-18))
+
+    @property
     def limits(self) -> Array:
         """The limits on the unit scale, (J,)."""
         return np.array([r.unit_limit for r in self.requirements])
@@ -164,6 +176,35 @@ class Law:
         if lost > 0.0:
             chances += np.where(valid, 0.0, self.releases * ((1.0 - reliability) / lost))
         return replace(self, releases=chances)
+
+    def thinned(self, kinds: int = REPRESENTATIVES) -> Law:
+        """Return the law on ``kinds`` of its kinds of release, each standing for those like it.
+
+        Kinds are ordered by their narrowest margin in standard deviations, and the middle of
+        each equal part stays. Valid and invalid ones are thinned apart: the reliability stays.
+        """
+        if self.releases.size <= 2 * kinds:
+            return self
+        narrowest = np.max((self.means - self.limits) / self.deviations, axis=1)
+        count_invalid = int(np.count_nonzero(~self.valid))
+        # Few invalid pilots decide how often a score errs: they get a quarter of the places.
+        share = round(kinds * count_invalid / self.releases.size)
+        places = min(count_invalid, max(kinds // 4, share), kinds - 1)
+        picks, chances = [], []
+        for group, count in ((self.valid, kinds - places), (~self.valid, places)):
+            order = np.flatnonzero(group)[np.argsort(narrowest[group], kind="stable")]
+            total = float(self.releases[order].sum())
+            if count == 0 or total == 0.0:
+                continue
+            reached = np.cumsum(self.releases[order]) / total
+            middles = np.searchsorted(reached, (np.arange(count) + 0.5) / count)
+            picks.append(order[middles])
+            chances.append(np.full(count, total / count))
+        chosen = np.concatenate(picks)
+        return replace(
+            self, losses=tuple(table[chosen] for table in self.losses),
+            releases=np.concatenate(chances),
+        )  # fmt: skip
 
     def with_margins(self, factor: float) -> Law:
         """Return the law with its smallest unit-scale margin multiplied by ``factor``."""

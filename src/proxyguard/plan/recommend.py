@@ -237,18 +237,19 @@ def recommend(
     everything = ways(question, law.requirements)
     sound = [way for way in everything if not _dominated(way, law.requirements)]
     searched = [way for way in sound if way.kind.searched(way)] or sound
-    search = Search(law, question, searched, seed, progress, effort)
+    small = law.thinned()  # of a thousand pilots few differ; the chosen plan is judged on all
+    search = Search(small, question, searched, seed, progress, effort)
     found = search.cheapest() if question.power is not None else search.most_powerful()
     best = search.pick().plan
     size = (best.n, best.releases)
-    tuning = Pool(law, question, *size, seed=seed, repetitions=COARSE, effort=effort)
+    tuning = Pool(small, question, *size, seed=seed, repetitions=COARSE, effort=effort)
     # Judged on targets that tuned nothing: on its own ones the luckiest setting looks better than
     # it is.
-    fresh = Pool(law, question, *size, seed=seed + 1, repetitions=TABLE, effort=effort)
+    fresh = Pool(small, question, *size, seed=seed + 1, repetitions=TABLE, effort=effort)
     tuned = []
-    compared = open_ways(everything if compare else search.ways, law, best.n, effort)
+    compared = open_ways(everything if compare else search.ways, small, best.n, effort)
     for done, way in enumerate(compared, start=1):
-        option = tune(law, question, way, tuning.of(way), best.releases)
+        option = tune(small, question, way, tuning.of(way), best.releases)
         if option is not None:
             tuned.append(judged(law, option, fresh.of(way, tuned=True)))
         progress("ways", done, len(compared))
@@ -319,7 +320,10 @@ def _enough(
 def _afresh(law: Law, option: Option, seed: int, limits: tuple[int, float]) -> Option:
     """Return the option with its power on targets that no choice has seen, so many at the most."""
     repetitions, effort = limits
+    size, way = option.plan.n, option.way
+    # Better few kinds of release on many targets than all of them on a handful.
+    if affordable(bets_on(law, size, way), 10 * effort, repetitions) < min(repetitions, TABLE):
+        law = law.thinned()
+    repetitions = affordable(bets_on(law, size, way), 10 * effort, repetitions)
     own = law.requiring(option.requirements)
-    each = bets_on(law, option.plan.n, option.way)
-    repetitions = affordable(each, 10 * effort, repetitions)
     return replace(option, power=power(own, option.plan, repetitions=repetitions, seed=seed))

@@ -89,7 +89,7 @@ def _hopeless_lines(found: Recommendation) -> list[str]:
     if found.question.budget is not None:
         advice = "A larger budget is needed; ask for a power instead to learn how large."
     return [
-        f"With {plan.n:,} target records and {plan.releases:,} draws:",
+        *_size_words(plan),
         *(f"This audit cannot succeed, because {why}." for why in found.needs.obstacles),
         advice,
     ]
@@ -99,25 +99,35 @@ def _chosen_lines(found: Recommendation) -> list[str]:
     option, law = found.chosen, found.law
     plan = option.plan
     lines = [
+        *_size_words(plan),
+        f"Chance of validating a reliability above {plan.claim.target:g}: {_power(option.power)}",
+        "",
+        f"Cost {option.cost:,.10g}; {option.way.label}; tests: {option.way.tests}"
+        f"{_settings(option)}.",
         f"Law: {law.origin}; {law.reliability:.1%} of releases valid.",
-        f"Plan: {plan.n:,} target records, {plan.releases:,} draws, cost {option.cost:,.10g}.",
-        f"      {option.way.label}; tests: {option.way.tests}{_settings(option)}.",
-        f"      It validates a reliability above {plan.claim.target:g} with probability "
-        f"{_power(option.power)}.",
-        f"      If the pilot was too hopeful (reliability {_doubted(found):.1%}, margins "
-        f"{1 - DOUBTED_MARGIN:.0%} smaller), with probability {found.doubted.value:.3f}.",
+        f"If the pilot was too hopeful (reliability {_doubted(found):.1%}, margins "
+        f"{1 - DOUBTED_MARGIN:.0%} smaller), the chance is {found.doubted.value:.3f}.",
     ]
+    if law.thinned() is not law:
+        lines.append(
+            f"Sizes and ways were compared on {law.thinned().releases.size} releases that stand "
+            f"for all {law.releases.size:,}."
+        )
     if found.question.digits is not None:
         lines.append(
-            f"      Statistics are rounded to {found.question.digits} digits before they decide, "
+            f"Statistics are rounded to {found.question.digits} digits before they decide, "
             "as the disclosure is registered; every power here counts that."
         )
     if found.question.power is not None and not found.reaches:
         lines.append(
-            f"      That is short of the wanted {found.question.power:g}: no affordable size "
-            "reaches it."
+            f"That is short of the wanted {found.question.power:g}: no affordable size reaches it."
         )
     return lines
+
+
+def _size_words(plan: AuditPlan) -> list[str]:
+    """Return the two numbers that a person asks for first."""
+    return [f"Target records: {plan.n:,}", f"Draws: {plan.releases:,}"]
 
 
 def _doubted(found: Recommendation) -> float:
@@ -376,7 +386,7 @@ def surfaces(
     progress: Progress = lambda what, done, total: None,
 ) -> list[Surface]:
     """Return the power of the strongest way of every mode around the chosen sizes."""
-    plan, question, law = found.chosen.plan, found.question, found.law
+    plan, question, law = found.chosen.plan, found.question, found.law.thinned()
     records = geometric(max(20, plan.n // 4), min(plan.n * 4, 40_000), STEPS)
     least = question.least_releases
     releases = geometric(least, max(4 * plan.releases, 2 * least), STEPS)

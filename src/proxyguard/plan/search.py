@@ -168,6 +168,9 @@ BEHIND = 0.1
 TOLERANCE, NEAR = 1.05, 0.01
 """Ratio to which a least number of records is bracketed, and how near to the goal will do."""
 
+SIZES_TRIED = 30
+"""About how many sizes a search tries, for who watches it."""
+
 STEEP = 2.5
 """Where the probit of a power is a line in the root of the records, minus its value at none."""
 
@@ -245,11 +248,14 @@ class Pool:
 def bets_on(law: Law, n: int, way: Way) -> int:
     """Return how many losses are bet on for one target.
 
-    Of a way that bets on none, how many could be in the time that the target's counts are drawn in.
+    Of a way that bets on none, how many could be in the time that the target's counts are drawn
+    in, and the means and p-values of all kinds of release computed from them.
     """
+    kinds = law.releases.size
     if way.reads_records:
-        return law.releases.size * len(law.requirements) * n
-    return 2 * sum(chance.size for chance in (law.records[:1] if law.joint else law.records))
+        return kinds * len(law.requirements) * n
+    drawn = sum(chance.size for chance in (law.records[:1] if law.joint else law.records))
+    return 2 * drawn + sum(kinds * (4 + chance.size // 100) for chance in law.records)
 
 
 def affordable(each: int, effort: float, most: int) -> int:
@@ -278,9 +284,14 @@ class Search:
         self._law, self._question, self._seed, self._effort = law, question, seed, effort
         self._left = EVALUATIONS * effort  # a search of many sizes of a large law ends by this
         self._start = first_guess(law)  # records that are tried first
-        self.ways = list(searched)
+        # Betting takes a hundred times as long as all else, and needs somewhat fewer records: it
+        # is asked only near the sizes that the other tests find.
+        self.ways = [way for way in searched if not way.reads_records]
+        self._later = [way for way in searched if way.reads_records] if self.ways else []
+        self.ways = self.ways or list(searched)
         self._progress = progress
         self._found: dict[tuple[int, int], Option] = {}
+        self._asked: set[tuple[int, int, bool]] = set()
         self._doubts: dict[tuple[int, int], float] = {}
         self._sizes = question.sizes()
         if not self._sizes:
@@ -292,14 +303,24 @@ class Search:
     def most_powerful(self) -> list[Option]:
         """Try the largest affordable sizes, then twice between the best and its neighbours."""
         self._try(self._sizes)
+        if self._all_ways():
+            self._try([(self._question.most_records_with(r), r) for r in self._near_best()])
         for _ in range(2 if len(self._sizes) > 1 else 0):
-            best = self.pick().plan.releases
-            tried = sorted(releases for _, releases in self._found)
-            place = tried.index(best)
-            near = tried[max(0, place - 1) : place + 2]
-            middle = {round((a * b) ** 0.5) for a, b in pairwise(near)}
+            middle = {round((a * b) ** 0.5) for a, b in pairwise(self._near_best())}
             self._try([(self._question.most_records_with(r), r) for r in sorted(middle)])
         return self._known()
+
+    def _all_ways(self) -> bool:
+        """Let the ways that bet take part from now on; whether there are any."""
+        later, self._later = self._later, []
+        self.ways = [*self.ways, *later]
+        return bool(later)
+
+    def _near_best(self) -> list[int]:
+        """Return the best number of draws so far between its neighbours among those tried."""
+        tried = sorted({releases for _, releases in self._found})
+        middle = tried.index(self.pick().plan.releases)
+        return tried[max(0, middle - 1) : middle + 2]
 
     def cheapest(self) -> list[Option]:
         """Bisect the records for each number of draws, never beyond the best cost so far."""
@@ -310,22 +331,26 @@ class Search:
         # asked first, so that a search which its effort ends early claims no less.
         if self._question.budget is None and len(grid) > 1 and not self._in_reach(goal):
             return self._known()
-        best: Option | None = None
         # From the middle outwards: there ways differ, and what is dear is seen to be so.
         middle = 2.5 * self._question.least_releases
-        for releases in sorted(grid, key=lambda releases: abs(log(releases / middle))):
-            best = self._least(releases, goal, best) or best
-            self._progress("sizes", len(self._found), 4 * len(grid))
+        outwards = sorted(grid, key=lambda releases: abs(log(releases / middle)))
+        best = self._cheapest_of(outwards, goal, None)
+        if self._all_ways():
+            near = outwards if best is None else self._near_best()
+            best = self._cheapest_of(near, goal, best)
         for _ in range(2 if best is not None and len(grid) > 1 else 0):
-            assert best is not None  # just asked
-            tried = sorted({releases for _, releases in self._found})
-            place = tried.index(best.plan.releases)
-            for a, b in pairwise(tried[max(0, place - 1) : place + 2]):
-                best = self._least(round((a * b) ** 0.5), goal, best) or best
+            between = [round((a * b) ** 0.5) for a, b in pairwise(self._near_best())]
+            best = self._cheapest_of(between, goal, best)
         if best is None:  # out of reach at every number of draws: say what the largest would do
             self._try(self._sizes[-1:])
         self._progress("sizes", len(self._found), len(self._found))
         return self._known()
+
+    def _cheapest_of(self, draws: Sequence[int], goal: float, best: Option | None) -> Option | None:
+        """Return the cheapest option with one of these numbers of draws, or the best so far."""
+        for releases in draws:
+            best = self._least(releases, goal, best) or best
+        return best
 
     def pick(self) -> Option:
         """Return the option at the best size: cheapest that reaches the goal, or most powerful.
@@ -377,6 +402,7 @@ class Search:
             option = self._at(most, releases)
             return option if option.power.value >= goal else None
         low, high, n = 0, most + 1, min(self._start, most)
+        before = 0.0
         while self._left > 0.0 and high > TOLERANCE * low + 1:
             reached = self._at(n, releases).power.value
             if reached >= goal:
@@ -387,8 +413,12 @@ class Search:
             # Fewer records would hardly have more power: these draws are given up.
             elif n == most:
                 return None
+            # More records hardly help: most of them say at once whether any number would do.
+            elif low > 0 and high > most and reached < before + NEAR:
+                low, n = n, most
+                continue
             else:
-                low = n
+                low, before = n, reached
             n = next_size(n, reached, goal, low, high)
         if high > most:
             return None
@@ -398,14 +428,20 @@ class Search:
 
     def _hopeless(self, releases: int, goal: float) -> bool:
         """Whether so few draws fall short of the goal even with all the records of the world."""
-        question, eta = self._question, self._law.reliability
+        question = self._question
         oracle = int(
             critical_count(releases, target=question.target, kappa=0.0, alpha=question.level)
         )
-        # Invalid releases score with probability alpha at the most, or nothing validates; how
-        # that varies from target to target can add a little, so the goal is held against less.
-        rate = eta + (1.0 - eta) * question.level
-        return oracle > releases or float(upper_tail(oracle, releases, rate)) < goal - 0.05
+        if oracle > releases:
+            return True
+        # Invalid releases score with probability alpha at the most, or nothing validates. How that
+        # varies from target to target can help: no more than the chords of the chance allow.
+        rates = np.linspace(self._law.reliability, 1.0, 101)
+        chance = upper_tail(oracle, releases, rates)
+        share = question.level * (rates[-1] - rates[0])  # by which the mean rate exceeds the least
+        most = chance[0] + share * np.max((chance[1:] - chance[0]) / (rates[1:] - rates[0]))
+        steady = float(upper_tail(oracle, releases, min(1.0, rates[0] + share)))
+        return max(float(most), steady) < goal - NEAR
 
     def _in_reach(self, goal: float) -> bool:
         """Whether some way comes near the goal with most records and draws, the quickest first."""
@@ -420,16 +456,21 @@ class Search:
         return False
 
     def _try(self, sizes: Sequence[tuple[int, int]]) -> None:
-        for done, (n, releases) in enumerate(sizes, start=1):
+        for n, releases in sizes:
             self._at(n, releases)
-            self._progress("sizes", done, len(sizes))
 
     def _known(self) -> list[Option]:
         return list(self._found.values())
 
     def _at(self, n: int, releases: int) -> Option:
-        if (n, releases) not in self._found:
-            self._found[n, releases] = self._best_at(n, releases)
+        asked = (n, releases, not self._later)
+        if asked not in self._asked:
+            self._asked.add(asked)
+            option = self._best_at(n, releases)
+            known = self._found.get((n, releases), option)
+            # A way that bet was not always asked: the better of two answers about one size stays.
+            self._found[n, releases] = max(known, option, key=lambda o: o.power.value)
+            self._progress("sizes", len(self._asked), max(len(self._asked) + 1, SIZES_TRIED))
         return self._found[n, releases]
 
     def _best_at(self, n: int, releases: int) -> Option:
@@ -452,16 +493,9 @@ class Search:
 
 def first_guess(law: Law) -> int:
     """Return about how many records the narrowest margin needs, measured in its deviations."""
-    spread = np.stack(
-        [
-            np.sqrt(np.maximum(table**2 @ chance - (table @ chance) ** 2, 0.0))
-            for table, chance in zip(law.losses, law.records, strict=True)
-        ],
-        axis=1,
-    )
     # A mean of n records strays by its deviation over sqrt(n): what is needed goes with the square
     # of deviation over margin. The search corrects the factor.
-    narrow = ((law.limits - law.means) / np.maximum(spread, 1e-9))[law.valid].min()
+    narrow = ((law.limits - law.means) / law.deviations)[law.valid].min()
     return int(np.clip((2.0 * STEEP / max(narrow, 1e-3)) ** 2 / 2.0, 50, 10_000))
 
 

@@ -86,7 +86,7 @@ def stress(
         whole(seed, "seed", least=0),
     )
     callback(progress, "progress")
-    law, question = found.law, found.question
+    law, question = found.law.thinned(), found.question
     rivals = _rivals(found)
     cells = list(product(errors, factors))
     results = []
@@ -185,6 +185,7 @@ def default_looks(releases: int, least: int) -> tuple[int, ...]:
 
 def _simulated_rates(law: Law, plan: AuditPlan, repetitions: int, seed: int) -> tuple[Array, Array]:
     """Return the score rates of simulated targets and how often each occurred."""
+    law = law.thinned()
     targets = Targets(law, plan.n, repetitions=repetitions, seed=seed, digits=plan.digits)
     rates, number = np.unique(score_rates(targets, plan), return_counts=True)
     return rates, number / number.sum()

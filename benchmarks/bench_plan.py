@@ -1,0 +1,66 @@
+"""Time ``proxyguard plan`` on pilots of two requirements, an error and a Brier score.
+
+What a person waits for: the search, every way at the chosen size, the stress test and the
+sequential forecast, on one thread. Prints processor seconds and their ratio to those of the fewest
+pilots: a thousand pilots should cost hardly more than fifty.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from proxyguard.plan.law import Law, cautious, pilot_law
+from proxyguard.plan.question import Question
+from proxyguard.plan.recommend import recommend
+from proxyguard.plan.stress import default_looks, forecast, stress
+from proxyguard.registry.requirement import Requirement
+
+PILOTS = (50, 200, 1000)
+RECORDS = 1000
+LIMIT = 20.0
+"""Processor seconds that a plan from a thousand pilots may take."""
+
+ERROR = Requirement(name="error", low=0, high=1, limit=0.12, two_valued=True)
+BRIER = Requirement(name="Brier", low=0, high=1, limit=0.03)
+
+
+def pilots(count: int) -> Law:
+    """Return the law of pilots that share hard records and differ in skill."""
+    rng = np.random.default_rng(1)
+    hard = rng.beta(0.3, 4.0, RECORDS)
+    skill = rng.normal(0.0, 0.3, count)[:, None]
+    risk = 1.0 / (1.0 + np.exp(-np.log(hard + 1e-9) + np.log1p(1e-9 - hard) + skill))
+    error = (rng.random(risk.shape) < risk).astype(float)
+    brier = np.clip(0.8 * risk + rng.normal(0.0, 0.05, risk.shape), 0.0, 1.0) ** 2
+    return cautious(pilot_law(np.stack([error, brier], axis=2), [ERROR, BRIER]))
+
+
+def seconds(law: Law) -> tuple[float, str]:
+    """Return the processor seconds of one plan, and the plan."""
+    question = Question(reliability_target="0.8", power=0.8, release_cost=5.0)
+    start = time.process_time()
+    found = recommend(law, question)
+    plan = found.chosen.plan
+    stress(found)
+    if plan.claim.sequential:
+        forecast(law, plan, default_looks(plan.releases, question.least_releases))
+    spent = time.process_time() - start
+    return spent, f"{plan.n:,} records, {plan.releases} draws, {found.chosen.power.value:.3f}"
+
+
+def main() -> None:
+    """Print a line for each number of pilots."""
+    print(f"{'pilots':>7}{'CPU s':>8}{'ratio':>7}  plan and its power; {LIMIT:g} s are allowed")
+    least = None
+    with threadpool_limits(1):
+        for count in PILOTS:
+            spent, plan = seconds(pilots(count))
+            least = least or spent
+            print(f"{count:>7,}{spent:>8.1f}{spent / least:>7.2f}  {plan}")
+
+
+if __name__ == "__main__":
+    main()
