@@ -215,7 +215,6 @@ def audited(session: Session, at: Callable[[str], Audit], monkeypatch: pytest.Mo
     return audit
 
 
-@pytest.mark.reduced(cases=1)
 def test_draws_come_from_the_text_that_was_registered(audited: Audit) -> None:
     registry = audited.folder.registry(audited.journal())
     mechanism = registry.members["target"].drawn("bootstrap")
@@ -232,13 +231,18 @@ def test_draws_come_from_the_text_that_was_registered(audited: Audit) -> None:
     verified = audited.verify()
     assert verified.good
     assert any("code" in line or "Mine" in line for line in verified.not_checked)
-    asked = audited.verify(run_named_code=True, redraw=1)
-    assert asked.good
-    assert asked.complete, asked.not_checked
     # Another text is another mechanism: neither the declaration nor the registry may be edited.
     declaration = folder / "audit.toml"
     declaration.write_text(declaration.read_text().replace("ROWS = 200", "ROWS = 201"))
     assert not audited.verify().good
+
+
+@pytest.mark.whole
+def test_verify_runs_the_text_where_that_is_asked(audited: Audit) -> None:
+    audited.open()
+    asked = audited.verify(run_named_code=True, redraw=1)
+    assert asked.good
+    assert asked.complete, asked.not_checked
 
 
 def pg_manifest() -> Any:
