@@ -182,6 +182,9 @@ class Opener:
         Targets that were decrypted elsewhere, where there is no key here.
     run_named_code
         Of whoever verifies: whether attacks of others are run, in processes of their own.
+    report
+        Whether to search for what would resolve it and to write the report; a trial reads the
+        record itself, in a fraction of the time.
     """
 
     def __init__(
@@ -196,8 +199,10 @@ class Opener:
         trusted: Sequence[str] | None = None,
         targets: Mapping[str, OpenTarget] | None = None,
         run_named_code: bool = False,
+        report: bool = True,
     ) -> None:
         self.place, self.home = place, home
+        self._report = report
         self.folder: AuditFolder = place.folder
         self._key_file, self._passphrase = key_file, passphrase
         self._steward_key = steward_key
@@ -593,13 +598,14 @@ class Opener:
                 CERTIFICATE: self.folder.write(CERTIFICATE, content),
             }
             # Searched once and recorded: a report that is built anew must not search again.
-            advice = advice_record(registry, predicate, evidence)
+            advice = advice_record(registry, predicate, evidence) if self._report else None
             if advice is not None:
                 files[ADVICE] = self.folder.put(ADVICE, advice)
             if isinstance(evidence, FixedEvidence) and self.folder.has(RECORDS):
                 files[RECORDS] = self.folder.sha256(RECORDS)
             journal.record(Certified(files=files, time=now()), author)
-        write_report(self.folder, journal)
+        if self._report:
+            write_report(self.folder, journal)
 
     def correct(self, reason: str, design: DesignText) -> CorrectiveCertificate:
         """Score again under a changed sampling design and record the result as the correction.

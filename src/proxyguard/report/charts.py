@@ -394,8 +394,8 @@ def release_picture(
     limit: float,
     releases: Sequence[str],
     estimates: Sequence[float],
-    lower: Sequence[float],
-    upper: Sequence[float],
+    lower: Sequence[float] | None,
+    upper: Sequence[float] | None,
 ) -> Picture:
     """Return every release's estimate and simultaneous bounds, sorted by estimate.
 
@@ -409,15 +409,22 @@ def release_picture(
     releases
         Their names.
     estimates, lower, upper
-        The mean loss of each, and its bounds.
+        The mean loss of each, and its bounds; nothing is said of bounds where there are none.
     """
     R = len(releases)
     met = sum(estimate < limit for estimate in estimates)
-    shown = sum(bound < limit for bound in upper)
+    below = f"below the limit: {met:,} of {count(R, 'estimate')}"
+    more, ends = "", "."
+    if lower is None or upper is None:
+        lower = upper = estimates
+    else:
+        shown = sum(bound < limit for bound in upper)
+        below += f", {count(shown, 'upper bound')}"
+        more = f", and {shown} of the upper bounds"
+        ends = f"; the largest upper bound is {plain(max(upper))}."
     low, high = _range(limit, lower, upper)
     beyond = sum(estimate > high for estimate in estimates)
     at = Scale(low, high, BOTTOM, TOP)
-    below = f"below the limit: {met:,} of {count(R, 'estimate')}, {count(shown, 'upper bound')}"
     marks: list[Mark] = [Writing(0.0, 31.0, below, "quiet", size=11.0), *_axis(at, limit)]
     if R <= DOTS:
         order = sorted(range(R), key=lambda r: (estimates[r], r))
@@ -429,9 +436,8 @@ def release_picture(
     if beyond:
         marks.append(Writing(RIGHT, HEIGHT - 8.0, f"{beyond} beyond the scale", "quiet", "end"))
     says = (
-        f"{met} of {count(R, 'estimate')} are below the limit {plain(limit)}, "
-        f"and {shown} of the upper bounds. Estimates lie between {plain(min(estimates))} and "
-        f"{plain(max(estimates))}; the largest upper bound is {plain(max(upper))}."
+        f"{met} of {count(R, 'estimate')} are below the limit {plain(limit)}{more}. Estimates lie "
+        f"between {plain(min(estimates))} and {plain(max(estimates))}{ends}"
     )
     title = f"{requirement}: all releases against the limit"
     return framed(title, says, marks, HEIGHT, heading=requirement)
@@ -479,10 +485,12 @@ def _dots(at: Scale, limit: float, rows: Sequence[tuple[str, float, float, float
     marks: list[Mark] = []
     for index, (name, estimate, low, high) in enumerate(rows):
         x, y = LEFT + (index + 0.5) * step, at(estimate)
-        tip = f"{name}: {plain(estimate)}, bounds {plain(low)} to {plain(high)}"
-        marks.append(Line(x, at(low), x, at(high), "whisker"))
+        tip = f"{name}: {plain(estimate)}"
+        if low < high:  # else there are no bounds, or they say no more
+            tip += f", bounds {plain(low)} to {plain(high)}"
+            marks.append(Line(x, at(low), x, at(high), "whisker"))
         # A whisker that leaves the scale has no end to mark.
-        if high <= at.high:
+        if low < high <= at.high:
             cap = min(4.0, 0.35 * step)
             marks.append(Line(x - cap, at(high), x + cap, at(high), "whisker"))
         if estimate < limit:
