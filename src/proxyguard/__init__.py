@@ -33,7 +33,7 @@ __all__ = sorted(_WHERE)
 def __getattr__(name: str) -> object:
     if name not in _WHERE:
         raise AttributeError(f"module 'proxyguard' has no attribute {name!r}")
-    if _WHERE[name].startswith("proxyguard.audit."):
+    if _WHERE[name].startswith(("proxyguard.audit.", "proxyguard.trial.")):
         _need(f"proxyguard.{name}")
     globals()[name] = getattr(_import_module(_WHERE[name]), name)
     return globals()[name]

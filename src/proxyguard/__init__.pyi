@@ -62,6 +62,8 @@ from proxyguard.registry.design import Weighted as Weighted
 from proxyguard.registry.design import WithoutReplacement as WithoutReplacement
 from proxyguard.registry.requirement import Form as Form
 from proxyguard.registry.requirement import Requirement as Requirement
+from proxyguard.trial.run import try_out as try_out
+from proxyguard.trial.trial import Trial as Trial
 
 __version__: str
 __all__: list[str]

@@ -16,7 +16,9 @@ ERRORS = [
     if inspect.isclass(getattr(pg, name)) and issubclass(getattr(pg, name), Exception)
 ]  # fmt: skip
 NAMES = [name for name in pg.__all__ if name not in ERRORS]
-MADE = {"Certificate", "FamilyCertificate", "ReleaseCertificate", "SealedCertificate"}
+MADE = {
+    "Certificate", "FamilyCertificate", "ReleaseCertificate", "SealedCertificate", "Trial",
+}  # fmt: skip
 """Classes that the package makes and users read: their fields are Attributes."""
 
 

@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import proxyguard as pg
@@ -92,6 +93,13 @@ def recommended(**given: Any) -> Any:
 
 def stressed(**given: Any) -> Any:
     return stress(**({"found": RECOMMENDED, "repetitions": 2} | given))
+
+
+def tried(**given: Any) -> Any:
+    table = pd.DataFrame(np.random.default_rng(1).normal(size=(90, 2)), columns=["a", "b"])
+    if "generator" not in given:
+        given = {"releases": table} | given
+    return pg.try_out(**({"real": table, "holdout": table + 1.0, "workers": 1} | given))
 
 
 RECOMMENDED = pg.recommend(LAW, QUESTION, repetitions=2)
@@ -252,6 +260,16 @@ DOORS: dict[str, Door] = {
     "supports": (pg.supports, {"requirements": RULES, "reliability_target": 0.8}, {
         "requirements": [*LIST, None], "design": OBJECT, **CHOICES,
     }),
+    "try_out": (tried, {}, {
+        "real": [3, "x", None, object(), []], "releases": [3, "x", object(), [], {}, [3]],
+        "outcome": [3, "x", [], object()], "generator": [3, "x", object(), []],
+        "made_from": [3, "x", object(), []], "holdout": [3, "x", object(), []],
+        "kind": [*CHOICE, "binary"], "positive": [3, "x", object()],
+        "limits": [3, "x", [], {"a": 0.1}, {"means": 2}, {"means": "x"}, {3: 0.1}],
+        "exclude": [*LIST, None, ["x"]], "independent": FLAG, "reliability": [*LEVEL, None],
+        "draws": [*SIZE, None], "options": [3, "x", [], {3: 1}], "exposure": [*FLAG, True],
+        "seed": [*SEED, None], "workers": SIZE, "progress": [3, "x"],
+    }),
 }  # fmt: skip
 
 CASES = [(name, key) for name, (_, _, kinds) in DOORS.items() for key in kinds]
@@ -276,8 +294,8 @@ def test_what_is_bad_is_refused_and_in_our_own_words(name: str, key: str) -> Non
         pytest.fail(f"{name}({key}={bad!r}) was taken")
 
 
-RESULTS = {  # made by certify and by Audit alone
-    "Certificate", "FamilyCertificate", "ReleaseCertificate", "SealedCertificate",
+RESULTS = {  # made by certify, by Audit and by try_out alone
+    "Certificate", "FamilyCertificate", "ReleaseCertificate", "SealedCertificate", "Trial",
 }  # fmt: skip
 FIXED = {"Decision", "Form", "Independent"}  # enumerations, and a design without a setting
 

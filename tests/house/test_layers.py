@@ -24,7 +24,7 @@ LAWS = ["plan.law", "plan.targets"]
 ORDER = [
     "errors", "extras", "printable", "progress", "exact", *CLAIMED, *LAWS, "modes", "registry",
     "documents", "plan", "seal.storage", "tables", "models", "seal", "draw", "losses",
-    "exposure", "evidence", "certificate", "report", "neural", "adapters", "audit", "cli",
+    "exposure", "evidence", "certificate", "report", "neural", "adapters", "audit", "trial", "cli",
 ]  # fmt: skip
 
 FILES = [path for path in sorted(ROOT.rglob("*.py")) if path.parent != ROOT]

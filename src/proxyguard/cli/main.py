@@ -1,6 +1,6 @@
 """``proxyguard``: the verbs, and what their exit codes mean.
 
-0 done, 1 error, 2 usage, 5 integrity failure; ``open`` and ``run`` also 3 unresolved and
+0 done, 1 error, 2 usage, 5 integrity failure; ``open``, ``run`` and ``try`` also 3 unresolved and
 4 violation, the worst mechanism winning, and 7 where they would end with 0 but no guarantee
 remains; ``verify`` 6 where a part could not be checked; 128 and the signal's number where one
 ended the command: 130 for SIGINT, 143 for SIGTERM, 129 for SIGHUP.
@@ -25,7 +25,7 @@ from typing import Annotated, NoReturn, Protocol, TextIO, cast
 import typer
 
 import proxyguard
-from proxyguard.cli import look, plan, show, steps
+from proxyguard.cli import look, plan, show, steps, trial
 from proxyguard.errors import ProxyGuardError
 from proxyguard.printable import printable
 
@@ -44,6 +44,7 @@ for verb in (
 ):  # fmt: skip
     app.command()(verb)
 app.command("open")(steps.open_)
+app.command("try")(trial.try_)
 
 
 def _say_version(wanted: bool) -> None:

@@ -36,16 +36,14 @@ def init(
     folder: show.Folder,
     home: show.HomeFolder = None,
     declaration: Annotated[Path | None, typer.Option(
-        "--declaration", help="Start from this audit.toml.")] = None,
+        "--from", "--declaration",
+        help="Start from an audit.toml, or from the page or the folder of try.")] = None,
     json: show.Json = False,
 ) -> None:  # fmt: skip
     """Make an audit folder with a declaration to fill in, and a signing key."""
-    from proxyguard.errors import RegistryError
+    from proxyguard.trial.page import declaration_in
 
-    try:
-        text = None if declaration is None else declaration.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RegistryError(f"{declaration} cannot be read: {error}") from error
+    text = None if declaration is None else declaration_in(declaration)
     audit = show.audit_of(folder, home)
     written = audit.init(text)
     values = {"declaration": str(written), "signer": audit.home.signing_key().public}

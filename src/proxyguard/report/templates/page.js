@@ -129,4 +129,15 @@
     update();
   }
   for (const box of document.querySelectorAll(".pg-picker")) start(box);
+
+  // A list with nothing to choose: rows whose name has what is typed.
+  for (const box of document.querySelectorAll(".pg-filtered")) {
+    const rows = [...box.querySelectorAll("tbody tr")];
+    box.querySelector(".pg-filter").addEventListener("input", (event) => {
+      const part = event.target.value.trim().toLowerCase();
+      for (const row of rows)
+        row.hidden = !row.querySelector("th").textContent.toLowerCase().includes(part);
+    });
+    box.querySelector(".pg-controls").hidden = false;
+  }
 })();

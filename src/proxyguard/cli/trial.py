@@ -1,0 +1,103 @@
+"""``proxyguard try``: a first look at releases, with nothing registered and nothing to prepare."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from proxyguard.cli import show
+
+if TYPE_CHECKING:
+    from proxyguard.trial.trial import Trial
+
+
+def try_(
+    real: Annotated[Path, typer.Argument(help="The real table.", metavar="TABLE")],
+    releases: Annotated[Path | None, typer.Argument(
+        help="What stands in for it: a table, or a folder of them.", metavar="[RELEASES]")] = None,
+    outcome: Annotated[str | None, typer.Option(
+        "--outcome", help="The column that is predicted; without one, shares and means count.",
+    )] = None,
+    generator: Annotated[str | None, typer.Option(
+        "--generator", help="Draw the releases: a name of ours, or package:Class.")] = None,
+    made_from: Annotated[Path | None, typer.Option(
+        "--made-from", help="The rows that the releases were made from.")] = None,
+    holdout: Annotated[Path | None, typer.Option(
+        "--holdout", help="Rows that whoever made the releases never saw.")] = None,
+    independent: Annotated[bool, typer.Option(
+        "--independent", help="The releases are independent draws of one generator.")] = False,
+    exposure: Annotated[bool, typer.Option(
+        "--exposure", help="Also attack the releases: who was in their rows?")] = False,
+    kind: Annotated[str | None, typer.Option(
+        "--kind", help="What the outcome is: binary, multiclass or regression.")] = None,
+    positive: Annotated[str | None, typer.Option(
+        "--positive", help="The label of a yes.")] = None,
+    limit: Annotated[list[str] | None, typer.Option(
+        "--limit", help="Another limit, as error=0.03; repeatable.")] = None,
+    exclude: Annotated[list[str] | None, typer.Option(
+        "--exclude", help="A column to leave out; repeatable.")] = None,
+    draws: Annotated[int, typer.Option(
+        "--draws", min=1, help="Releases that a generator draws.")] = 40,
+    reliability: Annotated[str, typer.Option(
+        "--reliability", help="Of a generator: the share of good releases that is asked for.",
+    )] = "0.8",
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of rows and draws.")] = 0,
+    out: Annotated[Path, typer.Option(
+        "--out", help="The folder that the page is written into.")] = Path("try-out"),
+    workers: show.Workers = None,
+    json: show.Json = False,
+) -> None:  # fmt: skip
+    """Try releases on a table as it is: a page in one command, exploratory, nothing registered."""
+    from proxyguard.trial.run import try_out
+
+    # Where the user stands: a console script does not look there for package:Class.
+    if generator is not None and ":" in generator and "" not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    with show.bars(json) as progress:
+        trial = try_out(
+            real, releases, outcome=outcome, generator=generator, made_from=made_from,
+            holdout=holdout, independent=independent, exposure=exposure, kind=kind,
+            positive=positive, limits=dict(_limit(text) for text in limit or ()),
+            exclude=exclude or (), draws=draws, reliability=reliability, seed=seed,
+            workers=workers, progress=progress,
+        )  # fmt: skip
+    page = trial.save(out)
+    show.answer(json, {**trial.to_dict(), "page": str(page)}, _lines(trial, page))
+    if trial.decisions:
+        code = show.verdict_code(trial.decisions.values())
+        if code is not show.Exit.DONE:
+            raise typer.Exit(code)
+
+
+def _limit(text: str) -> tuple[str, str]:
+    """Read a limit as it is given to --limit."""
+    name, sign, number = text.rpartition("=")
+    if not sign:
+        raise typer.BadParameter(f"{text!r} is no NAME=NUMBER, such as error=0.03")
+    return name.strip(), number.strip()
+
+
+def _lines(trial: Trial, page: Path) -> Iterable[str]:
+    """Yield what the terminal says: what this is, what was seen, where the page is."""
+    yield from trial.heading
+    yield ""
+    yield from trial.decided
+    for requirement in trial.requirements:
+        yield f"{requirement.name}: {requirement.sentence}"
+    yield ""
+    yield "What was guessed and what was left out:"
+    yield from (f"  {note}" for note in trial.notes)
+    yield ""
+    yield "Columns (column, taken for, missing, what it holds, what was done):"
+    wide = max(len(column.name) for column in trial.columns)
+    for column in trial.columns:
+        cells = (column.name.ljust(wide), column.kind.ljust(6), column.missing.rjust(6))
+        yield f"  {'  '.join(cells)}  {column.span} ({column.use})"
+    yield ""
+    yield trial.power
+    yield f"Page: {page}"
+    yield f"The way on: proxyguard init my-audit --from {page.parent}"

@@ -1,0 +1,636 @@
+"""What is required where nobody said it: by the kind of the outcome, with limits in plain words.
+
+`guess_outcome` says what is predicted, `default_demands` what a release must keep, and
+`declaration_text` writes both as an `audit.toml`: the one that is tried, and the one of an audit on
+records that nobody has looked at.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from math import comb
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from proxyguard.errors import RegistryError, TableError
+from proxyguard.registry.fields import OTHERS
+from proxyguard.registry.numbers import canonical_value
+from proxyguard.tables.columns import as_texts, typed
+from proxyguard.trial.rows import MISSING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+OutcomeKind = Literal["binary", "multiclass", "regression"]
+OUTCOME_KINDS: tuple[OutcomeKind, ...] = ("binary", "multiclass", "regression")
+LIMITS = {
+    "error": "0.05", "Brier": "0.03", "absolute": "0.05", "squared": "0.01",
+    "two-way shares": "0.05", "one-way shares": "0.05", "means": "0.05", "exposure": "0.10",
+}  # fmt: skip
+"""The limits unless others are given: shares, and of numbers shares of their range."""
+CLASSES = 20
+"""Different labels of an outcome that is no number, at most."""
+FEW_NUMBERS = 10
+"""Different whole numbers that are taken for classes, at most."""
+POSITIVE = ("1", "yes", "true", "y", "t", "positive", "pos", "ja", "oui", "si")
+"""Labels that mean yes in whatever table."""
+CELLS = 800
+"""Cells of all two-way tables, at most: each is a requirement with two sides."""
+MANY = 2_000
+"""Records that judge, from which on shares are told more finely."""
+COARSE_LIMIT = "0.1"
+"""The limit of shares that fewer records judge."""
+COMMON = 0.02
+"""Share that the most frequent text of a column has at least, for shares to be asked of it."""
+ATTACKS = ("dcr", "domias")
+"""The attacks of an exposure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuessedOutcome:
+    """What is predicted, and how that was guessed."""
+
+    column: str
+    kind: OutcomeKind
+    positive: str = ""
+    classes: tuple[str, ...] = ()
+    low: float = 0.0
+    high: float = 1.0
+    words: str
+    """What was taken for what, and how to say otherwise."""
+
+    @property
+    def declared(self) -> list[str]:
+        """The lines of ``[target]`` that declare it."""
+        lines = [f"outcome = {toml(self.column)}"]
+        if self.kind == "binary":
+            return [*lines, f"positive = {toml(self.positive)}"]
+        if self.kind == "multiclass":
+            return [*lines, f"classes = {toml(self.classes)}"]
+        return [*lines, f"range = {toml([decimal(self.low), decimal(self.high)])}"]
+
+
+def guess_outcome(
+    development: pd.DataFrame, column: str, *, kind: OutcomeKind | None, positive: str | None = None
+) -> GuessedOutcome:
+    """Return what an outcome is: a yes or no, one of several classes, or a number.
+
+    Parameters
+    ----------
+    development
+        The rows that train; records that judge are not asked.
+    column
+        The outcome.
+    kind
+        What it is, where the user says so.
+    positive
+        The label of a yes, where the user says so.
+
+    Raises
+    ------
+    RegistryError
+        The outcome cannot be of this kind, or has not this label.
+    """
+    texts = as_texts(development[column]).map(canonical_value)
+    counts = texts.value_counts()
+    labels = sorted(counts.index)
+    if len(labels) < 2:
+        raise RegistryError(
+            f"outcome {column!r} has one value alone, {labels[0]!r}: there is nothing to predict"
+            if labels
+            else f"outcome {column!r} has no value at all"
+        )
+    numbers = _as_numbers(labels)
+    kind = kind or ("binary" if positive is not None else _likely_kind(labels, numbers))
+    other = "--kind binary, multiclass or regression says otherwise"
+    if kind == "regression":
+        if numbers is None:
+            raise RegistryError(f"outcome {column!r} holds text, so it is no regression; {other}")
+        low, high = _range(numbers)
+        return GuessedOutcome(
+            column=column, kind="regression", low=low, high=high,
+            words=f"{column!r} is taken for a number from {low:g} to {high:g}, the range of the "
+            f"rows that train; what lies beyond counts as the end; {other}",
+        )  # fmt: skip
+    if kind == "multiclass":
+        return GuessedOutcome(
+            column=column, kind="multiclass", classes=tuple(labels),
+            words=f"{column!r} is taken for one of {len(labels)} classes; {other}",
+        )  # fmt: skip
+    if kind != "binary" or len(labels) != 2:
+        raise RegistryError(
+            f"outcome {column!r} has {len(labels)} different values, and kind is {kind!r}; {other}"
+        )
+    if positive is not None:
+        said = canonical_value(positive)
+        if said not in labels:
+            raise RegistryError(f"positive is {said!r}, and {column!r} has {labels}")
+        words = f"{column!r} is a yes where it is {said!r}, as you said"
+    else:
+        likely = [label for label in labels if label.casefold() in POSITIVE]
+        said = likely[0] if len(likely) == 1 else str(counts.index[-1])
+        why = "by its name" if len(likely) == 1 else "the rarer of two"
+        words = (
+            f"{column!r} is taken for a yes where it is {said!r} ({why}, the other is "
+            f"{next(label for label in labels if label != said)!r}); --positive says otherwise"
+        )
+    return GuessedOutcome(column=column, kind="binary", positive=said, words=words)
+
+
+def _as_numbers(labels: Sequence[str]) -> list[float] | None:
+    try:
+        numbers = [float(label) for label in labels]
+    except ValueError:
+        return None
+    return numbers if np.isfinite(numbers).all() else None
+
+
+def _likely_kind(labels: Sequence[str], numbers: Sequence[float] | None) -> OutcomeKind:
+    if len(labels) == 2:
+        return "binary"
+    if numbers is None:
+        if len(labels) > CLASSES:
+            raise RegistryError(
+                f"the outcome has {len(labels)} different texts, too many for classes; name "
+                f"another column, or say --kind multiclass"
+            )
+        return "multiclass"
+    whole = all(number == int(number) for number in numbers)
+    return "multiclass" if whole and len(numbers) <= FEW_NUMBERS else "regression"
+
+
+def _range(numbers: Sequence[float]) -> tuple[float, float]:
+    return float(decimal(min(numbers))), float(decimal(max(numbers)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """One thing that is required of a release, in plain words and as it is declared."""
+
+    name: str
+    """What ``--limit`` calls it."""
+    promise: str
+    """What is required, with its limit."""
+    limit: float
+    """The limit, as it is shown."""
+    unit: str
+    """What stands behind a shown number."""
+    scale: Mapping[str, float]
+    """By declared requirement: what a recorded loss is multiplied with to be shown."""
+    lines: tuple[str, ...]
+    """How it is declared."""
+    two_sided: bool = False
+    """Whether a deviation to either side counts, so that the larger of the two is shown."""
+    digits: int = 2
+
+
+def number_words(number: float, unit: str = "") -> str:
+    """Return a number for people: three significant digits, with its unit."""
+    shown = f"{number:.3g}" if abs(number) < 1000 else f"{number:,.0f}"
+    return f"{shown}{unit}"
+
+
+def default_demands(
+    development: pd.DataFrame,
+    kinds: Mapping[str, str],
+    outcome: GuessedOutcome | None,
+    limits: Mapping[str, object],
+    *,
+    records: int,
+    exposure: bool,
+) -> tuple[list[Demand], list[str]]:
+    """Return what is required of a release, and what is not asked.
+
+    Parameters
+    ----------
+    development
+        The rows that train: bins, groups and ranges are theirs.
+    kinds
+        What each column holds, "number" or "text"; the columns that are asked about.
+    outcome
+        What is predicted, if anything.
+    limits
+        Those that the user gave, by name.
+    records
+        How many records judge: few cannot tell small differences of many shares.
+    exposure
+        Whether attacks are asked for.
+
+    Raises
+    ------
+    RegistryError
+        A limit is of nothing that is required, or no number between 0 and 1.
+    """
+    notes: list[str] = []
+    coarse = {} if records >= MANY else {name: COARSE_LIMIT for name in LIMITS if "shares" in name}
+    given = {name: _limit(name, {**coarse, **limits}) for name in LIMITS}
+    demands = [] if outcome is None else list(_losses(outcome, given))
+    fine = records >= MANY and 9 * comb(len(kinds), 2) <= CELLS
+    coded, uncoded = _codings(development, kinds, 3 if fine else 2)
+    if uncoded:
+        notes.append(
+            f"shares are not asked of {_listed(uncoded)}: constant, or texts that hardly repeat"
+        )
+    if outcome is None:
+        demands += _one_way(coded, given["one-way shares"])
+    demands += _two_way(coded, given["two-way shares"], outcome, notes)
+    if outcome is None:
+        demands += _means(development, kinds, given["means"], notes)
+    if exposure:
+        demands.append(_exposure(given["exposure"]))
+    if not demands:
+        raise TableError("no column varies enough to ask anything of it; name an --outcome")
+    unknown = sorted(set(limits) - {demand.name for demand in demands})
+    if unknown:
+        raise RegistryError(
+            f"limits has {unknown}, and what is required here is "
+            f"{[demand.name for demand in demands]}"
+        )
+    return demands, notes
+
+
+def _limit(name: str, limits: Mapping[str, object]) -> float:
+    said = limits.get(name, LIMITS[name])
+    try:
+        limit = float(str(said))
+    except ValueError:
+        limit = np.nan
+    if not 0.0 < limit < 1.0:
+        raise RegistryError(
+            f"the limit of {name!r} is a share between 0 and 1, such as {LIMITS[name]}; "
+            f"got {said!r}"
+        )
+    return limit
+
+
+def _losses(outcome: GuessedOutcome, limits: Mapping[str, float]) -> Iterator[Demand]:
+    source = "a model trained on the real rows"
+    if outcome.kind != "regression":
+        error, brier = limits["error"], limits["Brier"]
+        yield Demand(
+            name="error", limit=100 * error, unit=" of 100 records", scale={"error": 100.0},
+            promise=f"A model trained on a release is wrong on less than "
+            f"{number_words(100 * error)} more of 100 records than {source}.",
+            lines=_loss_lines("error", "error", error),
+        )  # fmt: skip
+        yield Demand(
+            name="Brier", limit=brier, unit="", scale={"Brier": 1.0},
+            promise=f"Its Brier score, the mean squared error of its probabilities, is less than "
+            f"{number_words(brier)} above that of {source}.",
+            lines=_loss_lines("Brier", "brier", brier),
+        )  # fmt: skip
+        return
+    width = outcome.high - outcome.low
+    absolute, squared = limits["absolute"], limits["squared"]
+    yield Demand(
+        name="absolute", limit=absolute * width, unit="", scale={"absolute": width},
+        promise=f"A model trained on a release misses {outcome.column!r} by less than "
+        f"{number_words(absolute * width)} more, on average, than {source} "
+        f"({number_words(100 * absolute)} % of the range {outcome.low:g} to {outcome.high:g}).",
+        lines=_loss_lines("absolute", "absolute", absolute),
+    )  # fmt: skip
+    yield Demand(
+        name="squared", limit=squared * width**2, unit="", scale={"squared": width**2},
+        promise=f"Its mean squared error is less than {number_words(squared * width**2)} above "
+        f"that of {source} ({number_words(100 * squared)} % of the range, squared).",
+        lines=_loss_lines("squared", "squared", squared),
+    )  # fmt: skip
+
+
+def _loss_lines(name: str, loss: str, limit: float) -> tuple[str, ...]:
+    return (
+        "[[requirement]]", f"name = {toml(name)}", f"loss = {toml(loss)}",
+        'form = "relative"            # compared with the model trained on the real rows',
+        f"limit = {toml(decimal(limit))}",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedColumn:
+    """A column as shares are asked of it: bins of a number, or its most frequent texts."""
+
+    name: str
+    ends: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+
+    @property
+    def cells(self) -> int:
+        """How many cells its values fall into."""
+        return len(self.ends or self.texts) + 1
+
+
+def _codings(
+    development: pd.DataFrame, kinds: Mapping[str, str], cells: int
+) -> tuple[list[AskedColumn], list[str]]:
+    """Return the columns that shares are asked of, in so many cells, and the other columns."""
+    coded, uncoded = [], []
+    read = typed(development, kinds, MISSING)
+    for name, kind in kinds.items():
+        column = (
+            _bins(name, read[name], cells)
+            if kind == "number"
+            else (_groups(name, read[name], cells))
+        )
+        if column is None:
+            uncoded.append(name)
+        else:
+            coded.append(column)
+    return coded, uncoded
+
+
+def _bins(name: str, values: pd.Series[float], cells: int) -> AskedColumn | None:
+    finite = np.asarray(values, dtype=np.float64)
+    finite = finite[np.isfinite(finite)]
+    distinct = np.unique(finite)
+    if distinct.size < 2:
+        return None
+    # Of so few values every one is a bin; else each bin has as many rows.
+    parts = np.arange(1, cells) / cells
+    ends = distinct[1:] if distinct.size <= cells else np.quantile(finite, parts)
+    texts = list(dict.fromkeys(decimal(end) for end in ends if end > distinct[0]))
+    return AskedColumn(name=name, ends=tuple(texts or [decimal(distinct[1])]))
+
+
+def _groups(name: str, values: pd.Series[str], cells: int) -> AskedColumn | None:
+    counts = values.map(canonical_value).value_counts()
+    if len(counts) < 2 or counts.iloc[0] < COMMON * counts.sum():
+        return None
+    # All others are a cell too: of two values the share of one says that of the other.
+    several = min(cells, len(counts)) - 1
+    texts = [str(text) for text in counts.index[:several] if len(str(text)) <= 200]
+    return AskedColumn(name=name, texts=tuple(texts)) if texts else None
+
+
+def _one_way(coded: Sequence[AskedColumn], limit: float) -> list[Demand]:
+    if not coded:
+        return []
+    cells = sum(column.cells for column in coded)
+    return [
+        _shares(
+            "one-way shares", limit, [(column,) for column in coded],
+            f"Every share of a value or a range of one column differs by less than "
+            f"{number_words(100 * limit)} points between a release and the real rows "
+            f"({cells:,} shares of {len(coded)} columns).",
+        )
+    ]  # fmt: skip
+
+
+def _two_way(
+    coded: Sequence[AskedColumn], limit: float, outcome: GuessedOutcome | None, notes: list[str]
+) -> list[Demand]:
+    pairs = list(combinations(coded, 2))
+    if outcome is not None:  # what is predicted matters most where not all fit
+        pairs.sort(key=lambda pair: all(column.name != outcome.column for column in pair))
+    kept: list[tuple[AskedColumn, ...]] = []
+    cells = 0
+    for first, second in pairs:
+        if cells + first.cells * second.cells <= CELLS:
+            kept.append((first, second))
+            cells += first.cells * second.cells
+    if len(kept) < len(pairs):
+        notes.append(
+            f"shares are asked of {len(kept):,} of {len(pairs):,} pairs of columns, those with the "
+            "outcome first: more would take longer than a first look should"
+        )
+    if not kept:
+        return []
+    return [
+        _shares(
+            "two-way shares", limit, kept,
+            f"Every share in a table of two columns differs by less than "
+            f"{number_words(100 * limit)} points between a release and the real rows "
+            f"({cells:,} shares of {len(kept):,} pairs of columns).",
+        )
+    ]  # fmt: skip
+
+
+def _shares(
+    name: str, limit: float, tables: Sequence[Sequence[AskedColumn]], promise: str
+) -> Demand:
+    used = {column.name: column for columns in tables for column in columns}
+    bins = {column.name: list(column.ends) for column in used.values() if column.ends}
+    groups = {
+        column.name: {text or "(missing)": [text] for text in column.texts}
+        for column in used.values()
+        if column.texts
+    }
+    lines = [
+        "[[requirement]]", f"name = {toml(name)}", 'form = "query"',
+        f"limit = {toml(decimal(limit))}", "", "[requirement.query]",
+        f"marginals = {_marginals(tables)}",
+    ]  # fmt: skip
+    if bins:
+        lines += ["", "[requirement.query.bins]       # ends between the bins of a number"]
+        lines += [f"{toml(column)} = {toml(ends)}" for column, ends in bins.items()]
+    if groups:
+        lines += ["", f"[requirement.query.groups]     # texts by name; the others are {OTHERS!r}"]
+        lines += [f"{toml(column)} = {toml(texts)}" for column, texts in groups.items()]
+    return Demand(
+        name=name, promise=promise, limit=100 * limit, unit=" points", scale={name: 100.0},
+        lines=tuple(lines), two_sided=True,
+    )  # fmt: skip
+
+
+def _marginals(tables: Sequence[Sequence[AskedColumn]]) -> str:
+    """Return tables as a declaration has them: all pairs of some columns in a word."""
+    names = [[column.name for column in columns] for columns in tables]
+    columns = list(dict.fromkeys(name for pair in names for name in pair))
+    everything = {frozenset(pair) for pair in combinations(columns, 2)}
+    if len(names) > 1 and {frozenset(pair) for pair in names} == everything:
+        return f"{{ columns = {toml(columns)}, ways = 2 }}"
+    return toml(names)
+
+
+def _means(
+    development: pd.DataFrame, kinds: Mapping[str, str], limit: float, notes: list[str]
+) -> list[Demand]:
+    read = typed(development, kinds, MISSING)
+    lines: list[str] = []
+    scale: dict[str, float] = {}
+    gaps = []
+    for column in (name for name, kind in kinds.items() if kind == "number"):
+        values = np.asarray(read[column], dtype=np.float64)
+        if not np.isfinite(values).all():
+            gaps.append(column)
+            continue
+        low, high = float(decimal(values.min())), float(decimal(values.max()))
+        if not low < high:
+            continue
+        name = f"mean of {column}"
+        scale[name] = 100.0 / (high - low)
+        lines += [
+            "[[requirement]]", f"name = {toml(name)}", 'form = "query"',
+            f"limit = {toml(decimal(limit * (high - low)))}", "", "[requirement.query]",
+            f"mean = {toml(column)}", f"range = {toml([decimal(low), decimal(high)])}", "",
+        ]  # fmt: skip
+    if gaps:
+        notes.append(f"means are not asked of {_listed(gaps)}: values are missing there")
+    if not scale:
+        return []
+    return [
+        Demand(
+            name="means", limit=100 * limit, unit=" % of the range", scale=scale, two_sided=True,
+            promise=f"The mean of every number differs by less than "
+            f"{number_words(100 * limit)} % of its range between a release and the real rows "
+            f"({len(scale)} columns).",
+            lines=tuple(lines[:-1]),
+        )
+    ]  # fmt: skip
+
+
+def _exposure(limit: float) -> Demand:
+    return Demand(
+        name="exposure", limit=100 * limit, unit=" points",
+        scale={"exposure": 100.0},
+        promise=f"Attacks on a release ({', '.join(ATTACKS)}) do not find who was in its rows: no "
+        f"threshold flags members more often than others by {number_words(100 * limit)} points or "
+        "more.",
+        lines=(
+            "[[requirement]]", 'name = "exposure"', 'exposure = "advantage everywhere"',
+            f"attacks = {toml(ATTACKS)}", f"limit = {toml(decimal(limit))}",
+        ),
+    )  # fmt: skip
+
+
+def _listed(names: Sequence[str], most: int = 8) -> str:
+    shown = ", ".join(names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def decimal(number: float) -> str:
+    """Return a number as a declaration has it: six significant digits, without an exponent."""
+    return np.format_float_positional(number, precision=6, fractional=False, trim="-")
+
+
+def toml(content: object) -> str:
+    """Return a text, a list of texts or a table of them as TOML writes it in a line.
+
+    >>> toml({"a b": ["x", "y"]})
+    '{ "a b" = ["x", "y"] }'
+    """
+    if isinstance(content, str):
+        # JSON's strings are TOML's, but for one control.
+        return json.dumps(content, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(content, Mapping):
+        return "{ " + ", ".join(f"{toml(k)} = {toml(v)}" for k, v in content.items()) + " }"
+    if isinstance(content, Sequence):
+        return f"[{', '.join(toml(item) for item in content)}]"
+    return json.dumps(content)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trialled:
+    """All that a declaration says, of the trial and of the audit that would follow it alike."""
+
+    name: str
+    outcome: GuessedOutcome | None
+    demands: Sequence[Demand]
+    exclude: Sequence[str] = ()
+    generator: str | None = None
+    options: Mapping[str, object] = field(default_factory=dict)
+    draws: int
+    releases: Sequence[str] = ()
+    """Files of named releases; none where the claim is about what makes them."""
+    reliability: str
+    exposure: bool
+    shares: tuple[str, str] = ("0.7", "0.3")
+    """Of an exposure: members and reference among the rows that are given."""
+    learner: str
+    seed: int
+    bounds_level: str | None = None
+    """Of each end of an interval, where it is not left to the claim."""
+
+
+def declaration_text(
+    trial: Trialled, *, target: Sequence[str], table: str, folder: str, head: Sequence[str],
+    first: int, files: Sequence[str], separator: str = ",",
+) -> str:  # fmt: skip
+    """Return an `audit.toml`.
+
+    Parameters
+    ----------
+    trial
+        What is tried.
+    target
+        The lines that say where target records come from.
+    table
+        The source that releases replace.
+    folder
+        Where releases lie that exist already.
+    head
+        What a reader is told first, as comments.
+    first
+        The first seed.
+    files
+        Of named releases: their files.
+    separator
+        What stands between the values of text tables.
+    """
+    lines = [*(f"# {line}" if line else "#" for line in head), "format = 1"]
+    lines += [f"name = {toml(trial.name)}", f"purpose = {toml(_purpose(trial))}", "", "[target]"]
+    reading = {"missing": MISSING} if separator == "," else {
+        "separator": separator, "missing": MISSING
+    }  # fmt: skip
+    lines += [*target, f"read = {toml(reading)}"]
+    lines += [] if trial.outcome is None else trial.outcome.declared
+    if trial.exclude:
+        lines.append(f"exclude = {toml(trial.exclude)}    # no features, and not asked of")
+    lines += ["", "[development]", f"table = {toml(table)}"]
+    if trial.exposure:
+        members, reference = trial.shares
+        lines += [
+            f"members = {toml(members)}           # what releases are made from",
+            f"reference = {toml(reference)}         # what attacks compare with",
+            f"split_seed = {trial.seed}",
+        ]
+    if trial.outcome is not None:
+        lines += [
+            "",
+            "[procedure]                    # trained on the real rows, and on every release",
+        ]
+        lines += [f"library = {toml([trial.learner])}", f"seed = {trial.seed}"]
+    for demand in trial.demands:
+        lines += ["", f"# {demand.promise}", *demand.lines]
+    if trial.exposure:
+        lines += ["", "[exposure]", f"seed = {trial.seed}", 'same_law = "divided at random"']
+    lines += ["", *_mechanism(trial, folder, first, files, separator), "", "[claim]"]
+    if trial.releases:
+        lines.append('level = "releases"             # about these tables, not what made them')
+    else:
+        lines += ['level = "mechanism"            # about fresh releases of the same kind']
+        lines += [f"reliability_target = {toml(trial.reliability)}     # more of them than this"]
+    lines += ['alpha = "0.05"', 'beta = "0.05"']
+    if trial.bounds_level is not None:
+        lines.append(f"bounds_level = {toml(trial.bounds_level)}")
+    return "\n".join([*lines, ""])
+
+
+def _purpose(trial: Trialled) -> str:
+    if trial.outcome is None:
+        return "Do these releases answer questions about shares and means as the table does?"
+    return f"May releases stand in for the table when {trial.outcome.column!r} is predicted?"
+
+
+def _mechanism(
+    trial: Trialled, folder: str, first: int, files: Sequence[str], separator: str
+) -> Iterator[str]:
+    if trial.releases:
+        for name, file in zip(trial.releases, files, strict=True):
+            yield from ("[[release]]", f"name = {toml(name)}", f"file = {toml(file)}")
+        return
+    yield from (
+        "[[mechanism]]",
+        'name = "releases"',
+        f"generator = {toml(trial.generator or 'files')}",
+    )
+    yield f"draws = {trial.draws}"
+    yield f"seeds = {{ first = {first} }}"
+    options: dict[str, object] = dict(trial.options) if trial.generator else {"folder": folder}
+    if trial.generator is None and separator != ",":
+        options["separator"] = separator
+    if options:
+        yield f"options = {toml(options)}"

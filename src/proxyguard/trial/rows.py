@@ -1,0 +1,364 @@
+"""Tables as people have them, and which of their rows judge the releases.
+
+`read_source` takes a file, a frame of pandas or polars, or an Arrow table. `apart` decides which
+rows the source is trained on and which ones judge, from what is known of how the releases were
+made. Records are compared by value, each with one other: a table may hold two alike.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from proxyguard.errors import ProxyGuardError, RegistryError, TableError
+from proxyguard.registry.target import TableReading
+from proxyguard.seal.fingerprint import expected_twins, fingerprints, identify
+from proxyguard.seal.storage import random_bytes
+from proxyguard.tables.columns import as_texts
+from proxyguard.tables.files import read_file, read_table, to_arrow, to_frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TEXTS = (".csv", ".tsv", ".txt")
+SUFFIXES = (*TEXTS, *(f"{suffix}.gz" for suffix in TEXTS), ".parquet", ".feather", ".arrow")
+"""Endings of the files of a folder that are taken for releases."""
+MISSING = ("", "NA", "NaN", "nan", "N/A", "n/a", "NULL", "null", "None", "?")
+"""Texts that stand for a missing value; the page says so."""
+FEWEST = 30
+"""Records that judge, at least: with fewer nothing could be told."""
+RESERVED = 0.3
+"""Share of the table that is set aside where the releases are made here, or nobody said."""
+
+
+class Standing(Enum):
+    """What is known of the records that judge: whether the releases may have seen them."""
+
+    DRAWN_HERE = "set aside before anything was drawn"
+    NOT_MADE_FROM = "not among the rows that the releases were made from"
+    HELD_OUT = "held out from whoever made the releases"
+    UNKNOWN = "nobody said"
+
+    @property
+    def unseen(self) -> bool:
+        """Whether the releases can be judged on them; else figures only describe."""
+        return self is not Standing.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialRows:
+    """The rows that train and the rows that judge."""
+
+    standing: Standing
+    development: pd.DataFrame
+    """What the source is trained on: of known releases, what they were made from."""
+    target: pd.DataFrame
+    """What judges."""
+    reference: pd.DataFrame | None = None
+    """What attacks compare with; nothing was made from it."""
+    notes: tuple[str, ...] = ()
+    """Which rows were left out, and what the user vouches for."""
+
+
+def separator_of(path: Path) -> str:
+    """Return what most likely stands between the values of a text table, by its first line."""
+    content = read_file(path)
+    try:
+        text = gzip.decompress(content) if path.suffix == ".gz" else content
+    except (OSError, EOFError) as error:
+        raise TableError(f"{path.name} could not be read: {error}") from error
+    head = next((line for line in text.splitlines() if line.strip()), b"")
+    return max(",;\t|", key=lambda sign: head.count(sign.encode()))
+
+
+def read_source(source: object, what: str) -> pd.DataFrame:
+    """Return a table in whatever form it is given.
+
+    Parameters
+    ----------
+    source
+        A path, a frame of pandas or polars, or an Arrow table.
+    what
+        What an error calls it.
+
+    Raises
+    ------
+    TableError
+        It is none of these, cannot be read, or has no rows.
+    """
+    import pandas as pd
+
+    if isinstance(source, str | Path):
+        frame = _read_path(Path(source))
+    elif isinstance(source, pd.DataFrame):
+        # As a file of it would be read: dates and truth values with gaps are text.
+        frame = to_frame(to_arrow(source), what)
+    elif hasattr(source, "__arrow_c_stream__"):
+        frame = to_frame(pa.table(source), what)
+    else:
+        raise TableError(
+            f"{what}: expected a path, a frame of pandas or polars, or an Arrow table, got "
+            f"{type(source).__name__}"
+        )
+    if len(frame) == 0:
+        raise TableError(f"{what} has no rows")
+    return frame
+
+
+def _read_path(path: Path) -> pd.DataFrame:
+    if path.suffix in (".feather", ".arrow"):
+        return to_frame(_feather(path), path.name)
+    if path.suffix == ".parquet":
+        return read_table(path, TableReading())
+    return read_table(path, TableReading(separator=separator_of(path)))
+
+
+def _feather(path: Path) -> pa.Table:
+    from pyarrow import feather
+
+    try:
+        return feather.read_table(pa.BufferReader(read_file(path)))
+    except (OSError, pa.ArrowException) as error:
+        raise TableError(f"{path.name} is no whole Arrow file: {error}") from error
+
+
+def named_sources(releases: object) -> dict[str, object]:
+    """Return the releases by name: of a folder, a file, a table, or several of these.
+
+    Raises
+    ------
+    RegistryError
+        There is none, or two have one name.
+    """
+    if isinstance(releases, str | Path):
+        path = Path(releases)
+        if not path.is_dir():
+            return {path.name: path}
+        files = sorted(
+            p for p in path.iterdir() if p.is_file() and p.name.lower().endswith(SUFFIXES)
+        )
+        if not files:
+            raise RegistryError(
+                f"{path} has no file that could be a release; expected are names that end in "
+                f"{', '.join(SUFFIXES)}"
+            )
+        return {file.name: file for file in files}
+    if isinstance(releases, Mapping):
+        return {str(name): source for name, source in releases.items()}
+    if isinstance(releases, list | tuple):
+        names = [
+            Path(source).name if isinstance(source, str | Path) else f"release {k}"
+            for k, source in enumerate(releases, start=1)
+        ]
+        if len(set(names)) < len(names):  # r/1.csv and s/1.csv
+            names = [f"{k}: {name}" for k, name in enumerate(names, start=1)]
+        return dict(zip(names, releases, strict=True))
+    return {"release": releases}
+
+
+def read_releases(
+    sources: Mapping[str, object], advance: Callable[[int], None]
+) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield every release by name; all that cannot be read are told at once.
+
+    Parameters
+    ----------
+    sources
+        The releases by name.
+    advance
+        Told how many were read.
+
+    Raises
+    ------
+    TableError
+        Some cannot be read.
+    """
+    problems = []
+    for done, (name, source) in enumerate(sources.items(), start=1):
+        try:
+            yield name, read_source(source, name)
+        except ProxyGuardError as error:
+            problems.append(str(error))
+        advance(done)
+    if problems:
+        raise TableError(
+            f"{len(problems)} of {len(sources)} releases cannot be read; mend them or move them "
+            "away:\n" + "\n".join(f"  {line}" for line in problems)
+        )
+
+
+def without_outcome(frame: pd.DataFrame, outcome: str | None) -> pd.DataFrame:
+    """Return the rows that have an outcome: the others can neither teach nor judge."""
+    if outcome is None:
+        return frame
+    known = ~as_texts(frame[outcome]).isin(list(MISSING)) & frame[outcome].notna()
+    return frame[known].reset_index(drop=True)
+
+
+def apart(
+    real: pd.DataFrame,
+    *,
+    made_from: pd.DataFrame | None = None,
+    holdout: pd.DataFrame | None = None,
+    drawn_here: bool = False,
+    seed: int = 0,
+) -> TrialRows:
+    """Return which rows train and which judge.
+
+    Parameters
+    ----------
+    real
+        The real table.
+    made_from
+        The rows that the releases were made from.
+    holdout
+        Rows that whoever made the releases never saw.
+    drawn_here
+        Whether the releases are drawn here, from the rows that train alone.
+    seed
+        Of the rows that are set aside, where nothing else says which.
+
+    Raises
+    ------
+    RegistryError
+        A generator is given rows that it was made from.
+    TableError
+        Too few rows are left, the tables have no column in common, or the rows that the releases
+        were made from are among those that they never saw.
+    """
+    if drawn_here and made_from is not None:
+        raise RegistryError(
+            "made-from is for releases that were made elsewhere; a generator is given the rows "
+            "that are not set aside: leave made-from out"
+        )
+    if made_from is not None and holdout is not None:
+        return _between(real, made_from, holdout)
+    if made_from is not None:
+        return _rest(real, made_from)
+    if holdout is not None:
+        return _held_out(real, holdout, drawn_here)
+    standing = Standing.DRAWN_HERE if drawn_here else Standing.UNKNOWN
+    judging = round(RESERVED * len(real))
+    _enough(judging, f"the table has {len(real):,} rows, of which {RESERVED:.0%} are set aside")
+    mask = np.zeros(len(real), dtype=bool)
+    mask[np.random.default_rng(seed).permutation(len(real))[:judging]] = True
+    note = f"{judging:,} of {len(real):,} rows of the table, chosen at random, judge"
+    if drawn_here:
+        note += "; the generator was given the others alone"
+    return TrialRows(
+        standing=standing, development=_rows(real, ~mask), target=_rows(real, mask), notes=(note,)
+    )
+
+
+def _rest(real: pd.DataFrame, made_from: pd.DataFrame) -> TrialRows:
+    there = in_common(real, made_from)
+    taken, left = int(there.sum()), int((~there).sum())
+    _enough(left, f"{taken:,} of {len(real):,} rows of the table are among those made from")
+    notes = [
+        f"{taken:,} of {len(real):,} rows of the table equal rows that the releases were made from "
+        f"and were taken out; the other {left:,} judge"
+    ]
+    strange = len(made_from) - taken
+    if strange:
+        notes.append(
+            f"{strange:,} of {len(made_from):,} rows made from are not in the table as they are "
+            "written; that none of them is there in another writing is your word"
+        )
+    return TrialRows(
+        standing=Standing.NOT_MADE_FROM,
+        development=made_from,
+        target=_rows(real, ~there),
+        notes=tuple(notes),
+    )
+
+
+def _held_out(real: pd.DataFrame, holdout: pd.DataFrame, drawn_here: bool) -> TrialRows:
+    _enough(len(holdout), "the holdout")
+    maker = "the generator was given none of them" if drawn_here else (
+        "that whoever made the releases saw none of them is your word"
+    )  # fmt: skip
+    notes = [f"the {len(holdout):,} rows of the holdout judge; {maker}"]
+    there = in_common(real, holdout)
+    if _same_records(real, holdout, int(there.sum())):
+        notes.append(
+            f"{int(there.sum()):,} rows of the table equal rows of the holdout and were left out "
+            "of what the source is trained on"
+        )
+        real = _rows(real, ~there)
+        _enough(len(real), "the table without the rows of the holdout")
+    standing = Standing.DRAWN_HERE if drawn_here else Standing.HELD_OUT
+    return TrialRows(standing=standing, development=real, target=holdout, notes=tuple(notes))
+
+
+def _between(real: pd.DataFrame, made_from: pd.DataFrame, holdout: pd.DataFrame) -> TrialRows:
+    _enough(len(holdout), "the holdout")
+    shared = int(in_common(made_from, holdout).sum())
+    if _same_records(made_from, holdout, shared):
+        raise TableError(
+            f"{shared:,} of {len(holdout):,} rows of the holdout are among the rows made from, "
+            "more than coincidence explains; the holdout has to be rows that the releases never "
+            "saw"
+        )
+    # Neither seen by the releases nor judging: what attacks may compare with.
+    rest = _rows(real, ~in_common(real, made_from))
+    rest = _rows(rest, ~in_common(rest, holdout))
+    return TrialRows(
+        standing=Standing.HELD_OUT,
+        development=made_from,
+        target=holdout,
+        reference=rest,
+        notes=(
+            f"the {len(holdout):,} rows of the holdout judge, and the source is trained on the "
+            f"{len(made_from):,} rows made from; that the releases saw these and none of the "
+            "others is your word",
+        ),
+    )
+
+
+def in_common(frame: pd.DataFrame, other: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return which rows of a table are in another one too, each paired with one row there.
+
+    Numbers are compared by value, in the columns that both have.
+    """
+    names = [name for name in frame.columns if name in set(other.columns)]
+    if not names:
+        raise TableError(
+            f"the tables have no column in common: {list(frame.columns)[:8]} and "
+            f"{list(other.columns)[:8]}"
+        )
+    secret = random_bytes(32)
+    prints, others = fingerprints(frame[names], secret), fingerprints(other[names], secret)
+    # The second of two equal rows is another record than the first: it takes a second one there.
+    numbers = [identify(p, names)[1] for p in (prints, others)]
+    _, codes = np.unique(np.concatenate([prints, others]), return_inverse=True)
+    most = max(len(frame), len(other)) + 1
+    pairs = codes.astype(np.int64) * most + np.concatenate(numbers)
+    return np.isin(pairs[: len(frame)], pairs[len(frame) :])
+
+
+def _same_records(frame: pd.DataFrame, other: pd.DataFrame, shared: int) -> bool:
+    """Return whether rows in common are the same records, and not others that look alike."""
+    if shared in (0, len(other)):
+        return shared > 0
+    names = [name for name in frame.columns if name in set(other.columns)]
+    prints = fingerprints(frame[names], random_bytes(32))
+    chance = expected_twins(prints, min(len(other), len(frame) - 1)) / len(frame)
+    alike = chance * len(other)
+    return bool(shared > alike + 4.0 * np.sqrt(alike + 1.0))
+
+
+def _rows(frame: pd.DataFrame, mask: NDArray[np.bool_]) -> pd.DataFrame:
+    return frame[mask].reset_index(drop=True)
+
+
+def _enough(rows: int, what: str) -> None:
+    if rows < FEWEST:
+        raise TableError(f"{what}: {rows:,} rows would be left, and at least {FEWEST} are needed")

@@ -1,0 +1,611 @@
+"""`try_out`: from a table and what stands in for it to a `Trial`.
+
+The rows are taken apart, the defaults are declared, and `Audit` does the steps in a folder that is
+thrown away. What it measured is read from its record and told in the words of `demands`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from proxyguard.audit.audit import Audit
+from proxyguard.audit.open import Opener
+from proxyguard.draw.catalog import GENERATORS
+from proxyguard.draw.protocol import Generator, Seed
+from proxyguard.errors import RegistryError, TableError
+from proxyguard.registry.declaration import read_declaration
+from proxyguard.registry.numbers import MOST_DRAWS, callback, flag, listed, share, whole
+from proxyguard.tables.columns import kinds_of, typed
+from proxyguard.tables.files import content_digest, table_bytes
+from proxyguard.trial.demands import (
+    OUTCOME_KINDS,
+    GuessedOutcome,
+    OutcomeKind,
+    Trialled,
+    decimal,
+    declaration_text,
+    default_demands,
+    guess_outcome,
+    number_words,
+)
+from proxyguard.trial.rows import (
+    FEWEST,
+    MISSING,
+    Standing,
+    TrialRows,
+    apart,
+    named_sources,
+    read_releases,
+    read_source,
+    separator_of,
+    without_outcome,
+)
+from proxyguard.trial.seen import SeenRecord
+from proxyguard.trial.trial import Trial, TrialColumn
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from proxyguard.plan.search import Progress
+
+LEARNER = "default"
+"""The learner that sources and releases are compared by."""
+LATER_SEED = 1000
+"""The first seed of an audit that follows: none of its draws was looked at here."""
+DRAWS = 40
+"""Releases that are drawn, unless told."""
+REFERENCE = 0.3
+"""Share of rows that attacks compare with, where nothing else is left for them."""
+
+
+def try_out(
+    real: object,
+    releases: object = None,
+    *,
+    outcome: str | None = None,
+    generator: object = None,
+    made_from: object = None,
+    holdout: object = None,
+    kind: str | None = None,
+    positive: object = None,
+    limits: Mapping[str, object] | None = None,
+    exclude: Sequence[str] = (),
+    independent: bool = False,
+    reliability: str | float = "0.8",
+    draws: int = DRAWS,
+    options: Mapping[str, object] | None = None,
+    exposure: bool = False,
+    seed: int = 0,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Trial:
+    """Try what stands in for a table, without registering anything: a page in one call.
+
+    Parameters
+    ----------
+    real
+        The real table: a path (CSV, Parquet, Feather), a frame of pandas or polars, an Arrow table.
+    releases
+        What stands in for it: a table, a folder, a list or a mapping of tables; or a generator.
+    outcome
+        The column that is predicted; without one, shares and means are compared.
+    generator
+        In place of releases: a name of ours, ``package:Class``, a class, or an object with
+        ``prepare`` and ``draw``. It is given the rows that train, and no row that judges.
+    made_from
+        Of releases that were made elsewhere: the rows that they were made from. The rest of the
+        table judges.
+    holdout
+        Rows that whoever made the releases never saw: they judge.
+    kind
+        ``binary``, ``multiclass`` or ``regression``, where the outcome is taken for another.
+    positive
+        The label of a yes, of a binary outcome.
+    limits
+        Limits other than the defaults, by name: ``{"error": 0.03}``.
+    exclude
+        Columns to leave out.
+    independent
+        That several releases are independent draws of one generator: the claim is then about what
+        makes them, and rests on that.
+    reliability
+        Of a claim about what makes releases: the share of them that must be exceeded.
+    draws
+        How many releases a generator draws.
+    options
+        Of a generator.
+    exposure
+        Also attack the releases. Refused where it is not known who is in their rows and who not.
+    seed
+        Of the rows that are set aside, and of the draws.
+    workers
+        Processes that draw and fit at once.
+    progress
+        Called with what is done, how much of it, and of how much.
+
+    Returns
+    -------
+    Trial
+        Sentences, figures, a page, and the declaration of the same audit. All of it is exploratory;
+        without ``made_from``, ``holdout`` or a generator nothing is decided.
+
+    Raises
+    ------
+    RegistryError
+        Where an argument is none, or the outcome cannot be predicted.
+    TableError
+        Where tables cannot be read, lack a column, or too few rows are left to judge.
+    DrawError
+        Where no release can be made or used.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd
+    >>> def table(seed):
+    ...     x = np.random.default_rng(seed).normal(size=(300, 2))
+    ...     return pd.DataFrame({"a": x[:, 0], "b": x[:, 1]})
+    >>> page = try_out(table(1), [table(2), table(3)], holdout=table(4), limits={"means": 0.2})
+    >>> [requirement.name for requirement in page.requirements]
+    ['one-way shares', 'two-way shares', 'means']
+    >>> page.heading
+    ('Exploratory: nothing was registered before the data were seen.',)
+    """
+    if outcome is not None and not isinstance(outcome, str):
+        raise RegistryError(f"outcome names a column, got {outcome!r}")
+    settings = _Settings(
+        kind=None if kind is None else _kind(kind, outcome),
+        positive=_positive(positive, outcome),
+        limits=_mapping(limits, "limits"),
+        exclude=tuple(str(name) for name in listed(exclude, "exclude")),
+        independent=flag(independent, "independent"),
+        reliability=decimal(float(share(reliability, "reliability"))),
+        draws=whole(draws, "draws", most=MOST_DRAWS),
+        options=_mapping(options, "options"),
+        exposure=flag(exposure, "exposure"),
+        seed=whole(seed, "seed", least=0),
+        workers=None if workers is None else whole(workers, "workers"),
+    )
+    if progress is not None:
+        callback(progress, "progress")
+    instead = _StandIns.of(releases, generator)
+    table = read_source(real, "the real table")
+    for name in [*settings.exclude, *([] if outcome is None else [outcome])]:
+        if name not in table.columns:
+            raise TableError(f"there is no column {name!r}; the table has {list(table.columns)}")
+    notes: list[str] = []
+    made, held = (
+        None if source is None else _with_outcome(read_source(source, what), what, outcome, notes)
+        for source, what in ((made_from, "made-from"), (holdout, "the holdout"))
+    )
+    rows = apart(
+        _with_outcome(table, "the table", outcome, notes),
+        made_from=made, holdout=held, drawn_here=instead.generator is not None,
+        seed=settings.seed,
+    )  # fmt: skip
+    if settings.exposure:
+        rows = _with_reference(rows, settings.seed)
+    with TemporaryDirectory(prefix="proxyguard-try-") as work:
+        trying = _Trying(
+            work=Path(work), rows=rows, instead=instead, outcome=outcome, settings=settings,
+            notes=[*rows.notes, *notes], exclude=list(settings.exclude),
+            progress=progress or (lambda what, done, total: None),
+        )  # fmt: skip
+        return trying.run(_Origin.of(real, releases))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Settings:
+    """What was asked for, each read once."""
+
+    kind: OutcomeKind | None
+    positive: str | None
+    limits: Mapping[str, object]
+    exclude: tuple[str, ...]
+    independent: bool
+    reliability: str
+    draws: int
+    options: Mapping[str, object]
+    exposure: bool
+    seed: int
+    workers: int | None
+
+
+def _kind(kind: object, outcome: object) -> OutcomeKind:
+    for known in OUTCOME_KINDS:
+        if isinstance(kind, str) and kind == known and outcome is not None:
+            return known
+    raise RegistryError(
+        f"kind says what an outcome is, one of {', '.join(OUTCOME_KINDS)}; got {kind!r}, and "
+        f"outcome is {outcome!r}"
+    )
+
+
+def _positive(positive: object, outcome: object) -> str | None:
+    if positive is None:
+        return None
+    if outcome is None or not isinstance(positive, str | int | np.integer):
+        raise RegistryError(
+            f"positive is the label of a yes, of an outcome; got {positive!r}, and outcome is "
+            f"{outcome!r}"
+        )
+    return str(positive)
+
+
+def _mapping(given: object, name: str) -> Mapping[str, object]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(key, str) for key in given):
+        raise RegistryError(f"{name} are given by name, such as {{'error': 0.03}}; got {given!r}")
+    return dict(given)
+
+
+def _with_outcome(
+    frame: pd.DataFrame, what: str, outcome: str | None, notes: list[str]
+) -> pd.DataFrame:
+    if outcome is not None and outcome not in frame.columns:
+        raise TableError(f"{what} has no column {outcome!r}; it has {list(frame.columns)}")
+    kept = without_outcome(frame, outcome)
+    if len(kept) < len(frame):
+        notes.append(
+            f"{len(frame) - len(kept):,} of {len(frame):,} rows of {what} have no {outcome!r} and "
+            "were left out"
+        )
+    return kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _StandIns:
+    """What stands in for the table: tables that there are, or what draws them."""
+
+    sources: Mapping[str, object]
+    generator: object = None
+
+    @classmethod
+    def of(cls, releases: object, generator: object) -> _StandIns:
+        if (releases is None) == (generator is None):
+            raise RegistryError(
+                "give what stands in for the table: releases, or a generator in their place"
+            )
+        if generator is None and _draws(releases):
+            generator = releases
+        if generator is None:
+            sources = named_sources(releases)
+            if not sources:
+                raise RegistryError("there is no release; give at least one table")
+            return cls(sources=sources)
+        return cls(sources={}, generator=_by_name(generator))
+
+
+def _draws(releases: object) -> bool:
+    """Return whether what is given as releases is what makes them."""
+    if isinstance(releases, str) and not Path(releases).exists():
+        return releases in GENERATORS or ":" in releases
+    return isinstance(releases, type) or _is_generator(releases)
+
+
+def _is_generator(thing: object) -> bool:
+    return all(callable(getattr(thing, method, None)) for method in ("prepare", "draw"))
+
+
+def _by_name(generator: object) -> object:
+    """Return a generator as draws in other processes find it: by its name, where it has one."""
+    if isinstance(generator, str):
+        return generator
+    if isinstance(generator, type):
+        if generator.__module__ != "__main__" and "<" not in generator.__qualname__:
+            return f"{generator.__module__}:{generator.__qualname__}"
+        generator = generator()
+    if not _is_generator(generator):
+        raise RegistryError(
+            "a generator is a name of ours, package:Class, a class, or an object with prepare and "
+            f"draw; got {type(generator).__name__}"
+        )
+    return generator
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Origin:
+    """How an audit that follows would name the table and the releases."""
+
+    table: str
+    separator: str
+    folder: str
+
+    @classmethod
+    def of(cls, real: object, releases: object) -> _Origin:
+        path = Path(real) if isinstance(real, str | Path) else None
+        place = Path(releases) if isinstance(releases, str | Path) else None
+        text = path is not None and path.suffix in (".csv", ".tsv", ".txt", ".gz")
+        return cls(
+            table="table.parquet" if path is None else path.name,
+            separator=separator_of(path) if path is not None and text else ",",
+            folder="releases" if place is None or not place.is_dir() else place.resolve().name,
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Trying:
+    """One trial at work: its folder, its rows, and what there is to say of them so far."""
+
+    work: Path
+    rows: TrialRows
+    instead: _StandIns
+    outcome: str | None
+    settings: _Settings
+    notes: list[str]
+    exclude: list[str]
+    progress: Progress
+
+    @property
+    def data(self) -> Path:
+        """Where tables lie that the declaration names."""
+        return self.work / "data"
+
+    def run(self, origin: _Origin) -> Trial:
+        """Declare the defaults, do the audit, and say what was seen."""
+        (self.data / "releases").mkdir(parents=True)
+        settings, rows, generator = self.settings, self.rows, self.instead.generator
+        by_name = generator if isinstance(generator, str) else None
+        guessed = None
+        if self.outcome is not None:
+            guessed = guess_outcome(
+                rows.development, self.outcome, kind=settings.kind, positive=settings.positive
+            )
+            self.notes.append(guessed.words)
+        if by_name is None:
+            names = self._write_releases(guessed)
+        else:
+            names = tuple(str(settings.seed + k) for k in range(settings.draws))
+        mechanism = generator is not None or (
+            settings.independent and len(names) > 1 and rows.standing.unseen
+        )
+        shares = self._write_rows(guessed)
+        columns = self._columns(guessed)
+        kinds = {column.name: column.kind for column in columns if column.name not in self.exclude}
+        demands, unasked = default_demands(
+            rows.development,
+            kinds,
+            guessed,
+            settings.limits,
+            records=len(rows.target),
+            exposure=settings.exposure,
+        )
+        self.notes += unasked
+        trial = Trialled(
+            name="trial", outcome=guessed, demands=demands, exclude=self.exclude,
+            generator=by_name, options=settings.options, draws=len(names),
+            releases=() if mechanism else names, reliability=settings.reliability,
+            exposure=settings.exposure, shares=shares, learner=LEARNER, seed=settings.seed,
+        )  # fmt: skip
+        audit = Audit(
+            self.work / "audit", home=self.work / "home", data=[self.data],
+            workers=settings.workers, progress=self.progress,
+        )  # fmt: skip
+        numbers = [f"{k:05d}" for k in range(len(names))]
+        audit.init(
+            declaration_text(
+                replace(
+                    trial,
+                    exclude=(),  # these columns are not even written
+                    releases=numbers if trial.releases else (),
+                    # The intervals of one requirement hold for all releases at once, both ends.
+                    bounds_level=f"1/{40 * len(names)}",
+                ),
+                target=['file = "target.parquet"', 'coincidence = "see the notes of the trial"'],
+                table="development.parquet", folder="releases", head=(),
+                first=0 if by_name is None else settings.seed,
+                files=[f"releases/{number}.parquet" for number in numbers],
+            )
+        )  # fmt: skip
+        audit.seal()
+        audit.register()
+        audit.draw()
+        # One reading of every file, as `Audit.open` has it.
+        with audit.folder.step():
+            Opener(audit.place, audit.home, report=False).open()
+            seen = SeenRecord.of(audit, names, len(rows.target))
+        return Trial(
+            name=origin.table,
+            standing=rows.standing,
+            requirements=tuple(seen.requirement(d, interval=rows.standing.unseen) for d in demands),
+            decisions=seen.decisions() if rows.standing.unseen else {},
+            decided=seen.sentences() if rows.standing.unseen else (),
+            reliability=seen.reliability() if rows.standing.unseen else None,
+            columns=tuple(columns),
+            notes=(*self.notes, *seen.failures()),
+            declaration=_later(trial, origin, len(rows.target)),
+            power=seen.power(rows.standing, settings.seed),
+            n_records=len(rows.target),
+            sure=seen.sure if rows.standing.unseen else "",
+        )
+
+    def _columns(self, outcome: GuessedOutcome | None) -> list[TrialColumn]:
+        """Return what every column is taken for, and what is done with it."""
+        development = self.rows.development
+        text = [outcome.column] if outcome is not None and outcome.kind != "regression" else []
+        kinds = kinds_of(development, MISSING, text)
+        read = typed(development, kinds, MISSING)
+        predicted = None if outcome is None else outcome.column
+        return [
+            _column(name, kind, read[name], predicted, self.exclude) for name, kind in kinds.items()
+        ]
+
+    def _write_rows(self, outcome: GuessedOutcome | None) -> tuple[str, str]:
+        """Write the rows that judge and those that train; return the shares of an exposure.
+
+        An audit takes its reference rows out of the development rows at random, by a seed. Here it
+        is known which they are, so they are put where that seed takes them.
+        """
+        rows = self.rows
+        target, clipped = _clipped(rows.target, outcome)
+        if clipped:
+            self.notes.append(f"{clipped:,} records that judge have an outcome beyond the range")
+        left_out = [name for name in self.exclude if name in target.columns]
+        (self.data / "target.parquet").write_bytes(table_bytes(target.drop(columns=left_out)))
+        development, reference = _clipped(rows.development, outcome)[0], rows.reference
+        shares = ("1", "0")
+        if reference is not None:
+            import pandas as pd
+
+            reference = reference[[c for c in development.columns if c in reference.columns]]
+            k, n = len(reference), len(reference) + len(development)
+            order = np.random.default_rng(self.settings.seed).permutation(n)
+            places = np.concatenate([np.sort(order[k:]), np.sort(order[:k])])
+            both = pd.concat([development, reference], ignore_index=True)
+            development = both.iloc[np.argsort(places)].reset_index(drop=True)
+            shares = (f"{n - k}/{n}", f"{k}/{n}")
+        kept = development.drop(columns=[n for n in self.exclude if n in development.columns])
+        (self.data / "development.parquet").write_bytes(table_bytes(kept))
+        return shares
+
+    def _write_releases(self, outcome: GuessedOutcome | None) -> tuple[str, ...]:
+        """Write every release beside the rows, and return what they are called."""
+        sources, exclude = self.instead.sources, self.exclude
+        names, unlabelled = [], 0
+        lacking: dict[str, str] = {}
+        tables = (
+            read_releases(
+                sources, lambda done: self.progress("reading releases", done, len(sources))
+            )
+            if sources
+            else self._drawn()
+        )
+        contents: dict[str, str] = {}
+        for k, (name, frame) in enumerate(tables):
+            names.append(name)
+            if self.settings.independent:
+                alike = contents.setdefault(content_digest(frame), name)
+                if alike != name:
+                    raise RegistryError(
+                        f"{alike} and {name} hold the same records, and independent draws would "
+                        "not; leave one of them out, or do not call the releases independent"
+                    )
+            if self.outcome is not None and self.outcome not in frame.columns:
+                raise TableError(f"{name} has no column {self.outcome!r}; it has {_some(frame)}")
+            for column in self.rows.development.columns:
+                if column not in frame.columns and column not in exclude:
+                    lacking.setdefault(str(column), name)
+            labelled = without_outcome(frame, self.outcome)
+            unlabelled += len(frame) - len(labelled)
+            release = _clipped(labelled, outcome)[0]
+            (self.data / "releases" / f"{k:05d}.parquet").write_bytes(table_bytes(release))
+        if unlabelled:
+            self.notes.append(f"{unlabelled:,} rows of releases have no {self.outcome!r}: left out")
+        if lacking:
+            self.notes.append(
+                "left out, because a release does not have them: "
+                + ", ".join(f"{column} ({name})" for column, name in lacking.items())
+            )
+            exclude += lacking
+        return tuple(names)
+
+    def _drawn(self) -> Iterator[tuple[str, pd.DataFrame]]:
+        """Yield the draws of an object of the caller's, made in this process."""
+        generator = cast("Generator", self.instead.generator)
+        first, draws = self.settings.seed, self.settings.draws
+        self.notes.append("the generator is an object of yours, so it drew in your own process")
+        generator.prepare(self.rows.development.copy(), np.random.default_rng(first))
+        for k in range(draws):
+            frame = generator.draw(Seed(first + k))
+            self.progress("drawing releases", k + 1, draws)
+            yield str(first + k), read_source(frame, f"draw {first + k}")
+
+
+_LACKING = {
+    Standing.UNKNOWN: "nobody said which rows the releases were made from",
+    Standing.NOT_MADE_FROM: "the rows made from are known, and no holdout was given",
+    Standing.HELD_OUT: "a holdout is known, and not which rows the releases were made from",
+}
+
+
+def _with_reference(rows: TrialRows, seed: int) -> TrialRows:
+    """Return rows of which some are what attacks compare with; nothing was made from them."""
+    rng = np.random.default_rng(seed)
+    if rows.standing is Standing.DRAWN_HERE:
+        first = rng.permutation(len(rows.development)) < round(REFERENCE * len(rows.development))
+        return replace(
+            rows,
+            development=rows.development[~first].reset_index(drop=True),
+            reference=rows.development[first].reset_index(drop=True),
+            notes=(*rows.notes, f"{int(first.sum()):,} rows are what attacks compare with"),
+        )
+    if rows.reference is None:
+        raise RegistryError(
+            "attacks ask whether members can be told from others, so both must be known: give "
+            f"made-from and holdout, or a generator. Here {_LACKING[rows.standing]}; with less, "
+            "members would be compared with members, and every leak would pass"
+        )
+    if len(rows.reference) >= FEWEST:
+        return rows
+    # Table, made-from and holdout often leave nothing between them.
+    first = rng.permutation(len(rows.target)) < round(REFERENCE * len(rows.target))
+    note = (
+        f"{int(first.sum()):,} rows of the holdout are what attacks compare with, and do not judge"
+    )
+    return replace(
+        rows,
+        target=rows.target[~first].reset_index(drop=True),
+        reference=rows.target[first].reset_index(drop=True),
+        notes=(*rows.notes, note),
+    )
+
+
+def _clipped(frame: pd.DataFrame, outcome: GuessedOutcome | None) -> tuple[pd.DataFrame, int]:
+    """Return a table whose outcome lies in its range, and in how many rows it did not."""
+    import pandas as pd
+
+    if outcome is None or outcome.kind != "regression":
+        return frame, 0
+    numbers = pd.to_numeric(frame[outcome.column], errors="coerce")
+    within = numbers.clip(outcome.low, outcome.high)
+    return frame.assign(**{outcome.column: within}), int((within != numbers).sum())
+
+
+def _column(
+    name: str,
+    kind: str,
+    values: pd.Series[str | float],
+    outcome: str | None,
+    exclude: Sequence[str],
+) -> TrialColumn:
+    blank = values.isna() if kind == "number" else values.isin(list(MISSING))
+    there = values[~blank]
+    span = ""
+    if kind == "number" and len(there):
+        span = f"{number_words(float(there.min()))} to {number_words(float(there.max()))}"
+    elif kind == "text":
+        span = f"{there.nunique():,} different texts"
+    use = "left out" if name in exclude else "predicted" if name == outcome else "used"
+    return TrialColumn(
+        name=name, kind=kind, missing=f"{float(blank.mean()):.1%}", span=span, use=use
+    )
+
+
+def _some(frame: pd.DataFrame) -> str:
+    return str([str(name) for name in frame.columns[:12]])
+
+
+def _later(trial: Trialled, origin: _Origin, records: int) -> str:
+    """Return the declaration of the same audit on records that nobody has looked at."""
+    target = ['file = "fresh.csv"             # records that nobody has looked at']
+    head = [
+        "The audit of a trial: the same requirements, learner and claim, on fresh records.",
+        "proxyguard init my-audit --from this folder makes it.",
+        f"The {records:,} records of the trial were seen, so put others into fresh.csv: new ones,",
+        "or rows that a colleague kept back.",
+        f"{origin.table} and {origin.folder}/ are looked for beside the audit and in --data.",
+    ]
+    first = LATER_SEED if trial.generator is not None else 0
+    later = replace(trial, name="my-audit", shares=("0.7", "0.3"))
+    text = declaration_text(
+        later, target=target, table=origin.table, folder=origin.folder, head=head, first=first,
+        files=[f"{origin.folder}/{name}" for name in trial.releases], separator=origin.separator,
+    )  # fmt: skip
+    read_declaration(text)  # what cannot be registered must not be handed on
+    return text

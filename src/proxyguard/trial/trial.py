@@ -1,0 +1,278 @@
+"""A first look in one call: what stands in for a table is tried on rows of it, and shown on a page.
+
+A trial is an audit that nobody registered: the same declaration, the same draws in clean processes,
+the same losses and decisions, run in a folder that is thrown away. What it cannot have is what a
+record is for, so that everything it says is exploratory. Where nobody says which rows the releases
+were made from, they may have seen the records that judge them, and nothing is decided at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from proxyguard.audit.folder import DECLARATION
+from proxyguard.documents.canonical import Plain, canonical_bytes
+from proxyguard.modes.evidence import Decision
+from proxyguard.seal.storage import write_atomic
+from proxyguard.trial.demands import number_words
+from proxyguard.trial.rows import Standing
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PAGE = "page.html"
+SUMMARY = "summary.json"
+EXPLORATORY = "Exploratory: nothing was registered before the data were seen."
+SEEN = (
+    "The releases may have seen these very records: nobody said which rows they were made from. So "
+    "the figures only describe, and may flatter; --made-from or --holdout says it."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenRequirement:
+    """What was seen of one requirement, in the unit in which it is told.
+
+    Attributes
+    ----------
+    name, promise
+        What ``--limit`` calls it, and what is required in a sentence.
+    limit, unit
+        The limit as it is shown, and its unit.
+    releases
+        The releases, in their order.
+    estimates
+        What each release has; of many shares the largest deviation.
+    lower, upper
+        The ends of each interval, for all releases at once with 95 % confidence; of many shares
+        the upper one alone, and none where nobody said what the releases were made from.
+    where
+        Which share or mean an estimate is, where there are several.
+    """
+
+    name: str
+    promise: str
+    limit: float
+    unit: str
+    releases: tuple[str, ...]
+    estimates: tuple[float, ...]
+    lower: tuple[float, ...] | None
+    upper: tuple[float, ...] | None
+    where: tuple[str, ...]
+
+    @property
+    def largest(self) -> int:
+        """The place of the release that comes nearest to the limit, or passes it most."""
+        return int(np.argmax(self.estimates))
+
+    @property
+    def sentence(self) -> str:
+        """What is required and what was seen, with its interval."""
+        count, r = len(self.releases), self.largest
+        least, most = min(self.estimates), self.estimates[r]
+        met = sum(estimate < self.limit for estimate in self.estimates)
+        if count == 1:
+            seen = f"Seen: {number_words(most, self.unit)}"
+        else:
+            seen = (
+                f"Seen: {number_words(least)} to {number_words(most, self.unit)} over {count:,} "
+                f"releases, {met:,} of them below the limit"
+            )
+        if self.where[r]:
+            seen += f"; the largest is {self.where[r]}"
+        if self.upper is None:
+            return f"{self.promise} {seen}."
+        interval = self.interval(r)
+        if count == 1:
+            return f"{self.promise} {seen}, {interval}."
+        shown = sum(end < self.limit for end in self.upper)
+        return (
+            f"{self.promise} {seen}; {interval}. Of {count:,} releases {shown:,} lie below the "
+            "limit with their whole interval."
+        )
+
+    def interval(self, r: int) -> str:
+        """Return the interval of a release in words; nothing where there is none."""
+        if self.upper is None:
+            return ""
+        high = number_words(self.upper[r], self.unit)
+        if self.lower is None:
+            return f"at most {high}"
+        return f"interval {number_words(self.lower[r])} to {high}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialColumn:
+    """What one column was taken for."""
+
+    name: str
+    kind: str
+    missing: str
+    span: str
+    use: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What a first look at releases has shown: sentences, figures, a page, and the way to an audit.
+
+    `try_out` makes it.
+
+    Attributes
+    ----------
+    name
+        What was tried.
+    standing
+        What is known of the records that judge.
+    requirements
+        What was seen of each requirement.
+    decisions
+        The exploratory decision on what makes the releases, or on each named release; none where
+        nobody said what they were made from.
+    decided
+        The same in sentences.
+    columns
+        What every column was taken for: its name, its kind, the share that is missing, its range,
+        and what was done with it.
+    notes
+        What was guessed, what was left out, and what the user vouches for.
+    declaration
+        The `audit.toml` of the same audit, on records that nobody has looked at.
+    power
+        The chance that such an audit would have with as many records and draws, in a sentence.
+    n_records
+        Records that judge.
+    sure
+        How sure all intervals are together; nothing where there are none.
+
+    Examples
+    --------
+    ::
+
+        page = pg.try_out(real, releases, outcome="ill", holdout=test)
+        page.sentences       # in plain words
+        page.to_frame()      # one row for each release and requirement
+        page.save("try-out") # page.html, audit.toml, summary.json
+    """
+
+    name: str
+    standing: Standing
+    requirements: tuple[SeenRequirement, ...]
+    decisions: Mapping[str, Decision]
+    decided: tuple[str, ...]
+    reliability: tuple[float, float, float] | None = None
+    columns: tuple[TrialColumn, ...]
+    notes: tuple[str, ...]
+    declaration: str = field(repr=False)
+    power: str
+    n_records: int
+    sure: str = ""
+
+    @property
+    def decision(self) -> Decision | None:
+        """The worst of all decisions; none where nothing is decided."""
+        for worst in (Decision.VIOLATION, Decision.UNRESOLVED, Decision.VALIDATED):
+            if worst in self.decisions.values():
+                return worst
+        return None
+
+    @property
+    def heading(self) -> tuple[str, ...]:
+        """What stands above everything: what this is, and what it is not."""
+        return (EXPLORATORY,) if self.standing.unseen else (SEEN, EXPLORATORY)
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """What was seen, in plain words: what this is, what is decided, every requirement."""
+        return (*self.heading, *self.decided, *(r.sentence for r in self.requirements))
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row for each release and requirement, in the units that are shown."""
+        import pandas as pd
+
+        rows = []
+        for requirement in self.requirements:
+            for r, release in enumerate(requirement.releases):
+                row: dict[str, object] = {
+                    "release": release,
+                    "requirement": requirement.name,
+                    "estimate": requirement.estimates[r],
+                }
+                if requirement.upper is not None:
+                    low = None if requirement.lower is None else requirement.lower[r]
+                    row |= {"lower": low, "upper": requirement.upper[r]}
+                rows.append({**row, "limit": requirement.limit, "where": requirement.where[r]})
+        return pd.DataFrame(rows)
+
+    def to_dict(self) -> dict[str, Plain]:
+        """Return plain values, ready for JSON."""
+        said: dict[str, Plain] = {
+            "name": self.name,
+            "what": list(self.heading),
+            "records": self.n_records,
+            "records that judge": self.standing.value,
+            "sentences": list(self.sentences),
+            "requirements": [
+                {
+                    "name": requirement.name,
+                    "promise": requirement.promise,
+                    "limit": requirement.limit,
+                    "unit": requirement.unit.strip(),
+                    "sentence": requirement.sentence,
+                }
+                for requirement in self.requirements
+            ],
+            "releases": [
+                {str(key): _plain(cell) for key, cell in row.items()}
+                for row in self.to_frame().astype(object).to_dict(orient="records")
+            ],
+            "columns": [asdict(column) for column in self.columns],
+            "notes": list(self.notes),
+            "power": self.power,
+            "declaration": self.declaration,
+        }
+        if self.decisions:
+            said["decisions"] = {name: decision.value for name, decision in self.decisions.items()}
+        return said
+
+    def to_html(self) -> str:
+        """Return the page, which asks for nothing from outside."""
+        from proxyguard.trial.page import trial_page
+
+        return trial_page(self)
+
+    def _repr_html_(self) -> str:
+        from proxyguard.trial.page import trial_fragment
+
+        return trial_fragment(self)
+
+    def save(self, folder: Path | str) -> Path:
+        """Write the page, the declaration and the figures into a folder; return the page.
+
+        Parameters
+        ----------
+        folder
+            Made where it is not there; what an earlier trial left in it is replaced.
+        """
+        place = Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        write_atomic(place / DECLARATION, self.declaration.encode())
+        write_atomic(place / SUMMARY, canonical_bytes(self.to_dict()))
+        write_atomic(place / PAGE, self.to_html().encode())
+        return place / PAGE
+
+    def __str__(self) -> str:
+        return "\n".join([*self.sentences, "", *self.notes, self.power])
+
+
+def _plain(cell: object) -> Plain:
+    if isinstance(cell, str):
+        return cell
+    number = float(str(cell))
+    return number if isfinite(number) else None

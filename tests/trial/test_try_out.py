@@ -1,0 +1,412 @@
+"""A first look: what it takes, what it says, and what it never says."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyarrow import feather
+
+import proxyguard as pg
+from proxyguard.modes.evidence import Decision
+from proxyguard.registry.declaration import read_declaration
+from proxyguard.trial.page import declaration_in
+from proxyguard.trial.rows import Standing
+from trial.tables import messy, people
+
+VERDICT_WORDS = re.compile(
+    r"\b(validat\w*|unresolved|violat\w*|verdict\w*|certif\w*|guarante\w*|bound\w*|confidence|"
+    r"interval\w*)\b",
+    re.IGNORECASE,
+)
+"""What no look at releases may say that may have seen the records."""
+
+
+class Visible(HTMLParser):
+    """Collects what a page shows, and what its pictures say."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.hidden = 0
+        self.texts: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.hidden += tag in ("style", "script")
+        self.texts += [text or "" for name, text in attrs if name.startswith("aria-")]
+
+    def handle_endtag(self, tag: str) -> None:
+        self.hidden -= tag in ("style", "script")
+
+    def handle_data(self, data: str) -> None:
+        if not self.hidden and data.strip():
+            self.texts.append(data.strip())
+
+
+@pytest.fixture(scope="module")
+def held_out() -> pg.Trial:
+    """Three good releases and a bad one, judged by rows that they never saw."""
+    releases = {f"good {k}": people(900, 10 + k) for k in range(3)}
+    releases["bad"] = people(900, 20, noise=0.45)
+    return pg.try_out(
+        people(900, 1), releases, outcome="ill", holdout=people(900, 2), workers=2,
+        limits={"two-way shares": 0.3}, exclude=["stage", "cost"],
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def unsaid() -> pg.Trial:
+    """Releases of which nobody said what they were made from: each has the whole table."""
+    table = people(600, 1)
+    return pg.try_out(
+        table, [table, table.sample(frac=1.0, random_state=1)], outcome="ill", workers=2
+    )
+
+
+def test_releases_that_lose_what_matters_are_told_from_those_that_keep_it(
+    held_out: pg.Trial,
+) -> None:
+    assert held_out.standing is Standing.HELD_OUT
+    assert held_out.decisions["bad"] is Decision.VIOLATION
+    assert {held_out.decisions[f"good {k}"] for k in range(3)} == {Decision.VALIDATED}
+    assert held_out.decision is Decision.VIOLATION
+    (error, brier, shares) = held_out.requirements
+    assert [r.name for r in held_out.requirements] == ["error", "Brier", "two-way shares"]
+    assert error.releases[error.largest] == "bad"
+    assert error.estimates[error.largest] > 5.0 == error.limit
+    assert all(estimate < error.limit for estimate in error.estimates[:3])
+    assert brier.lower is not None
+    assert brier.upper is not None
+    for low, estimate, high in zip(brier.lower, brier.estimates, brier.upper, strict=True):
+        assert low < estimate < high
+    # Of the largest of many deviations only an upper limit is known.
+    assert shares.lower is None
+    assert "ill" in shares.where[3]
+
+
+def test_what_stands_above_everything_says_that_nothing_was_registered(
+    held_out: pg.Trial,
+) -> None:
+    assert held_out.heading == ("Exploratory: nothing was registered before the data were seen.",)
+    assert held_out.sentences[0] == held_out.heading[0]
+    assert Visible(held_out.to_html()).texts[2] == held_out.heading[0]  # after title and skip link
+    assert Visible(held_out._repr_html_()).texts[0] == held_out.heading[0]
+
+
+def test_a_sentence_has_number_limit_and_interval(held_out: pg.Trial) -> None:
+    (error, *_) = held_out.requirements
+    assert error.upper is not None
+    r = error.largest
+    sentence = error.sentence
+    assert "wrong on less than 5 more of 100 records" in sentence
+    assert f"to {error.estimates[r]:.3g} of 100 records over 4 releases, 3 of them" in sentence
+    assert f"to {error.upper[r]:.3g} of 100 records" in sentence
+
+
+@pytest.mark.parametrize("unknown", [{}, {"independent": True}])
+def test_releases_that_may_have_seen_the_records_get_no_verdict(
+    unsaid: pg.Trial, unknown: dict[str, bool], tmp_path: Path
+) -> None:
+    # They hold the very records that judge: with an answer they would pass every requirement.
+    table = people(600, 1)
+    trial = unsaid if not unknown else pg.try_out(table, [table, table[:500]], workers=2, **unknown)
+    assert trial.standing is Standing.UNKNOWN
+    assert trial.heading[0].startswith("The releases may have seen these very records")
+    assert trial.decisions == {}
+    assert trial.decision is None
+    assert trial.decided == ()
+    assert trial.reliability is None
+    page = trial.save(tmp_path)
+    shown = Visible(page.read_text("utf-8")).texts
+    assert shown[2] == trial.heading[0]
+    # Reliability is asked of an audit that follows; its own words stand in its declaration.
+    said = [
+        *shown, *Visible(trial._repr_html_()).texts, str(trial), repr(trial),
+        (tmp_path / "summary.json").read_text("utf-8"), " ".join(trial.to_frame().columns),
+    ]  # fmt: skip
+    found = [word for text in said for word in VERDICT_WORDS.findall(text)]
+    assert not found
+    assert all(r.lower is None and r.upper is None for r in trial.requirements)
+
+
+def test_the_words_that_must_not_be_said_would_be_found(held_out: pg.Trial) -> None:
+    assert VERDICT_WORDS.search(str(held_out))
+    assert VERDICT_WORDS.search(" ".join(Visible(held_out.to_html()).texts))
+    assert VERDICT_WORDS.search(repr(held_out))
+    assert VERDICT_WORDS.search(json.dumps(held_out.to_dict()))
+
+
+def test_rows_made_from_do_not_judge() -> None:
+    table = people(700, 1)
+    table = pd.concat([table, table.iloc[:50]], ignore_index=True)  # 50 records look like others
+    made_from = table.iloc[:400]
+    trial = pg.try_out(table, made_from.sample(frac=1.0), made_from=made_from, workers=1)
+    assert trial.standing is Standing.NOT_MADE_FROM
+    assert trial.n_records == 350  # a row judges for which made-from has no row of its own
+    assert any("400 of 750 rows" in note for note in trial.notes)
+    assert trial.decision is not None
+
+
+@pytest.mark.whole
+def test_a_holdout_that_is_part_of_the_table_is_taken_out_of_it() -> None:
+    table = people(700, 1)
+    trial = pg.try_out(table, people(300, 3), holdout=table.iloc[500:], workers=1)
+    assert any("200 rows of the table equal rows of the holdout" in note for note in trial.notes)
+
+
+def test_rows_that_releases_never_saw_cannot_be_those_that_they_were_made_from() -> None:
+    table = people(700, 1)
+    with pytest.raises(pg.TableError, match="200 of 200 rows of the holdout are among the rows"):
+        pg.try_out(table, table, made_from=table.iloc[:400], holdout=table.iloc[:200])
+
+
+def test_a_generator_gets_the_rows_that_train_and_no_other() -> None:
+    seen: list[pd.DataFrame] = []
+
+    class Copies:
+        def describe(self) -> dict[str, str]:
+            return {"mechanism": "its rows again"}
+
+        def prepare(self, source: pd.DataFrame, rng: np.random.Generator) -> None:
+            seen.append(source)
+
+        def draw(self, seed: int) -> pd.DataFrame:
+            return seen[0].sample(frac=1.0, replace=True, random_state=int(seed))
+
+    table = people(1000, 1)
+    trial = pg.try_out(table, Copies(), outcome="ill", draws=12, reliability=0.5, workers=2)
+    assert len(seen[0]) == 700
+    assert trial.n_records == 300
+    assert set(map(tuple, seen[0].to_numpy())) <= set(map(tuple, table.to_numpy()))
+    assert trial.standing is Standing.DRAWN_HERE
+    assert trial.reliability is not None
+    assert any("drew in your own process" in note for note in trial.notes)
+
+
+@pytest.mark.whole
+def test_a_generator_by_name_is_drawn_as_an_audit_draws_it() -> None:
+    trial = pg.try_out(
+        people(2000, 1), generator="bootstrap", outcome="ill", draws=20, reliability=0.5,
+        exclude=["stage", "cost"], workers=2,
+    )  # fmt: skip
+    assert trial.decision is Decision.VALIDATED
+    assert trial.reliability is not None
+    assert trial.reliability[2] == 0.5 < trial.reliability[0]
+    assert 'generator = "bootstrap"' in trial.declaration
+    assert "chance of" in trial.power
+
+
+@pytest.mark.whole
+def test_a_number_is_predicted_in_its_own_unit() -> None:
+    trial = pg.try_out(
+        people(700, 1), people(700, 3), outcome="cost", holdout=people(700, 2), workers=1,
+        exclude=["stage"],
+    )  # fmt: skip
+    absolute = trial.requirements[0]
+    assert [r.name for r in trial.requirements[:2]] == ["absolute", "squared"]
+    width = float(people(700, 1)["cost"].max() - people(700, 1)["cost"].min())
+    assert absolute.limit == pytest.approx(0.05 * width, rel=1e-5)
+    assert abs(absolute.estimates[0]) < 1.0  # off by less than the noise more
+    assert trial.decision is not None
+
+
+@pytest.mark.whole
+def test_several_classes_are_predicted() -> None:
+    trial = pg.try_out(
+        people(500, 1), people(500, 3), outcome="stage", holdout=people(500, 2), workers=1
+    )
+    assert [r.name for r in trial.requirements[:2]] == ["error", "Brier"]
+    assert any("one of 3 classes" in note for note in trial.notes)
+
+
+def test_without_an_outcome_shares_and_means_are_compared() -> None:
+    bad = people(900, 3)
+    bad["age"] = bad["age"] // 2
+    trial = pg.try_out(people(900, 1), [people(900, 4), bad], holdout=people(900, 2), workers=2)
+    assert [r.name for r in trial.requirements] == ["one-way shares", "two-way shares", "means"]
+    assert trial.decisions["release 2"] is Decision.VIOLATION
+    assert trial.requirements[2].where[1] == "mean of age"
+
+
+def test_independent_draws_differ() -> None:
+    table, copy = people(300, 3), people(300, 3).sample(frac=1.0, random_state=1)
+    with pytest.raises(pg.RegistryError, match="release 1 and release 2 hold the same records"):
+        pg.try_out(people(300, 1), [table, copy], holdout=people(300, 2), independent=True)
+
+
+def test_a_table_as_a_hospital_has_it_is_read_as_it_is() -> None:
+    trial = pg.try_out(
+        messy(800, 1), [messy(500, 3)], outcome="ill", holdout=messy(600, 2), workers=1
+    )
+    assert trial.decision is not None
+    columns = {column.name: column for column in trial.columns}
+    assert set(columns) == set(messy(10, 1).columns)
+    assert columns["dose"].missing.startswith("2")
+    assert any("country" in note for note in trial.notes)  # constant: no share is asked of it
+
+
+def _as_csv(frame: pd.DataFrame, path: Path) -> object:
+    frame.to_csv(path.with_suffix(".csv"), index=False)
+    return path.with_suffix(".csv")
+
+
+def _as_semicolons(frame: pd.DataFrame, path: Path) -> object:
+    frame.to_csv(path.with_suffix(".csv"), index=False, sep=";")
+    return str(path.with_suffix(".csv"))
+
+
+def _as_parquet(frame: pd.DataFrame, path: Path) -> object:
+    frame.to_parquet(path.with_suffix(".parquet"))
+    return path.with_suffix(".parquet")
+
+
+def _as_feather(frame: pd.DataFrame, path: Path) -> object:
+    feather.write_feather(frame, path.with_suffix(".feather"))
+    return path.with_suffix(".feather")
+
+
+FORMS = [_as_csv, _as_semicolons, _as_parquet, _as_feather, lambda frame, path: frame,
+         lambda frame, path: pa.Table.from_pandas(frame)]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_table_is_read_alike_in_whatever_form_it_is_given(form: object, tmp_path: Path) -> None:
+    from proxyguard.trial.rows import read_source
+
+    frame = people(60, 1)
+    assert callable(form)
+    read = read_source(form(frame, tmp_path / "table"), "the table")
+    assert list(read.columns) == list(frame.columns)
+    assert [str(x) for x in read["site"]] == list(frame["site"])
+    assert np.allclose(read["dose"].astype(float), frame["dose"])
+
+
+@pytest.mark.whole
+def test_a_folder_is_every_table_in_it(tmp_path: Path) -> None:
+    folder = tmp_path / "synthetic"
+    folder.mkdir()
+    for k in range(3):
+        people(200, k).to_csv(folder / f"s{k}.csv", index=False)
+    (folder / "README.md").write_text("not a table")
+    people(300, 9).to_csv(tmp_path / "real.csv", index=False)
+    trial = pg.try_out(
+        tmp_path / "real.csv", folder, holdout=people(200, 8), independent=True, workers=2
+    )
+    assert trial.requirements[0].releases == ("s0.csv", "s1.csv", "s2.csv")
+    assert trial.reliability is not None
+    assert 'folder = "synthetic"' in trial.declaration.replace('"folder"', "folder")
+
+
+def test_files_that_cannot_be_read_are_told_all_at_once(tmp_path: Path) -> None:
+    people(100, 1).to_csv(tmp_path / "good.csv", index=False)
+    (tmp_path / "empty.csv").write_text("")
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1")
+    with pytest.raises(pg.TableError, match="2 of 3 releases cannot be read") as refused:
+        pg.try_out(people(100, 2), tmp_path, holdout=people(100, 3))
+    assert "empty.csv" in str(refused.value)
+    assert "broken.parquet" in str(refused.value)
+
+
+def test_a_column_that_a_release_lacks_is_left_out_and_said() -> None:
+    release = people(300, 3).drop(columns=["dose"])
+    trial = pg.try_out(people(300, 1), release, holdout=people(300, 2), workers=1)
+    assert any("dose (release)" in note for note in trial.notes)
+    assert next(c for c in trial.columns if c.name == "dose").use == "left out"
+    with pytest.raises(pg.TableError, match="has no column 'ill'"):
+        pg.try_out(people(300, 1), release.drop(columns="ill"), outcome="ill")
+
+
+@pytest.mark.whole
+def test_rows_without_an_outcome_are_left_out_and_counted() -> None:
+    table = people(300, 1)
+    table.loc[:19, "ill"] = None
+    trial = pg.try_out(
+        table, people(300, 3), outcome="ill", holdout=people(300, 2), workers=1,
+        limits={"error": 0.2},
+    )  # fmt: skip
+    assert any("20 of 300 rows of the table have no 'ill'" in note for note in trial.notes)
+    assert trial.requirements[0].limit == pytest.approx(20.0)
+
+
+ATTACKED = {"exposure": True, "workers": 2}
+
+
+@pytest.mark.whole
+def test_attacks_find_releases_that_hold_their_rows() -> None:
+    columns = ["age", "dose", "cost"]
+    table = people(900, 1)[columns]
+    made_from, holdout = table.iloc[:400], table.iloc[400:]
+    trial = pg.try_out(
+        table, {"copies": made_from, "fresh": people(400, 5)[columns]}, made_from=made_from,
+        holdout=holdout, **ATTACKED,
+    )  # fmt: skip
+    exposure = trial.requirements[-1]
+    assert exposure.name == "exposure"
+    assert trial.decisions["copies"] is Decision.VIOLATION
+    assert exposure.estimates[0] > 50.0 > exposure.estimates[1]
+    assert any("rows of the holdout are what attacks compare with" in n for n in trial.notes)
+
+
+@pytest.mark.parametrize(
+    ("known", "why"),
+    [
+        ({}, "nobody said which rows"),
+        ({"made_from": people(300, 1)}, "no holdout was given"),
+        ({"holdout": people(300, 2)}, "not which rows the releases were made from"),
+    ],
+)
+def test_attacks_are_refused_where_members_would_be_compared_with_members(
+    known: dict[str, pd.DataFrame], why: str
+) -> None:
+    with pytest.raises(pg.RegistryError, match=why) as refused:
+        pg.try_out(people(600, 1), people(300, 3), exposure=True, **known)
+    assert "every leak would pass" in str(refused.value)
+
+
+def test_the_declaration_of_the_same_audit_can_be_registered(
+    held_out: pg.Trial, unsaid: pg.Trial, tmp_path: Path
+) -> None:
+    declared = read_declaration(held_out.declaration)
+    (member,) = declared.members
+    assert [r.name for r in member.requirement] == ["error", "Brier", "two-way shares"]
+    assert [r.name for r in member.release] == list(held_out.requirements[0].releases)
+    assert member.target.exclude == ("stage", "cost")
+    page = held_out.save(tmp_path / "out")
+    for origin in (page, page.parent, page.parent / "audit.toml"):
+        assert declaration_in(origin) == held_out.declaration
+    (tmp_path / "other.html").write_text("<p>nothing</p>")
+    with pytest.raises(pg.RegistryError, match="no page of proxyguard try"):
+        declaration_in(tmp_path / "other.html")
+    assert read_declaration(unsaid.declaration).members[0].target.outcome == "ill"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"outcome": "il"}, r"there is no column 'il'; the table has"),
+        ({"outcome": "ill", "positive": "maybe"}, "positive is 'maybe', and 'ill' has"),
+        ({"outcome": "site", "kind": "binary"}, "3 different values, and kind is 'binary'"),
+        ({"outcome": "site", "kind": "regression"}, "holds text, so it is no regression"),
+        ({"limits": {"errors": 0.1}}, "limits has .'errors'., and what is required here is"),
+        ({"made_from": people(300, 1)}, "0 rows would be left"),
+        ({"holdout": people(9, 1)}, "at least 30 are needed"),
+    ],
+)
+def test_what_cannot_be_tried_is_refused_in_plain_words(
+    given: dict[str, object], message: str
+) -> None:
+    with pytest.raises(pg.ProxyGuardError, match=message):
+        pg.try_out(people(300, 1), people(300, 2), **given)  # type: ignore[arg-type]
+
+
+def test_a_guess_says_what_was_guessed_and_how_to_say_otherwise(unsaid: pg.Trial) -> None:
+    assert any(
+        "'ill' is taken for a yes where it is 'yes'" in note and "--positive" in note
+        for note in unsaid.notes
+    )
