@@ -137,6 +137,9 @@ class Trial:
         nobody said what they were made from.
     decided
         The same in sentences.
+    reliability
+        Of a claim about what makes releases: the ends of the interval for the share of good ones,
+        and the share that was asked for.
     columns
         What every column was taken for: its name, its kind, the share that is missing, its range,
         and what was done with it.
